@@ -459,6 +459,20 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 /* From x (n, 2 k), f(the first k columns) times the others: (n, k) (gated linear units, Shazeer 2020). */
 PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation);
 
+/* Pictures, one per row, pixel by pixel, the channels of a pixel side by side: [height][width][channels].
+   shape: {channels, height, width}; conv and max_pool replace it by that of their result.
+       channels_last   makes such rows of planes, [channels][height][width], as environments give them
+       conv            activation(x w + b) for x each square of kernel x kernel pixels; squares are `stride`
+                       pixels apart and do not reach over the edge. w (kernel kernel channels, out), its rows
+                       in the order of a square's numbers, b (1, out) or NULL. -> `out` channels; height and
+                       width: (size - kernel) / stride + 1
+       max_pool        per channel the largest of each square; of equal numbers the first gets the gradient
+   Errors: x has no rows of this shape; kernel or stride is larger than the picture. */
+PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const int shape[3]);
+PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,
+                                  int kernel, int stride, int activation);
+PPO_DEF ppo_tensor *ppo_tape_max_pool(ppo_tape *tape, ppo_tensor *x, int shape[3], int kernel, int stride);
+
 /* An operation: forward fills out from in; backward ADDS to in[k]->grad (where not NULL) from out->grad.
    Your own operations work as the library's do:
 
@@ -575,11 +589,20 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
 
 /* Settings by name, for command lines and files: a table with one row for each field of a struct of settings.
    In a name '-' may stand for '_'. */
-enum { PPO_FIELD_INT, PPO_FIELD_I64, PPO_FIELD_U64, PPO_FIELD_FLOAT, PPO_FIELD_CHOICE, PPO_FIELD_WIDTHS };
+enum {
+    PPO_FIELD_INT,
+    PPO_FIELD_I64,
+    PPO_FIELD_U64,
+    PPO_FIELD_FLOAT,
+    PPO_FIELD_CHOICE,
+    PPO_FIELD_WIDTHS,
+    PPO_FIELD_KERNELS
+};
 enum { PPO_FIELD_NETWORK = 1 };
 typedef struct ppo_field {
     const char *name;
-    int         type;     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used */
+    int         type;     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used;
+                             KERNELS: int [PPO_MAX_LAYERS][3], likewise */
     size_t      offset;   /* in the struct */
     double      min, max; /* both allowed */
     const char *choices;  /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
@@ -945,6 +968,25 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 /* (n, in) -> (n, out) */
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
+/* Convolutions over pictures, each followed by the activation. shape is {channels, height, width}, a layer is
+   {channels, kernel, stride}. Parameters: "name.k.weight" (kernel kernel channels before, channels) and
+   "name.k.bias" (1, channels) of the set; see ppo_tape_conv(). */
+typedef struct ppo_conv {
+    int         layers; /* 0: there are none */
+    int         activation;
+    int         shape[PPO_MAX_LAYERS + 1][3]; /* of the pictures before each layer, and of the results */
+    int         kernel[PPO_MAX_LAYERS], stride[PPO_MAX_LAYERS];
+    ppo_tensor *weight[PPO_MAX_LAYERS];
+    ppo_tensor *bias[PPO_MAX_LAYERS];
+} ppo_conv;
+
+/* Orthogonal weights, gain sqrt(2), zero biases. rng NULL: zero weights. Error: a picture becomes smaller
+   than the next kernel. */
+PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
+                                 const int (*layer)[3], int layers, int activation, ppo_rng *rng);
+/* (n, channels height width), plane by plane -> the same of the results, pixel by pixel */
+PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_tensor *x);
+
 /* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are
    packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
    to sequence k. */
@@ -978,12 +1020,14 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
-   the observation) and both heads. Gains: 0.01 for the policy head, 1 for the value head. */
+   the observation) and both heads. Convolutions, "conv", come before all of it and feed both. Gains: 0.01 for
+   the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int         obs_size;
     ppo_space   action_space;
     ppo_params *params;
     int         shared;
+    ppo_conv    conv;  /* no layers: none */
     ppo_mlp     trunk; /* shared only; the heads are then single layers */
     ppo_gru     core;  /* width 0: none */
     ppo_mlp     actor, critic;
@@ -996,8 +1040,11 @@ typedef struct ppo_actor_critic {
 enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
-    int        obs_size;
-    ppo_space  action_space;
+    int       obs_size;
+    int       shape[3]; /* of the picture that an observation is, or zeros */
+    ppo_space action_space;
+    const int (*conv)[3]; /* [conv_layers] channels, kernel, stride */
+    int        conv_layers;
     const int *hidden;     /* [layers] widths */
     int        layers;     /* 0: linear policy and value */
     int        activation; /* any of section 5 */
@@ -1062,6 +1109,8 @@ typedef struct ppo_outcome { /* zeroed before every step */
 typedef struct ppo_env {
     const char *name;         /* may be NULL */
     int         obs_size;     /* floats in an observation */
+    int         shape[3];     /* of the picture that an observation is, as [channels][height][width]: what
+                                 ppo_config.conv needs; zeros: it is none */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
                                  within 16 bytes beyond it, the observation or the mask is an error */
@@ -1207,19 +1256,21 @@ typedef struct ppo_config {  /* defaults in brackets */
     int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
     float    entropy_coef;       /* weight of the entropy bonus [0] */
     int      entropy_schedule;   /* as learning_rate_schedule [constant] */
-    int      normalize_advantage;    /* per minibatch: mean 0, std 1 [1] */
-    float    max_grad_norm;          /* global-norm clip; 0: off [0.5] */
-    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float    adam_eps;               /* [1e-5] */
-    float    weight_decay;           /* decoupled, AdamW [0] */
-    int      hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers [64, 64] */
-    int      hidden_layers;          /* how many of them [2] */
-    int      activation;             /* any of section 5 but PPO_GELU [tanh] */
-    int      shared_trunk;           /* 1: one set of hidden layers for actor and critic [0] */
-    int      recurrent;              /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int      sequence_steps;         /* recurrent: steps of a rollout that gradients go back through [32] */
-    int      init;                   /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float    log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int      normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;           /* global-norm clip; 0: off [0.5] */
+    float    adam_beta1, adam_beta2;  /* [0.9, 0.999] */
+    float    adam_eps;                /* [1e-5] */
+    float    weight_decay;            /* decoupled, AdamW [0] */
+    int      conv[PPO_MAX_LAYERS][3]; /* convolutions, first of all: channels, kernel, stride of each */
+    int      conv_layers;             /* how many of them [0] */
+    int      hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
+    int      hidden_layers;           /* how many of them [2] */
+    int      activation;              /* any of section 5 but PPO_GELU [tanh] */
+    int      shared_trunk;            /* 1: one set of hidden layers for actor and critic [0] */
+    int      recurrent;               /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int      sequence_steps;          /* recurrent: steps of a rollout that gradients go back through [32] */
+    int      init;                    /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float    log_std_init;            /* PPO_BOX: initial log standard deviation [0] */
     int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
     int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
     int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
@@ -1264,7 +1315,8 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 PPO_DEF const char *ppo_config_presets(void);
 
 /* Section 6's functions on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
-   "none". Fields of the kind PPO_FIELD_NETWORK describe the network, which an existing agent keeps. */
+   "none"; "conv" likewise, as "16x3x1,32x3x2". Fields of the kind PPO_FIELD_NETWORK describe the network,
+   which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
 PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
@@ -5888,6 +5940,260 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
         ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols / 2, &activation, sizeof activation));
 }
 
+/* The numbers of a picture; 0 for what is none or too large. */
+static int ppo__picture_size(const int shape[3]) {
+    double size = 1;
+    for (int k = 0; k < 3; ++k) size *= shape[k] > 0 ? shape[k] : 0;
+    return size <= INT_MAX ? (int)size : 0;
+}
+
+/* A square of pixels that moves over a picture; both shapes as {channels, height, width}. */
+typedef struct ppo__window {
+    int shape[3], after[3], kernel, stride, activation;
+} ppo__window;
+
+/* The window that makes pictures of `channels` from those of this shape. */
+static ppo_status ppo__window_make(const char *where, const int shape[3], int channels, int kernel,
+                                   int stride, ppo__window *window) {
+    const int *size = window->shape;
+    memcpy(window->shape, shape, sizeof window->shape);
+    window->kernel = kernel;
+    window->stride = stride;
+    if (!ppo__picture_size(shape))
+        return ppo__refuse("%s: there are no pictures of %d channels, %d x %d pixels", where, size[0],
+                           size[1], size[2]);
+    if (kernel <= 0 || stride <= 0 || kernel > size[1] || kernel > size[2] || stride > size[1] ||
+        stride > size[2])
+        return ppo__refuse("%s: a kernel of %d, moved by %d, does not fit pictures of %d x %d pixels", where,
+                           kernel, stride, size[1], size[2]);
+    window->after[0] = channels;
+    for (int k = 1; k < 3; ++k) window->after[k] = (size[k] - kernel) / stride + 1;
+    if (ppo__picture_size(window->after)) return PPO_OK;
+    return ppo__refuse("%s: pictures of %d channels, %d x %d pixels are too large", where, channels,
+                       window->after[1], window->after[2]);
+}
+
+static ppo_tensor *ppo__tape_window(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in,
+                                    const ppo__window *window, int *shape) {
+    if (in[0]->cols != ppo__picture_size(window->shape)) {
+        ppo__refuse("%s: rows of %d numbers are no pictures of %d channels, %d x %d pixels", op->name,
+                    in[0]->cols, window->shape[0], window->shape[1], window->shape[2]);
+        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    }
+    ppo_node *node = ppo_tape_apply(tape, op, in, n_in, in[0]->rows, ppo__picture_size(window->after), window,
+                                    sizeof *window);
+    if (node && shape) memcpy(shape, window->after, sizeof window->after);
+    return ppo_tape_result(node);
+}
+
+static ppo_status ppo__channels_last_forward(ppo_node *node) {
+    const ppo__window *window = (const ppo__window *)node->args;
+    const int          channels = window->shape[0], pixels = node->in[0]->cols / channels;
+    for (int i = 0; i < node->in[0]->rows; ++i)
+        ppo__k()->transpose(channels, pixels, node->in[0]->data + ppo__at(i, node->in[0]->cols), pixels,
+                            node->out[0]->data + ppo__at(i, node->in[0]->cols), channels);
+    return PPO_OK;
+}
+
+static void ppo__channels_last_backward(ppo_node *node) {
+    const ppo__window *window = (const ppo__window *)node->args;
+    const int          channels = window->shape[0], pixels = node->in[0]->cols / channels;
+    const float       *dy = node->out[0]->grad;
+    float             *dx = node->in[0]->grad;
+    for (int i = 0; i < node->in[0]->rows; ++i, dx += node->in[0]->cols)
+        for (int at = 0; at < pixels; ++at)
+            for (int c = 0; c < channels; ++c) dx[c * pixels + at] += *dy++;
+}
+
+PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const int shape[3]) {
+    static const ppo_op op = {"channels_last", 1, ppo__channels_last_forward, ppo__channels_last_backward};
+    ppo__window         window;
+    if (!ppo__operands(tape, op.name, x, shape ? x : NULL)) return NULL;
+    ppo_status status = ppo__window_make(op.name, shape, shape[0], 1, 1, &window);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    return ppo__tape_window(tape, &op, &x, 1, &window, NULL);
+}
+
+/* Convolution. The pixels of a line of a square lie together, and the same line of the next square begins
+   `stride` pixels later. So a line of the result is one matrix product per line of the square, and no squares
+   are copied. kept: z, if the activation needs it. scratch: w^T */
+static void ppo__conv_rows(void *user, int range, int from, int to) {
+    const ppo_node        *node = (const ppo_node *)user;
+    const ppo__window     *window = (const ppo__window *)node->args;
+    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo_tensor      *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    const int              channels = window->shape[0], out = w->cols, width = window->after[2],
+              line = window->kernel * channels;
+    const size_t at = ppo__at(from, y->cols), n = ppo__at(to - from, y->cols);
+    float       *to_y = y->data + at;
+    for (int i = from; i < to; ++i) {
+        for (int row = 0; row < window->after[1]; ++row, to_y += width * out) {
+            const float *from_x =
+                x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, window->shape[2] * channels);
+            for (int k = 0; k < window->kernel; ++k, from_x += window->shape[2] * channels) {
+                const float *init = k ? to_y : b ? b->data : NULL;
+                ppo__k()->gemm(width, out, line, from_x, window->stride * channels, 1,
+                               w->data + ppo__at(k * line, out), out, init, k ? out : 0, to_y, out);
+            }
+        }
+    }
+    if (node->kept) memcpy((float *)node->kept + at, y->data + at, n * sizeof(float));
+    if (f->value) f->value(y->data + at, y->data + at, n, 0, 0);
+}
+
+static ppo_status ppo__conv_forward(ppo_node *node) {
+    const ppo__window *window = (const ppo__window *)node->args;
+    const ppo_tensor  *y = node->out[0], *w = node->in[1];
+    if (ppo__activations[window->activation].keeps_z && y->grad) {
+        node->kept = ppo_tape_alloc(node->tape, ppo__size(y));
+        if (!node->kept) return PPO_ERROR_MEMORY;
+    }
+    ppo__parallel_for(y->rows, 1, (double)y->cols * (w->rows + 20), ppo__conv_rows, node);
+    return PPO_OK;
+}
+
+/* dz in place of dy; and dx: each pixel of a square gets its share from all channels of the result. */
+static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
+    const ppo_node        *node = (const ppo_node *)user;
+    const ppo__window     *window = (const ppo__window *)node->args;
+    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo_tensor      *x = node->in[0], *w = node->in[1], *y = node->out[0];
+    const int              channels = window->shape[0], out = w->cols, width = window->after[2];
+    const int              kernel = window->kernel, stride = window->stride;
+    float                 *dz = y->grad + ppo__at(from, y->cols);
+    if (f->backward)
+        f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz,
+                    ppo__at(to - from, y->cols));
+    for (int i = from; i < to && x->grad; ++i) {
+        for (int row = 0; row < window->after[1]; ++row, dz += width * out) {
+            for (int k = 0; k < kernel * kernel; ++k) {
+                float *dx = x->grad + ppo__at(i, x->cols) +
+                            ((row * stride + k / kernel) * window->shape[2] + k % kernel) * channels;
+                ppo__k()->gemm(width, channels, out, dz, out, 1, node->scratch + k * channels, w->rows, dx,
+                               stride * channels, dx, stride * channels);
+            }
+        }
+    }
+}
+
+/* Some rows of dw, picture by picture; those of one line of the square at a time. */
+static void ppo__conv_dw(void *user, int range, int from, int to) {
+    const ppo_node    *node = (const ppo_node *)user;
+    const ppo__window *window = (const ppo__window *)node->args;
+    const ppo_tensor  *x = node->in[0], *w = node->in[1], *y = node->out[0];
+    const int          channels = window->shape[0], out = w->cols, width = window->after[2];
+    const int          line = window->kernel * channels, all = window->shape[2] * channels;
+    const float       *dz = y->grad;
+    for (int i = 0; i < y->rows; ++i) {
+        for (int row = 0; row < window->after[1]; ++row, dz += width * out) {
+            const float *from_x = x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, all);
+            for (int r = from, end; r < to; r = end) {
+                const int k = r / line;
+                float    *dw = w->grad + ppo__at(r, out);
+                end = (k + 1) * line < to ? (k + 1) * line : to;
+                ppo__k()->gemm(end - r, out, width, from_x + k * all + r % line, 1, window->stride * channels,
+                               dz, out, dw, out, dw, out);
+            }
+        }
+    }
+}
+
+static void ppo__conv_backward(ppo_node *node) {
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    const int         pixels = y->cols / w->cols;
+    if (x->grad) {
+        node->scratch = ppo_tape_alloc(node->tape, ppo__size(w));
+        if (!node->scratch) return;
+        ppo__k()->transpose(w->rows, w->cols, w->data, w->cols, node->scratch, w->rows);
+    }
+    ppo__parallel_for(y->rows, 1, (double)y->cols * ((x->grad ? w->rows : 0) + 20), ppo__conv_rows_backward,
+                      node);
+    for (int i = 0; i < y->rows && b && b->grad; ++i)
+        ppo__k()->column_sum(pixels, w->cols, y->grad + ppo__at(i, y->cols), w->cols, b->grad);
+    if (w->grad) ppo__parallel_for(w->rows, PPO__ROW_GRAIN, (double)ppo__size(y), ppo__conv_dw, node);
+}
+
+PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,
+                                  int kernel, int stride, int activation) {
+    static const ppo_op op = {"conv", 1, ppo__conv_forward, ppo__conv_backward};
+    ppo_tensor         *in[3] = {x, w, b};
+    ppo__window         window;
+    if (!ppo__operands(tape, op.name, x, shape ? w : NULL)) return NULL;
+    ppo_status status = ppo__window_make(op.name, shape, w->cols, kernel, stride, &window);
+    window.activation = activation;
+    if (!status) status = ppo__check_activation(op.name, activation);
+    if (!status && (w->rows != kernel * kernel * shape[0] || (b && (b->rows != 1 || b->cols != w->cols))))
+        status =
+            ppo__refuse("conv: a weight (%d, %d) and a bias (%d, %d), for %d channels and a kernel of %d",
+                        w->rows, w->cols, b ? b->rows : 0, b ? b->cols : 0, shape[0], kernel);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    return ppo__tape_window(tape, &op, in, 3, &window, shape);
+}
+
+/* A number of square `at` of a picture of max_pool: pixel k, channel c. */
+static size_t ppo__pool_at(const ppo__window *window, int at, int k, int c) {
+    const int row = at / window->after[2] * window->stride + k / window->kernel;
+    const int column = at % window->after[2] * window->stride + k % window->kernel;
+    return (ppo__at(row, window->shape[2]) + column) * window->shape[0] + c;
+}
+
+static void ppo__pool_rows(void *user, int range, int from, int to) {
+    const ppo_node    *node = (const ppo_node *)user;
+    const ppo__window *window = (const ppo__window *)node->args;
+    const int          channels = window->shape[0], pixels = node->out[0]->cols / channels;
+    float             *y = node->out[0]->data + ppo__at(from, node->out[0]->cols);
+    for (int i = from; i < to; ++i) {
+        for (int at = 0; at < pixels; ++at, y += channels) {
+            for (int k = 0; k < window->kernel * window->kernel; ++k) {
+                const float *x =
+                    node->in[0]->data + ppo__at(i, node->in[0]->cols) + ppo__pool_at(window, at, k, 0);
+                for (int c = 0; c < channels; ++c)
+                    if (k == 0 || !(x[c] <= y[c] || isnan(y[c]))) y[c] = x[c];
+            }
+        }
+    }
+}
+
+static void ppo__pool_rows_backward(void *user, int range, int from, int to) {
+    const ppo_node    *node = (const ppo_node *)user;
+    const ppo__window *window = (const ppo__window *)node->args;
+    for (int i = from; i < to; ++i) {
+        const float *x = node->in[0]->data + ppo__at(i, node->in[0]->cols);
+        float       *dx = node->in[0]->grad + ppo__at(i, node->in[0]->cols);
+        for (int j = 0; j < node->out[0]->cols; ++j) {
+            const size_t at_y = ppo__at(i, node->out[0]->cols) + j;
+            for (int k = 0; k < window->kernel * window->kernel; ++k) {
+                const size_t at = ppo__pool_at(window, j / window->shape[0], k, j % window->shape[0]);
+                if (!(x[at] >= node->out[0]->data[at_y])) continue;
+                dx[at] += node->out[0]->grad[at_y];
+                break;
+            }
+        }
+    }
+}
+
+static void ppo__pool_for(ppo_node *node, ppo__range_fn rows) {
+    const ppo__window *window = (const ppo__window *)node->args;
+    ppo__parallel_for(node->out[0]->rows, 1, (double)node->out[0]->cols * window->kernel * window->kernel,
+                      rows, node);
+}
+
+static ppo_status ppo__pool_forward(ppo_node *node) {
+    ppo__pool_for(node, ppo__pool_rows);
+    return PPO_OK;
+}
+
+static void ppo__pool_backward(ppo_node *node) { ppo__pool_for(node, ppo__pool_rows_backward); }
+
+PPO_DEF ppo_tensor *ppo_tape_max_pool(ppo_tape *tape, ppo_tensor *x, int shape[3], int kernel, int stride) {
+    static const ppo_op op = {"max_pool", 1, ppo__pool_forward, ppo__pool_backward};
+    ppo__window         window;
+    if (!ppo__operands(tape, op.name, x, shape ? x : NULL)) return NULL;
+    ppo_status status = ppo__window_make(op.name, shape, shape[0], kernel, stride, &window);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    return ppo__tape_window(tape, &op, &x, 1, &window, shape);
+}
+
 /* *value = the function's result */
 static ppo_status ppo__scalar_at(ppo_scalar_fn build, ppo_tape *tape, ppo_tensor *const *inputs, void *user,
                                  float *value) {
@@ -6964,7 +7270,7 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 
 /* -- settings by name -- */
 
-/* Room for a setting as text: 63 widths are the longest. */
+/* Room for a setting as text: 63 convolutions are the longest. */
 enum { PPO__SETTING_SIZE = 1024 };
 
 static const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
@@ -6987,7 +7293,12 @@ static const char *ppo__choice(const char *choices, int k, char word[64]) {
     return word;
 }
 
-/* The value of any field but a seed and widths. */
+/* The numbers of each layer in a list of layers; 0: the field is no such list. */
+static int ppo__field_parts(const ppo_field *field) {
+    return field->type == PPO_FIELD_WIDTHS ? 1 : field->type == PPO_FIELD_KERNELS ? 3 : 0;
+}
+
+/* The value of any field but a seed and lists. */
 static double ppo__field_number(const ppo_field *field, const void *at) {
     if (field->type == PPO_FIELD_FLOAT) return (double)*(const float *)at;
     return field->type == PPO_FIELD_I64 ? (double)*(const int64_t *)at : *(const int *)at;
@@ -7008,15 +7319,16 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const void *at = (const char *)config + field->offset;
     if (field->type == PPO_FIELD_U64) return PPO_OK;
-    if (field->type != PPO_FIELD_WIDTHS) return ppo__check_range(field, ppo__field_number(field, at));
     const int *value = (const int *)at;
-    const int  layers = value[PPO_MAX_LAYERS];
+    const int  parts = ppo__field_parts(field);
+    if (!parts) return ppo__check_range(field, ppo__field_number(field, at));
+    const int layers = value[parts * PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
         return ppo__refuse("%s_layers is %d, outside 0 to %d", field->name, layers, PPO_MAX_LAYERS - 1);
-    for (int k = 0; k < layers; ++k)
+    for (int k = 0; k < parts * layers; ++k)
         if (value[k] < field->min || value[k] > field->max)
-            return ppo__refuse("%s[%d] is %d, outside %.9g to %.9g", field->name, k, value[k], field->min,
-                               field->max);
+            return ppo__refuse("%s[%d] is %d, outside %.9g to %.9g", field->name, k / parts, value[k],
+                               field->min, field->max);
     return PPO_OK;
 }
 
@@ -7031,22 +7343,28 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
     return ppo__refuse("%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
-static ppo_status ppo__parse_widths(const ppo_field *field, const char *text, int *widths) {
-    int layers = 0, read[PPO_MAX_LAYERS];
+/* "64,64", or "16x3x1,32x3x2" with several numbers per layer. */
+static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, int *layers) {
+    const int parts = ppo__field_parts(field);
+    int       count = 0, read[3 * PPO_MAX_LAYERS];
     for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
-        char *end;
+        const int more = count % parts < parts - 1; /* numbers of this layer */
+        char     *end;
         errno = 0;
-        long width = strtol(at, &end, 10);
-        if (*at < '0' || *at > '9' || errno || (*end && (*end != ',' || !end[1])))
-            return ppo__not_a(field, text, "a list of widths like 64,64");
-        if (ppo__check_range(field, (double)width)) return PPO_ERROR_ARGUMENT;
-        if (layers == PPO_MAX_LAYERS - 1)
+        long number = strtol(at, &end, 10);
+        if (*at < '0' || *at > '9' || errno || (more && !*end) ||
+            (*end && (*end != (more ? 'x' : ',') || !end[1])))
+            return ppo__not_a(field, text,
+                              parts == 1 ? "a list of widths like 64,64"
+                                         : "a list of layers like 16x3x1,32x3x2");
+        if (ppo__check_range(field, (double)number)) return PPO_ERROR_ARGUMENT;
+        if (count == parts * (PPO_MAX_LAYERS - 1))
             return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
-        read[layers++] = (int)width;
+        read[count++] = (int)number;
         at = end;
     }
-    memcpy(widths, read, layers * sizeof *read);
-    widths[PPO_MAX_LAYERS] = layers;
+    memcpy(layers, read, count * sizeof *read);
+    layers[parts * PPO_MAX_LAYERS] = count / parts;
     return PPO_OK;
 }
 
@@ -7057,7 +7375,7 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
     if (!field) return PPO_ERROR_ARGUMENT;
     void  *at = (char *)config + field->offset;
     double number = 0;
-    if (field->type == PPO_FIELD_WIDTHS) return ppo__parse_widths(field, value, (int *)at);
+    if (ppo__field_parts(field)) return ppo__parse_layers(field, value, (int *)at);
     for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE;
          ++k) { /* one of the words, or its number */
         char word[64], digits[16];
@@ -7107,17 +7425,17 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
-    const int        type = field ? field->type : 0;
-    if (!field || ((type == PPO_FIELD_CHOICE || type == PPO_FIELD_WIDTHS) && ppo__check_field(field, config)))
+    const int        type = field ? field->type : 0, parts = field ? ppo__field_parts(field) : 0;
+    if (!field || ((type == PPO_FIELD_CHOICE || parts) && ppo__check_field(field, config)))
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
     const int  *value = (const int *)at;
     char        whole[PPO__SETTING_SIZE] = "none";
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
-    } else if (type == PPO_FIELD_WIDTHS) {
-        for (int k = 0, used = 0; k < value[PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, sizeof whole - used, k ? ",%d" : "%d", value[k]);
+    } else if (parts) {
+        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k)
+            used += snprintf(whole + used, sizeof whole - used, "%s%d", k % parts ? "x" : &","[!k], value[k]);
     } else if (type == PPO_FIELD_U64) {
         snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
@@ -8783,8 +9101,8 @@ static ppo_space ppo__parse_space(const char *text) {
 /* --------------------------------------------------------------------------------------------------------
    @@ 13 Networks
 
-   Multilayer perceptrons, a recurrent core, and the policy and value networks that are made of them:
-   ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
+   Multilayer perceptrons, convolutions, a recurrent core, and the policy and value networks that are made of
+   them: ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
    of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
@@ -8834,6 +9152,46 @@ static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tenso
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x) {
     if (!ppo__operands(tape, "ppo_mlp_forward", x, mlp ? x : NULL)) return NULL;
     return ppo__mlp_layers(tape, mlp, x, 0, mlp->layers);
+}
+
+PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
+                                 const int (*layer)[3], int layers, int activation, ppo_rng *rng) {
+    if (!ppo__given("ppo_conv_init", conv && params && name && shape && layer)) return PPO_ERROR_ARGUMENT;
+    if (strlen(name) > 100) return ppo__refuse("ppo_conv_init: the name is longer than 100");
+    if (layers < 0 || layers > PPO_MAX_LAYERS)
+        return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
+    ppo_status status = ppo__check_activation(name, activation);
+    memset(conv, 0, sizeof *conv);
+    conv->activation = activation;
+    memcpy(conv->shape[0], shape, sizeof conv->shape[0]);
+    for (int k = 0; k < layers && !status; ++k, ++conv->layers) {
+        char        full[128];
+        ppo__window window;
+        conv->kernel[k] = layer[k][1];
+        conv->stride[k] = layer[k][2];
+        status = ppo__window_make(name, conv->shape[k], layer[k][0], layer[k][1], layer[k][2], &window);
+        if (status) return status;
+        memcpy(conv->shape[k + 1], window.after, sizeof window.after);
+        snprintf(full, sizeof full, "%s.%d.weight", name, k);
+        conv->weight[k] =
+            ppo_params_add(params, full, window.kernel * window.kernel * window.shape[0], window.after[0]);
+        snprintf(full, sizeof full, "%s.%d.bias", name, k);
+        conv->bias[k] = conv->weight[k] ? ppo_params_add(params, full, 1, window.after[0]) : NULL;
+        if (!conv->bias[k]) return ppo__failed;
+        if (rng) status = ppo_init_orthogonal(conv->weight[k], sqrtf(2), rng);
+    }
+    return status;
+}
+
+PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_tensor *x) {
+    if (!ppo__operands(tape, "ppo_conv_forward", x, conv ? x : NULL)) return NULL;
+    int shape[3];
+    memcpy(shape, conv->shape[0], sizeof shape);
+    if (conv->layers) x = ppo_tape_channels_last(tape, x, shape);
+    for (int k = 0; k < conv->layers; ++k)
+        x = ppo_tape_conv(tape, x, shape, conv->weight[k], conv->bias[k], conv->kernel[k], conv->stride[k],
+                          conv->activation);
+    return x;
 }
 
 /* -- the recurrent core -- */
@@ -8991,8 +9349,12 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
     const ppo_mlp *const parts[] = {&model->trunk, &model->actor, &model->critic};
     const ppo_gru       *core = &model->core;
+    const ppo_conv      *conv = &model->conv;
     ppo_tensor *const    of_core[] = {core->input_weight, core->input_bias, core->state_weight,
                                       core->state_bias};
+    for (int k = 0; k < 2 * conv->layers; ++k)
+        ppo_init_uniform(k % 2 ? conv->bias[k / 2] : conv->weight[k / 2],
+                         1 / sqrtf((float)conv->weight[k / 2]->rows), rng);
     for (int p = 0; p < 3; ++p) {
         for (int k = 0; k < 4 && p == 1 && core->width; ++k)
             ppo_init_uniform(of_core[k], 1 / sqrtf((float)core->width), rng);
@@ -9010,8 +9372,16 @@ PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
     memset(model, 0, sizeof *model);
 }
 
+/* Of an observation: that of a picture, or zeros. */
+static ppo_status ppo__check_shape(const int shape[3], int obs_size) {
+    if ((!shape[0] && !shape[1] && !shape[2]) || ppo__picture_size(shape) == obs_size) return PPO_OK;
+    return ppo__refuse("the picture's shape is %d x %d x %d, which is not obs_size %d", shape[0], shape[1],
+                       shape[2], obs_size);
+}
+
 PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
-    if (!ppo__given("ppo_actor_critic_init", model && config && (config->layers <= 0 || config->hidden)))
+    if (!ppo__given("ppo_actor_critic_init", model && config && (config->layers <= 0 || config->hidden) &&
+                                                 (config->conv_layers <= 0 || config->conv)))
         return PPO_ERROR_ARGUMENT;
     const ppo_space *space = &config->action_space;
     memset(model, 0, sizeof *model);
@@ -9019,7 +9389,10 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
         return ppo__refuse("%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
     if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
+    if (config->conv_layers && !config->shape[0])
+        return ppo__refuse("conv needs pictures, but the environment's observations have no shape");
     ppo_status status = ppo__check_space(space);
+    if (!status) status = ppo__check_shape(config->shape, config->obs_size);
     if (status) return status;
     model->obs_size = config->obs_size;
     model->action_space = *space;
@@ -9035,6 +9408,11 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     ppo_rng  stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
     ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
     status = ppo_params_create(&model->params);
+    if (!status && config->conv_layers) {
+        status = ppo_conv_init(&model->conv, model->params, "conv", config->shape, config->conv,
+                               config->conv_layers, config->activation, rng);
+        inputs = ppo__picture_size(model->conv.shape[config->conv_layers]);
+    }
     if (!status && model->shared) {
         status =
             ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
@@ -9083,7 +9461,8 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
     memset(&out, 0, sizeof out);
     if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
     ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
-    x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
+    x = ppo_conv_forward(tape, &model->conv, x); /* no layers: x itself; so is the trunk */
+    x = ppo_mlp_forward(tape, &model->trunk, x);
     if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
     if (want & PPO_POLICY) {
         int last = model->actor.layers - 1;
@@ -9203,6 +9582,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
             return ppo__refuse("env.figures[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
                                name);
     }
+    if (ppo__check_shape(env->shape, env->obs_size)) return PPO_ERROR_ARGUMENT;
     return ppo__check_space(&env->action_space);
 }
 
@@ -10395,8 +10775,9 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
     PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
+    PPO__NETWORK(conv, KERNELS, 1, 1024, NULL, "convolutions: channels x kernel x stride, as 16x3x1,32x3x2"),
     PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__NETWORK(activation, CHOICE, 0, 2, "identity|tanh|relu", "of the hidden layers"),
+    PPO__NETWORK(activation, CHOICE, 0, 2, "identity|tanh|relu", "of convolutions and hidden layers"),
     PPO__NETWORK(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
     PPO__NETWORK(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
     PPO__FIELD(sequence_steps, INT, 1, 16777216, NULL, "recurrent: steps that gradients go back through"),
@@ -10586,6 +10967,9 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     memset(&model, 0, sizeof model);
     model.obs_size = env->obs_size;
     model.action_space = env->action_space;
+    memcpy(model.shape, env->shape, sizeof model.shape);
+    model.conv = config->conv;
+    model.conv_layers = config->conv_layers;
     model.hidden = config->hidden;
     model.layers = config->hidden_layers;
     model.activation = config->activation;
@@ -10647,6 +11031,7 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     memset(&env, 0, sizeof env);
     env.name = from->environment;
     env.obs_size = from->model.obs_size;
+    memcpy(env.shape, from->model.conv.shape[0], sizeof env.shape);
     env.action_space = from->model.action_space;
     config = from->config;
     config.init = PPO_ZEROS;
@@ -10671,6 +11056,8 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (to->model.obs_size != from->model.obs_size || strcmp(is, wanted))
         return ppo__refuse("ppo_agent_assign: the agents observe %d and %d numbers, and act %.40s and %.40s",
                            to->model.obs_size, from->model.obs_size, is, wanted);
+    if (memcmp(to->model.conv.shape[0], from->model.conv.shape[0], sizeof to->model.conv.shape[0]))
+        return ppo__refuse("ppo_agent_assign: the agents see pictures of different shapes");
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
             status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, &to->config, &from->config,
@@ -11466,6 +11853,10 @@ static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
     if (!agent) return ppo__refuse("the agent is NULL");
     ppo__space_text(&agent->model.action_space, is);
     ppo__space_text(&env->action_space, wanted);
+    const int *shape = agent->model.conv.shape[0];
+    if (agent->model.conv.layers && memcmp(shape, env->shape, sizeof env->shape))
+        return ppo__refuse("the agent sees pictures of %d x %d x %d, the environment's are %d x %d x %d",
+                           shape[0], shape[1], shape[2], env->shape[0], env->shape[1], env->shape[2]);
     if (agent->model.obs_size == env->obs_size && strcmp(is, wanted) == 0) return PPO_OK;
     return ppo__refuse("the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
                        agent->model.obs_size, is, env->obs_size, wanted);
@@ -11846,12 +12237,15 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
 static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     ppo_agent *agent = (ppo_agent *)object;
-    char       number[32], space[PPO__SPACE_SIZE];
+    const int *shape = agent->model.conv.shape[0];
+    char       number[64], space[PPO__SPACE_SIZE];
     ppo_status status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
+    snprintf(number, sizeof number, "%dx%dx%d", shape[0], shape[1], shape[2]);
+    if (!status && agent->model.conv.layers) status = ppo_file_set_text(file, "observation_shape", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
     return status ? status : ppo__carry_agent(file, PPO__SAVE, "", agent);
 }
@@ -11863,7 +12257,7 @@ PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
 /* The environment's sizes and name, from the file. */
 static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
-    const char *rest = "";
+    const char *rest = "", *shape = ppo_file_text(file, "observation_shape"), *at = shape;
     memset(env, 0, sizeof *env);
     if (!size || !space)
         return ppo__file_fail(file->path, "not a policy: there is no observation_size or no action_space");
@@ -11872,6 +12266,12 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     env->action_space = ppo__parse_space(space);
     if (!env->obs_size || *rest)
         return ppo__file_fail(file->path, "corrupt file: invalid observation_size \"%.20s\"", size);
+    for (int k = 0; k < 3 && shape; ++k) {
+        env->shape[k] = ppo__parse_count(at, &rest);
+        at = *rest == 'x' ? rest + 1 : rest;
+    }
+    if (shape && (*rest || ppo__picture_size(env->shape) != env->obs_size))
+        return ppo__file_fail(file->path, "corrupt file: invalid observation_shape \"%.40s\"", shape);
     if (ppo__check_space(&env->action_space))
         return ppo__file_fail(file->path, "corrupt file: invalid action_space \"%.60s\"", space);
     return PPO_OK;
@@ -11879,9 +12279,18 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
 
 /* The file must have as many numbers as the network that its settings describe, before that is made. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, need = 0, inputs = env->obs_size;
+    double      have = 0, need = 0, inputs = env->obs_size;
+    const int  *shape = env->shape;
+    ppo__window window;
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
+    for (int k = 0; k < config->conv_layers; ++k, shape = window.after) {
+        const int *layer = config->conv[k];
+        if (ppo__window_make("conv", shape, layer[0], layer[1], layer[2], &window))
+            return ppo__file_blame(file);
+        need += (double)layer[0] * layer[1] * layer[1] * window.shape[0];
+        inputs = ppo__picture_size(window.after);
+    }
     for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
         for (int k = 0; k < config->hidden_layers && pass != config->shared_trunk; ++k) {
             need += inputs * config->hidden[k];
@@ -12110,6 +12519,7 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     double                  batch = config->minibatch_size ? config->minibatch_size : samples;
     double                  tape = sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
+    for (int k = 0; k < model->conv.layers; ++k) tape += 3.0 * ppo__picture_size(model->conv.shape[k + 1]);
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
     if (config->recurrent || model->params->count > PPO__SHARD_PARAMS || shards > (int)PPO__SHARDS)
@@ -12245,7 +12655,8 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
 static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *tensor) {
     const ppo_gru *core = &model->core;
     for (int k = 0; k < PPO_MAX_LAYERS; ++k)
-        if (tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
+        if (tensor == model->conv.weight[k] || tensor == model->conv.bias[k] ||
+            tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
             tensor == model->actor.weight[k] || tensor == model->actor.bias[k])
             return 1;
     return tensor == core->input_weight || tensor == core->input_bias || tensor == core->state_weight ||
@@ -12320,6 +12731,42 @@ static const char ppo__export_gru[] =
     "    }\n"
     "}\n\n";
 
+static const char ppo__export_conv[] =
+    "/* y, pixel by pixel, from x: each square of kernel x kernel pixels as a row for @_linear() */\n"
+    "static inline void @_conv(const float *x, const float *w, const float *b, int channels, int height, int "
+    "width,\n"
+    "                          int kernel, int stride, int cols, int activation, float *y) {\n"
+    "    float square[%d];\n"
+    "    int   row, column, k, line = kernel * channels;\n"
+    "    for (row = 0; row + kernel <= height; row += stride)\n"
+    "        for (column = 0; column + kernel <= width; column += stride, y += cols) {\n"
+    "            for (k = 0; k < kernel * line; ++k)\n"
+    "                square[k] = x[((row + k / line) * width + column) * channels + k %% line];\n"
+    "            @_linear(square, w, b, kernel * line, cols, activation, y);\n"
+    "        }\n"
+    "}\n\n";
+
+static ppo_status ppo__export_knows(int activation) {
+    if (activation <= PPO_RELU) return PPO_OK;
+    return ppo__refuse("ppo_export_c: does not know the activation %s", ppo__activations[activation].name);
+}
+
+/* The convolutions: the buffer that has the numbers after them. */
+static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
+    const int pixels = conv->shape[0][1] * conv->shape[0][2];
+    if (!conv->layers) return "even";
+    ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", pixels,
+                     conv->shape[0][0], pixels);
+    for (int k = 0; k < conv->layers; ++k) {
+        const int *shape = conv->shape[k];
+        ppo__export_text(
+            x, "    @_conv(%s, @_conv_%d_weight, @_conv_%d_bias, %d, %d, %d, %d, %d, %d, %d, %s);\n",
+            k % 2 ? "even" : "odd", k, k, shape[0], shape[1], shape[2], conv->kernel[k], conv->stride[k],
+            conv->weight[k]->cols, conv->activation, k % 2 ? "odd" : "even");
+    }
+    return conv->layers % 2 ? "even" : "odd";
+}
+
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
 static ppo_status ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
@@ -12327,12 +12774,19 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
     const char *const       names[] = {"trunk", "actor"};
     const ppo__space_kind  *kind = ppo__kind(&model->action_space);
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
-    const char             *from = "even", *l = limit.text;
-    int                     recurrent = model->core.width, widest = model->obs_size;
+    const char             *from, *l = limit.text;
+    int                     recurrent = model->core.width, widest = model->obs_size, square = 0;
+    ppo_status              status = ppo__export_knows(model->conv.activation);
+    for (int k = 0; k < model->conv.layers; ++k) {
+        const int size = ppo__picture_size(model->conv.shape[k + 1]), rows = model->conv.weight[k]->rows;
+        widest = size > widest ? size : widest;
+        square = rows > square ? rows : square;
+    }
     for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
             if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
     ppo__export_text(x, "%s%s", ppo__export_functions, recurrent ? ppo__export_gru : "");
+    if (square) ppo__export_text(x, ppo__export_conv, square);
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
                      "static inline void @_forward(const float *obs, %sfloat *output) {\n"
@@ -12349,26 +12803,25 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
                          "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n"
                          "    }\n",
                          l, l, l, l);
-    for (int p = 0; p < 2; ++p) { /* the core is between the two */
+    from = ppo__export_convolve(x, &model->conv);
+    for (int p = 0; p < 2 && !status; ++p) { /* the core is between the two */
         if (p == 1 && recurrent) {
             ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
             from = "state";
         }
-        for (int k = 0; k < parts[p]->layers; ++k) {
+        for (int k = 0; k < parts[p]->layers && !status; ++k) {
             const ppo_tensor *weight = parts[p]->weight[k];
             int               last = k == parts[p]->layers - 1;
             const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
             const int         activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
-            if (activation > PPO_RELU)
-                return ppo__refuse("ppo_export_c: does not know the activation %s",
-                                   ppo__activations[activation].name);
+            status = ppo__export_knows(activation);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
                              names[p], k, names[p], k, weight->rows, weight->cols, activation, to);
             from = to;
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
-    return PPO_OK;
+    return status;
 }
 
 /* The most likely action: of a box the mean, within it; else the largest logit of each choice. */

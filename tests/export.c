@@ -6,7 +6,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-enum { OBS = 3, LINES = 400 };
+enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 4, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400 };
 
 /* Observations are noise around a place of their own, which normalized agents have to find out. */
 static float place, spread;
@@ -44,6 +44,9 @@ static const struct {
     {"squashed", "box 3 -2 0.7", "squash=yes normalize_obs=yes", -3, 2},
     {"unbounded", "box 2 -inf inf", "activation=relu", 0, 1},
     {"half_bounded", "box 2 0.1 inf", "gsde=yes hidden=none", 0, 1},
+    {"convolutions", "box 2 -1 1", "conv=3x2x1,5x1x1,2x1x1 hidden=none normalize_obs=yes", 1, 2},
+    {"recurrent_convolution", "discrete 3", "conv=5x1x1,6x2x2 activation=relu recurrent=4 shared_trunk=yes",
+     0, 1},
     {"recurrent", "discrete 3", "recurrent=6", 0, 1},
     {"recurrent_shared", "multi-discrete 4,3", "recurrent=4 shared_trunk=yes activation=relu", 0, 1},
     {"recurrent_alone", "discrete 3", "recurrent=5 hidden=none normalize_obs=yes", 1, 3},
@@ -123,6 +126,7 @@ static void write_agent(const char *folder, int i) {
     ppo_env env = {0};
     env.name = agents[i].name;
     env.obs_size = OBS;
+    env.shape[0] = CHANNELS, env.shape[1] = HEIGHT, env.shape[2] = WIDTH;
     env.action_space = ppo__parse_space(agents[i].space);
     env.state_size = sizeof(float);
     env.max_steps = 20;

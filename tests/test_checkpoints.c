@@ -114,6 +114,11 @@ static ppo_env knobs_env(ppo_space space) {
 
 static ppo_env choices_env(void) { return knobs_env(ppo_multi_discrete((const int[]){3, 2}, 2)); }
 static ppo_env bits_env(void) { return knobs_env(ppo_multi_binary(2)); }
+static ppo_env picture_env(void) {
+    ppo_env env = choices_env();
+    env.shape[0] = env.shape[1] = 1, env.shape[2] = env.obs_size;
+    return env;
+}
 static ppo_env masked_env(void) {
     ppo_env env = choices_env();
     env.action_mask = knobs_mask;
@@ -210,6 +215,7 @@ static const struct kind {
     {"recurrent", walk_env, "recurrent=3 sequence_steps=4"},
     {"recurrent, shared, masked", masked_env,
      "recurrent=4 shared_trunk=yes sequence_steps=3 objective=kl-penalty"},
+    {"convolutions", picture_env, "conv=4x1x1,3x1x1 normalize_obs=yes"},
     {"opened", vault_masked_env, "normalize_obs=yes"},
     {"opened, box, recurrent", vault_box_env, "recurrent=3 normalize_obs=yes normalize_reward=yes gsde=yes"},
 };
@@ -1071,6 +1077,8 @@ static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
         snprintf(text, sizeof text, "18446744073709551615");
     } else if (field->type == PPO_FIELD_WIDTHS) {
         snprintf(text, sizeof text, "3,4,5");
+    } else if (field->type == PPO_FIELD_KERNELS) {
+        snprintf(text, sizeof text, "3x1x1,4x1x1");
     } else {
         snprintf(text, sizeof text, "%.0f", number + 3);
     }
@@ -1090,10 +1098,11 @@ static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
 }
 
 static void settings_come_back(ppo_config cfg) {
-    const ppo_env    env = reach_env();
+    ppo_env          env = reach_env();
     const ppo_config usual = ppo_config_default();
     const ppo_field *fields = ppo_config_settings()->field;
     ppo_config       read;
+    env.shape[0] = env.shape[1] = env.shape[2] = 1;
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         char text[1024]; /* settings that cannot have an effect are refused */
         if (!ppo_config_check_effect(&cfg, &env, fields[i].name)) continue;

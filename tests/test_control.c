@@ -784,6 +784,12 @@ static int put_number(ppo_config *cfg, const ppo_field *field, double x) {
         if (!(x >= INT_MIN && x <= INT_MAX)) return 0;
         cfg->hidden[1] = (int)x;
         return 1;
+    case PPO_FIELD_KERNELS:
+        if (!(x >= INT_MIN && x <= INT_MAX)) return 0;
+        for (int k = 0; k < 5; k++) cfg->conv[k / 3][k % 3] = 1;
+        cfg->conv[1][2] = (int)x;
+        cfg->conv_layers = 2;
+        return 1;
     default:
         return 0; /* every 64-bit number is a seed */
     }
@@ -816,6 +822,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "adam_beta2",
                                         "adam_eps",
                                         "weight_decay",
+                                        "conv",
                                         "hidden",
                                         "activation",
                                         "shared_trunk",
@@ -1110,13 +1117,17 @@ static void every_setting_survives_being_written_and_read_as_text(void **state) 
         const ppo_field *f = &fields[i];
         for (int trial = 0; trial < 50; trial++) {
             ppo_config a = ppo_config_default(), b = a;
-            char       text[512], again[512], dashed[64];
+            char       text[1024], again[1024], dashed[64];
             double     u = trial == 0 ? 0 : trial == 1 ? 1 : ppo_rng_uniform(&rng);
             double     x = f->min + u * u * u * (fmin(f->max, 1e15) - f->min);
             if (f->type == PPO_FIELD_FLOAT) x = fmin(fmax((float)x, f->min * (1 + 1e-6)), f->max);
             if (f->type == PPO_FIELD_WIDTHS) {
                 a.hidden_layers = trial % PPO_MAX_LAYERS;
                 for (int k = 0; k < a.hidden_layers; k++) a.hidden[k] = 1 + ppo_rng_below(&rng, 65536);
+            } else if (f->type == PPO_FIELD_KERNELS) {
+                a.conv_layers = trial % PPO_MAX_LAYERS;
+                for (int k = 0; k < 3 * a.conv_layers; k++)
+                    a.conv[k / 3][k % 3] = trial % 2 ? 1024 : 1 + ppo_rng_below(&rng, 1024);
             } else if (f->type == PPO_FIELD_U64) {
                 a.seed = trial == 0   ? 0
                          : trial == 1 ? UINT64_MAX
@@ -1131,6 +1142,11 @@ static void every_setting_survives_being_written_and_read_as_text(void **state) 
             assert_ok(ppo_config_set(&b, trial % 2 ? dashed : f->name, text));
             assert_ok(ppo_config_get(&b, trial % 2 ? dashed : f->name, again, sizeof again));
             assert_string_equal(text, again);
+            if (f->type == PPO_FIELD_KERNELS) {
+                assert_int_equal(a.conv_layers, b.conv_layers);
+                memset(a.conv + a.conv_layers, 0, sizeof a.conv - (size_t)a.conv_layers * sizeof *a.conv);
+                memset(b.conv + b.conv_layers, 0, sizeof b.conv - (size_t)b.conv_layers * sizeof *b.conv);
+            }
             if (f->type == PPO_FIELD_WIDTHS) { /* what lies beyond the last layer is nobody's */
                 assert_int_equal(a.hidden_layers, b.hidden_layers);
                 memset(a.hidden + a.hidden_layers, 0,

@@ -3,6 +3,7 @@
 #include "../ppo.h"
 
 #include "../examples/envs/acrobot.h"
+#include "../examples/envs/breakout.h"
 #include "../examples/envs/cartpole.h"
 #include "../examples/envs/gridworld.h"
 #include "../examples/envs/memory.h"
@@ -13,7 +14,7 @@
 #include "golden/envs.h"
 #include "test.h"
 
-enum { MAX_STATE = 64, MAX_OBS = 18, MAX_ACTIONS = 9 };
+enum { MAX_STATE = 80, MAX_OBS = 400, MAX_ACTIONS = 9 };
 
 typedef union any_state {
     char   bytes[MAX_STATE];
@@ -28,8 +29,8 @@ static ppo_action choose(int discrete) {
 }
 
 static ppo_env (*const all_envs[])(void) = {
-    cartpole_env, acrobot_env, mountaincar_env, mountaincar_continuous_env,
-    pendulum_env, memory_env,  gridworld_env,   tictactoe_env};
+    cartpole_env,  acrobot_env,   mountaincar_env, mountaincar_continuous_env, pendulum_env, memory_env,
+    gridworld_env, tictactoe_env, breakout_env};
 
 /* --------------------------------------------------------------------------------------------------------
    The classic tasks: recorded episodes of Gymnasium

@@ -255,6 +255,42 @@ static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(voi
     free(x), free(values);
 }
 
+/* Two convolutions and a pooling, forward and backward. */
+static void convolutions_have_the_same_bits_for_any_number(void **state) {
+    (void)state;
+    enum { ROWS = 40, IN = 4 * 10 * 10 };
+    static const int layers[][3] = {{16, 3, 1}, {20, 2, 2}};
+    static float     alone[1 << 12];
+    const int        picture[3] = {4, 10, 10};
+    ppo_tensor       x = {ROWS, IN, numbers(ROWS * IN, 7), numbers(ROWS * IN, 7)};
+    float           *dx = numbers(ROWS * IN, 7);
+    ppo_rng          rng = test_rng(8);
+    ppo_params      *params = NULL;
+    ppo_tape        *tape = NULL;
+    ppo_conv         conv;
+    assert_ok(ppo_params_create(&params));
+    assert_ok(ppo_tape_create(&tape));
+    assert_ok(ppo_conv_init(&conv, params, "conv", picture, layers, 2, PPO_TANH, &rng));
+    assert_true(params->count < COUNT(alone));
+    for (int run = 0; run < SMALL(20, 5); run++) {
+        int shape[3] = {20, 4, 4};
+        assert_ok(ppo_set_threads(run ? 2 + run % 3 : 1));
+        ppo_tape_reset(tape);
+        ppo_params_zero_grad(params);
+        memset(x.grad, 0, ROWS * IN * sizeof(float));
+        ppo_tensor *y = ppo_tape_max_pool(tape, ppo_conv_forward(tape, &conv, &x), shape, 2, 1);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_square(tape, y))));
+        if (run) assert_memory_equal(alone, params->grad, params->count * sizeof(float));
+        else memcpy(alone, params->grad, params->count * sizeof(float));
+        if (run) assert_memory_equal(dx, x.grad, ROWS * IN * sizeof(float));
+        else memcpy(dx, x.grad, ROWS * IN * sizeof(float));
+    }
+    assert_ok(ppo_set_threads(1));
+    ppo_tape_free(tape);
+    ppo_params_free(params);
+    free(x.data), free(x.grad), free(dx);
+}
+
 static void train_with(int threads, int own, int recurrent, float *weights, size_t *n) {
     ppo_env    env = cartpole_env();
     ppo_config c = ppo_config_default();
@@ -384,6 +420,7 @@ int main(void) {
         cmocka_unit_test(a_forked_child_computes_alone_until_it_starts_threads),
         cmocka_unit_test(an_environment_cannot_change_the_number),
         cmocka_unit_test(operations_have_the_same_bits_for_any_number),
+        cmocka_unit_test(convolutions_have_the_same_bits_for_any_number),
         cmocka_unit_test(layers_that_share_a_weight_have_the_same_gradient_for_any_number),
         cmocka_unit_test(a_large_packed_table_is_converted_in_parts),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
