@@ -1232,32 +1232,36 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config {  /* defaults in brackets */
-    int64_t  total_steps;    /* environment steps, over all environments [100000] */
-    int      num_envs;       /* environments side by side [4] */
-    int      rollout_steps;  /* steps of each per iteration [512] */
-    int      minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int      epochs;         /* passes over each rollout [10] */
-    float    learning_rate;  /* Adam's [3e-4] */
-    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float    gamma;                  /* discount per step [0.99] */
-    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int      objective;              /* any but PPO_K3_PENALTY [clip] */
-    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
-    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float    entropy_coef;       /* weight of the entropy bonus [0] */
-    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
-    int      normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
-    float    max_grad_norm;           /* global-norm clip; 0: off [0.5] */
+typedef struct ppo_config { /* defaults in brackets */
+    int64_t total_steps;    /* environment steps, over all environments [100000] */
+    int     num_envs;       /* environments side by side [4] */
+    int     rollout_steps;  /* steps of each per iteration [512] */
+    int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
+    int     epochs;         /* passes over each rollout [10] */
+    float   learning_rate;  /* Adam's [3e-4] */
+    int     learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float   critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float   gamma;                  /* discount per step [0.99] */
+    float   gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int     objective;              /* any but PPO_K3_PENALTY [clip] */
+    float   clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int     clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float   dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float   kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float   adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float   target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float
+        desired_kl; /* > 0: the learning rate follows approx_kl: before each step it is divided by 1.5 if that
+                            is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if below half of it, up to
+                            1e-2 (as in rsl_rl, Rudin 2022); 0: off [0] */
+    float    value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float    value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
+    float    huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int      baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float    entropy_coef;        /* weight of the entropy bonus [0] */
+    int      entropy_schedule;    /* as learning_rate_schedule [constant] */
+    int      normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;       /* global-norm clip; 0: off [0.5] */
     float    adam_beta1, adam_beta2;  /* [0.9, 0.999] */
     float    adam_eps;                /* [1e-5] */
     float    weight_decay;            /* decoupled, AdamW [0] */
@@ -10763,6 +10767,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(kl_coef, FLOAT, 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
     PPO__FIELD(adaptive_kl_target, FLOAT, 0, 1e6, NULL, "kl_coef doubles or halves to hold this KL; 0: off"),
     PPO__FIELD(target_kl, FLOAT, 0, 1e6, NULL, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
+    PPO__FIELD(desired_kl, FLOAT, 0, 1e6, NULL,
+               "the learning rate is adapted to hold this approx_kl; 0: off"),
     PPO__FIELD(value_coef, FLOAT, 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
     PPO__FIELD(value_clip, FLOAT, 0, 1e6, NULL, "clip range of the value loss; 0: off"),
     PPO__FIELD(huber_delta, FLOAT, 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
@@ -10843,6 +10849,7 @@ static const ppo__need ppo__config_needs[] = {
     {"value_coef", "baseline", "yes"},
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
+    {"desired_kl", "learning_rate_schedule", "constant"},
     {"entropy_schedule", "entropy_coef", NULL},
     {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
@@ -11167,6 +11174,7 @@ struct ppo_trainer {
     ppo_adam             adam;
     float                entropy_coef;
     float                kl_coef; /* of this iteration */
+    float                rate;    /* desired_kl: the learning rate so far; 0: the first */
     float                last_return[PPO__LAST_EPISODES];
     int                  last_length[PPO__LAST_EPISODES];
     float                last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
@@ -11404,8 +11412,9 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progr
     const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     trainer->objective = objective;
     trainer->adam = adam;
+    if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
     trainer->entropy_coef = progress->entropy_coef = now[ENTROPY];
-    progress->learning_rate = now[RATE];
+    progress->learning_rate = trainer->adam.lr;
     progress->clip_range = now[HIGH];
     progress->kl_coef = trainer->kl_coef;
     return PPO_OK;
@@ -11428,6 +11437,16 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
     ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
     ppo__average(&progress->loss, stats->loss, count);
     progress->last_loss = stats->loss;
+}
+
+/* desired_kl: the learning rate of the next step, after a minibatch with this KL. */
+static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
+    const float desired = trainer->config.desired_kl;
+    float      *rate = &trainer->adam.lr;
+    if (desired <= 0) return;
+    if (kl > 2 * desired) *rate = ppo__max(*rate / 1.5f, 1e-5f);
+    else if (kl > 0 && kl < desired / 2) *rate = ppo__min(*rate * 1.5f, 1e-2f);
+    trainer->progress.learning_rate = trainer->rate = *rate;
 }
 
 static int ppo__adapts_kl(const ppo_config *config) {
@@ -11579,6 +11598,7 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
             ppo__add_stats(progress, &stats, ++trainer->gradients, b);
             /* target_kl: the policy is too far from the one that acted, so this minibatch changes nothing */
             if (config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl) return PPO_OK;
+            ppo__adapt_rate(trainer, stats.policy.approx_kl);
             status = ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
                                      &stats.grad_norm);
             if (status) return status;
@@ -12379,7 +12399,9 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
     const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
-    const int     figures =
+    const int     adapts =
+        trainer->config.desired_kl > 0 && (way == PPO__SAVE || ppo_file_find(file, "trainer.rate"));
+    const int figures =
         ppo__figures(&envs->env) && (way == PPO__SAVE || ppo_file_find(file, "trainer.last_figures"));
     char          *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
@@ -12390,6 +12412,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
         {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
         {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
+        {"trainer.rate", PPO_F32, 2, {1, 1}, adapts ? &trainer->rate : NULL, 0, 10},
         {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
         {"trainer.last_figures",

@@ -204,6 +204,7 @@ static const struct kind {
      "value_clip=0.2"},
     {"discrete, no critic", walk_env, "baseline=no gae_lambda=1 activation=relu"},
     {"discrete, two learning rates", walk_env, "critic_learning_rate=0.003 weight_decay=0.1 target_kl=0.01"},
+    {"discrete, a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant"},
     {"multi-discrete", choices_env, "shared_trunk=yes"},
     {"multi-binary", bits_env, "hidden=none"},
     {"masked", masked_env, "normalize_reward=yes"},

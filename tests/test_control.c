@@ -832,6 +832,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "clip_obs",
                                         "clip_reward",
                                         "self_play",
+                                        "desired_kl",
                                         "snapshot_every",
                                         "self_play_latest",
                                         "seed",

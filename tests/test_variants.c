@@ -343,6 +343,28 @@ static void the_critic_learns_at_its_own_rate(void **state) {
 }
 
 /* Both rates follow the one schedule: towards the end of a run neither network moves any more. */
+/* rsl_rl's rule: 7 of 8 steps of an iteration come after a KL above 0, and all of the next one but its first. */
+static void the_learning_rate_follows_the_kl(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    for (int k = 0; k < 2; k++) {
+        ppo_config   cfg = ppo_config_default();
+        ppo_progress progress;
+        double       want = 3e-4;
+        cfg.num_envs = 4, cfg.rollout_steps = 32, cfg.epochs = 4;
+        cfg.learning_rate_schedule = PPO_CONSTANT;
+        cfg.desired_kl = k ? 1e6f : 1e-12f; /* always too little, too much */
+        bench b = start_bench(&env, &cfg);
+        for (int i = 0; i < 2; i++) {
+            assert_ok(ppo_trainer_iterate(b.trainer, &progress));
+            assert_int_equal(progress.gradient_steps, 8 * (i + 1));
+            for (int j = 0; j < 7; j++) want = k ? fmin(want * 1.5, 1e-2) : fmax(want / 1.5, 1e-5);
+            assert_close(progress.learning_rate, want, 1e-5);
+        }
+        drop_bench(&b);
+    }
+}
+
 static void the_critics_rate_is_scheduled_alike(void **state) {
     (void)state;
     ppo_env    env = reach_env();
@@ -691,6 +713,7 @@ int main(void) {
         cmocka_unit_test(a_schedule_that_gives_nonsense_is_refused),
         cmocka_unit_test(the_critic_learns_at_its_own_rate),
         cmocka_unit_test(the_critics_rate_is_scheduled_alike),
+        cmocka_unit_test(the_learning_rate_follows_the_kl),
         cmocka_unit_test(a_rate_of_the_critic_alone_is_refused_not_forgotten),
         cmocka_unit_test(without_a_critic_the_advantage_is_the_discounted_return_that_followed),
         cmocka_unit_test(without_a_critic_unfinished_episodes_are_left_out),
