@@ -73,9 +73,10 @@ STEP BY STEP
        fields by name, as here: later versions may add some.
     2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
        default). Most settings that can have no effect are errors.
-    3. ppo_train(). In a program with a loop of its own use ppo_trainer_create() and ppo_trainer_iterate():
-       one call is one rollout of the trainer's environments and its epochs, about 10 ms with the defaults.
-       For shorter calls lower num_envs * rollout_steps and epochs, or run the trainer on a thread of its own.
+    3. ppo_train(). Or an iteration at a time, by ppo_trainer_create() and ppo_trainer_iterate(): one call is one
+       rollout of the trainer's environments and its epochs. A program that steps its own world, such as a game,
+       needs no such functions: it calls ppo_trainer_observe(), ppo_trainer_act(), and ppo_trainer_learn(), which
+       learns in slices of a few milliseconds. ppo_env_inspect() looks for mistakes before anything is trained.
        To compare before and after, call ppo_agent_create() first, and ppo_train() with that agent.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
        If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
@@ -90,6 +91,7 @@ STEP BY STEP
         bits                     ppo_multi_binary(n)                   action->choices[0 .. n-1]
         numbers                  ppo_box(n, low, high)                 action->box[0 .. n-1]
         illegal actions          env.action_mask                       sets a byte to 0 for each
+        several agents, teams    env.agents, step_all, self_play       turns, joining, earlier selves
         memory                   cfg.recurrent = 64                    where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a picture                env.draw                              a few lines of text
@@ -9537,10 +9539,16 @@ static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_a
 /* --------------------------------------------------------------------------------------------------------
    @@ 14 Environments and rollouts
 
-   Copies of an environment stand side by side (ppo__envs); a collector lets a policy act in them and records
-   a rollout. Read ppo__collect() at the end of this section, then upwards: for each step, ppo__decide() asks
-   the policy and writes its actions into the rollout, ppo__act() steps the environments and writes down what
-   they answered. Values do not influence the actions, so they are computed afterwards, many rows at once.
+   Copies of an environment stand side by side (ppo__envs), with one agent or several in each; a collector lets a
+   policy act in them and records a rollout. Read ppo__collect() at the end of this section, then upwards: for
+   each step, ppo__decide() asks the policy and writes its actions into the rollout, ppo__act() steps the
+   environments, and ppo__answer() writes down what each agent earned. Values do not influence the actions, so
+   they are computed afterwards, many rows at once.
+
+   An agent's column of the rollout has a row for each time it acted. The row is open until the agent acts again
+   or its episode ends; what it earns meanwhile is added up. So agents may wait, leave and join, and agents that a
+   snapshot of the policy plays (self-play) have no rows. A program that steps its own world (section 15)
+   pushes into the same columns, by ppo__ask_policy() and ppo__answer().
 
    The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
    bits are the same for any number of workers. So are running statistics: they do not change during a
