@@ -1103,7 +1103,7 @@ typedef struct ppo_outcome { /* zeroed before every step */
     int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
                          where terminated is 1 */
     int   waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
-                    observation is not read; rewards until it acts again count for its latest action */
+                         observation is not read; rewards until it acts again count for its latest action */
     int   joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
     float figures[PPO_MAX_FIGURES]; /* read where an episode ends: see env.figures */
 } ppo_outcome;
