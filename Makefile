@@ -9,7 +9,7 @@ ARGS      =
 CSV       = build/progress.csv
 
 HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h*)
-EXAMPLES := $(patsubst examples/%.c,build/%,$(filter-out examples/ppo.c,$(wildcard examples/*.c)))
+EXAMPLES := $(patsubst examples/%.c,build/%,$(filter-out examples/ppo.c examples/mujoco.c,$(wildcard examples/*.c)))
 
 all: $(EXAMPLES) ## builds the examples (also: plain `make`)
 
@@ -47,6 +47,12 @@ overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a ta
 
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
+mujoco: build/mujoco ## trains Hopper-v5 with build/mujoco: build/train with the tasks of MuJoCo; flags go into ARGS
+	@build/mujoco --env Hopper-v5 $(ARGS)
+
+mujoco-table: build/mujoco ## the paper's Table 1 in 231 runs, in hours; JOBS=2 side by side; a finished run is kept
+	@sh bench/mujoco.sh table $(ARGS)
+
 # The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
 # PPO__IMPLEMENTED keeps the implementation out of it here.
 build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
@@ -67,6 +73,11 @@ build/train build/plot: build/%: examples/%.c build/control.o $(HEADERS) Makefil
 build/lunarlander: examples/lunarlander.cpp examples/train.c build/control.o $(HEADERS) Makefile | build/box2d.found
 	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ -lbox2d $(LDLIBS)
 
+# build/mujoco.found holds flags.
+build/mujoco: examples/mujoco.c examples/train.c build/ppo.o $(HEADERS) Makefile | build/mujoco.found
+	@rm -f $@
+	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o @build/mujoco.found -o $@ $(LDLIBS)
+
 # --- tests ---------------------------------------------------------------------------------------------------------
 
 # The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
@@ -76,8 +87,8 @@ PLAIN_FLAGS  := -O2 -Wall -Wextra
 ASAN_FLAGS   := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
 TSAN_FLAGS   := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
-NAMES    := $(basename $(notdir $(wildcard tests/test_*.c)))
-THREADED := $(basename $(notdir $(shell grep -l thread tests/test_*.c)))
+NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
+THREADED := $(filter-out test_mujoco,$(basename $(notdir $(shell grep -l thread tests/test_*.c))))
 PRIVATE  := $(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c)))
 LINKED   := $(filter-out $(PRIVATE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
@@ -92,6 +103,12 @@ LUNAR_IF_THERE = $(if $(wildcard build/box2d.found),$(LUNAR))
 build/plain/test_lunarlander: build/ppo.o
 build/asan/test_lunarlander: build/asan/ppo.o
 
+# The test of MuJoCo's tasks needs libmujoco, and the models of Gymnasium.
+MUJOCO := build/plain/test_mujoco build/asan/test_mujoco
+MUJOCO_IF_THERE = $(if $(wildcard build/mujoco.found),$(MUJOCO))
+build/plain/test_mujoco: build/ppo.o
+build/asan/test_mujoco: build/asan/ppo.o
+
 # The tests of CUDA run in an emulation, which needs a C++ compiler.
 CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
 CUDA = $(if $(wildcard build/cxx.found),$(CUDA_NAMES:%=build/asan/%))
@@ -102,13 +119,14 @@ JOBS       = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(PROCESSORS))
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
 	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
+	-@$(MAKE) --no-print-directory -s build/mujoco.found || echo "note: the tasks of MuJoCo are not tested, there is no MuJoCo"
 	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: CUDA is not tested, there is no C++ compiler"
 	@$(MAKE) --no-print-directory test-all
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/chat.sh tests/finetune.sh $(CUDA) $(PLAIN) $(ASAN) \
-	    $(TSAN) $(LUNAR_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
+	    $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
@@ -116,7 +134,7 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 	@CC="$(CC)" CXX="$(CXX)" PPO_TEST_FULL=1 sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(ASAN) $(TSAN)
 
-test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(CUDA)
+test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) $(CUDA)
 
 build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
@@ -143,6 +161,10 @@ $(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) Makefile
 $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I. $< $(LIBRARY) -o $@ -lcmocka -lbox2d $(LDLIBS)
+
+$(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(FLAVOUR) -I. $< $(LIBRARY) @build/mujoco.found -o $@ -lcmocka $(LDLIBS)
 
 build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
@@ -182,6 +204,13 @@ build/bench-profile: override CFLAGS += -gdwarf-4 -no-pie
 $(patsubst bench/%.c,build/bench-%,$(shell grep -L 'define PPO_IMPLEMENTATION' bench/*.c)): build/ppo.o
 build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< $(filter %.o,$^) -o $@ $(LDLIBS) -ldl
+
+mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
+	@build/bench-mujoco
+
+build/bench-mujoco: bench/mujoco.c bench/measure.h build/ppo.o $(HEADERS) Makefile | build/mujoco.found
+	@rm -f $@
+	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o @build/mujoco.found -o $@ $(LDLIBS)
 
 # --- CUDA: programs for a GPU; build/cuda/ can be copied to another machine -----------------------------------------
 
@@ -363,6 +392,39 @@ build/cmocka.found:
 build/box2d.found:
 	$(call require,'<box2d/b2_revolute_joint.h>',-lbox2d,libbox2d-dev g++,box2d-devel gcc-c++,box2d gcc,; LunarLander needs its version 2.4,$(CXX) -std=c++17 -x c++)
 
+# Python's packages mujoco (libmujoco and its headers) and gymnasium (the models), without what they import: those of
+# PPO_PYTHON, or else installed in build/mujoco-packages. Version 4 of mujoco keeps the library in mujoco-core. Debian's
+# libmujoco is used where Python has no mujoco.
+PPO_PYTHON ?= python3
+define MUJOCO_FLAGS
+import glob, importlib.util, sys
+sys.path.append(sys.argv[1])
+def folder(package):
+    found = importlib.util.find_spec(package)
+    return list(found.submodule_search_locations)[0] if found else None
+mujoco, gymnasium = folder("mujoco"), folder("gymnasium")
+libraries = glob.glob(mujoco + "/libmujoco*") if mujoco else []
+models = gymnasium + "/envs/mujoco/assets" if gymnasium else None
+if not models or not libraries and sys.argv[2] != "system": sys.exit(1)
+if libraries: print('-isystem "%s/include" "%s" -Wl,-rpath,"%s"' % (mujoco, libraries[0], mujoco))
+else: print("-lmujoco")
+print('"-DMUJOCO_MODELS=\\"%s\\""' % models)
+endef
+export MUJOCO_FLAGS
+
+build/mujoco.found:
+	@mkdir -p build
+	@packages="$(CURDIR)/build/mujoco-packages"; \
+	flags() { $(PPO_PYTHON) -c "$$MUJOCO_FLAGS" "$$packages" "$$system" >build/mujoco.flags 2>>build/install.log; }; \
+	get() { $(PPO_PYTHON) -m pip install --quiet --no-deps --retries 1 --timeout 20 --target "$$packages" "$$1"; }; \
+	echo '#include <mujoco/mujoco.h>' >build/probe.c; \
+	echo 'int main(void) { return !mj_version(); }' >>build/probe.c; \
+	system=python; $(CC) build/probe.c -o build/probe -lmujoco 2>build/probe.log && system=system; \
+	flags || { echo "installing mujoco and gymnasium in build/mujoco-packages (log: build/install.log)"; \
+	    { test $$system = system || get mujoco-core || get mujoco; get gymnasium; } >build/install.log 2>&1; flags; } || { \
+	    echo "please install Python's packages mujoco and gymnasium; PPO_PYTHON=... names the Python" >&2; exit 1; }
+	@mv build/mujoco.flags $@
+
 build/cxx.found:
 	$(call require,'<optional>',,g++,gcc-c++,gcc,; the emulation of CUDA needs C++17,$(CXX) -std=c++17 -x c++)
 
@@ -384,5 +446,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help
