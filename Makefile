@@ -74,9 +74,9 @@ build/lunarlander: examples/lunarlander.cpp examples/train.c build/control.o $(H
 	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ -lbox2d $(LDLIBS)
 
 # build/mujoco.found holds flags.
-build/mujoco: examples/mujoco.c examples/train.c build/ppo.o $(HEADERS) Makefile | build/mujoco.found
+build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Makefile | build/mujoco.found
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o @build/mujoco.found -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I. $< $(LIBRARY) -o $@ -lcmocka -lbox2d $(LDLIBS)
 
-$(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) Makefile
+$(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) Makefile | build/mujoco.found
 	@mkdir -p $(@D); rm -f $@
 	$(CC) $(FLAVOUR) -I. $< $(LIBRARY) @build/mujoco.found -o $@ -lcmocka $(LDLIBS)
 
@@ -208,9 +208,9 @@ build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile |
 mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
 	@build/bench-mujoco
 
-build/bench-mujoco: bench/mujoco.c bench/measure.h build/ppo.o $(HEADERS) Makefile | build/mujoco.found
+build/bench-mujoco: bench/mujoco.c bench/measure.h $(HEADERS) Makefile | build/mujoco.found
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< build/ppo.o @build/mujoco.found -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
 # --- CUDA: programs for a GPU; build/cuda/ can be copied to another machine -----------------------------------------
 
