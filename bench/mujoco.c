@@ -1,7 +1,7 @@
-/* mujoco.c - steps per second of the tasks of MuJoCo from C, and the ratio to Gymnasium's own stepping, without training.
+/* mujoco.c - steps per second of the tasks of MuJoCo from C, without training, and the ratio to Gymnasium's.
 
-   Both sides step one environment with uniform random actions, drawn beforehand, and reset it where an episode ends, on
-   one thread; seconds are the processor's. They take turns, and the ratio is the median of the pairs. */
+   Both sides step one environment with uniform random actions, drawn beforehand, and reset it where an episode
+   ends, on one thread; seconds are the processor's. They take turns, and the ratio is the median of the pairs. */
 #define _POSIX_C_SOURCE 200809L
 #include "ppo.h"
 

@@ -1,17 +1,16 @@
 #!/bin/sh
-# mujoco.sh table|cleanrl|cleanrl8 [SEED ...] - trains on the tasks of MuJoCo with seeds 1 to 3, or these, JOBS (1) runs side
-# by side, and then reports:
+# mujoco.sh table|cleanrl|cleanrl8 [SEED ...] - trains on tasks of MuJoCo with seeds 1 to 3, or these, and reports.
 #   table     Table 1 of the paper (Schulman 2017): eleven objectives on seven tasks, 1,000,000 steps each
 #   cleanrl   HalfCheetah, Hopper and Walker2d with the settings of CleanRL, 1,000,000 steps
 #   cleanrl8  these and Ant, 8,000,000 steps
-# mujoco.sh report - prints the tables of the runs that are done: files in build/mujoco-runs/, which are not repeated.
-# mujoco.sh speed - steps per second with random actions, here and in Gymnasium (PPO_PYTHON: a Python that has it)
+# JOBS (1) runs stand side by side. A run that is done is a file in build/mujoco-runs/, and is not repeated.
+# mujoco.sh report - prints the tables of the runs that are done.
 set -eu
 program=${MUJOCO:-build/mujoco}
 runs=build/mujoco-runs
 tasks='HalfCheetah Hopper InvertedDoublePendulum InvertedPendulum Reacher Swimmer Walker2d'
 
-# Each row of Table 1: its name, the paper's score, and what differs in the settings. "random" is the policy before training.
+# Each row of Table 1: its name, the paper's score, and its settings. "random" is the policy before training.
 rows() {
     cat <<END
 no-clipping-or-penalty -0.39 --preset ppo-paper-unclipped
@@ -42,9 +41,9 @@ cleanrl8 Ant-v4 1824.17 905.78
 END
 }
 
-# The runs as lines: the file, and the flags. Seed by seed, so that every row has a first result soon. The paper's actions
-# reached the tasks unclipped. What it does not say follows the code that was published with it: observations are
-# normalized and clipped at 5, and the gradient's norm is not clipped.
+# The runs as lines: the file, and the flags. The tasks of the paper received actions unclipped. What the paper does
+# not say follows the code that was published with it: observations are normalized and clipped to +- 5, rewards are not
+# normalized, and the norm of gradients is not clipped.
 plan() { # WHAT SEED ...
     what=$1
     shift
@@ -55,8 +54,8 @@ plan() { # WHAT SEED ...
         table)
             rows | while read -r row _ flags; do
                 for task in $tasks; do
-                    echo "$row/$task-$seed --env $task-v5-unbounded --seed $seed --normalize-reward no --clip-obs 5" \
-                        "--value-clip 0 --max-grad-norm 0 $flags"
+                    echo "$row/$task-$seed --env $task-v5-unbounded --seed $seed --normalize-obs yes --clip-obs 5" \
+                        "--normalize-reward no --value-clip 0 --max-grad-norm 0 $flags"
                 done
             done ;;
         *)
@@ -67,37 +66,52 @@ plan() { # WHAT SEED ...
     done
 }
 
-# Lines of the runs that are done: what, task, and the mean return of the last 100 episodes.
+# Lines of the runs that are done: what, task, seed, and the mean return of the last 100 episodes.
 results() { # ROW ...
     for row in "$@"; do
         for file in $runs/"$row"/*.csv; do
-            [ ! -f "$file" ] || awk -F, -v row="$row" -v task="$(basename "${file%-*}")" '
-                NR == 1 { while ($++c != "rollout/ep_rew_mean"); next }  { last = $c }  END { print row, task, last }' "$file"
+            [ ! -f "$file" ] || awk -F, -v row="$row" -v run="$(basename "$file" .csv)" '
+                NR == 1 { while ($++c != "rollout/ep_rew_mean"); next }
+                { last = $c }
+                END { seed = task = run; sub(/.*-/, "", seed); sub(/-[0-9]*$/, "", task)
+                      print row, task, seed, last }
+            ' "$file"
         done
     done
 }
 
+# The score of a run is 0 for the random policy and 1 for the best run of its task; that of a row is the mean over
+# tasks and seeds, beside the least and the greatest of a seed.
 report() {
-    echo "Table 1: scores (0: the random policy, 1: the best run of a task), and mean returns of the last 100 episodes"
+    echo "Table 1, and the mean returns of the last 100 episodes"
     { rows | cut -d' ' -f1,2; results $(rows | cut -d' ' -f1); } | awk -v tasks="$tasks" '
+        function score(t, x) { zero = sum["random", t] / of["random", t]; return (x - zero) / (best[t] - zero) }
         BEGIN { n = split(tasks, task, " ") }
         NF == 2 { row[++rows] = $1; paper[$1] = $2; next }
-        { sum[$1, $2] += $3; of[$1, $2]++; run[$1, $2, of[$1, $2]] = $3
-          if (!($2 in best) || $3 > best[$2]) best[$2] = $3 }
+        { sum[$1, $2] += $4; of[$1, $2]++; run[$1, $2, $3] = $4; if ($3 > seeds) seeds = $3
+          if (!($2 in best) || $4 > best[$2]) best[$2] = $4 }
         END {
-            printf "| | paper | score | runs |"; for (t = 1; t <= n; t++) printf " %s |", task[t]
-            printf "\n| --- | --- | --- | --- |"; for (t = 1; t <= n; t++) printf " --- |"
+            printf "| | paper | score | of a seed | runs |"; for (t = 1; t <= n; t++) printf " %s |", task[t]
+            printf "\n| --- | --- | --- | --- | --- |"; for (t = 1; t <= n; t++) printf " --- |"
             for (r = 1; r <= rows; r++) {
-                score = count = 0; line = ""
+                total = runs = whole = 0
+                for (s = 1; s <= seeds; s++) {
+                    for (t = k = of_seed = 0; t++ < n;)
+                        if ((row[r], task[t], s) in run && of["random", task[t]]) {
+                            of_seed += score(task[t], run[row[r], task[t], s]); k++ }
+                    total += of_seed; runs += k
+                    if (k < n) continue
+                    of_seed /= n
+                    if (!whole++) least = most = of_seed
+                    if (of_seed < least) least = of_seed
+                    if (of_seed > most) most = of_seed
+                }
+                printf "\n| %s | %s | %s | %s | %d |", row[r], paper[row[r]],
+                    runs ? sprintf("%.2f", total / runs) : "", whole ? sprintf("%.2f .. %.2f", least, most) : "", runs
                 for (t = 1; t <= n; t++) {
                     k = of[row[r], task[t]]
-                    zero = of["random", task[t]] ? sum["random", task[t]] / of["random", task[t]] : 0
-                    for (i = 1; i <= k; i++) if (best[task[t]] > zero)
-                        score += (run[row[r], task[t], i] - zero) / (best[task[t]] - zero)
-                    count += k
-                    line = line (k ? sprintf(" %.1f |", sum[row[r], task[t]] / k) : " |")
+                    printf k ? " %.1f |" : " |", k ? sum[row[r], task[t]] / k : 0
                 }
-                printf "\n| %s | %s | %s | %d |%s", row[r], paper[row[r]], count ? sprintf("%.2f", score / count) : "", count, line
             }
             print ""
         }'
@@ -105,7 +119,7 @@ report() {
         echo "$what: mean and deviation of the runs, of the last 100 episodes"
         { published | sed -n "s/^$what //p"; results $what | sed "s/^$what/run/"; } | awk '
             $1 != "run" { task[++n] = $1; there[$1] = $2 " +- " $3; next }
-            { sum[$2] += $3; squares[$2] += $3 * $3; of[$2]++ }
+            { sum[$2] += $4; squares[$2] += $4 * $4; of[$2]++ }
             END { print "| | CleanRL | ppo.h | runs |\n| --- | --- | --- | --- |"
                   for (i = 1; i <= n; i++) { t = task[i]; k = of[t]; if (!k) continue; mean = sum[t] / k
                       v = squares[t] / k - mean * mean
@@ -125,8 +139,8 @@ run) # FILE FLAG ... - one of them; its file gets its name when it is complete
     shift 2
     [ ! -f "$file.csv" ] || exit 0
     mkdir -p "${file%/*}"
-    "$program" --quiet --json "$@" --csv "$file.part" >"$file.json" 2>"$file.log" && mv "$file.part" "$file.csv" ||
-        echo "$file failed: $(tail -n 1 "$file.log")" >&2 ;;
+    "$program" --quiet --json "$@" --csv "$file.part" >"$file.json" 2>"$file.log" &&
+        mv "$file.part" "$file.csv" || echo "$file failed: $(tail -n 1 "$file.log")" >&2 ;;
 report) report ;;
 *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2

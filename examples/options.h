@@ -119,7 +119,7 @@ static void print_help(const options *o) {
     printf("  --steps N                  the same as --total-steps\n\nenvironments:");
     for (int i = 0; i < ENVIRONMENTS; i++) printf(" %s", environments[i].name);
 #ifndef MORE_ENVIRONMENTS
-    printf(" (make lunarlander: with LunarLander-v3)");
+    printf(" (more: make lunarlander, make mujoco)");
 #endif
     printf("\npresets: %s\n\n", ppo_config_presets());
     for (; count-- > 0; field++) {

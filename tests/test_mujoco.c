@@ -1,5 +1,5 @@
-/* examples/envs/mujoco.h: recorded episodes of Gymnasium's environments, what is drawn at a reset, the same bits again
-   and after a resume, errors, the picture. */
+/* examples/envs/mujoco.h: recorded episodes of Gymnasium's environments, what is drawn at a reset, the same bits
+   again and after a resume, errors, the picture. */
 #include "../ppo.h"
 
 #include "../examples/envs/mujoco.h"
@@ -30,8 +30,8 @@ static const struct episode {
 
 static const double tolerance = 1e-5; /* relative to each number, or to 1 where that is larger */
 
-/* The episodes were recorded with MuJoCo 4.0. Earlier ones normalize Ant's quaternion, and Hopper differs by 0.002 in
-   the first reward; the others have moved alike since 2.2. */
+/* The episodes were recorded with MuJoCo 4.0. Earlier versions move Ant and Hopper differently, by 0.002 in Hopper's
+   first reward; the other robots alike, since 2.2. */
 static int recorded_with_other_physics(const char *name) {
     return mj_version() < 4000000 && (strncmp(name, "Ant", 3) == 0 || strncmp(name, "Hopper", 6) == 0);
 }

@@ -119,7 +119,7 @@ static inline void mujoco_pole_judge(const mujoco *s, double before, double effo
     out->reward = s->task->version == 4 ? 1.0f : (float)!out->terminated;
 }
 
-/* InvertedDoublePendulum: a cart with two poles, one on the other, and the forces that hold the cart on its rail. */
+/* InvertedDoublePendulum: a cart with two poles, one on the other; the forces hold the joints within limits. */
 static inline void mujoco_poles_observe(const mujoco *s, float *obs) {
     *obs++ = (float)s->data->qpos[0];
     for (int i = 1; i < 3; i++) *obs++ = (float)sin(s->data->qpos[i]);
@@ -313,9 +313,9 @@ static inline void mujoco_draw(const void *state, FILE *file) {
     canvas_print(&picture, file);
 }
 
-/* By name, which must stay: "Hopper-v5", or "Hopper-v5-unbounded", whose actions are not clipped to the box. MuJoCo
-   clips the forces all the same, but the reward counts the whole effort, as in the runs of the paper. Of an unknown
-   name: all zeros, which ppo.h refuses. */
+/* By name, a text that must stay: "Hopper-v5", or "Hopper-v5-unbounded", whose actions are not clipped to the
+   box. MuJoCo clips the forces all the same, but the reward counts the whole effort, as in the runs of the paper.
+   An unknown name: all zeros, which ppo.h refuses. */
 static inline ppo_env mujoco_env(const char *name) {
     ppo_env env;
     memset(&env, 0, sizeof env);

@@ -3,11 +3,11 @@
     pip install numpy==2.4.6 mujoco==4.0.0 gymnasium[mujoco]==1.4.0
     python make_mujoco.py
 
-From a start that is recorded, with actions by a formula, for a number of steps whatever terminates. An observation is
-recorded at the start and after every tenth step, reward and end of all steps.
+From a start that is recorded, with actions by a formula, for a number of steps whatever terminates. An observation
+is recorded at the start and after every tenth step, reward and end of all steps.
 
-How to compare: as free runs. With the same version of MuJoCo they agree to rounding, which contact amplifies. The starts
-are such that a disturbance of 1e-13 ends as less than 1e-7; most of HalfCheetah's end as more than 1e-4.
+How to compare: as free runs. With the same version of MuJoCo they agree to rounding, which contact amplifies. The
+starts are such that a disturbance of 1e-13 grows to less than 1e-7; from most starts, HalfCheetah's exceeds 1e-4.
 """
 import warnings
 
@@ -17,14 +17,15 @@ import numpy as np
 
 from golden import Header
 
-NAMES = ["HalfCheetah", "Hopper", "InvertedDoublePendulum", "InvertedPendulum", "Reacher", "Swimmer", "Walker2d", "Ant"]
+NAMES = ["HalfCheetah", "Hopper", "InvertedDoublePendulum", "InvertedPendulum", "Reacher", "Swimmer", "Walker2d",
+         "Ant"]
 STEPS, EVERY = 50, 10
 SEEDS = {"HalfCheetah": 43}   # of the starts; 1 otherwise
 
 
 def action(env, t):
-    """The same numbers in C: fractions of small integers, computed in float. Some are beyond the largest: MuJoCo clips
-    the forces, and the reward counts the whole effort."""
+    """Fractions of small integers, computed in float: the same numbers in C. Some are beyond the largest: MuJoCo
+    clips the forces, and the reward counts the whole effort."""
     high = env.action_space.high
     j = np.arange(len(high))
     return high * (((7 * t + 5 * j) % 11 - 5).astype(np.float32) / np.float32(4))
