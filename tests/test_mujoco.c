@@ -60,6 +60,47 @@ static void moves_as_recorded(void **state) {
     env.close(&s);
 }
 
+/* Whether it ends there, at this height and angle of the whole body. */
+static int ends(mujoco *s, double height, double angle) {
+    const int   free = s->model->nq != s->model->nv;
+    ppo_outcome out = {0};
+    mj_resetData(s->model, s->data);
+    s->data->qpos[free ? 2 : 1] = height;
+    if (!free) s->data->qpos[2] = angle;
+    s->task->judge(s, 0, 0, &out);
+    return out.terminated;
+}
+
+static void a_walker_ends_beyond_its_limits_and_observed_speeds_have_some(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        double      lowest, highest, lean, fastest;
+    } tasks[] = {{"HalfCheetah-v5", -9, 9, 9, 1000},
+                 {"Hopper-v5", 0.7, 99, 0.2, 10},
+                 {"Walker2d-v5", 0.8, 2, 1, 10},
+                 {"Ant-v5", 0.2, 1, 9, 1000}};
+    for (int k = 0; k < COUNT(tasks); k++) {
+        const ppo_env env = mujoco_env(tasks[k].name);
+        const double  low = tasks[k].lowest, high = tasks[k].highest, lean = tasks[k].lean, e = 1e-6;
+        mujoco        s;
+        float         obs[MOST_OBS];
+        assert_int_equal(env.open(&s, env.user, 0), 0);
+        for (int side = -1; side <= 1; side += 2) {
+            const double middle = (low + fmin(high, 1.5)) / 2;
+            assert_false(ends(&s, low + e, side * (lean - e)) || ends(&s, high - e, side * (lean - e)));
+            assert_int_equal(ends(&s, low - e, 0) && ends(&s, middle, 0) == 0, low > 0);
+            assert_int_equal(ends(&s, high + e, 0), high < 9);
+            assert_int_equal(ends(&s, middle, side * (lean + e)), lean < 9);
+            mj_resetData(s.model, s.data);
+            s.data->qvel[0] = side * 20;
+            s.task->observe(&s, obs);
+            assert_float_equal(obs[s.model->nq - s.task->gait->unseen], side * fmin(20, tasks[k].fastest), 0);
+        }
+        env.close(&s);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Resets
    -------------------------------------------------------------------------------------------------------- */
@@ -121,6 +162,37 @@ static void a_reset_draws_from_the_ranges_of_gymnasium(void **state) {
 /* --------------------------------------------------------------------------------------------------------
    The same bits
    -------------------------------------------------------------------------------------------------------- */
+
+/* The observations of an episode [steps][obs_size], past any end. */
+static void play(const ppo_env *env, mujoco *s, uint32_t seed, int steps, float *obs) {
+    ppo_rng rng = test_rng(seed);
+    env->reset(s, &rng, obs);
+    for (int t = 0; t < steps; t++) {
+        float       box[MOST_ACTIONS];
+        ppo_action  action = {0};
+        ppo_outcome out = {0};
+        action.box = box;
+        for (int j = 0; j < env->action_space.n; j++) box[j] = ppo_rng_range(&rng, -1, 1);
+        env->step(s, &rng, &action, obs + t * env->obs_size, &out);
+    }
+}
+
+static void an_episode_follows_from_its_generator_and_actions(void **state) {
+    (void)state;
+    enum { STEPS = 40 };
+    static float first[STEPS * MOST_OBS], again[STEPS * MOST_OBS];
+    for (int k = 0; k < MUJOCO_TASKS; k++) {
+        const ppo_env env = mujoco_env(mujoco_tasks[k].name);
+        mujoco        s[2];
+        for (int i = 0; i < 2; i++) assert_int_equal(env.open(&s[i], env.user, i), 0);
+        play(&env, &s[0], 1, STEPS, first);
+        for (uint32_t other = 2; other < 5; other++) play(&env, &s[1], other, STEPS, again);
+        assert_memory_not_equal(first, again, (size_t)(STEPS * env.obs_size) * sizeof(float));
+        play(&env, &s[1], 1, STEPS, again);
+        assert_memory_equal(first, again, (size_t)(STEPS * env.obs_size) * sizeof(float));
+        for (int i = 0; i < 2; i++) env.close(&s[i]);
+    }
+}
 
 /* An iteration ends in the middle of episodes. */
 static ppo_config short_training(void) {
@@ -255,8 +327,10 @@ static void every_picture_has_the_same_number_of_lines_and_shows_the_robot(void 
 }
 
 int main(void) {
-    struct CMUnitTest tests[COUNT(episodes) + 7] = {
+    struct CMUnitTest tests[COUNT(episodes) + 9] = {
         cmocka_unit_test(a_reset_draws_from_the_ranges_of_gymnasium),
+        cmocka_unit_test(a_walker_ends_beyond_its_limits_and_observed_speeds_have_some),
+        cmocka_unit_test(an_episode_follows_from_its_generator_and_actions),
         cmocka_unit_test(a_resumed_training_ends_with_the_same_bits),
         cmocka_unit_test(a_training_has_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(only_unbounded_tasks_see_actions_beyond_the_box),
@@ -268,7 +342,7 @@ int main(void) {
     for (int i = 0; i < COUNT(episodes); i++) {
         const struct CMUnitTest test = {names[i], moves_as_recorded, NULL, NULL, (void *)&episodes[i]};
         snprintf(names[i], sizeof names[i], "%s_moves_as_recorded", episodes[i].name);
-        tests[7 + i] = test;
+        tests[9 + i] = test;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
