@@ -163,7 +163,7 @@ static void a_reset_draws_from_the_ranges_of_gymnasium(void **state) {
    The same bits
    -------------------------------------------------------------------------------------------------------- */
 
-/* The observations of an episode [steps][obs_size], past any end. */
+/* The observations of an episode [1 + steps][obs_size], past any end. */
 static void play(const ppo_env *env, mujoco *s, uint32_t seed, int steps, float *obs) {
     ppo_rng rng = test_rng(seed);
     env->reset(s, &rng, obs);
@@ -173,23 +173,24 @@ static void play(const ppo_env *env, mujoco *s, uint32_t seed, int steps, float 
         ppo_outcome out = {0};
         action.box = box;
         for (int j = 0; j < env->action_space.n; j++) box[j] = ppo_rng_range(&rng, -1, 1);
-        env->step(s, &rng, &action, obs + t * env->obs_size, &out);
+        env->step(s, &rng, &action, obs + (t + 1) * env->obs_size, &out);
     }
 }
 
 static void an_episode_follows_from_its_generator_and_actions(void **state) {
     (void)state;
     enum { STEPS = 40 };
-    static float first[STEPS * MOST_OBS], again[STEPS * MOST_OBS];
+    static float first[(1 + STEPS) * MOST_OBS], again[(1 + STEPS) * MOST_OBS];
     for (int k = 0; k < MUJOCO_TASKS; k++) {
         const ppo_env env = mujoco_env(mujoco_tasks[k].name);
+        const size_t  bytes = (size_t)((1 + STEPS) * env.obs_size) * sizeof(float);
         mujoco        s[2];
         for (int i = 0; i < 2; i++) assert_int_equal(env.open(&s[i], env.user, i), 0);
         play(&env, &s[0], 1, STEPS, first);
         for (uint32_t other = 2; other < 5; other++) play(&env, &s[1], other, STEPS, again);
-        assert_memory_not_equal(first, again, (size_t)(STEPS * env.obs_size) * sizeof(float));
+        assert_memory_not_equal(first, again, bytes);
         play(&env, &s[1], 1, STEPS, again);
-        assert_memory_equal(first, again, (size_t)(STEPS * env.obs_size) * sizeof(float));
+        assert_memory_equal(first, again, bytes);
         for (int i = 0; i < 2; i++) env.close(&s[i]);
     }
 }
