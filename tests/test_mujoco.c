@@ -191,6 +191,7 @@ static void an_episode_follows_from_its_generator_and_actions(void **state) {
         assert_memory_not_equal(first, again, bytes);
         play(&env, &s[1], 1, STEPS, again);
         assert_memory_equal(first, again, bytes);
+        assert_memory_equal(s[0].data->qpos, s[1].data->qpos, (size_t)s[0].model->nq * sizeof(double));
         for (int i = 0; i < 2; i++) env.close(&s[i]);
     }
 }
