@@ -85,7 +85,10 @@ results() { # ROW ...
 report() {
     echo "Table 1, and the mean returns of the last 100 episodes"
     { rows | cut -d' ' -f1,2; results $(rows | cut -d' ' -f1); } | awk -v tasks="$tasks" '
-        function score(t, x) { zero = sum["random", t] / of["random", t]; return (x - zero) / (best[t] - zero) }
+        function score(t, x) {
+            zero = sum["random", t] / of["random", t]
+            return best[t] > zero ? (x - zero) / (best[t] - zero) : 0
+        }
         BEGIN { n = split(tasks, task, " ") }
         NF == 2 { row[++rows] = $1; paper[$1] = $2; next }
         { sum[$1, $2] += $4; of[$1, $2]++; run[$1, $2, $3] = $4; if ($3 > seeds) seeds = $3
@@ -106,7 +109,9 @@ report() {
                     if (of_seed < least) least = of_seed
                     if (of_seed > most) most = of_seed
                 }
-                printf "\n| %s | %s | %s | %s | %d |", row[r], paper[row[r]],
+                name = row[r]
+                gsub("-", " ", name)
+                printf "\n| %s | %s | %s | %s | %d |", name, paper[row[r]],
                     runs ? sprintf("%.2f", total / runs) : "", whole ? sprintf("%.2f .. %.2f", least, most) : "", runs
                 for (t = 1; t <= n; t++) {
                     k = of[row[r], task[t]]
