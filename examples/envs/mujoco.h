@@ -8,7 +8,8 @@
    compile time.
 
    MuJoCo works in double. The state owns a model and its simulation, which open creates and close frees.
-   Every reset starts the simulation anew, so an episode depends on its random numbers and actions alone. */
+   Every reset starts the simulation anew, so an episode depends on its random numbers and actions alone. A
+   failed allocation in MuJoCo ends the program, as MuJoCo does by default. */
 
 #ifndef MUJOCO_TASKS_H
 #define MUJOCO_TASKS_H
