@@ -50,8 +50,8 @@ lunarlander: build/lunarlander ## builds build/train with LunarLander, which nee
 mujoco: build/mujoco ## trains Hopper-v5 with build/mujoco: build/train with the tasks of MuJoCo; flags go into ARGS
 	@build/mujoco --env Hopper-v5 $(ARGS)
 
-mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; JOBS=2 side by side; a finished run is kept
-	@sh bench/mujoco.sh table $(ARGS)
+mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; a finished run is kept, and not repeated
+	@JOBS=$(PROCESSORS) sh bench/mujoco.sh table $(ARGS)
 
 # The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
 # PPO__IMPLEMENTED keeps the implementation out of it here.
