@@ -299,8 +299,7 @@ static void without_its_model_a_task_says_what_is_missing(void **state) {
 static void an_unknown_name_is_refused(void **state) {
     const char *const names[] = {"", "Hopper", "Hopper-v6", "Hopper-v5-", "Hopper-v5-unbounded-"};
     (void)state;
-    for (int i = 0; i < COUNT(names); i++)
-        assert_fails(opened(names[i]), PPO_ERROR_ARGUMENT, "env.");
+    for (int i = 0; i < COUNT(names); i++) assert_fails(opened(names[i]), PPO_ERROR_ARGUMENT, "env.");
 }
 
 static void every_picture_has_the_same_number_of_lines_and_shows_the_robot(void **state) {
