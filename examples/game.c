@@ -138,8 +138,9 @@ static result play(int threaded, int frames, double frame, uint64_t seed, FILE *
     memset(&env, 0, sizeof env);
     env.obs_size = OBS;
     env.action_space = ppo_discrete(3);
-    must(ppo_config_set_all(&cfg, "num_envs=16 rollout_steps=128 epochs=4 gamma=0.97 learning_rate=1e-3 "
-                                  "learning_rate_schedule=constant total_steps=1000000000"));
+    must(ppo_config_set_all(&cfg,
+                            "num_envs=16 rollout_steps=128 epochs=8 gamma=0.95 learning_rate=1e-3 "
+                            "learning_rate_schedule=constant entropy_coef=0.01 total_steps=1000000000"));
     cfg.seed = seed;
     must(ppo_agent_create(&env, &cfg, &agent));
     must(ppo_agent_copy(agent, &copy));
@@ -217,7 +218,7 @@ static result play(int threaded, int frames, double frame, uint64_t seed, FILE *
 
 int main(int argc, char **argv) {
     const char *const way[2] = {"learning in slices of half a millisecond", "learning in another thread"};
-    int               seconds = argc > 1 ? atoi(argv[1]) : 6;
+    int               seconds = argc > 1 ? atoi(argv[1]) : 8;
     uint64_t          seed = argc > 2 ? (uint64_t)atoi(argv[2]) : 1;
     if (seconds < 1 || seconds > 3600)
         must(ppo_fail(PPO_ERROR_ARGUMENT, "seconds are 1 to 3600, not %d", seconds));

@@ -9,8 +9,8 @@
        who are patient: the same, but they wait two cells away from it until another hunter is as near;
        who have learned.
 
-   Those who have learned are hurt less than all the others, and catch three times as many boars as the greedy ones. A
-   person who knows the rules writes a better script: the policy is too careful to wait that close to a boar.
+   Those who have learned are hurt less than all the others, and catch three times as many boars as the greedy ones. The
+   patient script, by a person who knows the rules, catches more than they do.
 
        build/pursuit                         10 seconds on one core
        build/pursuit --seed 2 --gamma 0.9 */
