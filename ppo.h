@@ -1409,11 +1409,13 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    call.
 
    Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has
-   done rollout_steps steps. Then it learns, for about so many milliseconds, but at least one minibatch; 0: all
-   of it. progress->iteration is 0 unless the iteration is complete. In between, sources act with the weights
-   as they are, and what they do is not recorded. Learning at once, after all sources were observed, gives the
-   bits of ppo_trainer_iterate() for the same experience. ppo_trainer_ready(): 1 if there is something to learn.
-   To learn in another thread, see ppo_agent_copy(): call nothing else with the trainer or its agent meanwhile. */
+   done rollout_steps steps. Then it learns, for about so many milliseconds, but at least one minibatch, the first
+   time also the values of all samples; 0: until it is done. progress->iteration is 0 unless the iteration is
+   complete. In between, sources act with the weights as they are, and what they do is not recorded. Learning at
+   once, after all sources were observed, gives the bits of ppo_trainer_iterate() for the same experience.
+   ppo_trainer_ready(): 1 if there is something to learn. To learn in another thread, let all sources act, call
+   ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
+   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here. */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
@@ -1452,8 +1454,8 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed);
-/* The same of a match: the agent plays one team, each in turn, and the opponent, which may be the same agent,
-   the others. The figures are the agent's. */
+/* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent, which may
+   be the same agent, the others. The figures are the agent's. */
 PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
                                           int episodes, uint64_t seed);
 
