@@ -7443,7 +7443,11 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (parts) {
         for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, sizeof whole - used, "%s%d", k % parts ? "x" : &","[!k], value[k]);
+            used += snprintf(whole + used, sizeof whole - used, "%s%d",
+                             k % parts ? "x"
+                             : k       ? ","
+                                       : "",
+                             value[k]);
     } else if (type == PPO_FIELD_U64) {
         snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
