@@ -1234,36 +1234,33 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config { /* defaults in brackets */
-    int64_t total_steps;    /* environment steps, over all environments [100000] */
-    int     num_envs;       /* environments side by side [4] */
-    int     rollout_steps;  /* steps of each per iteration [512] */
-    int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int     epochs;         /* passes over each rollout [10] */
-    float   learning_rate;  /* Adam's [3e-4] */
-    int     learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float   critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float   gamma;                  /* discount per step [0.99] */
-    float   gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int     objective;              /* any but PPO_K3_PENALTY [clip] */
-    float   clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int     clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float   dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float   kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float   adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float   target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float
-        desired_kl; /* > 0: the learning rate follows approx_kl: before each step it is divided by 1.5 if that
-                            is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if below half of it, up to
-                            1e-2 (as in rsl_rl, Rudin 2022); 0: off [0] */
-    float    value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float    value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
-    float    huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int      baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float    entropy_coef;        /* weight of the entropy bonus [0] */
-    int      entropy_schedule;    /* as learning_rate_schedule [constant] */
-    int      normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
-    float    max_grad_norm;       /* global-norm clip; 0: off [0.5] */
+typedef struct ppo_config {  /* defaults in brackets */
+    int64_t  total_steps;    /* environment steps, over all environments [100000] */
+    int      num_envs;       /* environments side by side [4] */
+    int      rollout_steps;  /* steps of each per iteration [512] */
+    int      minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
+    int      epochs;         /* passes over each rollout [10] */
+    float    learning_rate;  /* Adam's [3e-4] */
+    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float    gamma;                  /* discount per step [0.99] */
+    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int      objective;              /* any but PPO_K3_PENALTY [clip] */
+    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float    desired_kl;         /* > 0: the learning rate is adapted to hold this approx_kl [0] */
+    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
+    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float    entropy_coef;       /* weight of the entropy bonus [0] */
+    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
+    int      normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
+    float    max_grad_norm;           /* global-norm clip; 0: off [0.5] */
     float    adam_beta1, adam_beta2;  /* [0.9, 0.999] */
     float    adam_eps;                /* [1e-5] */
     float    weight_decay;            /* decoupled, AdamW [0] */
@@ -1295,6 +1292,8 @@ typedef struct ppo_config { /* defaults in brackets */
     void           *schedule_user; /* handed to it [NULL] */
 } ppo_config;
 
+/* desired_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
+   approx_kl is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2. */
 PPO_DEF ppo_config ppo_config_default(void);
 /* Errors: a field is out of range, or fields contradict each other. */
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
@@ -10111,17 +10110,18 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     else if (report->episodes && x->squares / report->episodes > 1e6)
         ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
                   sqrt(x->squares / report->episodes));
-    double far = 0;
+    double largest = 0;
     int    worst = 0, constant = 0;
     for (int j = 0; j < x->env->obs_size; ++j) {
         double size = sqrt(x->seen.mean[j] * x->seen.mean[j] + x->seen.var[j]);
-        if (size > far) far = size, worst = j;
+        if (size > largest) largest = size, worst = j;
         constant += x->seen.var[j] < 1e-12;
     }
-    if (far > 10)
+    if (largest > 10)
         ppo__find(report, "observation[%d] is %.3g +- %.3g, far from unit scale: set normalize_obs=yes",
                   worst, x->seen.mean[worst], sqrt(x->seen.var[worst]));
-    if (far < 0.01) ppo__find(report, "all observations are within %.2g of 0: set normalize_obs=yes", far);
+    if (largest < 0.01)
+        ppo__find(report, "all observations are within %.2g of 0: set normalize_obs=yes", largest);
     if (constant == x->env->obs_size)
         ppo__find(report, "the observation never changed in %d random steps", steps);
 }

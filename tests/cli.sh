@@ -83,7 +83,7 @@ help_is_complete() { # every field of ppo_config that is not a pointer is there,
     [ $status -eq 0 ] && [ ! -s $work/err ] || return 1
     sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | grep -v -e typedef -e callback -e schedule_fn -e schedule_user -e '^}' |
         sed -e 's,/\*.*,,' -e 's/\[.*\]//' -e 's/^ *[a-z0-9_]* *//' | tr -d ' ;' | tr ',' '\n' | tr _ - |
-        grep -v '^hidden-layers$' >$work/fields
+        grep -v -e '^hidden-layers$' -e '^conv-layers$' -e '^3$' >$work/fields
     [ "$(wc -l <$work/fields)" -gt 30 ] || return 1
     for flag in $(cat $work/fields) env eval-episodes kernels json quiet steps; do
         flags | grep -qx -e "$flag" || { echo "no --$flag in the help"; return 1; }
@@ -149,7 +149,7 @@ check an_odd_minibatch_size_works         other_result $short --minibatch-size 1
 
 defaults_given_back() { # each flag with its default from the help: the same run
     set --
-    for flag in $(grep -v -e '^hidden-layers$' $work/fields); do
+    for flag in $(cat $work/fields); do
         set -- "$@" "--$flag=$(sed -n "s/^  --$flag .*\[\([^;]*\); [^;]*\]$/\1/p" $work/help)"
     done
     same_result "$@" $short

@@ -26,13 +26,13 @@ static void c_reset(Swarm *env) {
 
 static void c_step(Swarm *env) {
     for (int i = 0; i < env->num_agents; i++) {
-        float far = 0;
+        float distance = 0;
         for (int j = 0; j < 2; j++) {
             env->x[2 * i + j] += 0.2f * env->actions[2 * i + j];
-            far += fabsf(env->x[2 * i + j]);
+            distance += fabsf(env->x[2 * i + j]);
         }
-        env->rewards[i] = -far / 4;
-        env->terminals[i] = far < 0.2f || far > 4;
+        env->rewards[i] = -distance / 4;
+        env->terminals[i] = distance < 0.2f || distance > 4;
         if (env->terminals[i] != 0) place(env, i);
     }
     show(env);
