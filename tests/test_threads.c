@@ -258,12 +258,12 @@ static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(voi
 /* Two convolutions and a pooling, forward and backward. */
 static void convolutions_have_the_same_bits_for_any_number(void **state) {
     (void)state;
-    enum { ROWS = 40, IN = 4 * 10 * 10 };
+    enum { ROWS = 40, INPUTS = 4 * 10 * 10 };
     static const int layers[][3] = {{16, 3, 1}, {20, 2, 2}};
     static float     alone[1 << 12];
     const int        picture[3] = {4, 10, 10};
-    ppo_tensor       x = {ROWS, IN, numbers(ROWS * IN, 7), numbers(ROWS * IN, 7)};
-    float           *dx = numbers(ROWS * IN, 7);
+    ppo_tensor       x = {ROWS, INPUTS, numbers(ROWS * INPUTS, 7), numbers(ROWS * INPUTS, 7)};
+    float           *dx = numbers(ROWS * INPUTS, 7);
     ppo_rng          rng = test_rng(8);
     ppo_params      *params = NULL;
     ppo_tape        *tape = NULL;
@@ -277,13 +277,13 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
         assert_ok(ppo_set_threads(run ? 2 + run % 3 : 1));
         ppo_tape_reset(tape);
         ppo_params_zero_grad(params);
-        memset(x.grad, 0, ROWS * IN * sizeof(float));
+        memset(x.grad, 0, ROWS * INPUTS * sizeof(float));
         ppo_tensor *y = ppo_tape_max_pool(tape, ppo_conv_forward(tape, &conv, &x), shape, 2, 1);
         assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_square(tape, y))));
         if (run) assert_memory_equal(alone, params->grad, params->count * sizeof(float));
         else memcpy(alone, params->grad, params->count * sizeof(float));
-        if (run) assert_memory_equal(dx, x.grad, ROWS * IN * sizeof(float));
-        else memcpy(dx, x.grad, ROWS * IN * sizeof(float));
+        if (run) assert_memory_equal(dx, x.grad, ROWS * INPUTS * sizeof(float));
+        else memcpy(dx, x.grad, ROWS * INPUTS * sizeof(float));
     }
     assert_ok(ppo_set_threads(1));
     ppo_tape_free(tape);
