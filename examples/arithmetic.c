@@ -114,7 +114,7 @@ static void reinforce(ppo_lm *lm, const ppo_tokens *problems, const ppo_rlhf_con
     must(ppo_rlhf_create(lm, NULL, NULL, problems, verify, NULL, cfg, &rlhf));
     for (int i = 1; i <= cfg->iterations; i++) {
         must(ppo_rlhf_iterate(rlhf, &now));
-        if (i == 1 || i % 50 == 0)
+        if (i == 1 || i % 100 == 0)
             printf("iteration %3d: %5.1f %% right, entropy %.3f, KL %.2f\n", i, 100 * (double)now.reward,
                    (double)now.entropy, (double)now.kl);
     }
@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
     cfg.kl_coef = 0;   /* the verifier cannot be deceived, so the model may go as far as it wants to */
     cfg.target_kl = 0; /* the learning rate falls instead */
     cfg.learning_rate_schedule = PPO_LINEAR;
-    cfg.iterations = 600;
+    cfg.iterations = 900;
     cfg.sampling.eos = END;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "grpo")) cfg.advantage = PPO_ADVANTAGE_GROUP;

@@ -1,9 +1,11 @@
 #!/bin/sh
-# verifiable.sh [SEEDS [KERNELS ...]] - the examples of verifiable rewards for seeds 1 to SEEDS: the share of right answers
-# before and after, least, mean and most, and the seconds. GRPO and RLOO must bring additions from 30 to 50 % to 97 %.
-# Results are kept in build/verifiable/, unless a program is newer. Runs JOBS at a time (default: 2).
+# verifiable.sh [SEEDS [KERNELS ...]] - the examples of verifiable rewards: the share of right answers before and after, and
+# the seconds of a processor; least, mean and most of SEEDS seeds (default: 10) from FIRST on (default: 1). GRPO and RLOO must
+# bring additions from 30 to 50 % to 97 %. Results are kept in build/verifiable/, unless a program is newer. Runs JOBS at a
+# time (default: 2).
 cd "$(dirname "$0")/.." || exit 1
 seeds=${1:-10}
+first=${FIRST:-1}
 [ $# -gt 0 ] && shift
 [ $# -gt 0 ] || set -- avx2
 results=build/verifiable
@@ -15,12 +17,13 @@ file=build/verifiable/$1-$2-$3.txt program=build/arithmetic
 [ $2 = tools ] && program=build/tools
 [ -s $file ] && [ $file -nt $program ] && exit
 if [ $2 = tools ]; then $program $3 $1; else $program $2 $3 --kernels $1; fi >$file.new || exit 255
-awk -v name="$1 $2" '/^(before|after|right):/ { x[n++] = $2 } / s$/ { seconds = $(NF - 1) } END { print name, x[0], x[1], seconds }' \
+times >>$file.new # its last line begins with the seconds of the program, as 1m2.3s
+awk -v name="$1 $2" '/^(before|after|right):/ { x[n++] = $2 } END { split($1, t, "[ms]"); print name, x[0], x[1], 60 * t[1] + t[2] }' \
     $file.new >$file.one && mv $file.one $file && rm $file.new
 END
 
 for kernels in "$@"; do
-    for example in grpo rloo tools; do for seed in $(seq "$seeds"); do echo $kernels $example $seed; done; done
+    for example in grpo rloo tools; do for seed in $(seq $first $((first + seeds - 1))); do echo $kernels $example $seed; done; done
 done >$results/list
 xargs -P "${JOBS:-2}" -L 1 sh $results/one.sh <$results/list || exit 1
 for run in $(tr ' ' - <$results/list); do cat $results/$run.txt; done | awk '
