@@ -56,15 +56,16 @@ mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; a finis
 # The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
 # PPO__IMPLEMENTED keeps the implementation out of it here.
 build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
-	$(CC) $(CFLAGS) -Wall -Wextra -I. -c $< -o $@
+	$(CC) $(CFLAGS) -Wall -Wextra -I. -c $< -o $@ 2>build/ppo.log; status=$$?; cat build/ppo.log >&2; exit $$status
 
 build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
-# What `make run` waits for in a fresh clone: the library without language models compiles in half the time.
-build/control.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
-	$(CC) $(CFLAGS) -Wall -Wextra -DPPO_NO_LANGUAGE -I. -c $< -o $@
+# What `make run` waits for in a fresh clone: the library without language models compiles in half the time. `make test`
+# has the whole one anyway.
+build/control.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile $(WHOLE) | build/stb_ds.found
+	$(if $(WHOLE),cp -p $(WHOLE) $@,$(CC) $(CFLAGS) -Wall -Wextra -DPPO_NO_LANGUAGE -I. -c $< -o $@)
 
 build/train build/plot: build/%: examples/%.c build/control.o $(HEADERS) Makefile
 	@rm -f $@
@@ -81,16 +82,18 @@ build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Make
 # --- tests ---------------------------------------------------------------------------------------------------------
 
 # The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
-# that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL). Most
-# programs link the flavour's ppo.o; those that test private functions contain the implementation.
+# that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL). Those that
+# test private functions are compiled together, in one file with the implementation (tests/private.c); where its object
+# has sanitizers, the other programs link it as the library. A few have an implementation of their own.
 PLAIN_FLAGS  := -O2 -Wall -Wextra
 ASAN_FLAGS   := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
 TSAN_FLAGS   := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
 NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
 THREADED := $(filter-out test_mujoco,$(basename $(notdir $(shell grep -l thread tests/test_*.c))))
-PRIVATE  := $(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c)))
-LINKED   := $(filter-out $(PRIVATE),$(NAMES))
+TOGETHER := $(shell sed -n 's/^.include "\(test_.*\)\.c"/\1/p' tests/private.c)
+ALONE    := $(filter-out $(TOGETHER),$(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c))))
+LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
 ASAN     := $(NAMES:%=build/asan/%)
 TSAN     := $(THREADED:%=build/tsan/%)
@@ -101,13 +104,13 @@ TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tes
 LUNAR := build/plain/test_lunarlander build/asan/test_lunarlander
 LUNAR_IF_THERE = $(if $(wildcard build/box2d.found),$(LUNAR))
 build/plain/test_lunarlander: build/ppo.o
-build/asan/test_lunarlander: build/asan/ppo.o
+build/asan/test_lunarlander: build/asan/private.o
 
 # The test of MuJoCo's tasks needs libmujoco, and the models of Gymnasium.
 MUJOCO := build/plain/test_mujoco build/asan/test_mujoco
 MUJOCO_IF_THERE = $(if $(wildcard build/mujoco.found),$(MUJOCO))
 build/plain/test_mujoco: build/ppo.o
-build/asan/test_mujoco: build/asan/ppo.o
+build/asan/test_mujoco: build/asan/private.o
 
 # The tests of CUDA run in an emulation, which needs a C++ compiler.
 CUDA_NAMES := $(basename $(notdir $(wildcard tests/test_cuda*.cpp)))
@@ -124,7 +127,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 	@$(MAKE) --no-print-directory test-all
 
 test-all:
-	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs
+	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/chat.sh tests/finetune.sh $(CUDA) $(PLAIN) $(ASAN) \
 	    $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
 
@@ -134,29 +137,32 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 	@CC="$(CC)" CXX="$(CXX)" PPO_TEST_FULL=1 sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(ASAN) $(TSAN)
 
-test-programs: $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) $(CUDA)
+# What takes long to compile comes first.
+test-programs: $(CUDA) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE)
 
 build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
 build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
 
-# The library for the test program $@: the object of its flavour, or a static copy.
-LIBRARY = $(if $(filter $(@F),$(PRIVATE)),-DPPO_STATIC,$(filter %/ppo.o,$^))
+# The library for the test program $@: an object, or a static copy.
+LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
 
-build/asan/ppo.o build/tsan/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
+OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o
+$(OBJECTS): tests/private.c $(TOGETHER:%=tests/%.c) $(TEST_HEADERS) Makefile | build/stb_ds.found
 	@mkdir -p $(@D)
 	$(CC) $(FLAVOUR) -I. -c $< -o $@
 
-$(LINKED:%=build/plain/%): build/ppo.o
-$(LINKED:%=build/asan/%):  build/asan/ppo.o
-$(filter $(LINKED:%=build/tsan/%),$(TSAN)): build/tsan/ppo.o
+$(LINKED:%=build/plain/%):   build/ppo.o
+$(TOGETHER:%=build/plain/%): build/plain/private.o
+$(filter-out $(ALONE:%=build/asan/%),$(ASAN)): build/asan/private.o
+$(filter-out $(ALONE:%=build/tsan/%),$(TSAN)): build/tsan/private.o
 
 $(PLAIN): build/plain/%: tests/%.c
 $(ASAN):  build/asan/%:  tests/%.c
 $(TSAN):  build/tsan/%:  tests/%.c
 $(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(FLAVOUR) -I. tests/$(@F).c $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(FLAVOUR) -I. $(if $(filter $(@F),$(TOGETHER)),,tests/$(@F).c) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
 
 $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
@@ -166,9 +172,19 @@ $(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) Makefile | build/mujoco.found
 	@mkdir -p $(@D); rm -f $@
 	$(CC) $(FLAVOUR) -I. $< $(LIBRARY) @build/mujoco.found -o $@ -lcmocka $(LDLIBS)
 
-build/asan/test_cuda%: tests/test_cuda%.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
+CUDA_FLAGS = -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I.
+CUDA_TOGETHER := $(shell sed -n 's/^.include "\(test_cuda_.*\)\.cpp"/\1/p' tests/private_cuda.cpp)
+build/asan/private_cuda.o: tests/private_cuda.cpp $(CUDA_TOGETHER:%=tests/%.cpp) $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(CXX) $(CUDA_FLAGS) -DPPO_STATIC -c $< -o $@
+
+$(CUDA_TOGETHER:%=build/asan/%): build/asan/private_cuda.o
+	@rm -f $@
+	$(CXX) $(FLAVOUR) $< -o $@ -lcmocka $(LDLIBS)
+
+build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -DPPO_STATIC -I. $< -o $@ -lcmocka $(LDLIBS)
+	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 # --- bench --------------------------------------------------------------------------------------------------------
 

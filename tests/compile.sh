@@ -85,7 +85,9 @@ cat >$work/whole.c <<'END'
 #include "train.h"
 int main(void) { return short_training(); }
 END
-cat >$work/static_main.c <<'END' # its own copy, beside the one in static.c
+cat >$work/static_main.c <<'END' # its own copy of some of it, beside the one in static.c, and that of the library
+#define PPO_NO_LANGUAGE
+#define PPO_NO_REPORTS
 #define PPO_STATIC
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -160,7 +162,7 @@ END
 
 # --- the header in every language and with every switch ----------------------------------------------------------
 
-# translate COMPILER FLAGS FILE - one file, without a warning
+# translate COMPILER FLAGS FILE - one file
 translate() { $1 $2 -I. -I$work -c "$work/$3" -o "$work/$name.o"; }
 
 # accept COMPILER FLAGS FILE... - the same without output of code, which is much faster
@@ -170,27 +172,30 @@ accept() {
     for file in "$@"; do $compiler $flags $strict -fsyntax-only -I. -I$work "$work/$file"; done
 }
 
-# build_and_run COMPILER FLAGS FILE... - one program from the files, which must then work
+# build_and_run COMPILER FLAGS FILE... - one program from the files, and $objects, which must then work
+objects=
 build_and_run() {
     compiler=$1 flags=$2 sources=
     shift 2
     for file in "$@"; do sources="$sources $work/$file"; done
-    $compiler $flags -I. -I$work $sources -o $work/$name.program -lm
+    $compiler $flags -I. -I$work $sources $objects -o $work/$name.program -lm
     $work/$name.program
 }
 
-# link_and_run FILE... - the same with the library of above
+# link_and_run FILE... - the same with the library
 link_and_run() {
-    sources=
-    for file in "$@"; do sources="$sources $work/$file"; done
-    $cc -O0 -I. -I$work $sources $library -o $work/$name.program -lm
-    $work/$name.program
+    objects=$library
+    build_and_run "$cc" -O0 "$@"
 }
 
-# The object that most programs below are linked with. Only the optimizer finds some of gcc's warnings.
-check implementation translate "$cc" "-std=c99 -O2 $strict" implement.c
+# The library of `make`, compiled with -O2 -Wall -Wextra: only the optimizer finds some of gcc's warnings.
+library=build/ppo.o
+no_warning() {
+    ${MAKE:-make} -s $library CC="$cc"
+    [ ! -s build/ppo.log ]
+}
+check implementation no_warning
 wait
-library=$work/implementation.o
 
 combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
 for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
@@ -215,8 +220,9 @@ for compiler in gcc clang; do
         skip ${compiler}_c99 "$compiler is not installed"
     fi
 done
-have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native -DPPO_NO_LANGUAGE" whole.c
-have clang && check clang_O1_native build_and_run clang "-O1 -march=native -DPPO_NO_LANGUAGE" whole.c
+training=$(switches_of _language_reports)
+have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native $training" whole.c
+have clang && check clang_O1_native build_and_run clang "-O1 -march=native $training" whole.c
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
@@ -239,13 +245,13 @@ done
 check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \
     foundation.c implement.c
 
-renamed() {
+renamed() { # which matters to the foundation alone
     mkdir $work/renamed
     cp ppo.h $work/renamed/policy.h
     [ ! -f stb_ds.h ] || cp stb_ds.h $work/renamed
     printf '#define PPO_FILE_NAME "policy.h"\n#define PPO_IMPLEMENTATION\n#include "policy.h"\nint main(void) { return 0; }\n' \
         >$work/renamed/main.c
-    $cc -std=c99 -O0 $strict $work/renamed/main.c -o $work/renamed/main -lm
+    $cc -std=c99 -O0 $strict $(switches_of _control_language_reports) $work/renamed/main.c -o $work/renamed/main -lm
     $work/renamed/main
 }
 check ppo_file_name renamed
@@ -287,7 +293,7 @@ fi
 # --- several files of one program ---------------------------------------------------------------------------------
 
 check one_implementation_one_user link_and_run main.c
-check two_static_copies build_and_run "$cc" -O0 static_main.c static.c
+check two_static_copies link_and_run static_main.c static.c
 static_without_implementation() {
     ! $cc -Wall -Wextra -I. -fsyntax-only $work/no_copy.c 2>$work/$name.errors
     test "$(grep -c 'error:\|warning:' $work/$name.errors)" = 1
@@ -296,8 +302,8 @@ static_without_implementation() {
 check static_without_implementation static_without_implementation
 check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
 check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O0 stb_first.c
-check names_of_stb_ds_are_the_users build_and_run "$cc" "-O0 -Wall -Wextra" names.c
-check stb_ds_after_ppo_in_one_file build_and_run "$cc" -O0 stb_last.c
+check names_of_stb_ds_are_the_users accept "$cc" "" names.c
+check stb_ds_after_ppo_in_one_file build_and_run "$cc" "-O0 $training" stb_last.c
 
 mixed_languages() {
     g++ -std=c++17 -I. -x c++ -c $work/main.c -o $work/mixed_main.o

@@ -104,7 +104,7 @@ static std::vector<float> normal_floats(ppo_rng *rng, size_t n, float scale) {
     return x;
 }
 
-static inline std::vector<int> random_tokens(ppo_rng *rng, size_t n, int vocab) {
+[[maybe_unused]] static std::vector<int> random_tokens(ppo_rng *rng, size_t n, int vocab) {
     std::vector<int> token(n);
     for (int &t : token) t = ppo_rng_below(rng, vocab);
     return token;
@@ -118,7 +118,7 @@ static inline std::vector<unsigned char> random_mask(ppo_rng *rng, size_t n, int
 }
 
 /* Returns x as bf16, for the device, and rounds x to it, for the processor. */
-static inline std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
+[[maybe_unused]] static std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x) {
     std::vector<__nv_bfloat16> bits(x->size());
     for (size_t i = 0; i < x->size(); i++) {
         bits[i] = __float2bfloat16((*x)[i]);

@@ -20,7 +20,7 @@ report() {
     fi
 }
 
-${CC:-cc} -O1 -w -I. tests/kill_compare.c -o $work/compare -lm >$work/log 2>&1 || {
+${CC:-cc} -O1 -w -I. tests/kill_compare.c build/ppo.o -o $work/compare -lm >$work/log 2>&1 || {
     sed 's/^/# /' $work/log
     echo "1..0 # kill_compare.c does not compile"
     exit 1

@@ -1,7 +1,10 @@
 /* For kill.sh. With one checkpoint: prints how many steps it has. With two: do they hold the same? The seconds that a
    run took, and the checksum that these change, do not count. With "fit" and a checkpoint: fine-tunes a model. */
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static ppo_file *read_file(const char *path) {
     ppo_file *file = NULL;

@@ -26,6 +26,20 @@
 #define SMALL(full, small) (full)
 #endif
 
+/* Test programs that are compiled together, see private.c: runs the one after which the program is called. */
+typedef struct test_program {
+    const char *name;
+    int (*run)(void);
+} test_program;
+
+static inline int run_program(const test_program *programs, int count, const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, programs[i].name) == 0) return programs[i].run();
+    fprintf(stderr, "%s is not among the programs that are compiled together\n", name);
+    return 1;
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Comparisons
    -------------------------------------------------------------------------------------------------------- */

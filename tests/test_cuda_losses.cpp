@@ -1,10 +1,6 @@
 /* ppo_cuda.cuh, sections 3 to 5: advantages, losses and steps of Adam are those of ppo.h. */
 #include "cuda_test.h"
 
-/* Not for these tests. */
-[[maybe_unused]] static std::vector<int>           random_tokens(ppo_rng *rng, size_t n, int vocab);
-[[maybe_unused]] static std::vector<__nv_bfloat16> to_bf16(std::vector<float> *x);
-
 typedef std::vector<float>         floats;
 typedef std::vector<unsigned char> bytes;
 

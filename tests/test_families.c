@@ -90,7 +90,7 @@ static ppo_lm *load(const char *path) {
     return lm;
 }
 
-static ppo_tokens golden_tokens(void) {
+static ppo_tokens model_tokens(void) {
     ppo_tokens tokens = {0};
     tokens.count = COUNT(g_family_start) - 1;
     tokens.start = (int *)g_family_start;
@@ -136,7 +136,7 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
 }
 
 static void check_model(const ppo_lm *lm, int model) {
-    const ppo_tokens tokens = golden_tokens();
+    const ppo_tokens tokens = model_tokens();
     const int        rows = tokens.start[tokens.count];
     ppo_tokens       whole = tokens, prompts = {0};
     ppo_generator   *generator = NULL;
@@ -448,7 +448,7 @@ static void a_damaged_config_is_read_or_refused(void **state) {
         ppo_lm *lm = NULL;
         if (ppo_lm_load("in", &lm)) continue;
         loaded++;
-        const ppo_tokens tokens = golden_tokens();
+        const ppo_tokens tokens = model_tokens();
         ppo_tape_reset(tape);
         ppo_lm_forward(tape, lm, &tokens);
         ppo_tape_reset(tape);

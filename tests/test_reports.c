@@ -1,19 +1,15 @@
 /* Section 23: the progress line, the curve in characters and as SVG, the log. */
-#include <stdio.h>
-
-/* Seeks of the library fail where a test says so. */
-static int seeks_fail;
-static int fseek_or_fail(FILE *file, long offset, int whence) {
-    return seeks_fail ? -1 : fseek(file, offset, whence);
-}
-#define fseek fseek_or_fail
-#define PPO_IMPLEMENTATION
 #include "../ppo.h"
-#undef fseek
 
 #include "test.h"
 #include "system.h"
 #include "golden/events.h"
+
+/* Takes the place of the C library's: seeks fail where a test says so. */
+static int seeks_fail;
+int        fseek(FILE *file, long offset, int whence) {
+    return seeks_fail ? -1 : fseeko(file, offset, whence);
+}
 
 enum { MAX_LINES = 400, MAX_LINE = 1200 };
 

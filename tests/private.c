@@ -1,0 +1,78 @@
+/* private.c - the tests that call functions of the implementation, in one file with it, so that it is compiled once for
+   all of them. Each is a program of its own name nevertheless, in its own process: main() looks at argv[0]. Programs
+   whose tests call public functions alone can be linked with the object as with a library. */
+
+/* Thousands of files need not reach the disk; test_files.c sees to it that the library waits for that. */
+#include <unistd.h>
+#define fsync(descriptor) ((void)(descriptor), 0)
+#define PPO_IMPLEMENTATION
+#include "../ppo.h"
+#undef fsync
+
+#include "golden/language.h"
+#include "test.h"
+#include "system.h"
+
+/* What several of the files define gets the file's name in front of its own. */
+#define JOIN(a, b)            a##_##b
+#define NAME_IN(file, name)   JOIN(file, name)
+#define main                  NAME_IN(FILE_NAME, main)
+#define home                  NAME_IN(FILE_NAME, home)
+#define enter_folder          NAME_IN(FILE_NAME, enter_folder)
+#define leave_folder          NAME_IN(FILE_NAME, leave_folder)
+#define open_tape             NAME_IN(FILE_NAME, open_tape)
+#define close_tape            NAME_IN(FILE_NAME, close_tape)
+#define begin                 NAME_IN(FILE_NAME, begin)
+#define end                   NAME_IN(FILE_NAME, end)
+#define small_lm              NAME_IN(FILE_NAME, small_lm)
+#define some_prompts          NAME_IN(FILE_NAME, some_prompts)
+#define assert_same_settings  NAME_IN(FILE_NAME, assert_same_settings)
+#define every_failing_allocation_is_reported_and_leaks_nothing NAME_IN(FILE_NAME, every_failing_allocation)
+
+#define FILE_NAME test_checkpoints
+#include "test_checkpoints.c"
+#undef FILE_NAME
+#undef TEST
+
+#define FILE_NAME test_threads
+#include "test_threads.c"
+#undef FILE_NAME
+
+#ifndef PPO_TEST_TSAN /* these have one thread */
+#define FILE_NAME test_families
+#include "test_families.c"
+#undef FILE_NAME
+
+#define FILE_NAME test_generation
+#include "test_generation.c"
+#undef FILE_NAME
+
+#define FILE_NAME test_math
+#include "test_math.c"
+#undef FILE_NAME
+
+#define FILE_NAME test_rlhf
+#include "test_rlhf.c"
+#undef FILE_NAME
+
+#define FILE_NAME test_tokenizers
+#include "test_tokenizers.c"
+#undef FILE_NAME
+#endif
+
+static const test_program programs[] = {{"test_checkpoints", test_checkpoints_main},
+                                        {"test_threads", test_threads_main},
+#ifndef PPO_TEST_TSAN
+                                        {"test_families", test_families_main},
+                                        {"test_generation", test_generation_main},
+                                        {"test_math", test_math_main},
+                                        {"test_rlhf", test_rlhf_main},
+                                        {"test_tokenizers", test_tokenizers_main}
+#endif
+};
+
+/* A program that is linked with this object has a main() of its own. */
+#undef main
+__attribute__((weak)) int main(int argc, char **argv) {
+    return run_program(programs, COUNT(programs), argc > 0 ? argv[0] : "");
+}

@@ -1,0 +1,34 @@
+/* private_cuda.cpp - the tests of ppo_cuda.cuh in one file with it, so that it and its emulation are compiled once. Each
+   is a program of its own name nevertheless, as in private.c. */
+#include "cuda_test.h"
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <unistd.h>
+
+#define main main_of_tests
+namespace test_cuda_linear {
+#include "test_cuda_linear.cpp"
+}
+namespace test_cuda_losses {
+#include "test_cuda_losses.cpp"
+}
+namespace test_cuda_models {
+#include "test_cuda_models.cpp"
+}
+namespace test_cuda_sampling {
+#include "test_cuda_sampling.cpp"
+}
+namespace test_cuda_tokens {
+#include "test_cuda_tokens.cpp"
+}
+#undef main
+
+static const test_program programs[] = {{"test_cuda_linear", test_cuda_linear::main_of_tests},
+                                        {"test_cuda_losses", test_cuda_losses::main_of_tests},
+                                        {"test_cuda_models", test_cuda_models::main_of_tests},
+                                        {"test_cuda_sampling", test_cuda_sampling::main_of_tests},
+                                        {"test_cuda_tokens", test_cuda_tokens::main_of_tests}};
+
+int main(int argc, char **argv) { return run_program(programs, COUNT(programs), argc > 0 ? argv[0] : ""); }
