@@ -2437,7 +2437,9 @@ int main(void) {
         TEST(a_run_that_is_resumed_after_every_iteration_ends_with_the_same_bits),
         TEST(episodes_of_long_ago_are_remembered_as_long_as_they_count),
         TEST(the_seconds_continue_where_they_were),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         TEST(a_checkpoint_is_the_same_whatever_memory_held_before),
+#endif
         TEST(after_a_failed_iteration_a_run_can_be_saved_and_resumed),
         TEST(a_failure_is_told_with_the_step_of_the_whole_run),
         TEST(what_was_opened_is_closed),

@@ -1527,7 +1527,9 @@ int main(void) {
         cmocka_unit_test(results_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_and_another_one_others),
         cmocka_unit_test(iterating_by_hand_is_what_ppo_train_does),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(ratio_is_exactly_one_on_first_minibatch),
+#endif
         cmocka_unit_test_teardown(nothing_is_allocated_after_the_first_iteration, restore_allocator),
         cmocka_unit_test(total_steps_are_done_exactly_or_to_the_next_round_of_environments),
         cmocka_unit_test(callback_comes_after_each_iteration_and_can_end_the_training),
@@ -1540,9 +1542,11 @@ int main(void) {
         cmocka_unit_test(figures_of_a_large_minibatch_are_means_over_all_its_samples),
         cmocka_unit_test(a_loss_that_nothing_can_lower_is_refused),
         cmocka_unit_test(a_last_rollout_of_one_sample_is_a_minibatch),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(an_iteration_is_the_algorithm_written_out_with_the_building_blocks),
         cmocka_unit_test(cartpole_is_learned_within_30000_steps),
         cmocka_unit_test(reaching_with_continuous_actions_is_learned),
+#endif
         cmocka_unit_test(a_trained_agent_is_trained_further),
         cmocka_unit_test(actions_lie_within_their_space),
         cmocka_unit_test(without_rng_the_most_likely_action_is_taken),
@@ -1563,7 +1567,9 @@ int main(void) {
         cmocka_unit_test(an_agent_is_of_the_environment_that_it_was_trained_on_last),
         cmocka_unit_test(what_cannot_be_created_is_null),
         cmocka_unit_test(null_pointers_are_refused),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(every_setting_survives_being_written_and_read_as_text),
+#endif
         cmocka_unit_test(settings_are_read_from_words_and_numbers),
         cmocka_unit_test(nonsense_is_refused_and_changes_nothing),
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error_not_another_number),

@@ -125,7 +125,7 @@ static void fly(const ppo_env *env, void *state, uint32_t index, flight *f) {
 }
 
 static void landings_are_like_those_of_gymnasium(const ppo_env *env, const float *want) {
-    const int     episodes = 500;
+    const int     episodes = SMALL(500, 50);
     double        sum = 0, length = 0, at_rest = 0;
     static flight f;
     lunarlander   s = {};

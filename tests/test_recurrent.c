@@ -779,7 +779,9 @@ int main(void) {
         cmocka_unit_test(every_step_goes_on_from_the_state_of_the_one_before),
         cmocka_unit_test(a_truncated_episode_is_bootstrapped_in_the_state_after_its_last_step),
         cmocka_unit_test(policies_without_memory_keep_no_states),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(an_update_of_a_recurrent_policy_is_the_algorithm_written_out),
+#endif
         cmocka_unit_test(every_sample_of_every_segment_is_used_once_per_epoch),
         cmocka_unit_test(minibatches_hold_as_many_whole_segments_as_fit),
         cmocka_unit_test_teardown(a_minibatch_of_long_segments_needs_no_memory_of_its_own, restore_allocator),
@@ -787,7 +789,9 @@ int main(void) {
         cmocka_unit_test(evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone),
         cmocka_unit_test(playing_an_episode_is_acting_by_hand_also_with_sampled_actions),
         cmocka_unit_test(a_refused_observation_leaves_the_memory_as_it_was),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(remembering_a_bit_is_learned_with_memory_and_not_without),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

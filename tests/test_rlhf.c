@@ -246,6 +246,7 @@ static void the_first_minibatch_has_ratios_of_exactly_one(void **state) {
 /* Every advantage, every place and estimator of the KL. */
 static void rewards_rise(void **state) {
     (void)state;
+    const int rounds = SMALL(40, 3);
     for (int i = 0; i < 12; i++) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress first, p;
@@ -255,9 +256,11 @@ static void rewards_rise(void **state) {
         c.kl_estimator = i < 6 ? PPO_K1 : 2 + i % 3;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
-        for (int k = 0; k < 40; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
-        assert_true(p.reward > first.reward + 1);
-        assert_true(p.kl > 0.2f && p.kl_k3 > 0);
+        for (int k = 0; k < rounds; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
+        if (rounds == 40) {
+            assert_true(p.reward > first.reward + 1);
+            assert_true(p.kl > 0.2f && p.kl_k3 > 0);
+        }
         end(&b);
     }
 }
@@ -265,6 +268,7 @@ static void rewards_rise(void **state) {
 /* A strong penalty holds the policy to the reference, wherever and however it is measured. */
 static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
     (void)state;
+    const int rounds = SMALL(30, 3);
     for (int i = 0; i < 6; i++) {
         float kl[2];
         for (int strong = 0; strong < 2; strong++) {
@@ -275,13 +279,13 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
             c.kl_estimator = i < 4 ? 1 + i : i == 4 ? PPO_K1 : PPO_K3, c.kl_weighted = i >= 4;
             bench b = begin(&c);
             kl[strong] = 0;
-            for (int k = 0; k < 30; k++) {
+            for (int k = 0; k < rounds; k++) {
                 assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
                 if (k >= 20) kl[strong] += p.kl_k3 / 10;
             }
             end(&b);
         }
-        if (!(kl[1] < 0.5f * kl[0]))
+        if (rounds == 30 && !(kl[1] < 0.5f * kl[0]))
             fail_msg("place and estimator %d: %g, without %g", i, (double)kl[1], (double)kl[0]);
     }
 }
@@ -2143,8 +2147,9 @@ static void the_entropy_is_held_at_its_target(void **state) {
 /* Each makes the wanted token more frequent, and is what it says: settings differ. */
 static void presets_train(void **state) {
     (void)state;
-    char names[256], *name = names, *bar;
-    int  count = 0;
+    char      names[256], *name = names, *bar;
+    int       count = 0;
+    const int rounds = SMALL(40, 3);
     snprintf(names, sizeof names, "%s", ppo_rlhf_config_presets());
     for (; name; name = bar ? bar + 1 : NULL, count++) {
         if ((bar = strchr(name, '|'))) *bar = 0;
@@ -2157,11 +2162,11 @@ static void presets_train(void **state) {
         c.normalize_rewards = 1;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
-        for (int k = 0; k < 40; k++) {
+        for (int k = 0; k < rounds; k++) {
             assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
             assert_true(p.first_ratio_min == 1 && p.first_ratio_max == 1);
         }
-        if (!(p.reward > first.reward + 1))
+        if (rounds == 40 && !(p.reward > first.reward + 1))
             fail_msg("%s: %g, first %g", name, (double)p.reward, (double)first.reward);
         end(&b);
     }

@@ -741,11 +741,13 @@ int main(void) {
         cmocka_unit_test(ratio_is_exactly_one_on_first_minibatch_of_every_policy),
         cmocka_unit_test(results_of_every_policy_have_the_same_bits_for_any_number_of_threads),
         cmocka_unit_test_teardown(no_policy_allocates_after_the_first_iteration, restore_allocator),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test_teardown(every_failing_allocation_of_a_policy_is_reported_and_leaks_nothing,
                                   restore_allocator),
         cmocka_unit_test(the_environment_gets_the_choices_that_the_rollout_holds),
         cmocka_unit_test(choices_are_drawn_independently_and_as_often_as_their_probabilities_say),
         cmocka_unit_test(several_choices_are_learned),
+#endif
         cmocka_unit_test(illegal_actions_are_neither_sampled_nor_evaluated_nor_played),
         cmocka_unit_test(the_rollout_holds_the_masks_and_probabilities_of_what_was_legal),
         cmocka_unit_test(masked_acting_takes_legal_actions_only),
@@ -758,7 +760,9 @@ int main(void) {
         cmocka_unit_test(explorations_last_as_long_as_they_should_and_end_with_the_rollout),
         cmocka_unit_test(explorations_have_the_variance_of_the_formula),
         cmocka_unit_test(an_exploration_is_a_function_of_the_features),
+#ifndef PPO_TEST_TSAN /* these have one thread */
         cmocka_unit_test(squashed_and_state_dependent_policies_learn_to_reach),
+#endif
         cmocka_unit_test(spaces_and_settings_that_cannot_work_are_refused),
         cmocka_unit_test(an_agent_is_refused_where_its_choices_would_not_fit),
     };
