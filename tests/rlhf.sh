@@ -63,7 +63,7 @@ check ppo_does_not_run_away_on_the_way above "3 * $(figure kl)" "$(figure most_k
 check ppo_wins_against_the_first_model above "$(figure win_rate)" 0.8
 rlhf --dir $work/models --json sample
 check a_saved_policy_is_worth_the_same [ "$(figure true_reward)" = "$ppo" ]
-rlhf --dir $work/models --json dpo
+rlhf --dir $work/models --json --fit "epochs=1 steps=100" dpo
 check dpo_raises_the_true_reward above "$(figure true_reward)" "$sft"
 rlhf --dir $work/models --json rest
 check filtered_fine_tuning_raises_the_true_reward above "$(figure true_reward)" "$sft"
@@ -80,7 +80,7 @@ build/rlhf --dir $work/models --quiet sample nonsense >$work/out 2>&1
 in_order() { tail -n 1 $work/out | grep -q nonsense; }
 check errors_come_after_what_was_printed in_order
 
-rlhf --dir $work/models --json --seed 2 --fit epochs=1 sft
+rlhf --dir $work/models --json --seed 2 --fit "epochs=1 steps=1" sft
 rlhf --dir $work/models --json ppo
 mixes() { [ $status -eq 1 ] && grep -q "reward.safetensors comes from another sft model" $work/err; }
 check refuses_to_mix_models_of_different_sft mixes
@@ -97,7 +97,7 @@ check refuses_a_setting_of_fine_tuning is_refused epochs --fit epochs=0 sft
 check refuses_an_unknown_preset   is_refused grpo --preset nonsense ppo
 check refuses_to_set_the_token_that_ends is_refused eos --eos 3 ppo
 check refuses_a_missing_model     is_refused none/sentences/sft.safetensors ppo
-check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --quiet sft
+check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --quiet --fit "epochs=1 steps=1" sft
 rlhf --dir $work/models --help
 helps() { [ $status -eq 0 ] && grep -q -e '--kl-coef .*\[0.35\]' $work/out && grep -q -e '--kernels' $work/out; }
 check help_lists_every_setting_with_its_default helps

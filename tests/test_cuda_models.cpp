@@ -975,7 +975,7 @@ static size_t bytes_of_an_update(int width) {
     ppo_rlhf_config   c = rlhf_config();
     ppo_samples       samples;
     float             reward[8] = {0};
-    c.minibatch_size = 5, c.micro_batch = 3;
+    c.prompts = 4, c.minibatch_size = 5, c.micro_batch = 3;
     c.target_kl = 100; /* all steps are taken */
     add_prompts(&prompts);
     memset(&samples, 0, sizeof samples);
