@@ -126,10 +126,11 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: CUDA is not tested, there is no C++ compiler"
 	@$(MAKE) --no-print-directory test-all
 
+# The longest come first.
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/chat.sh tests/finetune.sh $(CUDA) $(PLAIN) $(ASAN) \
-	    $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/cli.sh tests/plot.sh tests/export.sh tests/kill.sh tests/install.sh tests/systems.sh
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) $(ASAN) \
+	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh

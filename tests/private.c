@@ -27,7 +27,8 @@
 #define small_lm              NAME_IN(FILE_NAME, small_lm)
 #define some_prompts          NAME_IN(FILE_NAME, some_prompts)
 #define assert_same_settings  NAME_IN(FILE_NAME, assert_same_settings)
-#define every_failing_allocation_is_reported_and_leaks_nothing NAME_IN(FILE_NAME, every_failing_allocation)
+#define every_failing_allocation_is_reported_and_leaks_nothing \
+    NAME_IN(FILE_NAME, every_failing_allocation_is_reported_and_leaks_nothing)
 
 #define FILE_NAME test_checkpoints
 #include "test_checkpoints.c"

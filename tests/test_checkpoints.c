@@ -2123,7 +2123,8 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
         "minibatch_size=0 shared_trunk=yes",
         "recurrent=16 sequence_steps=1000",
         "recurrent=8 sequence_steps=10 minibatch_size=0",
-        "hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000"};
+        SMALL("hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000",
+              "hidden=200 num_envs=300 rollout_steps=5 total_steps=1500")};
     const char *const base = SMALL("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1",
                                    "rollout_steps=1000 total_steps=4000 minibatch_size=100 epochs=1");
     for (int i = 0; i < COUNT(more) * 2; i++) {
