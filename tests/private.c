@@ -13,20 +13,20 @@
 #include "test.h"
 #include "system.h"
 
-/* What several of the files define gets the file's name in front of its own. */
-#define JOIN(a, b)            a##_##b
-#define NAME_IN(file, name)   JOIN(file, name)
-#define main                  NAME_IN(FILE_NAME, main)
-#define home                  NAME_IN(FILE_NAME, home)
-#define enter_folder          NAME_IN(FILE_NAME, enter_folder)
-#define leave_folder          NAME_IN(FILE_NAME, leave_folder)
-#define open_tape             NAME_IN(FILE_NAME, open_tape)
-#define close_tape            NAME_IN(FILE_NAME, close_tape)
-#define begin                 NAME_IN(FILE_NAME, begin)
-#define end                   NAME_IN(FILE_NAME, end)
-#define small_lm              NAME_IN(FILE_NAME, small_lm)
-#define some_prompts          NAME_IN(FILE_NAME, some_prompts)
-#define assert_same_settings  NAME_IN(FILE_NAME, assert_same_settings)
+/* What several of the files define gets the file's name in front of its own. A name that clashes needs a line here. */
+#define JOIN(a, b)           a##_##b
+#define NAME_IN(file, name)  JOIN(file, name)
+#define main                 NAME_IN(FILE_NAME, main)
+#define home                 NAME_IN(FILE_NAME, home)
+#define enter_folder         NAME_IN(FILE_NAME, enter_folder)
+#define leave_folder         NAME_IN(FILE_NAME, leave_folder)
+#define open_tape            NAME_IN(FILE_NAME, open_tape)
+#define close_tape           NAME_IN(FILE_NAME, close_tape)
+#define begin                NAME_IN(FILE_NAME, begin)
+#define end                  NAME_IN(FILE_NAME, end)
+#define small_lm             NAME_IN(FILE_NAME, small_lm)
+#define some_prompts         NAME_IN(FILE_NAME, some_prompts)
+#define assert_same_settings NAME_IN(FILE_NAME, assert_same_settings)
 #define every_failing_allocation_is_reported_and_leaks_nothing \
     NAME_IN(FILE_NAME, every_failing_allocation_is_reported_and_leaks_nothing)
 
@@ -39,7 +39,7 @@
 #include "test_threads.c"
 #undef FILE_NAME
 
-#ifndef PPO_TEST_TSAN /* these have one thread */
+#ifndef PPO_TEST_TSAN /* these have one thread: none of them is in build/tsan, as long as none mentions threads */
 #define FILE_NAME test_families
 #include "test_families.c"
 #undef FILE_NAME

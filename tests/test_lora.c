@@ -453,7 +453,8 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         ppo_tokens      prompts = {0};
         if (k == 3) assert_ok(ppo_params_pack(base->params));
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
-        c.prompts = 32, c.epochs = SMALL(4, 1), c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0, c.recompute = k == 2;
+        c.prompts = 32, c.epochs = SMALL(4, 1), c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0,
+        c.recompute = k == 2;
         c.sampling.max_new = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);

@@ -7,9 +7,7 @@
 
 /* Takes the place of the C library's: seeks fail where a test says so. */
 static int seeks_fail;
-int        fseek(FILE *file, long offset, int whence) {
-    return seeks_fail ? -1 : fseeko(file, offset, whence);
-}
+int fseek(FILE *file, long offset, int whence) { return seeks_fail ? -1 : fseeko(file, offset, whence); }
 
 enum { MAX_LINES = 400, MAX_LINE = 1200 };
 
