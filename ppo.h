@@ -458,6 +458,8 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
 PPO_DEF ppo_tensor *ppo_tape_layer_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, ppo_tensor *bias,
                                         float eps);
 PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *weight, float eps);
+/* The columns of a, then those of b: (n, p), (n, q) -> (n, p + q). */
+PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 /* From x (n, 2 k), f(the first k columns) times the others: (n, k) (gated linear units, Shazeer 2020). */
 PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation);
 
@@ -1022,10 +1024,11 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
-   the observation) and both heads. Convolutions, "conv", come before all of it and feed both. Gains: 0.01 for
+   the observation) and both heads. Convolutions, "conv", come before all of it and feed both. All of these
+   read the actor's part of an observation; the rest goes to the critic's own layers, besides. Gains: 0.01 for
    the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
-    int         obs_size;
+    int         obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
     ppo_space   action_space;
     ppo_params *params;
     int         shared;
@@ -1043,7 +1046,8 @@ enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
     int       obs_size;
-    int       shape[3]; /* of the picture that an observation is, or zeros */
+    int       actor_obs; /* the actor reads the first actor_obs of them; 0: all */
+    int       shape[3];  /* of the picture that these are, or zeros */
     ppo_space action_space;
     const int (*conv)[3]; /* [conv_layers] channels, kernel, stride */
     int        conv_layers;
@@ -1111,7 +1115,9 @@ typedef struct ppo_outcome { /* zeroed before every step */
 typedef struct ppo_env {
     const char *name;         /* may be NULL */
     int         obs_size;     /* floats in an observation */
-    int         shape[3];     /* of the picture that an observation is, as [channels][height][width]: what
+    int         actor_obs;    /* the actor sees the first actor_obs of them, the critic all: what only a
+                                 simulator knows comes last (Pinto et al. 2017); 0: both see all */
+    int         shape[3];     /* of the picture that the actor sees, as [channels][height][width]: what
                                  ppo_config.conv needs; zeros: it is none */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
@@ -1352,18 +1358,18 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to);
    episode stay. Allocates nothing. Error: their networks differ. */
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from);
 
-/* The action for one observation [obs_size]: sampled with rng, or the most likely one if rng is NULL.
-   action->box and ->choices point into the agent and are valid until its next call. A recurrent agent keeps a
-   state from call to call: call ppo_agent_reset() where an episode begins. With a mask, as env.action_mask
-   fills it (NULL: none), only legal actions are taken. */
+/* The action for one observation, of which only what the actor sees is read: sampled with rng, or the most likely
+   one if rng is NULL. action->box and ->choices point into the agent and are valid until its next call. A
+   recurrent agent keeps a state from call to call: call ppo_agent_reset() where an episode begins. With a mask,
+   as env.action_mask fills it (NULL: none), only legal actions are taken. */
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action);
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
-/* The actions of n characters at once: obs [n][obs_size], mask [n][options] or NULL, actions as the environment
-   sees them, [n] or [n][choices] or [n][numbers] in the array that the action space uses. A recurrent agent
-   needs state [n][config.recurrent], which is read and written: set a character's to zeros where its episode
+/* The actions of n characters at once: obs [n][numbers that the actor sees], mask [n][options] or NULL, actions as
+   the environment sees them, [n] or [n][choices] or [n][numbers] in the array that the action space uses. A
+   recurrent agent needs state [n][config.recurrent], which is read and written: set a character's to zeros where its episode
    begins; NULL otherwise. Allocates nothing, once it was called with as many. */
 PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
                                 float *state, ppo_rng *rng, const ppo_actions *actions);
@@ -1464,8 +1470,8 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
 
 /* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
    [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name,
-   "environment", "observation_size" and "action_space", such as "discrete 2", "box 1 -2 2", "multi-discrete
-   3,2" or "multi-binary 4". Error: a number that is not finite. */
+   "environment", "observation_size" ("actor_observation_size" if that is less) and "action_space", such as
+   "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
 /* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
@@ -1499,9 +1505,9 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        int  NAME_predict(const float *obs)                  discrete: the most likely action
        void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
        void NAME_predict(const float *obs, float *action)   box: within [low, high]
-   obs [NAME_OBS] are the environment's observations, not normalized. A recurrent policy's functions have a
-   second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name: 1 to 60
-   letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
+   obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent policy's
+   functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name:
+   1 to 60 letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
    are illegal, choose from the logits. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
@@ -5947,6 +5953,35 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
         ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols / 2, &activation, sizeof activation));
 }
 
+static ppo_status ppo__concat_forward(ppo_node *node) {
+    float *y = node->out[0]->data;
+    for (int i = 0; i < node->out[0]->rows; ++i)
+        for (int k = 0; k < 2; ++k) {
+            const size_t n = (size_t)node->in[k]->cols;
+            memcpy(y, node->in[k]->data + i * n, n * sizeof(float));
+            y += n;
+        }
+    return PPO_OK;
+}
+
+static void ppo__concat_backward(ppo_node *node) {
+    const float *dy = node->out[0]->grad;
+    for (int i = 0; i < node->out[0]->rows; ++i)
+        for (int k = 0; k < 2; ++k) {
+            const size_t n = (size_t)node->in[k]->cols;
+            if (node->in[k]->grad) ppo__k()->add(dy, node->in[k]->grad + i * n, n);
+            dy += n;
+        }
+}
+
+PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
+    static const ppo_op op = {"concat", 1, ppo__concat_forward, ppo__concat_backward};
+    if (!ppo__operands(tape, op.name, a, b)) return NULL;
+    if (a->rows != b->rows || a->cols > INT_MAX - b->cols) return ppo__shape_error(tape, op.name, a, b);
+    ppo_tensor *in[2] = {a, b};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols + b->cols, NULL, 0));
+}
+
 /* The numbers of a picture; 0 for what is none or too large. */
 static int ppo__picture_size(const int shape[3]) {
     double size = 1;
@@ -9383,11 +9418,11 @@ PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
     memset(model, 0, sizeof *model);
 }
 
-/* Of an observation: that of a picture, or zeros. */
-static ppo_status ppo__check_shape(const int shape[3], int obs_size) {
-    if ((!shape[0] && !shape[1] && !shape[2]) || ppo__picture_size(shape) == obs_size) return PPO_OK;
-    return ppo__refuse("the picture's shape is %d x %d x %d, which is not obs_size %d", shape[0], shape[1],
-                       shape[2], obs_size);
+/* Of the `size` numbers that the actor sees: that of a picture, or zeros. */
+static ppo_status ppo__check_shape(const int shape[3], int size) {
+    if ((!shape[0] && !shape[1] && !shape[2]) || ppo__picture_size(shape) == size) return PPO_OK;
+    return ppo__refuse("the picture's shape is %d x %d x %d, but the actor sees %d numbers", shape[0],
+                       shape[1], shape[2], size);
 }
 
 PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
@@ -9397,15 +9432,19 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     const ppo_space *space = &config->action_space;
     memset(model, 0, sizeof *model);
     if (config->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", config->obs_size);
+    if (config->actor_obs < 0 || config->actor_obs > config->obs_size)
+        return ppo__refuse("actor_obs is %d, outside 0 to obs_size, %d", config->actor_obs, config->obs_size);
     if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
         return ppo__refuse("%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
     if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
     if (config->conv_layers && !config->shape[0])
         return ppo__refuse("conv needs pictures, but the environment's observations have no shape");
+    int        inputs = config->actor_obs ? config->actor_obs : config->obs_size;
     ppo_status status = ppo__check_space(space);
-    if (!status) status = ppo__check_shape(config->shape, config->obs_size);
+    if (!status) status = ppo__check_shape(config->shape, inputs);
     if (status) return status;
     model->obs_size = config->obs_size;
+    model->actor_obs = inputs;
     model->action_space = *space;
     model->shared = config->shared_trunk && config->layers;
     model->gsde = config->gsde && ppo__kind(space)->continuous;
@@ -9415,7 +9454,6 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
                            (double)space->high);
 
     int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    int      inputs = config->obs_size;
     ppo_rng  stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
     ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
     status = ppo_params_create(&model->params);
@@ -9443,6 +9481,7 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
             model->log_std->data[i] = config->log_std_init;
         if (!model->log_std) status = PPO_ERROR_MEMORY;
     }
+    inputs += model->obs_size - model->actor_obs; /* what the critic alone reads */
     if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
     if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     if (status) ppo_actor_critic_free(model);
@@ -9466,12 +9505,26 @@ static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
     return tape && given;
 }
 
+/* Columns from .. to - 1 of observations of this size. */
+static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, int size, int from, int to) {
+    const size_t n = (size_t)to - from;
+    const float *obs = inputs->obs;
+    if (n < (size_t)size && obs && inputs->rows > 0) {
+        float *part = ppo_tape_alloc(tape, inputs->rows * n);
+        if (!part) return NULL;
+        for (int i = 0; i < inputs->rows; ++i)
+            memcpy(part + i * n, obs + ppo__at(i, size) + from, n * sizeof(float));
+        obs = part;
+    }
+    return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
+}
+
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
     if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
-    ppo_tensor *x = ppo_tape_constant(tape, inputs->obs, inputs->rows, model->obs_size);
+    ppo_tensor *x = ppo__obs_columns(tape, inputs, model->obs_size, 0, model->actor_obs);
     x = ppo_conv_forward(tape, &model->conv, x); /* no layers: x itself; so is the trunk */
     x = ppo_mlp_forward(tape, &model->trunk, x);
     if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
@@ -9483,6 +9536,9 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
             out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
         out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
     }
+    if (want & PPO_VALUE && model->actor_obs < model->obs_size)
+        x = ppo_tape_concat(
+            tape, x, ppo__obs_columns(tape, inputs, model->obs_size, model->actor_obs, model->obs_size));
     if (want & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
     return out;
 }
@@ -9567,6 +9623,9 @@ enum { PPO__MOST_AGENTS = 65536 };
 
 static int ppo__agents(const ppo_env *env) { return env->agents > 1 ? env->agents : 1; }
 
+/* Numbers that the actor sees. */
+static int ppo__actor_obs(const ppo_env *env) { return env->actor_obs ? env->actor_obs : env->obs_size; }
+
 static int ppo__figures(const ppo_env *env) {
     int n = 0;
     while (n < PPO_MAX_FIGURES && env->figures[n]) ++n;
@@ -9586,6 +9645,9 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->teams < 0 || env->teams > env->agents)
         return ppo__refuse("env.teams is %d, outside 0 to env.agents, %d", env->teams, env->agents);
     if (env->obs_size <= 0) return ppo__refuse("env.obs_size is %d, must be above 0", env->obs_size);
+    if (env->actor_obs < 0 || env->actor_obs > env->obs_size)
+        return ppo__refuse("env.actor_obs is %d, outside 0 to env.obs_size, %d", env->actor_obs,
+                           env->obs_size);
     if (env->state_size > SIZE_MAX / 8)
         return ppo__refuse("env.state_size is %llu bytes, which is too large",
                            (unsigned long long)env->state_size);
@@ -9599,7 +9661,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
             return ppo__refuse("env.figures[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
                                name);
     }
-    if (ppo__check_shape(env->shape, env->obs_size)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_shape(env->shape, ppo__actor_obs(env))) return PPO_ERROR_ARGUMENT;
     return ppo__check_space(&env->action_space);
 }
 
@@ -10987,6 +11049,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     if (!agent) return PPO_ERROR_MEMORY;
     memset(&model, 0, sizeof model);
     model.obs_size = env->obs_size;
+    model.actor_obs = env->actor_obs;
     model.action_space = env->action_space;
     memcpy(model.shape, env->shape, sizeof model.shape);
     model.conv = config->conv;
@@ -11044,17 +11107,43 @@ static ppo_status ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
     return PPO_OK;
 }
 
+/* What an agent's network says about its environments. */
+static ppo_env ppo__env_of(const ppo_agent *agent) {
+    ppo_env env;
+    memset(&env, 0, sizeof env);
+    env.name = agent->environment;
+    env.obs_size = agent->model.obs_size;
+    env.actor_obs = agent->model.actor_obs;
+    memcpy(env.shape, agent->model.conv.shape[0], sizeof env.shape);
+    env.action_space = agent->model.action_space;
+    return env;
+}
+
+/* other: the environment that it shall be used with, or that of another agent, as `what` says. */
+static ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, const char *what) {
+    if (!agent) return ppo__refuse("the agent is NULL");
+    const ppo_env env = ppo__env_of(agent);
+    const int    *is = env.shape, *wanted = other->shape;
+    char          space[2][PPO__SPACE_SIZE];
+    ppo__space_text(&env.action_space, space[0]);
+    ppo__space_text(&other->action_space, space[1]);
+    if (env.obs_size != other->obs_size || strcmp(space[0], space[1]))
+        return ppo__refuse("the agent (%d observed, %.40s) does not fit the %s (%d observed, %.40s)",
+                           env.obs_size, space[0], what, other->obs_size, space[1]);
+    if (env.actor_obs != ppo__actor_obs(other))
+        return ppo__refuse("the agent's actor sees %d numbers, that of the %s %d", env.actor_obs, what,
+                           ppo__actor_obs(other));
+    if (agent->model.conv.layers && memcmp(is, wanted, sizeof env.shape))
+        return ppo__refuse("the agent sees pictures of %d x %d x %d, those of the %s are %d x %d x %d", is[0],
+                           is[1], is[2], what, wanted[0], wanted[1], wanted[2]);
+    return PPO_OK;
+}
+
 PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
-    ppo_env    env;
-    ppo_config config;
     if (to) *to = NULL;
     if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
-    memset(&env, 0, sizeof env);
-    env.name = from->environment;
-    env.obs_size = from->model.obs_size;
-    memcpy(env.shape, from->model.conv.shape[0], sizeof env.shape);
-    env.action_space = from->model.action_space;
-    config = from->config;
+    const ppo_env env = ppo__env_of(from);
+    ppo_config    config = from->config;
     config.init = PPO_ZEROS;
     ppo_status status = ppo__agent_make(&env, &config, to);
     if (status) return status;
@@ -11070,15 +11159,8 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
 
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (!ppo__given("ppo_agent_assign", to && from)) return PPO_ERROR_ARGUMENT;
-    char       is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
-    ppo_status status = PPO_OK;
-    ppo__space_text(&to->model.action_space, is);
-    ppo__space_text(&from->model.action_space, wanted);
-    if (to->model.obs_size != from->model.obs_size || strcmp(is, wanted))
-        return ppo__refuse("ppo_agent_assign: the agents observe %d and %d numbers, and act %.40s and %.40s",
-                           to->model.obs_size, from->model.obs_size, is, wanted);
-    if (memcmp(to->model.conv.shape[0], from->model.conv.shape[0], sizeof to->model.conv.shape[0]))
-        return ppo__refuse("ppo_agent_assign: the agents see pictures of different shapes");
+    const ppo_env env = ppo__env_of(from);
+    ppo_status    status = ppo__check_fits(to, &env, "other agent");
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
             status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, &to->config, &from->config,
@@ -11092,7 +11174,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     if (!ppo__given("ppo_act_many", agent && obs && actions)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
     const int               floats = ppo__kind(&model->action_space)->continuous;
-    const int               size = model->obs_size, width = model->core.width;
+    const int               size = model->actor_obs, all = model->obs_size, width = model->core.width;
     const int               outputs = ppo__space_outputs(&model->action_space);
     if (!ppo__given("ppo_act_many",
                     (floats ? actions->box != NULL : actions->discrete != NULL) && (state || !width)))
@@ -11107,9 +11189,11 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     }
     if (!n) return PPO_OK;
     ppo_tape_reset(agent->tape);
-    float *view = ppo_tape_alloc(agent->tape, ppo__at(n, size));
+    float *view = ppo_tape_alloc(agent->tape, ppo__at(n, all)); /* zeros where only the critic would see */
     if (!view) return ppo_tape_status(agent->tape);
-    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, n, size, view);
+    if (size < all) memset(view, 0, ppo__at(n, all) * sizeof(float));
+    for (int i = 0; i < n; ++i) memcpy(view + ppo__at(i, all), obs + ppo__at(i, size), size * sizeof(float));
+    if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, view, n, agent->clip_obs, view);
     const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}};
     ppo_outputs      out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
@@ -11882,20 +11966,6 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
     return status;
 }
 
-static ppo_status ppo__check_agent(const ppo_agent *agent, const ppo_env *env) {
-    char is[PPO__SPACE_SIZE], wanted[PPO__SPACE_SIZE];
-    if (!agent) return ppo__refuse("the agent is NULL");
-    ppo__space_text(&agent->model.action_space, is);
-    ppo__space_text(&env->action_space, wanted);
-    const int *shape = agent->model.conv.shape[0];
-    if (agent->model.conv.layers && memcmp(shape, env->shape, sizeof env->shape))
-        return ppo__refuse("the agent sees pictures of %d x %d x %d, the environment's are %d x %d x %d",
-                           shape[0], shape[1], shape[2], env->shape[0], env->shape[1], env->shape[2]);
-    if (agent->model.obs_size == env->obs_size && strcmp(is, wanted) == 0) return PPO_OK;
-    return ppo__refuse("the agent (%d observed, %.40s) does not fit the environment (%d observed, %.40s)",
-                       agent->model.obs_size, is, env->obs_size, wanted);
-}
-
 /* Room for the opponents of self-play, which are copies of the agent. */
 static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     ppo__collector *c = &trainer->collector;
@@ -11984,7 +12054,7 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_copies(env, config);
-    if (!status) status = ppo__check_agent(agent, env);
+    if (!status) status = ppo__check_fits(agent, env, "environment");
     if (!status) status = ppo__check_same(&agent->config, config, NULL);
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
@@ -12115,7 +12185,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
                                 float *returns, float *lengths) {
     ppo__arena memory;
     ppo_status status = ppo_env_check(env);
-    for (int p = 0; p < 2 && !status; ++p) status = ppo__check_agent(m->player[p], env);
+    for (int p = 0; p < 2 && !status; ++p) status = ppo__check_fits(m->player[p], env, "environment");
     if (status) return status;
     const ppo_actor_critic *model = &m->player[0]->model;
     const int               agents = ppo__agents(env), n = PPO__EVAL_ENVS * agents;
@@ -12278,6 +12348,9 @@ static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     ppo__space_text(&agent->model.action_space, space);
     if (!status) status = ppo_file_set_text(file, "environment", agent->environment);
     if (!status) status = ppo_file_set_text(file, "observation_size", number);
+    snprintf(number, sizeof number, "%d", agent->model.actor_obs);
+    if (!status && agent->model.actor_obs < agent->model.obs_size)
+        status = ppo_file_set_text(file, "actor_observation_size", number);
     snprintf(number, sizeof number, "%dx%dx%d", shape[0], shape[1], shape[2]);
     if (!status && agent->model.conv.layers) status = ppo_file_set_text(file, "observation_shape", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
@@ -12292,6 +12365,7 @@ PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
 static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
     const char *rest = "", *shape = ppo_file_text(file, "observation_shape"), *at = shape;
+    const char *seen = ppo_file_text(file, "actor_observation_size");
     memset(env, 0, sizeof *env);
     if (!size || !space)
         return ppo__file_fail(file->path, "not a policy: there is no observation_size or no action_space");
@@ -12300,11 +12374,14 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     env->action_space = ppo__parse_space(space);
     if (!env->obs_size || *rest)
         return ppo__file_fail(file->path, "corrupt file: invalid observation_size \"%.20s\"", size);
+    env->actor_obs = seen ? ppo__parse_count(seen, &rest) : env->obs_size;
+    if (!env->actor_obs || *rest || env->actor_obs > env->obs_size)
+        return ppo__file_fail(file->path, "corrupt file: invalid actor_observation_size \"%.20s\"", seen);
     for (int k = 0; k < 3 && shape; ++k) {
         env->shape[k] = ppo__parse_count(at, &rest);
         at = *rest == 'x' ? rest + 1 : rest;
     }
-    if (shape && (*rest || ppo__picture_size(env->shape) != env->obs_size))
+    if (shape && (*rest || ppo__picture_size(env->shape) != env->actor_obs))
         return ppo__file_fail(file->path, "corrupt file: invalid observation_shape \"%.40s\"", shape);
     if (ppo__check_space(&env->action_space))
         return ppo__file_fail(file->path, "corrupt file: invalid action_space \"%.60s\"", space);
@@ -12313,7 +12390,7 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
 
 /* The file must have as many numbers as the network that its settings describe, before that is made. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double      have = 0, need = 0, inputs = env->obs_size;
+    double      have = 0, need = 0, inputs = env->actor_obs;
     const int  *shape = env->shape;
     ppo__window window;
     for (int i = 0; i < ppo_file_count(file); ++i)
@@ -12353,7 +12430,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     config.init = PPO_ZEROS; /* the weights are in the file */
     status = ppo__agent_make(&own, &config, agent);
     if (!status) (*agent)->config.init = init;
-    if (!status && env) status = ppo__check_agent(*agent, env);
+    if (!status && env) status = ppo__check_fits(*agent, env, "environment");
     if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
     if (!status && ppo_file_find(file, "return_norm.mean"))
         status = ppo_normalizer_init(&(*agent)->return_norm, 1);
@@ -12705,7 +12782,7 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params     *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
     const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
-    size_t                n = (size_t)norm->size;
+    size_t                n = norm->size ? (size_t)x->agent->model.actor_obs : 0;
     ppo_status            status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const char *name = params->names[i];
@@ -12812,7 +12889,7 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
     const ppo__space_kind  *kind = ppo__kind(&model->action_space);
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from, *l = limit.text;
-    int                     recurrent = model->core.width, widest = model->obs_size, square = 0;
+    int                     recurrent = model->core.width, widest = model->actor_obs, square = 0;
     ppo_status              status = ppo__export_knows(model->conv.activation);
     for (int k = 0; k < model->conv.layers; ++k) {
         const int size = ppo__picture_size(model->conv.shape[k + 1]), rows = model->conv.weight[k]->rows;
@@ -12920,7 +12997,7 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
         "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
         "   The observation is that of the environment, unscaled. */\n"
         "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
-        name[0] ? " for " : "", name, x->agent->model.obs_size);
+        name[0] ? " for " : "", name, x->agent->model.actor_obs);
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
     ppo__export_text(x, " };\n\n");
     ppo_status status = ppo__export_arrays(x);

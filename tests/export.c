@@ -30,6 +30,7 @@ static void noise_step(void *state, ppo_rng *rng, const ppo_action *action, floa
 static const struct {
     const char *name, *space, *settings;
     float       place, spread;
+    int         actor_obs; /* 0: the actor sees all */
 } agents[] = {
     {"discrete", "discrete 4", "", 0, 1},
     {"one_action", "discrete 1", "hidden=3", 0, 1},
@@ -51,6 +52,8 @@ static const struct {
     {"recurrent_shared", "multi-discrete 4,3", "recurrent=4 shared_trunk=yes activation=relu", 0, 1},
     {"recurrent_alone", "discrete 3", "recurrent=5 hidden=none normalize_obs=yes", 1, 3},
     {"recurrent_box", "box 2 -1 1", "recurrent=7 normalize_obs=yes squash=yes gsde=yes", 0, 9},
+    {"asymmetric", "discrete 4", "normalize_obs=yes", 2, 5, 7},
+    {"asymmetric_convolution", "discrete 4", "conv=3x2x1 recurrent=3", 0, 1, HEIGHT * WIDTH},
     {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
 };
 
@@ -110,7 +113,7 @@ static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numb
         if (line % 10 == 9) obs[line % OBS] += 5 * spread; /* something rare */
         if (begins) ppo_agent_reset(agent);
         fprintf(out, "%d", begins);
-        for (int j = 0; j < OBS; j++) fprintf(out, " %a", (double)obs[j]);
+        for (int j = 0; j < agent->model.actor_obs; j++) fprintf(out, " %a", (double)obs[j]);
         const float *y = outputs(agent, tape, obs);
         for (int j = 0; j < n_outputs; j++) fprintf(out, " %a", (double)y[j]);
         check(ppo_act(agent, obs, NULL, &action));
@@ -126,7 +129,10 @@ static void write_agent(const char *folder, int i) {
     ppo_env env = {0};
     env.name = agents[i].name;
     env.obs_size = OBS;
+    env.actor_obs = agents[i].actor_obs;
     env.shape[0] = CHANNELS, env.shape[1] = HEIGHT, env.shape[2] = WIDTH;
+    if (env.actor_obs) env.shape[0] = 1; /* channel of what the actor sees, if that is a picture */
+    if (env.actor_obs % (HEIGHT * WIDTH)) memset(env.shape, 0, sizeof env.shape);
     env.action_space = ppo__parse_space(agents[i].space);
     env.state_size = sizeof(float);
     env.max_steps = 20;

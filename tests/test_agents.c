@@ -69,7 +69,7 @@ static void agents_of_other_networks_are_not_assigned(void **state) {
     assert_fails(ppo_agent_assign(a, b), PPO_ERROR_ARGUMENT, "normalize_obs");
     ppo_agent_free(b);
     assert_ok(ppo_agent_create(&other, &cfg, &b));
-    assert_fails(ppo_agent_assign(a, b), PPO_ERROR_ARGUMENT, "ppo_agent_assign|4");
+    assert_fails(ppo_agent_assign(a, b), PPO_ERROR_ARGUMENT, "does not fit the other agent|4");
     assert_fails(ppo_agent_assign(a, NULL), PPO_ERROR_ARGUMENT, "NULL");
     ppo_agent_free(b);
     b = a;

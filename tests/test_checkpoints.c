@@ -119,6 +119,11 @@ static ppo_env picture_env(void) {
     env.shape[0] = env.shape[1] = 1, env.shape[2] = env.obs_size;
     return env;
 }
+static ppo_env secret_env(void) { /* the actor sees one knob of two */
+    ppo_env env = choices_env();
+    env.actor_obs = 1;
+    return env;
+}
 static ppo_env masked_env(void) {
     ppo_env env = choices_env();
     env.action_mask = knobs_mask;
@@ -217,6 +222,8 @@ static const struct kind {
     {"recurrent, shared, masked", masked_env,
      "recurrent=4 shared_trunk=yes sequence_steps=3 objective=kl-penalty"},
     {"convolutions", picture_env, "conv=4x1x1,3x1x1 normalize_obs=yes"},
+    {"a critic that sees more", secret_env, "normalize_obs=yes"},
+    {"a critic that sees more, recurrent", secret_env, "recurrent=3 sequence_steps=4 shared_trunk=yes"},
     {"opened", vault_masked_env, "normalize_obs=yes"},
     {"opened, box, recurrent", vault_box_env, "recurrent=3 normalize_obs=yes normalize_reward=yes gsde=yes"},
 };

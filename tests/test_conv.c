@@ -263,7 +263,7 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
         int         obs_size, shape[3];
         const char *settings, *words;
     } cases[] = {{400, {0, 0, 0}, "", "conv needs pictures|no shape"},
-                 {400, {4, 10, 9}, "", "4 x 10 x 9|obs_size 400"},
+                 {400, {4, 10, 9}, "", "4 x 10 x 9|400 numbers"},
                  {400, {4, 10, 0}, "conv=none", "4 x 10 x 0"},
                  {400, {-4, -10, 10}, "conv=none", "-4 x -10"},
                  {400, {4, 10, 10}, "conv=8x3x1,8x9x1", "conv|kernel of 9|8 x 8"},
@@ -347,7 +347,7 @@ static void a_policy_in_a_file_is_the_same_and_checked(void **state) {
     ppo_agent_free(loaded);
     turned.shape[0] = 10, turned.shape[2] = 4;
     assert_ok(ppo_agent_create(&turned, &cfg, &loaded));
-    assert_fails(ppo_agent_assign(loaded, agent), PPO_ERROR_ARGUMENT, "shapes");
+    assert_fails(ppo_agent_assign(loaded, agent), PPO_ERROR_ARGUMENT, "pictures");
     ppo_agent_free(loaded);
     assert_fails(ppo_agent_load(path, &turned, &loaded), PPO_ERROR_FILE, "4 x 10 x 10|10 x 10 x 4");
     static const struct {

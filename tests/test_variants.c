@@ -569,6 +569,127 @@ static void initial_weights_are_as_configured(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   A critic that sees more than the actor (Pinto et al. 2017)
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { SEEN = 4, SECRET = 3, ALL = SEEN + SECRET };
+
+static ppo_env secret_env(void) {
+    ppo_env env = {.obs_size = ALL, .actor_obs = SEEN, .action_space = ppo_discrete(3), .shape = {1, 2, 2}};
+    return env;
+}
+
+static void the_critic_alone_reads_the_rest_of_an_observation(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"", "shared_trunk=yes", "recurrent=4", "conv=3x2x1 hidden=none"};
+    for (int k = 0; k < COUNT(kinds); k++) {
+        const ppo_env env = secret_env();
+        ppo_config    cfg = ppo_config_default();
+        ppo_agent    *agent = NULL;
+        ppo_rng       rng = test_rng((uint32_t)k);
+        float         obs[2 * ALL], value[2];
+        assert_ok(ppo_config_set_all(&cfg, "hidden=6 normalize_obs=yes"));
+        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        const ppo_actor_critic *model = &agent->model;
+        fill_normal(&rng, obs, ALL, 1);
+        memcpy(obs + ALL, obs, ALL * sizeof(float));
+        obs[2 * ALL - 1] += 1;
+        ppo_outputs out = ask(agent->tape, model, obs, 2);
+        assert_ok(ppo_tape_status(agent->tape));
+        assert_memory_equal(out.policy->data, out.policy->data + 3, 3 * sizeof(float));
+        assert_true(out.value->data[0] != out.value->data[1]);
+        memcpy(value, out.value->data, sizeof value);
+        if (k == 0) { /* nothing is shared: the critic's own layers read the observation as it is */
+            ppo_tensor *whole = ppo_tape_constant(agent->tape, obs, 2, ALL);
+            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value, sizeof value);
+        }
+        if (k == 2) { /* the core's state, then the rest */
+            float both[4 + SECRET];
+            memcpy(both, out.state->data, 4 * sizeof(float));
+            memcpy(both + 4, obs + SEEN, SECRET * sizeof(float));
+            ppo_tensor *whole = ppo_tape_constant(agent->tape, both, 1, 4 + SECRET);
+            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value, sizeof *value);
+        }
+        ppo_agent_free(agent);
+    }
+}
+
+static ppo_tensor *concat_twice(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    (void)user;
+    ppo_tensor *both = ppo_tape_concat(tape, in[0], in[1]);
+    return ppo_tape_mean(tape, ppo_tape_mul(tape, both, ppo_tape_concat(tape, in[2], in[2])));
+}
+
+static void columns_are_put_side_by_side_and_their_gradients_apart(void **state) {
+    (void)state;
+    float       data[20], grad[20] = {0};
+    ppo_rng     rng = test_rng(50);
+    ppo_tensor  a = {2, 1, data, grad}, b = {2, 5, data + 2, grad + 2}, c = {2, 3, data + 12, grad + 12};
+    ppo_tensor *in[] = {&a, &b, &c};
+    ppo_tape   *tape = NULL;
+    fill_normal(&rng, data, COUNT(data), 1);
+    assert_ok(ppo_check_gradients(concat_twice, in, 3, NULL, 1e-2f, 1e-2f, NULL));
+    assert_ok(ppo_tape_create(&tape));
+    const float *y = ppo_tape_concat(tape, &a, &b)->data;
+    assert_true(y[0] == data[0] && y[1] == data[2] && y[5] == data[6] && y[6] == data[1] && y[7] == data[7]);
+    a.rows = 1;
+    assert_null(ppo_tape_concat(tape, &a, &b));
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "concat|(1, 1)|(2, 5)");
+    ppo_tape_free(tape);
+}
+
+static void the_actor_acts_on_its_part_alone(void **state) {
+    (void)state;
+    const ppo_env env = secret_env();
+    ppo_config    cfg = ppo_config_default();
+    ppo_agent    *agent = NULL;
+    ppo_rng       rng = test_rng(9);
+    cfg.normalize_obs = 1;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    for (int j = 0; j < ALL; j++) agent->obs_norm.mean[j] = j, agent->obs_norm.var[j] = 1 + j;
+    float obs[50 * SEEN];
+    int   together[50];
+    fill_normal(&rng, obs, COUNT(obs), 5);
+    assert_ok(ppo_act_many(agent, obs, NULL, 50, NULL, NULL, &(ppo_actions){together, NULL}));
+    for (int i = 0, ones = 0; i < 50; i++) {
+        ppo_action action;
+        float      view[ALL] = {0};
+        for (int j = 0; j < SEEN; j++) view[j] = (obs[i * SEEN + j] - (float)j) / sqrtf(1 + (float)j);
+        assert_ok(ppo_act(agent, obs + i * SEEN, NULL, &action));
+        assert_int_equal(action.discrete, together[i]);
+        const float *logits = ask(agent->tape, &agent->model, view, 1).policy->data;
+        assert_int_equal(action.discrete, ppo_categorical_mode(logits, 3));
+        ones += action.discrete == 1;
+        assert_true(i < 49 || (ones > 0 && ones < 50));
+    }
+    ppo_agent_free(agent);
+}
+
+static void an_actors_part_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    ppo_env    env = secret_env(), other = env;
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL, *open = NULL;
+    env.actor_obs = ALL + 1;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "actor_obs is 8|obs_size, 7");
+    env.actor_obs = -1;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "actor_obs is -1");
+    env.actor_obs = 5;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 2 x 2|5 numbers");
+    memset(other.shape, 0, sizeof other.shape);
+    other.actor_obs = 0;
+    assert_ok(ppo_agent_create(&other, &cfg, &open));
+    env = secret_env();
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_fails(ppo_agent_assign(open, agent), PPO_ERROR_ARGUMENT, "sees 7 numbers|other agent 4");
+    assert_fails(ppo_train(&(ppo_env){.obs_size = ALL, .action_space = ppo_discrete(3)}, &cfg, &agent),
+                 PPO_ERROR_ARGUMENT, "sees 4 numbers|environment 7");
+    ppo_agent_free(agent);
+    ppo_agent_free(open);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Presets
    -------------------------------------------------------------------------------------------------------- */
 
@@ -722,6 +843,10 @@ int main(void) {
         cmocka_unit_test(a_minibatch_size_of_0_is_the_whole_rollout),
         cmocka_unit_test(the_reported_deviation_is_that_of_the_policy),
         cmocka_unit_test(initial_weights_are_as_configured),
+        cmocka_unit_test(the_critic_alone_reads_the_rest_of_an_observation),
+        cmocka_unit_test(columns_are_put_side_by_side_and_their_gradients_apart),
+        cmocka_unit_test(the_actor_acts_on_its_part_alone),
+        cmocka_unit_test(an_actors_part_that_does_not_fit_is_refused),
         cmocka_unit_test(a_preset_sets_what_it_says_and_leaves_the_rest),
         cmocka_unit_test(presets_are_known_by_their_names_alone),
         cmocka_unit_test(every_preset_trains_with_choices_and_with_numbers),
