@@ -440,8 +440,9 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
 /* Activations. GELU (Hendrycks and Gimpel 2016) is its tanh form, as in GPT-2, or exact, with erf. SiLU is x times
-   the logistic function of x. */
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO_GELU_ERF, PPO_SILU, PPO__ACTIVATIONS };
+   the logistic function of x. ELU (Clevert 2015) is x, below 0 exp(x) - 1. */
+enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO_GELU_ERF, PPO_SILU, PPO_ELU, PPO__ACTIVATIONS };
+PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, int activation);
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
@@ -956,16 +957,20 @@ typedef struct ppo_actions {
    -------------------------------------------------------------------------------------------------------- */
 
 /* A multilayer perceptron: layer k is activation(x W_k + b_k), the last one linear. Its parameters are
-   "name.k.weight" (in, out) and "name.k.bias" (1, out) of the set. */
+   "name.k.weight" (in, out) and "name.k.bias" (1, out) of the set; where x W_k + b_k goes through layer norm,
+   also "name.k.norm.weight" and "name.k.norm.bias" (1, out). */
 typedef struct ppo_mlp {
     int         layers;
     int         hidden_activation, last_activation;
     ppo_tensor *weight[PPO_MAX_LAYERS];
     ppo_tensor *bias[PPO_MAX_LAYERS];
+    ppo_tensor *norm_weight[PPO_MAX_LAYERS], *norm_bias[PPO_MAX_LAYERS]; /* NULL: no layer norm */
 } ppo_mlp;
 
 /* Layers: sizes[0] inputs, sizes[1], ..., sizes[layers] outputs. Orthogonal weights, gain sqrt(2) (last
-   layer: last_gain), zero biases. last_activation is PPO_IDENTITY for a head. rng NULL: zero weights. */
+   layer: last_gain), zero biases. last_activation is PPO_IDENTITY for a head. An activation | PPO_NORMED has
+   layer norm before it (Ba 2016; epsilon 1e-5). rng NULL: zero weights. */
+enum { PPO_NORMED = 64 };
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng);
@@ -1054,6 +1059,7 @@ typedef struct ppo_model_config {
     const int *hidden;     /* [layers] widths */
     int        layers;     /* 0: linear policy and value */
     int        activation; /* any of section 5 */
+    int        layer_norm; /* 1: of hidden layers, before the activation */
     int        shared_trunk;
     int        recurrent; /* width of the core; 0: none */
     int        init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
@@ -1188,6 +1194,7 @@ typedef struct ppo_rollout {
     float         *state;               /* recurrent: [][][width], before the step; else NULL */
     unsigned char *start;               /* recurrent: 1 at the first step of an episode; else NULL */
     float         *reward, *next_value; /* reward as the critic sees it (normalized) */
+    float *next_obs, *next_state;       /* recompute_advantages: what next_value is of, where no row has it */
     unsigned char *terminated, *truncated;
     float         *episode_return;           /* of the episode that ended here, raw rewards */
     float         *figures;                  /* [][][env.figures], of that episode; NULL: it has none */
@@ -1266,6 +1273,7 @@ typedef struct ppo_config {  /* defaults in brackets */
     float    entropy_coef;       /* weight of the entropy bonus [0] */
     int      entropy_schedule;   /* as learning_rate_schedule [constant] */
     int      normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
+    int      recompute_advantages;    /* 1: before each epoch, by the critic as it is then [0] */
     float    max_grad_norm;           /* global-norm clip; 0: off [0.5] */
     float    adam_beta1, adam_beta2;  /* [0.9, 0.999] */
     float    adam_eps;                /* [1e-5] */
@@ -1274,16 +1282,18 @@ typedef struct ppo_config {  /* defaults in brackets */
     int      conv_layers;             /* how many of them [0] */
     int      hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
     int      hidden_layers;           /* how many of them [2] */
-    int      activation;              /* any of section 5 but PPO_GELU [tanh] */
+    int      activation;              /* any of section 5 [tanh] */
+    int      layer_norm;              /* 1: layer norm of hidden layers, before the activation [0] */
     int      shared_trunk;            /* 1: one set of hidden layers for actor and critic [0] */
     int      recurrent;               /* > 0: width of a core of gated recurrent units; 0: none [0] */
     int      sequence_steps;          /* recurrent: steps of a rollout that gradients go back through [32] */
     int      init;                    /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
     float    log_std_init;            /* PPO_BOX: initial log standard deviation [0] */
-    int      squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int      gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int      gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    int      normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int      squash;     /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int      gsde;       /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int      gsde_steps; /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float    rpo_alpha;  /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+    int      normalize_obs;    /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
     int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
     float    clip_obs;         /* normalized observations are clipped to +- this [10] */
     float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
@@ -1299,7 +1309,10 @@ typedef struct ppo_config {  /* defaults in brackets */
 } ppo_config;
 
 /* desired_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
-   approx_kl is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2. */
+   approx_kl is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2.
+   recompute_advantages (Andrychowicz 2021, section 3.5): value_clip is then around the latest values, too.
+   rpo_alpha (robust policy optimization, Rahman and Xue 2022, who use 0.5): the policy stays wide for longer, and
+   the first ratios differ from 1. */
 PPO_DEF ppo_config ppo_config_default(void);
 /* Errors: a field is out of range, or fields contradict each other. */
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
@@ -4801,11 +4814,9 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    To add
        an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
                                   table, its number in the enum, and a public function of three lines
-       an activation              as gelu (search for it): a constant, two kernels in section 3, a row of
-                                  ppo__activations with its two functions; for a GPU both formulas are
-                                  PPO__BOTH functions that two functors of ppo_cuda.cuh call; for networks of
-                                  control, the row "activation" of ppo__fields (words are in the order of the
-                                  enum, so gelu comes first) and C code in section 16's export
+       an activation              as gelu (search for it): a constant and its word, two kernels in section 3, a
+                                  row of ppo__activations with its two functions; for a GPU both formulas in
+                                  three functors of ppo_cuda.cuh; C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -5481,7 +5492,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 /* Matrices are divided into ranges of a multiple of this many rows, or columns. */
 enum { PPO__ROW_GRAIN = 16 };
 
-#define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu"
+#define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
 /* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
    it. */
@@ -5500,6 +5511,21 @@ static void ppo__gelu_erf_dz(const float *z, float *dz, size_t n) {
 }
 static void ppo__silu_dz(const float *z, float *dz, size_t n) { ppo__k()->silu_backward(z, dz, dz, n); }
 
+/* exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near 0. */
+static void ppo__elu_value(const float *x, float *y, size_t n, float p, float q) {
+    enum { BLOCK = 64 };
+    float t[BLOCK];
+    for (size_t at = 0, count; at < n; at += count) {
+        count = n - at < (size_t)BLOCK ? n - at : (size_t)BLOCK;
+        for (size_t i = 0; i < count; ++i) t[i] = 0.5f * x[at + i];
+        ppo__k()->vtanh(t, t, count);
+        for (size_t i = 0; i < count; ++i) y[at + i] = x[at + i] < 0 ? 2 * t[i] / (1 - t[i]) : x[at + i];
+    }
+}
+static void ppo__elu_dz(const float *y, float *dz, size_t n) {
+    for (size_t i = 0; i < n; ++i) dz[i] = y[i] < 0 ? dz[i] * (y[i] + 1) : dz[i];
+}
+
 static const ppo__activation ppo__activations[] = {
     /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},
     /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
@@ -5507,6 +5533,7 @@ static const ppo__activation ppo__activations[] = {
     /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
     /* PPO_GELU_ERF */ {"gelu_erf", ppo__gelu_erf_value, ppo__gelu_erf_dz, 1},
     /* PPO_SILU */ {"silu", ppo__silu_value, ppo__silu_dz, 1},
+    /* PPO_ELU */ {"elu", ppo__elu_value, ppo__elu_dz, 0},
 };
 
 static ppo_status ppo__check_activation(const char *where, int activation) {
@@ -5951,6 +5978,31 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols / 2, &activation, sizeof activation));
+}
+
+static ppo_status ppo__activate_forward(ppo_node *node) {
+    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo_tensor      *x = node->in[0];
+    if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x), 0, 0);
+    else memcpy(node->out[0]->data, x->data, ppo__size(x) * sizeof(float));
+    return PPO_OK;
+}
+
+static void ppo__activate_backward(ppo_node *node) {
+    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo_tensor      *x = node->in[0], *y = node->out[0];
+    if (f->backward)
+        f->backward((f->keeps_z ? x : y)->data, y->grad, ppo__size(x)); /* y's is not read again */
+    ppo__k()->add(y->grad, x->grad, ppo__size(x));
+}
+
+PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, int activation) {
+    static const ppo_op op = {"activate", 1, ppo__activate_forward, ppo__activate_backward};
+    if (!ppo__operands(tape, op.name, x, x)) return NULL;
+    ppo_status status = ppo__check_activation(op.name, activation);
+    if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &activation, sizeof activation));
 }
 
 static ppo_status ppo__concat_forward(ppo_node *node) {
@@ -9158,6 +9210,14 @@ static ppo_space ppo__parse_space(const char *text) {
    init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
+/* "name.k.part", zeros. */
+static ppo_tensor *ppo__layer_param(ppo_params *params, const char *name, int k, const char *part, int rows,
+                                    int cols) {
+    char full[128];
+    snprintf(full, sizeof full, "%s.%d.%s", name, k, part);
+    return ppo_params_add(params, full, rows, cols);
+}
+
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
@@ -9165,32 +9225,40 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     if (strlen(name) > 100) return ppo__refuse("ppo_mlp_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
-    if (ppo__check_activation(name, hidden_activation) || ppo__check_activation(name, last_activation))
-        return PPO_ERROR_ARGUMENT;
-    ppo_status status = PPO_OK;
     memset(mlp, 0, sizeof *mlp);
-    mlp->hidden_activation = hidden_activation;
-    mlp->last_activation = last_activation;
+    mlp->hidden_activation = hidden_activation & ~PPO_NORMED;
+    mlp->last_activation = last_activation & ~PPO_NORMED;
+    ppo_status status = ppo__check_activation(name, mlp->hidden_activation);
+    if (!status) status = ppo__check_activation(name, mlp->last_activation);
     for (int k = 0; k < layers && !status; ++k, ++mlp->layers) {
-        char weight[128], bias[128];
-        snprintf(weight, sizeof weight, "%s.%d.weight", name, k);
-        snprintf(bias, sizeof bias, "%s.%d.bias", name, k);
-        mlp->weight[k] = ppo_params_add(params, weight, sizes[k], sizes[k + 1]);
-        mlp->bias[k] = mlp->weight[k] ? ppo_params_add(params, bias, 1, sizes[k + 1]) : NULL;
+        const int   last = k == layers - 1, out = sizes[k + 1];
+        const int   normed = (last ? last_activation : hidden_activation) & PPO_NORMED;
+        ppo_tensor *weight = mlp->weight[k] = ppo__layer_param(params, name, k, "weight", sizes[k], out);
+        if (weight) mlp->bias[k] = ppo__layer_param(params, name, k, "bias", 1, out);
         if (!mlp->bias[k]) return ppo__failed;
-        if (rng) status = ppo_init_orthogonal(mlp->weight[k], k == layers - 1 ? last_gain : sqrtf(2), rng);
+        if (normed) mlp->norm_weight[k] = ppo__layer_param(params, name, k, "norm.weight", 1, out);
+        if (mlp->norm_weight[k]) mlp->norm_bias[k] = ppo__layer_param(params, name, k, "norm.bias", 1, out);
+        if (normed && !mlp->norm_bias[k]) return ppo__failed;
+        for (int j = 0; j < out && normed; ++j) mlp->norm_weight[k]->data[j] = 1;
+        if (rng) status = ppo_init_orthogonal(weight, last ? last_gain : sqrtf(2), rng);
     }
     return status;
 }
 
-/* Layers from .. to - 1. */
+/* Layers from .. to - 1, several at once; layer norm ends such a chain. */
 static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
-    while (from < to) {
-        int activation[PPO__CHAIN], count = to - from < PPO__CHAIN ? to - from : PPO__CHAIN;
-        for (int k = 0; k < count; ++k)
-            activation[k] = from + k == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
+    for (int count, normed = 0; from < to; from += count, normed = 0) {
+        int activation[PPO__CHAIN], own = 0;
+        for (count = 0; count < PPO__CHAIN && from + count < to && !normed; ++count) {
+            own = from + count == mlp->layers - 1 ? mlp->last_activation : mlp->hidden_activation;
+            normed = mlp->norm_weight[from + count] != NULL;
+            activation[count] = normed ? PPO_IDENTITY : own;
+        }
+        const int k = from + count - 1;
         x = ppo__tape_chain(tape, "linear", x, mlp->weight + from, mlp->bias + from, activation, count);
-        from += count;
+        if (normed)
+            x = ppo_tape_activate(
+                tape, ppo_tape_layer_norm(tape, x, mlp->norm_weight[k], mlp->norm_bias[k], 1e-5f), own);
     }
     return x;
 }
@@ -9211,18 +9279,15 @@ PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char 
     conv->activation = activation;
     memcpy(conv->shape[0], shape, sizeof conv->shape[0]);
     for (int k = 0; k < layers && !status; ++k, ++conv->layers) {
-        char        full[128];
         ppo__window window;
         conv->kernel[k] = layer[k][1];
         conv->stride[k] = layer[k][2];
         status = ppo__window_make(name, conv->shape[k], layer[k][0], layer[k][1], layer[k][2], &window);
         if (status) return status;
         memcpy(conv->shape[k + 1], window.after, sizeof window.after);
-        snprintf(full, sizeof full, "%s.%d.weight", name, k);
-        conv->weight[k] =
-            ppo_params_add(params, full, window.kernel * window.kernel * window.shape[0], window.after[0]);
-        snprintf(full, sizeof full, "%s.%d.bias", name, k);
-        conv->bias[k] = conv->weight[k] ? ppo_params_add(params, full, 1, window.after[0]) : NULL;
+        conv->weight[k] = ppo__layer_param(params, name, k, "weight",
+                                           window.kernel * window.kernel * window.shape[0], window.after[0]);
+        if (conv->weight[k]) conv->bias[k] = ppo__layer_param(params, name, k, "bias", 1, window.after[0]);
         if (!conv->bias[k]) return ppo__failed;
         if (rng) status = ppo_init_orthogonal(conv->weight[k], sqrtf(2), rng);
     }
@@ -9384,7 +9449,8 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char *name,
                                const ppo_model_config *config, int inputs, int layers, int outputs,
                                float gain, ppo_rng *rng) {
-    int sizes[PPO_MAX_LAYERS + 1] = {inputs}, activation = config->activation;
+    int sizes[PPO_MAX_LAYERS + 1] = {inputs};
+    int activation = config->activation | (config->layer_norm ? (int)PPO_NORMED : 0);
     for (int k = 0; k < layers; ++k) sizes[k + 1] = config->hidden[k];
     if (outputs) sizes[++layers] = outputs;
     return ppo_mlp_init(mlp, model->params, name, sizes, layers, activation,
@@ -10220,7 +10286,7 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
 /* What a column is for: what an agent saw and did, and what a gradient needs. */
 enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
 
-enum { PPO__COLUMNS = 19 };
+enum { PPO__COLUMNS = 21 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
@@ -10230,8 +10296,8 @@ typedef struct ppo__column {
 #define PPO__COLUMN(name, count, uses) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), uses }
 
-/* keep_policy: its outputs are wanted afterwards. */
-static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy,
+/* keep_policy: its outputs are wanted afterwards; keep_next: and so are observations that no row has. */
+static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy, int keep_next,
                          ppo__column *columns) {
     const ppo_space  *space = &model->action_space;
     int               floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
@@ -10249,6 +10315,8 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int 
                                PPO__COLUMN(start, recurrent ? 1 : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(reward, 1, 0),
                                PPO__COLUMN(next_value, 1, 0),
+                               PPO__COLUMN(next_obs, keep_next ? model->obs_size : 0, 0),
+                               PPO__COLUMN(next_state, keep_next ? recurrent : 0, 0),
                                PPO__COLUMN(terminated, 1, 0),
                                PPO__COLUMN(truncated, 1, 0),
                                PPO__COLUMN(episode_return, 1, 0),
@@ -10343,7 +10411,8 @@ struct ppo__collector {
     ppo_normalizer         *return_norm; /* of the discounted return; NULL: rewards as they are */
     float                   clip_obs, clip_reward, gamma;
     int                     gsde_steps;  /* how long exploration matrices last; 0: a rollout */
-    int                     keep_policy; /* 1: the policy's outputs go into the rollout */
+    int                     keep_policy; /* 1: the policy's outputs go into the rollout, */
+    int                     keep_next;   /* 1: and so do next_obs and next_state */
     int                     critic;      /* 0: values are zeros */
 
     ppo__arena      memory;
@@ -10519,16 +10588,32 @@ static ppo_status ppo__decide(ppo__worker *worker) {
     return status;
 }
 
-/* V of agent e's latest observation becomes the next value of its latest row. */
-static ppo_status ppo__value_next(ppo__worker *worker, int e) {
+/* For recompute_advantages: what follows sample `at`. */
+static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const float *state) {
+    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
+    if (!c->keep_next) return;
+    memcpy(c->rollout.next_obs + at * size, obs, size * sizeof(float));
+    if (width) memcpy(c->rollout.next_state + at * width, state, width * sizeof(float));
+}
+
+/* V of an observation becomes the next value of sample `at`. */
+static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
+    ppo__collector *c = worker->collector;
+    if (!c->critic) return PPO_OK;
+    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, obs, NULL, state, NULL, PPO_VALUE);
+    if (!out.value) return ppo_tape_status(worker->tape);
+    c->rollout.next_value[at] = out.value->data[0];
+    return PPO_OK;
+}
+
+/* That of agent e's latest observation, of its latest row. */
+static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
     const float    *view = c->view + ppo__at(e, c->model->obs_size);
     const float    *state = c->state + ppo__at(e, c->model->core.width);
-    if (!c->critic) return PPO_OK;
-    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, view, NULL, state, NULL, PPO_VALUE);
-    if (!out.value) return ppo_tape_status(worker->tape);
-    c->rollout.next_value[ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e] = out.value->data[0];
-    return PPO_OK;
+    const size_t    at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
+    ppo__keep_next(c, at, view, state);
+    return ppo__value_next(worker, at, view, state);
 }
 
 /* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
@@ -10561,7 +10646,7 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
     if (!out->truncated) return PPO_OK;
     ppo__observe(c, e, 0, c->view + ppo__at(e, c->model->obs_size));
-    return ppo__value_next(worker, e);
+    return ppo__value_latest(worker, e);
 }
 
 /* Takes the actions in the environments, and writes down what they answered. Where all agents of a copy are
@@ -10589,8 +10674,11 @@ static ppo_status ppo__act(ppo__worker *worker) {
 
 /* Before a rollout of `steps` steps: empty columns, and the latest observations by the latest statistics. */
 static void ppo__rollout_begin(ppo__collector *c, int steps) {
+    const size_t samples = ppo__at(steps, c->rollout.envs), width = (size_t)c->model->core.width;
     c->rollout.steps = steps;
     c->closed = 0;
+    if (c->keep_next) memset(c->rollout.next_obs, 0, samples * c->model->obs_size * sizeof(float));
+    if (c->keep_next && width) memset(c->rollout.next_state, 0, samples * width * sizeof(float));
     for (int e = 0; e < c->envs.count; ++e) {
         c->rollout.recorded[e] = 0;
         c->open[e] = 0;
@@ -10659,6 +10747,7 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
    the next row, or for the last row of the latest observation. Without a critic both are 0. A row whose
    outcome has not come by now is left out; its value has served the row before it. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
+    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
     ppo_status   status = PPO_OK;
     const float *latest = NULL;
@@ -10682,10 +10771,14 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     for (int e = 0; e < rollout->envs; ++e) {
         int rows = rollout->recorded[e];
         for (int t = 0; t < rows - c->open[e] && c->critic; ++t) {
-            size_t at = ppo__at(t, rollout->envs) + e;
+            const size_t at = ppo__at(t, rollout->envs) + e, below = at + rollout->envs;
+            const int    has = t + 1 < rows; /* a row below */
             if (rollout->terminated[at] || rollout->truncated[at]) continue;
-            if (t + 1 == rows && ppo__is_pushed(&c->envs.env)) continue; /* it is there: time went on */
-            rollout->next_value[at] = t + 1 < rows ? rollout->value[at + rollout->envs] : latest[e];
+            if (!has && ppo__is_pushed(&c->envs.env)) continue; /* it is there: time went on */
+            rollout->next_value[at] = has ? rollout->value[below] : latest[e];
+            if (t + 1 == rows - c->open[e])
+                ppo__keep_next(c, at, has ? rollout->obs + below * size : c->view + e * size,
+                               has ? rollout->state + below * width : c->state + e * width);
         }
         rollout->recorded[e] = rows -= c->open[e];
         ppo__blank(c, e, rows);
@@ -10698,6 +10791,22 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     /* the tapes take their lasting shape in the first rollout */
     for (int k = 0; k < c->worker_count; ++k) ppo_tape_reset(c->workers[k].tape);
     return PPO_OK;
+}
+
+/* The values of a complete rollout once more, by the critic as it is now. */
+static ppo_status ppo__values_again(ppo__collector *c) {
+    ppo_rollout *r = &c->rollout;
+    ppo_status   status = ppo__workers_run(c, ppo__value_samples);
+    for (int e = 0; e < r->envs; ++e)
+        for (int t = 0; t < r->recorded[e] && !status; ++t) {
+            const size_t at = ppo__at(t, r->envs) + e;
+            if (r->terminated[at]) continue;
+            if (!r->truncated[at] && t + 1 < r->recorded[e]) r->next_value[at] = r->value[at + r->envs];
+            else
+                status = ppo__value_next(&c->workers[0], at, r->next_obs + at * c->model->obs_size,
+                                         r->next_state + at * c->model->core.width);
+        }
+    return status;
 }
 
 /* One rollout of `steps` steps of every environment; the advantages are left to do. */
@@ -10751,7 +10860,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     const ppo_actor_critic *model = collector->model;
     const int               agents = ppo__agents(env), copies = envs / agents;
     const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
-    ppo__columns(model, env, collector->keep_policy, collector->columns);
+    ppo__columns(model, env, collector->keep_policy, collector->keep_next, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
     collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
@@ -10852,6 +10961,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(entropy_coef, FLOAT, 0, 1e6, NULL, "weight of the entropy bonus"),
     PPO__FIELD(entropy_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
     PPO__FIELD(normalize_advantage, CHOICE, 0, 1, "no|yes", "per minibatch: mean 0, standard deviation 1"),
+    PPO__FIELD(recompute_advantages, CHOICE, 0, 1, "no|yes",
+               "before each epoch, by the critic as it is then"),
     PPO__FIELD(max_grad_norm, FLOAT, 0, 1e6, NULL, "global gradient norm is clipped to this; 0: off"),
     PPO__FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),
     PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
@@ -10859,7 +10970,9 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
     PPO__NETWORK(conv, KERNELS, 1, 1024, NULL, "convolutions: channels x kernel x stride, as 16x3x1,32x3x2"),
     PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__NETWORK(activation, CHOICE, 0, 2, "identity|tanh|relu", "of convolutions and hidden layers"),
+    PPO__NETWORK(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
+                 "of convolutions and hidden layers"),
+    PPO__NETWORK(layer_norm, CHOICE, 0, 1, "no|yes", "of hidden layers, before the activation"),
     PPO__NETWORK(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
     PPO__NETWORK(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
     PPO__FIELD(sequence_steps, INT, 1, 16777216, NULL, "recurrent: steps that gradients go back through"),
@@ -10868,6 +10981,8 @@ static const ppo_field ppo__fields[] = {
     PPO__NETWORK(squash, CHOICE, 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
     PPO__NETWORK(gsde, CHOICE, 0, 1, "no|yes", "box actions: state-dependent exploration"),
     PPO__FIELD(gsde_steps, INT, 0, 16777216, NULL, "steps that a sampled exploration lasts; 0: a rollout"),
+    PPO__FIELD(rpo_alpha, FLOAT, 0, 1e3, NULL,
+               "box actions: the update moves means by uniform noise in +- this; 0: off"),
     PPO__NETWORK(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
     PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes",
                "rewards divided by the std of the discounted return"),
@@ -10925,14 +11040,17 @@ static const ppo__need ppo__config_needs[] = {
     {"value_coef", "baseline", "yes"},
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
+    {"recompute_advantages", "baseline", "yes"},
     {"desired_kl", "learning_rate_schedule", "constant"},
     {"entropy_schedule", "entropy_coef", NULL},
+    {"layer_norm", "hidden", NULL},
     {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
     {"log_std_init", "the action space", NULL},
     {"squash", "the action space", NULL},
     {"gsde", "the action space", NULL},
     {"gsde_steps", "gsde", "yes"},
+    {"rpo_alpha", "the action space", NULL},
     {"clip_obs", "normalize_obs", "yes"},
     {"clip_reward", "normalize_reward", "yes"},
     {"snapshot_every", "self_play", NULL},
@@ -10993,7 +11111,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
 #define PPO__GRADIENT                                                        \
     PPO__UNCLIPPED                                                           \
     "epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no gae_lambda=1 "
+    "normalize_advantage=no recompute_advantages=no gae_lambda=1 "
 
 static const char *const ppo__presets[][2] = {
     {"reinforce", PPO__GRADIENT "baseline=no value_coef=0.5 value_clip=0 huber_delta=0 "
@@ -11057,6 +11175,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     model.hidden = config->hidden;
     model.layers = config->hidden_layers;
     model.activation = config->activation;
+    model.layer_norm = config->layer_norm;
     model.shared_trunk = config->shared_trunk;
     model.recurrent = config->recurrent;
     model.init = config->init;
@@ -11244,6 +11363,7 @@ typedef struct ppo__step_stats {
 typedef struct ppo__shard {
     ppo_rollout     samples; /* of the minibatch's, packed by time, the longest segments first */
     ppo_inputs      inputs;  /* what the network is given of them */
+    const float    *shift;   /* rpo_alpha: by how much their means move; else NULL */
     int            *count;   /* [segment_steps] segments that have a step t */
     float          *grad;    /* [params->count] its gradient; the first shard's is the model's own */
     ppo__step_stats stats;   /* its own means */
@@ -11253,6 +11373,7 @@ typedef struct ppo__minibatch {
     ppo_rollout samples;                 /* one step of as many "environments" as there are samples */
     int         segment_steps, segments; /* of a whole segment; in a minibatch, at most */
     int        *picked;                  /* [segments * segment_steps] samples of the rollout */
+    float      *shift;                   /* [segments * segment_steps][n], or NULL */
     int         most_shards, shards;     /* in a full minibatch, and in this one */
     ppo__shard  shard[PPO__SHARDS];      /* [shards] */
 } ppo__minibatch;
@@ -11353,6 +11474,7 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batc
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
+        if (batch->shift) shard->shift = batch->shift + ppo__at(rows, trainer->agent->model.action_space.n);
         rows += samples;
     }
     ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
@@ -11362,16 +11484,20 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batc
 
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, const ppo_inputs *inputs,
-                             const ppo_rollout *samples, ppo__step_stats *stats) {
+static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, ppo__shard *shard) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
-    int                     penalty = config->objective == PPO_KL_PENALTY;
+    const ppo_rollout      *samples = &shard->samples;
+    ppo__step_stats        *stats = &shard->stats;
+    const int               penalty = config->objective == PPO_KL_PENALTY;
+    const int               want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
     ppo_policy_objective    objective = trainer->objective;
     ppo_tensor             *logp, *entropy, *value_loss = NULL;
-    ppo_outputs             out =
-        ppo_actor_critic_forward(tape, model, inputs, config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY);
-    ppo_actor_critic_logp(tape, model, &out, &samples->actions, &logp, &entropy);
+    ppo_outputs             out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
+    if (shard->shift && out.policy)
+        moved.policy = ppo_tape_add(
+            tape, out.policy, ppo_tape_constant(tape, shard->shift, out.policy->rows, out.policy->cols));
+    ppo_actor_critic_logp(tape, model, &moved, &samples->actions, &logp, &entropy);
 
     if (penalty) objective.objective = PPO_UNCLIPPED;
     ppo_tensor *loss =
@@ -11414,7 +11540,7 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
         tape->params = batch->most_shards > 1 ? params : NULL;
         tape->grad = shard->grad;
         memset(shard->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = ppo__loss(trainer, tape, &shard->inputs, &shard->samples, &shard->stats);
+        ppo_tensor *loss = ppo__loss(trainer, tape, shard);
         if (batch->shards > 1) /* its share in the mean over all samples */
             loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
         status = ppo_tape_backward(tape, loss);
@@ -11670,16 +11796,39 @@ static ppo_status ppo__take_snapshot(ppo_trainer *trainer) {
 
 /* -- training: read it from ppo_trainer_iterate() upwards -- */
 
+/* Advantages and value targets by GAE. */
+static ppo_status ppo__advantages(ppo_trainer *trainer) {
+    const ppo_config  *config = &trainer->config;
+    const ppo_rollout *r = &trainer->collector.rollout;
+    ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
+                                r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
+    for (int i = 0; i < r->steps * r->envs && !status; ++i) {
+        int e = i % r->envs, t = i / r->envs;
+        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
+        status = ppo_fail(PPO_ERROR_NUMERIC,
+                          "rewards or values are too large: the advantage is %g (environment %d, step %lld)",
+                          (double)r->advantage[i], e,
+                          (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
+    }
+    return status;
+}
+
 /* Learns from the rollout: every sample once per epoch, in a new order. May pause after a minibatch once it is
    `until` (ppo_clock(); INFINITY: never), and continues where it was; *done 1: there is no more to do. */
 static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
     const ppo_config *config = &trainer->config;
     ppo_progress     *progress = &trainer->progress;
     ppo_rollout      *minibatch = &trainer->minibatch.samples;
+    const int         shifts = config->rpo_alpha > 0 ? trainer->agent->model.action_space.n : 0;
     for (*done = 1; progress->epochs < config->epochs; ++progress->epochs, trainer->batch = 0) {
         if (!trainer->batch) {
             trainer->batches = ppo__cut(trainer, 0, &trainer->segments);
             if (!trainer->batches) return PPO_OK; /* without a critic: no episode has ended */
+            if (config->recompute_advantages && progress->epochs) {
+                ppo_status status = ppo__values_again(&trainer->collector);
+                if (!status) status = ppo__advantages(trainer);
+                if (status) return status;
+            }
             ++trainer->updates;
             ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, trainer->segments);
         }
@@ -11689,6 +11838,9 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
             ppo_status      status = PPO_OK;
             ppo__gather_minibatch(trainer, trainer->segments, b, trainer->batches,
                                   trainer->minibatch.most_shards);
+            for (size_t i = 0, n = ppo__at(minibatch->envs, shifts); i < n; ++i)
+                trainer->minibatch.shift[i] =
+                    ppo_rng_range(&trainer->shuffle_rng, -config->rpo_alpha, config->rpo_alpha);
             if (config->normalize_advantage)
                 status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
             if (!status) status = ppo__gradient(trainer, &stats);
@@ -11706,23 +11858,6 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
         }
     }
     return PPO_OK;
-}
-
-/* Advantages and value targets by GAE. */
-static ppo_status ppo__advantages(ppo_trainer *trainer) {
-    const ppo_config  *config = &trainer->config;
-    const ppo_rollout *r = &trainer->collector.rollout;
-    ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
-                                r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
-    for (int i = 0; i < r->steps * r->envs && !status; ++i) {
-        int e = i % r->envs, t = i / r->envs;
-        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
-        status = ppo_fail(PPO_ERROR_NUMERIC,
-                          "rewards or values are too large: the advantage is %g (environment %d, step %lld)",
-                          (double)r->advantage[i], e,
-                          (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
-    }
-    return status;
 }
 
 PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
@@ -11843,7 +11978,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     else if (acts) {
         ppo__observe(c, e, !c->closed && !full, c->view + ppo__at(e, envs->env.obs_size));
         if (!c->closed && c->rollout.recorded[e] == c->rollout.steps && !full)
-            status = ppo__value_next(&c->workers[0], e);
+            status = ppo__value_latest(&c->workers[0], e);
     }
     return status;
 }
@@ -11931,6 +12066,9 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     batch->segment_steps = steps;
     batch->segments = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
     batch->picked = PPO__ARRAY(memory, int, ppo__at(batch->segments, steps));
+    if (config->rpo_alpha > 0)
+        batch->shift = PPO__ZEROS(
+            memory, float, ppo__at(batch->segments, steps) * (size_t)trainer->agent->model.action_space.n);
     trainer->order = PPO__ARRAY(memory, int, samples);
     trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
     ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments,
@@ -12020,6 +12158,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     collector->gamma = config->gamma;
     collector->gsde_steps = config->gsde_steps;
     collector->keep_policy = config->objective == PPO_KL_PENALTY;
+    collector->keep_next = config->recompute_advantages;
     collector->critic = config->baseline;
     status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
@@ -12192,7 +12331,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     if (m->player[0] != m->player[1] && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
     memset(&memory, 0, sizeof memory);
-    ppo__columns(model, env, 0, m->columns);
+    ppo__columns(model, env, 0, 0, m->columns);
     ppo__rollout_take(&m->rows, &memory, m->columns, 1, n, PPO__FOR_ACTING);
     m->acting = PPO__ARRAY(&memory, int, n);
     m->state = PPO__ARRAY(&memory, float, ppo__at(n, model->core.width));
@@ -12628,11 +12767,13 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     const ppo_actor_critic *model = &agent->model;
     const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
     const double            samples = (double)config->num_envs * config->rollout_steps;
-    const double            sample = env->obs_size + 2 * outputs + recurrent + 16; /* floats of each */
-    const double            noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    double                  batch = config->minibatch_size ? config->minibatch_size : samples;
-    double                  tape = sample + 12 * recurrent, shards = config->threads;
-    for (int k = 0; k < config->hidden_layers; ++k) tape += 8.0 * config->hidden[k];
+    const double            seen = env->obs_size + recurrent;
+    const double sample = seen * (1 + config->recompute_advantages) + 2 * outputs + 16; /* floats */
+    const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
+    double       batch = config->minibatch_size ? config->minibatch_size : samples;
+    double       tape = sample + 12 * recurrent, shards = config->threads;
+    for (int k = 0; k < config->hidden_layers; ++k)
+        tape += (config->layer_norm ? 12.0 : 8.0) * config->hidden[k];
     for (int k = 0; k < model->conv.layers; ++k) tape += 3.0 * ppo__picture_size(model->conv.shape[k + 1]);
     if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
     if (batch > samples) batch = samples;
@@ -12771,7 +12912,9 @@ static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *ten
     for (int k = 0; k < PPO_MAX_LAYERS; ++k)
         if (tensor == model->conv.weight[k] || tensor == model->conv.bias[k] ||
             tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
-            tensor == model->actor.weight[k] || tensor == model->actor.bias[k])
+            tensor == model->trunk.norm_weight[k] || tensor == model->trunk.norm_bias[k] ||
+            tensor == model->actor.weight[k] || tensor == model->actor.bias[k] ||
+            tensor == model->actor.norm_weight[k] || tensor == model->actor.norm_bias[k])
             return 1;
     return tensor == core->input_weight || tensor == core->input_bias || tensor == core->state_weight ||
            tensor == core->state_bias;
@@ -12817,7 +12960,26 @@ static const char ppo__export_functions[] =
     "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
     "    return t;\n"
     "}\n\n"
-    "/* y [cols] = x [rows] w + b; activation 0: none, 1: tanh, 2: relu */\n"
+    "/* 1: tanh, 2: relu, 3: gelu by tanh, 4: gelu, 5: silu, 6: elu */\n"
+    "static inline float @_activate(float x, int activation) {\n"
+    "    float t, z = x < 0.0f ? -0.707106781f * x : 0.707106781f * x;\n"
+    "    if (activation == 0) return x;\n"
+    "    if (activation == 1) return @_tanh(x);\n"
+    "    if (activation == 2) return x > 0.0f ? x : 0.0f;\n"
+    "    if (activation == 3) return x * (0.5f + 0.5f * @_tanh(0.797884561f * (x + 0.044715f * x * x * "
+    "x)));\n"
+    "    if (activation == 5) return x * (0.5f + 0.5f * @_tanh(0.5f * x));\n"
+    "    t = @_tanh(activation == 4 ? -0.5f * z * z : 0.5f * x); /* exp of twice that: (1 + t) / (1 - t) */\n"
+    "    if (activation == 6) return x > 0.0f ? x : 2.0f * t / (1.0f - t);\n"
+    "    z = 1.0f / (1.0f + 0.3275911f * z); /* Abramowitz and Stegun 7.1.26 */\n"
+    "    z *= 0.254829592f + z * (-0.284496736f + z * (1.421413741f + z * (-1.453152027f + z * "
+    "1.061405429f)));\n"
+    "    z *= 0.5f * (1.0f + t) / (1.0f - t);\n"
+    "    return x > 0.0f ? x - x * z : x * z;\n"
+    "}\n\n";
+
+static const char ppo__export_linear[] =
+    "/* y [cols] = x [rows] w + b */\n"
     "static inline void @_linear(const float *x, const float *w, const float *b, int rows, int cols, int "
     "activation,\n"
     "                            float *y) {\n"
@@ -12826,8 +12988,21 @@ static const char ppo__export_functions[] =
     "    for (i = 0; i < rows; ++i) {\n"
     "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
     "    }\n"
-    "    for (j = 0; j < cols && activation == 1; ++j) y[j] = @_tanh(y[j]);\n"
-    "    for (j = 0; j < cols && activation == 2; ++j) y[j] = y[j] > 0.0f ? y[j] : 0.0f;\n"
+    "    for (j = 0; j < cols; ++j) y[j] = @_activate(y[j], activation);\n"
+    "}\n\n";
+
+static const char ppo__export_norm[] =
+    "/* layer norm of x [n], then the activation */\n"
+    "static inline void @_norm(float *x, const float *w, const float *b, int n, int activation) {\n"
+    "    float mean = 0.0f, var = 0.0f, r = 1.0f; /* r: 1 / sqrt(var), by Newton's iteration */\n"
+    "    int   j;\n"
+    "    for (j = 0; j < n; ++j) mean += x[j] / (float)n;\n"
+    "    for (j = 0; j < n; ++j) var += (x[j] - mean) * (x[j] - mean) / (float)n;\n"
+    "    var += 1e-5f;\n"
+    "    while (var * r * r > 2.0f) r *= 0.5f;\n"
+    "    while (var * r * r < 0.5f) r *= 2.0f;\n"
+    "    for (j = 0; j < 6; ++j) r *= 1.5f - 0.5f * var * r * r;\n"
+    "    for (j = 0; j < n; ++j) x[j] = @_activate((x[j] - mean) * r * w[j] + b[j], activation);\n"
     "}\n\n";
 
 static const char ppo__export_gru[] =
@@ -12860,11 +13035,6 @@ static const char ppo__export_conv[] =
     "        }\n"
     "}\n\n";
 
-static ppo_status ppo__export_knows(int activation) {
-    if (activation <= PPO_RELU) return PPO_OK;
-    return ppo__refuse("ppo_export_c: does not know the activation %s", ppo__activations[activation].name);
-}
-
 /* The convolutions: the buffer that has the numbers after them. */
 static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
     const int pixels = conv->shape[0][1] * conv->shape[0][2];
@@ -12882,7 +13052,7 @@ static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *co
 }
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static ppo_status ppo__export_forward(const ppo__export *x) {
+static void ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
     const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
     const char *const       names[] = {"trunk", "actor"};
@@ -12890,7 +13060,7 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from, *l = limit.text;
     int                     recurrent = model->core.width, widest = model->actor_obs, square = 0;
-    ppo_status              status = ppo__export_knows(model->conv.activation);
+    PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
     for (int k = 0; k < model->conv.layers; ++k) {
         const int size = ppo__picture_size(model->conv.shape[k + 1]), rows = model->conv.weight[k]->rows;
         widest = size > widest ? size : widest;
@@ -12899,7 +13069,9 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
     for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
             if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
-    ppo__export_text(x, "%s%s", ppo__export_functions, recurrent ? ppo__export_gru : "");
+    ppo__export_text(x, "%s", ppo__export_functions);
+    ppo__export_text(x, "%s%s%s", ppo__export_linear, x->agent->config.layer_norm ? ppo__export_norm : "",
+                     recurrent ? ppo__export_gru : "");
     if (square) ppo__export_text(x, ppo__export_conv, square);
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
@@ -12918,24 +13090,26 @@ static ppo_status ppo__export_forward(const ppo__export *x) {
                          "    }\n",
                          l, l, l, l);
     from = ppo__export_convolve(x, &model->conv);
-    for (int p = 0; p < 2 && !status; ++p) { /* the core is between the two */
+    for (int p = 0; p < 2; ++p) { /* the core is between the two */
         if (p == 1 && recurrent) {
             ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
             from = "state";
         }
-        for (int k = 0; k < parts[p]->layers && !status; ++k) {
+        for (int k = 0; k < parts[p]->layers; ++k) {
             const ppo_tensor *weight = parts[p]->weight[k];
-            int               last = k == parts[p]->layers - 1;
+            const int         last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
             const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
             const int         activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
-            status = ppo__export_knows(activation);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
-                             names[p], k, names[p], k, weight->rows, weight->cols, activation, to);
+                             names[p], k, names[p], k, weight->rows, weight->cols, normed ? 0 : activation,
+                             to);
+            if (normed)
+                ppo__export_text(x, "    @_norm(%s, @_%s_%d_norm_weight, @_%s_%d_norm_bias, %d, %d);\n", to,
+                                 names[p], k, names[p], k, weight->cols, activation);
             from = to;
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
-    return status;
 }
 
 /* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
@@ -13001,8 +13175,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
     ppo__export_text(x, " };\n\n");
     ppo_status status = ppo__export_arrays(x);
-    if (!status) status = ppo__export_forward(x);
     if (status) return status;
+    ppo__export_forward(x);
     ppo__export_predict(x);
     ppo__export_text(x, "#endif\n");
     return PPO_OK;

@@ -2067,11 +2067,12 @@ struct ppo__cuda_activate {
         if (activation == PPO_GELU) z = ppo__gelu(z);
         if (activation == PPO_GELU_ERF) z = ppo__gelu_erf(z);
         if (activation == PPO_SILU) z = ppo__silu(z);
+        if (activation == PPO_ELU) z = z < 0 ? expm1f(z) : z;
         y[i] = z;
     }
 };
 
-/* dz = dy activation'(before), in place. tanh and ReLU need only y for that, the others `before`. */
+/* dz = dy activation'(before), in place. tanh, ReLU and ELU need only y for that, the others `before`. */
 struct ppo__cuda_activate_backward {
     const float *y, *before;
     float       *dz;
@@ -2083,6 +2084,7 @@ struct ppo__cuda_activate_backward {
         if (activation == PPO_GELU) dz[i] *= ppo__gelu_derivative(before[i]);
         if (activation == PPO_GELU_ERF) dz[i] *= ppo__gelu_erf_derivative(before[i]);
         if (activation == PPO_SILU) dz[i] *= ppo__silu_derivative(before[i]);
+        if (activation == PPO_ELU) dz[i] *= y[i] < 0 ? y[i] + 1 : 1;
     }
 };
 
@@ -2950,6 +2952,7 @@ struct ppo__cuda_gated {
         if (activation == PPO_GELU) f = ppo__gelu(x[a]), derivative = ppo__gelu_derivative(x[a]);
         if (activation == PPO_GELU_ERF) f = ppo__gelu_erf(x[a]), derivative = ppo__gelu_erf_derivative(x[a]);
         if (activation == PPO_SILU) f = ppo__silu(x[a]), derivative = ppo__silu_derivative(x[a]);
+        if (activation == PPO_ELU) f = x[a] < 0 ? expm1f(x[a]) : x[a], derivative = f < 0 ? f + 1 : 1;
         if (y) y[i] = f * x[b];
         if (dx) dx[a] += dy[i] * x[b] * derivative, dx[b] += dy[i] * f;
     }

@@ -195,7 +195,9 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
                                  "normalize_obs=yes normalize_reward=yes",
                                  "objective=kl-penalty adaptive_kl_target=0.01",
                                  "baseline=no value_coef=0.5",
-                                 "target_kl=0.001 threads=2"};
+                                 "target_kl=0.001 threads=2",
+                                 "recompute_advantages=yes normalize_obs=yes",
+                                 "recompute_advantages=yes recurrent=5 sequence_steps=8 hidden=12"};
     for (int k = 0; k < COUNT(kinds); k++) {
         ppo_env    env = cartpole_env(), described = {0};
         ppo_config cfg =

@@ -847,7 +847,10 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "init",
                                         "squash",
                                         "gsde",
-                                        "gsde_steps"};
+                                        "gsde_steps",
+                                        "layer_norm",
+                                        "recompute_advantages",
+                                        "rpo_alpha"};
     for (int i = 0; i < COUNT(names); i++)
         if (!field_named(names[i])) fail_msg("there is no field %s", names[i]);
     for (int i = 0; i < ppo_config_settings()->count; i++) {
@@ -922,8 +925,8 @@ static void settings_that_do_not_go_together_are_refused(void **state) {
     assert_fails(ppo_train(&env, &c, &agent), PPO_ERROR_ARGUMENT, "hidden_layers|64");
     d.hidden_layers = -1;
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "hidden_layers|-1");
-    d.hidden_layers = 0, d.activation = PPO_GELU;
-    assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "activation is 3, none of identity|tanh|relu");
+    d.hidden_layers = 0, d.activation = PPO__ACTIVATIONS;
+    assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "activation is 7, none of identity|tanh|elu");
     memset(&d, 0, sizeof d);
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "all zeros|ppo_config_default()");
     e.objective = PPO_K3_PENALTY;
@@ -948,6 +951,9 @@ static void settings_without_effect_are_refused(void **state) {
         {"baseline=no value_clip=0.2", "value_clip|baseline"},
         {"baseline=no huber_delta=1", "huber_delta|baseline"},
         {"baseline=no critic_learning_rate=1e-3", "critic_learning_rate|baseline"},
+        {"baseline=no recompute_advantages=yes", "recompute_advantages is yes|baseline is no"},
+        {"layer_norm=yes hidden=none", "layer_norm is yes|hidden is none"},
+        {"rpo_alpha=0.5", "rpo_alpha is 0.5|discrete 3"},
         {"entropy_schedule=linear", "entropy_schedule is linear|entropy_coef is 0"},
         {"sequence_steps=8", "sequence_steps is 8|recurrent is 0"},
         {"shared_trunk=yes hidden=none", "shared_trunk is yes|hidden is none"},
@@ -965,7 +971,8 @@ static void settings_without_effect_are_refused(void **state) {
         "entropy_schedule=linear entropy_coef=0.01",
         "recurrent=4 sequence_steps=8",
         "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
-        "shared_trunk=yes hidden=8",
+        "shared_trunk=yes hidden=8 layer_norm=yes",
+        "rpo_alpha=0.5 recompute_advantages=yes",
         "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
     ppo_env      env = walk_env(), box = reach_env();
     ppo_agent   *agent = NULL;

@@ -561,6 +561,19 @@ static void run_silu_derivative(const float *x, float *y, size_t n) {
     ppo__k()->silu_backward(x, y, y, n);
 }
 
+static double want_elu(double x) { return x < 0 ? expm1(x) : x; }
+static double want_elu_derivative(double x) { return x < 0 ? exp(x) : x == x ? 1 : NAN; }
+static void   run_elu(const float *x, float *y, size_t n) { ppo__activations[PPO_ELU].value(x, y, n, 0, 0); }
+static void   run_elu_derivative(const float *x, float *dz, size_t n) {
+    float y[64];
+    for (size_t at = 0, count; at < n; at += count) {
+        count = n - at < 64 ? n - at : 64;
+        run_elu(x + at, y, count);
+        for (size_t i = 0; i < count; i++) dz[at + i] = y[i] == y[i] ? 1 : NAN;
+        ppo__activations[PPO_ELU].backward(y, dz + at, count);
+    }
+}
+
 /* The exponent of the normal density is rounded. */
 static double gelu_erf_bound(double x, double wanted) {
     return x < 0 && wanted > -1e-32 ? GELU_NEAR_0 : (8 + (x < 0 ? 2 * x * x : 0)) * ulp(wanted);
@@ -635,7 +648,9 @@ static void functions_of_one_number_keep_their_bounds_over_the_floats(void **sta
         {"gelu_erf", run_gelu_erf, want_gelu_erf, 0, gelu_erf_bound},
         {"gelu_erf's derivative", run_gelu_erf_derivative, want_gelu_erf_derivative, 0, derivative_bound},
         {"silu", run_silu, want_silu, 0, silu_bound},
-        {"silu's derivative", run_silu_derivative, want_silu_derivative, 0, derivative_bound}};
+        {"silu's derivative", run_silu_derivative, want_silu_derivative, 0, derivative_bound},
+        {"elu", run_elu, want_elu, 8, NULL},
+        {"elu's derivative", run_elu_derivative, want_elu_derivative, 0, derivative_bound}};
     for (int i = 0; i < COUNT(functions); i++) compare_over_floats(&functions[i]);
 }
 

@@ -476,8 +476,10 @@ static void without_a_critic_its_values_do_not_matter(void **state) {
                 if (strncmp(params->names[i], "critic.", 7) == 0) params->tensors[i]->data[0] = NAN;
             assert_ok(ppo_trainer_iterate(b[k].trainer, NULL));
         }
-        for (int i = 0; i < 128; i++) assert_true(b[1].rollout->value[i] == 0 && b[1].rollout->next_value[i] == 0);
-        assert_false(bits_differ(b[0].agent->model.actor.weight[0]->data, b[1].agent->model.actor.weight[0]->data,
+        for (int i = 0; i < 128; i++)
+            assert_true(b[1].rollout->value[i] == 0 && b[1].rollout->next_value[i] == 0);
+        assert_false(bits_differ(b[0].agent->model.actor.weight[0]->data,
+                                 b[1].agent->model.actor.weight[0]->data,
                                  (size_t)b[0].agent->model.actor.weight[0]->cols));
         drop_bench(&b[0]);
         drop_bench(&b[1]);
@@ -602,14 +604,16 @@ static void the_critic_alone_reads_the_rest_of_an_observation(void **state) {
         memcpy(value, out.value->data, sizeof value);
         if (k == 0) { /* nothing is shared: the critic's own layers read the observation as it is */
             ppo_tensor *whole = ppo_tape_constant(agent->tape, obs, 2, ALL);
-            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value, sizeof value);
+            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value,
+                                sizeof value);
         }
         if (k == 2) { /* the core's state, then the rest */
             float both[4 + SECRET];
             memcpy(both, out.state->data, 4 * sizeof(float));
             memcpy(both + 4, obs + SEEN, SECRET * sizeof(float));
             ppo_tensor *whole = ppo_tape_constant(agent->tape, both, 1, 4 + SECRET);
-            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value, sizeof *value);
+            assert_memory_equal(ppo_mlp_forward(agent->tape, &model->critic, whole)->data, value,
+                                sizeof *value);
         }
         ppo_agent_free(agent);
     }
@@ -690,15 +694,213 @@ static void an_actors_part_that_does_not_fit_is_refused(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Layer norm, and activations
+   -------------------------------------------------------------------------------------------------------- */
+
+static double activated(double x, int activation) {
+    switch (activation) {
+    case PPO_TANH:
+        return tanh(x);
+    case PPO_RELU:
+        return x > 0 ? x : 0;
+    case PPO_GELU:
+        return 0.5 * x * (1 + tanh(sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case PPO_GELU_ERF:
+        return 0.5 * x * erfc(-x * sqrt(0.5));
+    case PPO_SILU:
+        return x / (1 + exp(-x));
+    case PPO_ELU:
+        return x > 0 ? x : expm1(x);
+    default:
+        return x;
+    }
+}
+
+/* activation(norm(x w + b)) of one row, in double precision. */
+static void layer_by_hand(const ppo_mlp *mlp, int k, int activation, double *x) {
+    const ppo_tensor *w = mlp->weight[k];
+    double            y[16], mean = 0, var = 0;
+    for (int j = 0; j < w->cols; j++) {
+        y[j] = mlp->bias[k]->data[j];
+        for (int i = 0; i < w->rows; i++) y[j] += x[i] * w->data[i * w->cols + j];
+    }
+    for (int j = 0; j < w->cols; j++) mean += y[j] / w->cols;
+    for (int j = 0; j < w->cols; j++) var += (y[j] - mean) * (y[j] - mean) / w->cols;
+    for (int j = 0; j < w->cols; j++) {
+        if (mlp->norm_weight[k])
+            y[j] =
+                (y[j] - mean) / sqrt(var + 1e-5) * mlp->norm_weight[k]->data[j] + mlp->norm_bias[k]->data[j];
+        x[j] = activated(y[j], activation);
+    }
+}
+
+static ppo_tensor *spread_of_policy(ppo_tape *tape, ppo_tensor *const *in, void *user) {
+    static const float obs[6] = {0.3f, -0.8f, 1.4f, -0.2f, 0.5f, 0.9f};
+    (void)in;
+    ppo_outputs out = ask(tape, (const ppo_actor_critic *)user, obs, 3);
+    return ppo_tape_add(tape, ppo_tape_mean(tape, ppo_tape_square(tape, out.policy)),
+                        ppo_tape_mean(tape, ppo_tape_square(tape, out.value)));
+}
+
+static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    for (int a = 0; a < 2 * PPO__ACTIVATIONS; a++) {
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL;
+        ppo_rng    rng = test_rng((uint32_t)a);
+        assert_ok(ppo_config_set_all(&cfg, "hidden=5,4,6,3,5 layer_norm=yes"));
+        cfg.activation = a % PPO__ACTIVATIONS, cfg.shared_trunk = a >= PPO__ACTIVATIONS;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        ppo_params *params = agent->model.params;
+        const float fresh = cfg.shared_trunk ? agent->model.trunk.norm_weight[4]->data[4]
+                                             : agent->model.critic.norm_weight[4]->data[4];
+        assert_true(fresh == 1);
+        for (size_t i = 0; i < params->count; i++) params->data[i] += 0.4f * ppo_rng_normal(&rng);
+        double       x[16] = {0.7, -1.2};
+        const float  obs[2] = {0.7f, -1.2f};
+        const float *y = ask(agent->tape, &agent->model, obs, 1).policy->data;
+        for (int k = 0; k < 5; k++)
+            layer_by_hand(cfg.shared_trunk ? &agent->model.trunk : &agent->model.actor, k, cfg.activation, x);
+        assert_null(agent->model.actor.norm_weight[cfg.shared_trunk ? 0 : 5]); /* the head has none */
+        layer_by_hand(&agent->model.actor, cfg.shared_trunk ? 0 : 5, PPO_IDENTITY, x);
+        for (int j = 0; j < 3; j++) assert_true(fabs(y[j] - x[j]) < 1e-4 * (1 + fabs(x[j])));
+        if (cfg.activation != PPO_RELU) /* whose kinks no difference quotient knows */
+            for (int i = 0; i < params->tensor_count; i += 3)
+                assert_ok(ppo_check_gradients(spread_of_policy, &params->tensors[i], 1, &agent->model, 3e-3f,
+                                              0.03f, NULL));
+        ppo_agent_free(agent);
+    }
+    ppo_tape  *tape = NULL;
+    ppo_tensor one = {1, 1, (float[1]){1}, NULL};
+    assert_ok(ppo_tape_create(&tape));
+    assert_null(ppo_tape_activate(tape, &one, PPO__ACTIVATIONS));
+    assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, "activate|no activation 7");
+    ppo_tape_free(tape);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Advantages that are computed anew before each epoch (Andrychowicz 2021)
+   -------------------------------------------------------------------------------------------------------- */
+
+static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"", "threads=2 normalize_obs=yes", "recurrent=4 sequence_steps=5"};
+    for (int k = 0; k < COUNT(kinds); k++) {
+        ppo_env    env = walk_env();
+        ppo_config cfg = ppo_config_default();
+        assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
+                                           "learning_rate=0.01 total_steps=75 recompute_advantages=yes"));
+        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
+        env.max_steps = 4;
+        bench first = start_bench(&env, &cfg), both;
+        cfg.epochs = 2;
+        both = start_bench(&env, &cfg);
+        const ppo_rollout *a = first.rollout, *r = both.rollout;
+        float              before[75], value[75], advantage[75], target[75], next[75];
+        int                alone = 0, n = 75, width = cfg.recurrent;
+        ppo_agent         *untrained = NULL;
+        assert_ok(ppo_agent_copy(first.agent, &untrained));
+        assert_ok(ppo_trainer_iterate(first.trainer, NULL));
+        assert_ok(ppo_trainer_iterate(both.trainer, NULL));
+        memcpy(before, a->value, sizeof before);
+        for (int i = 0; i < n; i++) {
+            const ppo_inputs row = {
+                1,
+                r->obs + 2 * i,
+                NULL,
+                {0, NULL, width ? r->state + i * width : NULL, width ? r->start + i : NULL}};
+            const ppo_inputs after = {
+                1, r->next_obs + 2 * i, NULL, {0, NULL, width ? r->next_state + i * width : NULL, NULL}};
+            const int own = !r->terminated[i] && (r->truncated[i] || i >= n - 3);
+            ppo_tape_reset(first.agent->tape);
+            value[i] = ppo_actor_critic_forward(first.agent->tape, &first.agent->model, &row, PPO_VALUE)
+                           .value->data[0];
+            next[i] = ppo_actor_critic_forward(first.agent->tape, &first.agent->model, &after, PPO_VALUE)
+                          .value->data[0];
+            if (own) { /* what is kept is what the first values were of */
+                ppo_tape_reset(untrained->tape);
+                assert_true(a->next_value[i] ==
+                            ppo_actor_critic_forward(untrained->tape, &untrained->model, &after, PPO_VALUE)
+                                .value->data[0]);
+                alone++;
+            }
+        }
+        for (int i = 0; i < n; i++)
+            if (r->terminated[i]) next[i] = 0;
+            else if (!r->truncated[i] && i < n - 3) next[i] = value[i + 3];
+        assert_true(alone > 8 && memcmp(before, value, sizeof value));
+        assert_memory_equal(r->value, value, sizeof value);
+        assert_memory_equal(r->next_value, next, sizeof next);
+        assert_ok(ppo_gae(r->reward, value, next, r->terminated, r->truncated, 25, 3, cfg.gamma,
+                          cfg.gae_lambda, advantage, target));
+        assert_memory_equal(r->advantage, advantage, sizeof advantage);
+        assert_memory_equal(r->value_target, target, sizeof target);
+        ppo_agent_free(untrained);
+        drop_bench(&first);
+        drop_bench(&both);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Robust policy optimization (Rahman and Xue 2022)
+   -------------------------------------------------------------------------------------------------------- */
+
+static void the_update_sees_means_that_moved_by_uniform_noise(void **state) {
+    (void)state;
+    enum { N = 3 * 40, DIM = 2 };
+    const ppo_env env = reach_env();
+    ppo_config    cfg = ppo_config_default();
+    ppo_progress  p, plain;
+    assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=40 minibatch_size=0 hidden=8 epochs=1 "
+                                       "total_steps=120 rpo_alpha=0.5"));
+    bench b = start_bench(&env, &cfg);
+    cfg.rpo_alpha = 0;
+    bench              without = start_bench(&env, &cfg);
+    const ppo_rollout *r = b.rollout;
+    ppo_rng            rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
+    int                order[N];
+    double             least = 1e9, most = 0, kl = 0, spread = 0;
+    ppo_agent         *before = NULL;
+    assert_ok(ppo_agent_copy(b.agent, &before));
+    assert_ok(ppo_trainer_iterate(b.trainer, &p));
+    assert_ok(ppo_trainer_iterate(without.trainer, &plain));
+    assert_memory_equal(r->obs, without.rollout->obs, N * sizeof(float)); /* acting is not touched */
+    assert_memory_equal(r->actions.box, without.rollout->actions.box, N * DIM * sizeof(float));
+    assert_true(plain.first_ratio_min == 1 && plain.first_ratio_max == 1);
+    for (int i = 0; i < N; i++) order[i] = i;
+    ppo_rng_shuffle(&rng, order, N);
+    const float *mean = ask(before->tape, &before->model, r->obs, N).policy->data;
+    for (int i = 0; i < N; i++) {
+        float moved[DIM], logp;
+        for (int j = 0; j < DIM; j++) {
+            const float noise = ppo_rng_range(&rng, -0.5f, 0.5f);
+            moved[j] = mean[order[i] * DIM + j] + noise;
+            spread += noise * noise / (N * DIM);
+        }
+        assert_ok(ppo_gaussian_logp(moved, before->model.log_std->data, r->actions.box + order[i] * DIM, 1,
+                                    DIM, &logp, NULL));
+        const double l = (double)logp - r->logp[order[i]];
+        least = fmin(least, exp(l)), most = fmax(most, exp(l)), kl += (exp(l) - 1 - l) / N;
+    }
+    assert_true(fabs(spread - 1.0 / 12) < 0.02); /* the variance of the noise */
+    assert_true(fabs(p.first_ratio_min - least) < 1e-4 && fabs(p.first_ratio_max - most) < 1e-4 * most);
+    assert_true(most > 1.2 && least < 0.8 && fabs(p.approx_kl - kl) < 1e-4 * (1 + kl));
+    ppo_agent_free(before);
+    drop_bench(&b);
+    drop_bench(&without);
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Presets
    -------------------------------------------------------------------------------------------------------- */
 
 #define GRADIENT                                                                     \
     "objective=unclipped epochs=1 minibatch_size=0 learning_rate_schedule=constant " \
     "normalize_advantage=no gae_lambda=1 target_kl=0 dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
-#define PAPER                                                                                  \
-    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=0.0003 "          \
-    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 hidden=64,64 activation=tanh " \
+#define PAPER                                                                                           \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=0.0003 "                   \
+    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 hidden=64,64 activation=tanh "          \
     "shared_trunk=no entropy_coef=0 entropy_schedule=constant baseline=yes value_coef=0.5 target_kl=0 " \
     "dual_clip=0 "
 
@@ -847,6 +1049,9 @@ int main(void) {
         cmocka_unit_test(columns_are_put_side_by_side_and_their_gradients_apart),
         cmocka_unit_test(the_actor_acts_on_its_part_alone),
         cmocka_unit_test(an_actors_part_that_does_not_fit_is_refused),
+        cmocka_unit_test(layers_with_layer_norm_follow_the_formula_and_its_gradient),
+        cmocka_unit_test(each_epoch_has_advantages_by_the_critic_as_it_is),
+        cmocka_unit_test(the_update_sees_means_that_moved_by_uniform_noise),
         cmocka_unit_test(a_preset_sets_what_it_says_and_leaves_the_rest),
         cmocka_unit_test(presets_are_known_by_their_names_alone),
         cmocka_unit_test(every_preset_trains_with_choices_and_with_numbers),
