@@ -3253,6 +3253,8 @@ typedef struct ppo__kernels {
     void (*gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n);
     void (*silu)(const float *x, float *y, size_t n);
     void (*silu_backward)(const float *x, const float *dy, float *dx, size_t n);
+    void (*elu)(const float *x, float *y, size_t n);
+    void (*elu_backward)(const float *y, const float *dy, float *dx, size_t n);
     /* from the output y: dx = dy (1 - y y), and dx = y > 0 ? dy : 0; dx may be dy */
     void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n);
     void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n);
@@ -3301,6 +3303,8 @@ typedef struct ppo__kernels {
                                                  prefix##gelu_erf_backward, \
                                                  prefix##silu,              \
                                                  prefix##silu_backward,     \
+                                                 prefix##elu,               \
+                                                 prefix##elu_backward,      \
                                                  prefix##tanh_backward,     \
                                                  prefix##relu_backward,     \
                                                  prefix##add,               \
@@ -3441,6 +3445,14 @@ static void ppo__plain_gelu_erf(const float *x, float *y, size_t n) {
 
 static void ppo__plain_gelu_erf_backward(const float *x, const float *dy, float *dx, size_t n) {
     for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_erf_derivative(x[i]);
+}
+
+static void ppo__plain_elu(const float *x, float *y, size_t n) {
+    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? expm1f(x[i]) : x[i];
+}
+
+static void ppo__plain_elu_backward(const float *y, const float *dy, float *dx, size_t n) {
+    for (size_t i = 0; i < n; i++) dx[i] = y[i] < 0.0f ? dy[i] * (y[i] + 1.0f) : dy[i];
 }
 
 PPO__BOTH static float ppo__silu(float x) { return x / (1.0f + expf(-x)); }
@@ -4151,6 +4163,22 @@ PPO__FN void PPO__(silu_backward)(const float *x, const float *dy, float *dx, si
     PPO__EACH_VECTOR(n, {
         const PPO__VEC v = PPO__(load)(x + i, lanes), s = PPO__(logistic)(v);
         PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(PPO__FMA(-s, s, s), v, s), lanes);
+    });
+}
+
+/* exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near 0. */
+PPO__FN void PPO__(elu)(const float *x, float *y, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC zero = PPO__SET1(0.0f), one = PPO__SET1(1.0f), v = PPO__(load)(x + i, lanes);
+        const PPO__VEC t = PPO__(vtanh)(PPO__SET1(0.5f) * PPO__MIN(zero, v));
+        PPO__(store)(y + i, PPO__IF_GREATER(v, zero, v, (t + t) / (one - t)), lanes);
+    });
+}
+
+PPO__FN void PPO__(elu_backward)(const float *y, const float *dy, float *dx, size_t n) {
+    PPO__EACH_VECTOR(n, {
+        const PPO__VEC v = PPO__(load)(y + i, lanes), d = PPO__(load)(dy + i, lanes);
+        PPO__(store)(dx + i, PPO__IF_GREATER(PPO__SET1(0.0f), v, PPO__FMA(v, d, d), d), lanes);
     });
 }
 
@@ -5321,6 +5349,7 @@ static void ppo__gelu_erf_value(const float *x, float *y, size_t n, float p, flo
     ppo__k()->gelu_erf(x, y, n);
 }
 static void ppo__silu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->silu(x, y, n); }
+static void ppo__elu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->elu(x, y, n); }
 static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
     for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
 }
@@ -5511,20 +5540,7 @@ static void ppo__gelu_erf_dz(const float *z, float *dz, size_t n) {
 }
 static void ppo__silu_dz(const float *z, float *dz, size_t n) { ppo__k()->silu_backward(z, dz, dz, n); }
 
-/* exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near 0. */
-static void ppo__elu_value(const float *x, float *y, size_t n, float p, float q) {
-    enum { BLOCK = 64 };
-    float t[BLOCK];
-    for (size_t at = 0, count; at < n; at += count) {
-        count = n - at < (size_t)BLOCK ? n - at : (size_t)BLOCK;
-        for (size_t i = 0; i < count; ++i) t[i] = 0.5f * x[at + i];
-        ppo__k()->vtanh(t, t, count);
-        for (size_t i = 0; i < count; ++i) y[at + i] = x[at + i] < 0 ? 2 * t[i] / (1 - t[i]) : x[at + i];
-    }
-}
-static void ppo__elu_dz(const float *y, float *dz, size_t n) {
-    for (size_t i = 0; i < n; ++i) dz[i] = y[i] < 0 ? dz[i] * (y[i] + 1) : dz[i];
-}
+static void ppo__elu_dz(const float *y, float *dz, size_t n) { ppo__k()->elu_backward(y, dz, dz, n); }
 
 static const ppo__activation ppo__activations[] = {
     /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},

@@ -562,16 +562,14 @@ static void run_silu_derivative(const float *x, float *y, size_t n) {
 }
 
 static double want_elu(double x) { return x < 0 ? expm1(x) : x; }
-static double want_elu_derivative(double x) { return x < 0 ? exp(x) : x == x ? 1 : NAN; }
-static void   run_elu(const float *x, float *y, size_t n) { ppo__activations[PPO_ELU].value(x, y, n, 0, 0); }
-static void   run_elu_derivative(const float *x, float *dz, size_t n) {
-    float y[64];
-    for (size_t at = 0, count; at < n; at += count) {
-        count = n - at < 64 ? n - at : 64;
-        run_elu(x + at, y, count);
-        for (size_t i = 0; i < count; i++) dz[at + i] = y[i] == y[i] ? 1 : NAN;
-        ppo__activations[PPO_ELU].backward(y, dz + at, count);
-    }
+static double want_elu_derivative(double x) { return x < 0 ? exp(x) : 1; }
+static void   run_elu(const float *x, float *y, size_t n) { ppo__k()->elu(x, y, n); }
+static void   run_elu_derivative(const float *x, float *y, size_t n) {
+    float one[64];
+    for (int i = 0; i < 64; i++) one[i] = 1;
+    run_elu(x, y, n);
+    for (size_t at = 0; at < n; at += 64)
+        ppo__k()->elu_backward(y + at, one, y + at, n - at < 64 ? n - at : 64);
 }
 
 /* The exponent of the normal density is rounded. */
