@@ -9226,11 +9226,13 @@ static ppo_space ppo__parse_space(const char *text) {
    init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
-/* "name.k.part", zeros. */
+/* "name.k.part", or "name.part" if k is below 0; zeros. */
 static ppo_tensor *ppo__layer_param(ppo_params *params, const char *name, int k, const char *part, int rows,
                                     int cols) {
-    char full[128];
-    snprintf(full, sizeof full, "%s.%d.%s", name, k, part);
+    char full[128], index[16] = "";
+    if (k >= 0) snprintf(index, sizeof index, ".%d", k);
+    if (strlen(name) > 100) return ppo__refuse("%.20s...: the name is longer than 100", name), NULL;
+    snprintf(full, sizeof full, "%s%s.%s", name, index, part);
     return ppo_params_add(params, full, rows, cols);
 }
 
@@ -9238,7 +9240,6 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_mlp_init", mlp && params && name && sizes)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo__refuse("ppo_mlp_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     memset(mlp, 0, sizeof *mlp);
@@ -9287,7 +9288,6 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
 PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
                                  const int (*layer)[3], int layers, int activation, ppo_rng *rng) {
     if (!ppo__given("ppo_conv_init", conv && params && name && shape && layer)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo__refuse("ppo_conv_init: the name is longer than 100");
     if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     ppo_status status = ppo__check_activation(name, activation);
@@ -9326,7 +9326,6 @@ PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_t
 PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
     if (!ppo__given("ppo_gru_init", gru && params && name)) return PPO_ERROR_ARGUMENT;
-    if (strlen(name) > 100) return ppo__refuse("ppo_gru_init: the name is longer than 100");
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
         return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
@@ -9336,10 +9335,8 @@ PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *na
     memset(gru, 0, sizeof *gru);
     gru->width = width;
     for (int k = 0; k < 4 && !status; ++k) {
-        char full[128];
-        snprintf(full, sizeof full, "%s.%s", name, part[k]);
-        *tensor[k] = ppo_params_add(params, full, rows[k], 3 * width);
-        if (!*tensor[k]) return PPO_ERROR_MEMORY;
+        *tensor[k] = ppo__layer_param(params, name, -1, part[k], rows[k], 3 * width);
+        if (!*tensor[k]) return ppo__failed;
         if (k % 2 == 0 && rng) status = ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
     }
     return status;
@@ -9475,22 +9472,14 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
 
 /* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
-    const ppo_mlp *const parts[] = {&model->trunk, &model->actor, &model->critic};
-    const ppo_gru       *core = &model->core;
-    const ppo_conv      *conv = &model->conv;
-    ppo_tensor *const    of_core[] = {core->input_weight, core->input_bias, core->state_weight,
-                                      core->state_bias};
-    for (int k = 0; k < 2 * conv->layers; ++k)
-        ppo_init_uniform(k % 2 ? conv->bias[k / 2] : conv->weight[k / 2],
-                         1 / sqrtf((float)conv->weight[k / 2]->rows), rng);
-    for (int p = 0; p < 3; ++p) {
-        for (int k = 0; k < 4 && p == 1 && core->width; ++k)
-            ppo_init_uniform(of_core[k], 1 / sqrtf((float)core->width), rng);
-        for (int k = 0; k < parts[p]->layers; ++k) {
-            float bound = 1 / sqrtf((float)parts[p]->weight[k]->rows);
-            ppo_init_uniform(parts[p]->weight[k], bound, rng);
-            ppo_init_uniform(parts[p]->bias[k], bound, rng);
-        }
+    float bound = 0;
+    for (int i = 0; i < model->params->tensor_count; ++i) {
+        ppo_tensor *x = model->params->tensors[i];
+        const char *name = model->params->names[i];
+        if (x == model->log_std || strstr(name, ".norm.")) continue;
+        if (strstr(name, ".weight")) /* its bias follows */
+            bound = 1 / sqrtf((float)(strncmp(name, "core.", 5) ? x->rows : model->core.width));
+        ppo_init_uniform(x, bound, rng);
     }
 }
 
@@ -10430,6 +10419,7 @@ struct ppo__collector {
     int                     keep_policy; /* 1: the policy's outputs go into the rollout, */
     int                     keep_next;   /* 1: and so do next_obs and next_state */
     int                     critic;      /* 0: values are zeros */
+    int                     mode;        /* 1: the most likely actions, not sampled ones */
 
     ppo__arena      memory;
     ppo__envs       envs;
@@ -10466,9 +10456,10 @@ static int ppo__learns(const ppo__collector *c, int e) { return !c->player || c-
 /* Agent e's latest observation as its policy sees it, into out. is_new: counted in the statistics. */
 static void ppo__observe(ppo__collector *c, int e, int is_new, float *out) {
     const float          *obs = ppo__obs(&c->envs, e);
-    const ppo_normalizer *norm = ppo__learns(c, e) ? c->obs_norm : &c->snapshots[c->player[e]]->obs_norm;
-    if (is_new && c->obs_norm && ppo__learns(c, e)) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
-    ppo__normalized(norm, c->clip_obs, obs, 1, c->envs.env.obs_size, out);
+    const ppo_agent      *other = ppo__learns(c, e) ? NULL : c->snapshots[c->player[e]];
+    const ppo_normalizer *norm = other ? &other->obs_norm : c->obs_norm;
+    if (is_new && norm && !other) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
+    ppo__normalized(norm, other ? other->clip_obs : c->clip_obs, obs, 1, c->envs.env.obs_size, out);
 }
 
 /* Agent e's episode begins, in which it may have to wait first. */
@@ -10559,13 +10550,13 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
         if (status) return status;
         if (noise && (c->gsde_steps ? t % c->gsde_steps == 0 : t == 0)) ppo__renew_noise(c, e);
         if (noise) ppo__explore(&out, i, noise, rows.actions.box + i * outputs);
-        else ppo__choose_action(model, &out, i, &c->action_rng[e], &rows.actions, (size_t)i);
+        else ppo__choose_action(model, &out, i, c->mode ? NULL : &c->action_rng[e], &rows.actions, (size_t)i);
         envs->action[e] = ppo__action_for_env(model, &rows.actions, (size_t)i,
                                               envs->box + ppo__at(e, model->action_space.n));
         if (width) memcpy(c->state + e * width, out.state->data + i * width, width * sizeof(float));
         c->start[e] = 0;
     }
-    if (status || player >= 0) return status;
+    if (status || player >= 0 || c->closed) return status;
 
     worker->moment = moment + 2;
     ppo_actor_critic_logp(worker->tape, model, &out, &rows.actions, &logp, NULL);
@@ -10578,7 +10569,7 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
         if (rows.log_std)
             memcpy(rows.log_std + i * outputs, ppo__log_std_row(out.log_std, i), outputs * sizeof(float));
         status = ppo__check_numbers(&logp->data[i], 0, "log-probability", envs, e, envs->steps[e]);
-        if (status || c->closed || *recorded == c->rollout.steps) continue;
+        if (status || *recorded == c->rollout.steps) continue;
         ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at((*recorded)++, c->rollout.envs) + e);
         c->open[e] = 1;
     }
@@ -10591,8 +10582,8 @@ static ppo_status ppo__decide(ppo__worker *worker) {
     ppo__envs      *envs = &c->envs;
     const int       end = worker->first + worker->count;
     ppo_status      status = PPO_OK;
-    for (int e = worker->first; e < end && envs->own_mask && !status; e += envs->agents)
-        status = ppo__env_mask(envs, e / envs->agents);
+    for (int k = worker->first / envs->agents; k < end / envs->agents && envs->own_mask && !status; ++k)
+        if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
     for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
         int n = 0;
         for (int e = worker->first; e < end; ++e)
@@ -10869,9 +10860,10 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. */
+/* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. Copy c
+   is environment first + c. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
-                                      int threads, uint64_t seed) {
+                                      int threads, uint64_t seed, uint32_t purpose, int first) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model;
     const int               agents = ppo__agents(env), copies = envs / agents;
@@ -10887,13 +10879,14 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->discounted = PPO__ZEROS(memory, float, envs);
     collector->earned = PPO__ZEROS(memory, float, envs);
     collector->open = PPO__ZEROS(memory, unsigned char, envs);
-    if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
+    if (model->gsde && !collector->closed)
+        collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
     if (collector->obs_norm) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
     if (collector->return_norm) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
     collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) {
-        collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)e);
+        collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
         if (collector->obs_norm) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
         if (!status && collector->return_norm) status = ppo_normalizer_init(&collector->seen_return[e], 1);
     }
@@ -10910,9 +10903,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         ppo_tape_record(worker->tape, 0);
         collector->worker_count = k + 1;
     }
-    if (!status) status = ppo__envs_open(&collector->envs, env, copies, seed, PPO_STREAM_ENV, 0);
+    if (!status) status = ppo__envs_open(&collector->envs, env, copies, seed, purpose, first);
     size_t words = ppo__played_words(env); /* room to replay episodes */
-    if (!status && env->open && words && words <= PPO__MOST_PLAYED / (size_t)copies) {
+    if (!status && env->open && !collector->closed && words && words <= PPO__MOST_PLAYED / (size_t)copies) {
         collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, copies);
         collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, copies * words);
         status = ppo__arena_status(&collector->envs.memory);
@@ -11292,14 +11285,26 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     return status;
 }
 
+/* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
+   ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
+static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
+        int must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
+        for (const char *const *other = more; other && *other && !must; ++other)
+            must = strcmp(ppo__fields[i].name, *other) == 0;
+        if (must)
+            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, own, config,
+                                     more ? "checkpoint" : "agent");
+    }
+    return status;
+}
+
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (!ppo__given("ppo_agent_assign", to && from)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
     ppo_status    status = ppo__check_fits(to, &env, "other agent");
-    for (int i = 0; i < PPO__FIELDS && !status; ++i)
-        if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
-            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, &to->config, &from->config,
-                                     "agent");
+    if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
     /* the statistics of rewards come with training: they are of no use to one who only acts */
     return status ? status : ppo__agent_assign(to, from);
 }
@@ -12105,21 +12110,6 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     return status;
 }
 
-/* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
-static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
-        int must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
-        for (const char *const *other = more; other && *other && !must; ++other)
-            must = strcmp(ppo__fields[i].name, *other) == 0;
-        if (must)
-            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, own, config,
-                                     more ? "checkpoint" : "agent");
-    }
-    return status;
-}
-
 /* Room for the opponents of self-play, which are copies of the agent. */
 static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     ppo__collector *c = &trainer->collector;
@@ -12181,7 +12171,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
         status = ppo_normalizer_init(&agent->return_norm, 1);
     if (!status)
         status = ppo__collector_open(collector, env, config->num_envs, config->rollout_steps, config->threads,
-                                     config->seed);
+                                     config->seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__minibatch_room(trainer);
     if (!status && config->self_play) status = ppo__snapshot_room(trainer);
     if (status) {
@@ -12238,88 +12228,40 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
-/* What it takes to play episodes side by side. */
+/* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
-    ppo_agent  *player[2]; /* the one that is judged, and its opponent; the same: there is none */
-    int         sample;    /* 1: actions are sampled */
-    ppo_watcher watch;     /* of a single episode */
-    void       *user;
-    ppo__envs   envs;
-    ppo__column columns[PPO__COLUMNS];
-    ppo_rollout rows;   /* [1][agents of all copies] */
-    int        *acting; /* and for each of these agents: those that act now, */
-    float      *state;  /* the recurrent state, */
-    ppo_rng    *rng;    /* what it samples with, */
-    double     *total;  /* and what it has earned */
+    ppo_agent     *player[2]; /* the one that is judged, and its opponent; the same: there is none */
+    int            sample;    /* 1: actions are sampled */
+    ppo_watcher    watch;     /* of a single episode */
+    void          *user;
+    ppo__collector collector;
+    double        *total; /* [agents of all copies] what each has earned */
 } ppo__match;
-
-/* Who plays agent e: team (episode mod teams) is the first player's. */
-static int ppo__player(const ppo__match *m, int e) {
-    const int agents = m->envs.agents, teams = m->envs.env.teams, episode = m->envs.first + e / agents;
-    return m->player[0] != m->player[1] && e % agents * teams / agents != episode % teams;
-}
-
-/* The actions of one player's agents, n of which act, in rows `from` and on. */
-static ppo_status ppo__play_actions(ppo__match *m, ppo_agent *agent, int n, int from) {
-    const ppo_actor_critic *model = &agent->model;
-    const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
-    const size_t            outputs = (size_t)ppo__space_outputs(&model->action_space);
-    ppo__envs              *envs = &m->envs;
-    ppo_rollout             rows = ppo__some_samples(&m->rows, m->columns, (size_t)from, n);
-    for (int i = 0; i < n; ++i) {
-        int e = m->acting[i];
-        ppo__normalized(&agent->obs_norm, agent->clip_obs, ppo__obs(envs, e), 1, (int)size,
-                        rows.obs + i * size);
-        if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
-        if (width) memcpy(rows.state + i * width, m->state + e * width, width * sizeof(float));
-    }
-    ppo_outputs out =
-        ppo__forward_rows(agent->tape, model, n, rows.obs, rows.mask, rows.state, NULL, PPO_POLICY);
-    ppo_status status = ppo_tape_status(agent->tape);
-    for (int i = 0; i < n && !status; ++i) {
-        int e = m->acting[i];
-        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
-                                    envs->steps[e]);
-        if (status) return status;
-        ppo__choose_action(model, &out, i, m->sample ? &m->rng[e] : NULL, &rows.actions, (size_t)i);
-        envs->action[e] = ppo__action_for_env(model, &rows.actions, (size_t)i,
-                                              envs->box + ppo__at(e, model->action_space.n));
-        if (width) memcpy(m->state + e * width, out.state->data + i * width, width * sizeof(float));
-    }
-    return status;
-}
 
 /* Plays an episode in each copy, to its end: until all its agents are out. */
 static ppo_status ppo__play_envs(ppo__match *m) {
-    ppo__envs   *envs = &m->envs;
-    const int    agents = envs->agents;
-    const size_t width = (size_t)m->player[0]->model.core.width;
-    ppo_frame    frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
-    ppo_status   status = PPO_OK;
-    int          left = envs->copies;
+    ppo__collector *c = &m->collector;
+    ppo__envs      *envs = &c->envs;
+    const int       agents = envs->agents, teams = envs->env.teams;
+    ppo_frame       frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
+    ppo_status      status = PPO_OK;
+    int             left = envs->copies;
     for (int k = 0; k < envs->copies && !status; ++k) status = ppo__env_reset(envs, k);
-    for (int e = 0; e < envs->count; ++e) m->total[e] = 0;
-    if (width) memset(m->state, 0, envs->count * width * sizeof(float));
+    for (int e = 0; e < envs->count && !status; ++e) { /* team (episode mod teams) is the first player's */
+        if (c->player) c->player[e] = -(e % agents * teams / agents == (envs->first + e / agents) % teams);
+        ppo__begin_episode(c, e);
+    }
     while (left && !status) {
         if (m->watch && m->watch(&frame, m->user)) return PPO_OK;
-        for (int k = 0; k < envs->copies && envs->own_mask && !status; ++k)
-            if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
-        /* all actions are chosen before any is taken: an environment may itself ask the agent */
-        for (int p = 0, from = 0; p < 2 && !status; ++p) {
-            int n = 0;
-            for (int e = 0; e < envs->count; ++e)
-                if (envs->turn[e] == PPO__ACTS && ppo__player(m, e) == p) m->acting[n++] = e;
-            if (n) status = ppo__play_actions(m, m->player[p], n, from);
-            from += n;
-        }
+        status = ppo__decide(&c->workers[0]); /* all of them: an environment may itself ask the agent */
         for (int k = 0; k < envs->copies && !status; ++k) {
             if (ppo__env_is_over(envs, k)) continue;
             status = ppo__env_step(envs, k);
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 m->total[e] += envs->outcome[e].reward;
-                if (!envs->outcome[e].joins) continue;
-                ppo__agent_begins(envs, e);
-                if (width) memset(m->state + e * width, 0, width * sizeof(float));
+                if (envs->outcome[e].joins) ppo__begin_episode(c, e);
+                else if (envs->turn[e] == PPO__ACTS)
+                    ppo__observe(c, e, 0, c->view + ppo__at(e, envs->env.obs_size));
             }
             left -= ppo__env_is_over(envs, k);
             if (!status && !envs->env.max_steps && envs->age[k] >= PPO__EVAL_STEPS)
@@ -12338,39 +12280,40 @@ static ppo_status ppo__play_envs(ppo__match *m) {
 /* Plays `episodes` episodes, in groups; their returns and lengths. */
 static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
-    ppo__arena memory;
     ppo_status status = ppo_env_check(env);
     for (int p = 0; p < 2 && !status; ++p) status = ppo__check_fits(m->player[p], env, "environment");
     if (status) return status;
-    const ppo_actor_critic *model = &m->player[0]->model;
-    const int               agents = ppo__agents(env), n = PPO__EVAL_ENVS * agents;
-    if (m->player[0] != m->player[1] && env->teams < 2)
+    ppo_agent      *agent = m->player[0];
+    ppo__collector *c = &m->collector;
+    const int       agents = ppo__agents(env), match = agent != m->player[1];
+    if (match && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
-    memset(&memory, 0, sizeof memory);
-    ppo__columns(model, env, 0, 0, m->columns);
-    ppo__rollout_take(&m->rows, &memory, m->columns, 1, n, PPO__FOR_ACTING);
-    m->acting = PPO__ARRAY(&memory, int, n);
-    m->state = PPO__ARRAY(&memory, float, ppo__at(n, model->core.width));
-    m->rng = PPO__ARRAY(&memory, ppo_rng, n);
-    m->total = PPO__ARRAY(&memory, double, n);
-    status = ppo__arena_status(&memory);
-    for (int first = 0; first < episodes && !status; first += PPO__EVAL_ENVS) {
-        int count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
-        for (int e = 0; e < n; ++e)
-            m->rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
-        status = ppo__envs_open(&m->envs, env, count, seed, PPO_STREAM_EVALUATE, first);
+    for (int first = 0, count; first < episodes && !status; first += count) {
+        count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
+        memset(c, 0, sizeof *c);
+        c->model = &agent->model;
+        c->obs_norm = agent->obs_norm.size ? &agent->obs_norm : NULL;
+        c->clip_obs = agent->clip_obs;
+        c->mode = !m->sample;
+        c->closed = 1;
+        status = ppo__collector_open(c, env, count * agents, 1, 1, seed, PPO_STREAM_EVALUATE, first);
+        m->total = PPO__ZEROS(&c->memory, double, count *agents);
+        if (match) c->player = PPO__ARRAY(&c->memory, int, count *agents);
+        if (!status) status = ppo__arena_status(&c->memory);
+        c->snapshots = &m->player[1];
+        c->snapshot_room = match;
         if (!status) status = ppo__play_envs(m);
+        c->snapshot_room = 0; /* it is not the collector's */
         for (int k = 0; k < count && !status; ++k) {
             double sum = 0;
             int    judged = 0;
             for (int e = k * agents; e < (k + 1) * agents; ++e)
-                if (!ppo__player(m, e)) sum += m->total[e], ++judged;
+                if (ppo__learns(c, e)) sum += m->total[e], ++judged;
             returns[first + k] = (float)(sum / judged);
-            lengths[first + k] = (float)m->envs.age[k];
+            lengths[first + k] = (float)c->envs.age[k];
         }
-        ppo__envs_free(&m->envs);
+        ppo__collector_free(c);
     }
-    ppo__arena_free(&memory);
     return status;
 }
 
