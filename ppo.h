@@ -144,7 +144,7 @@ MAP
     an activation or operation (5), an action space (12), a layer (13), an environment (14), a setting or
     objective (15), a model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
 
-    The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo_trainer_iterate() (15).
+    The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo__iterate() (15).
 
     FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
     PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
@@ -9648,24 +9648,19 @@ static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *mod
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
 
-/* Action `at` of a batch from a row of outputs: sampled, or the most likely one if rng is NULL. */
-static void ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
-                               ppo_rng *rng, const ppo_actions *actions, size_t at) {
-    ppo__distribution d = ppo__distribution_of(model, outputs);
-    ppo__kind(d.space)->choose(&d, row, rng, actions, at);
-}
-
-/* A Gaussian action by gsde's exploration matrix E (features, n), which the caller keeps for some steps. */
-static void ppo__explore(const ppo_outputs *outputs, int row, const float *noise, float *action) {
-    int          n = outputs->policy->cols, size = outputs->features->cols;
-    const float *mean = outputs->policy->data + ppo__at(row, n);
-    ppo__k()->gemm(1, n, size, outputs->features->data + ppo__at(row, size), size, 1, noise, n, mean, n,
-                   action, n);
-}
-
-static ppo_action ppo__action_for_env(const ppo_actor_critic *model, const ppo_actions *actions, size_t at,
-                                      float *box) {
-    return ppo__kind(&model->action_space)->for_env(&model->action_space, model->squash, actions, at, box);
+/* Action `at` of a batch from a row of outputs: sampled; the most likely one if rng is NULL; or by gsde's
+   exploration matrix `noise` (features, n), which the caller keeps for some steps. Returns it as the environment
+   sees it, with its numbers in box [n]. */
+static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
+                                     ppo_rng *rng, const float *noise, const ppo_actions *actions, size_t at,
+                                     float *box) {
+    const ppo__distribution d = ppo__distribution_of(model, outputs);
+    if (noise) {
+        int n = d.policy->cols, size = outputs->features->cols;
+        ppo__k()->gemm(1, n, size, outputs->features->data + ppo__at(row, size), size, 1, noise, n,
+                       d.policy->data + ppo__at(row, n), n, actions->box + at * n, n);
+    } else ppo__kind(d.space)->choose(&d, row, rng, actions, at);
+    return ppo__kind(d.space)->for_env(d.space, d.squash, actions, at, box);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -10148,7 +10143,7 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
 
 /* Where the twins, having done the same, are not the same: what they show, or how they are stored. Returns 1
    if there is something to report, which ends the inspection. */
-static int ppo__inspect_twins(ppo__inspection *x, int step) {
+static int ppo__inspect_twins(ppo__inspection *x) {
     const ppo__envs *a = &x->twin[0], *b = &x->twin[1];
     for (int e = 0; e < a->agents; ++e) {
         const ppo_outcome *p = &a->outcome[e], *q = &b->outcome[e];
@@ -10159,7 +10154,7 @@ static int ppo__inspect_twins(ppo__inspection *x, int step) {
         ppo__find(x->report,
                   "two copies that did the same differ after %d steps: the environment depends on more than "
                   "its state, such as rand() or a static variable. Runs cannot be repeated or resumed",
-                  step);
+                  x->report->steps);
         return 1;
     }
     for (size_t i = 0; i + sizeof(void *) <= x->env->state_size && !x->env->open; i += sizeof(void *)) {
@@ -10177,8 +10172,8 @@ static int ppo__inspect_twins(ppo__inspection *x, int step) {
     return 0;
 }
 
-/* One call of both twins' reset or step. Numbers that no call writes stay NaN. */
-static ppo_status ppo__inspect_call(ppo__inspection *x, int reset) {
+/* One call of both twins' reset or step. Numbers that no call writes stay NaN. Returns 1 likewise. */
+static int ppo__inspect_call(ppo__inspection *x, int reset) {
     const size_t size = ppo__obs_block(&x->twin[0]);
     for (int k = 0; k < 2; ++k) {
         ppo__envs *envs = &x->twin[k];
@@ -10191,12 +10186,12 @@ static ppo_status ppo__inspect_call(ppo__inspection *x, int reset) {
             if (own[i] != own[i]) {
                 ppo__find(x->report, "%s does not write observation[%d], or it is NaN",
                           reset ? "reset" : "step", (int)(i % (size_t)x->env->obs_size));
-                return status;
+                return 1;
             }
         if (status) ppo__find(x->report, "%.180s", ppo_last_error());
-        if (status) return status;
+        if (status) return 1;
     }
-    return PPO_OK;
+    return ppo__inspect_twins(x);
 }
 
 static void ppo__inspect_play(ppo__inspection *x, int steps) {
@@ -10204,20 +10199,20 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     ppo__envs      *envs = &x->twin[0];
     const int       agents = envs->agents;
     int             paid = 0;
-    if (ppo__inspect_call(x, 1) || ppo__inspect_twins(x, 0)) return;
-    for (report->steps = 0; report->steps < steps;) {
-        if (envs->own_mask)
-            for (int k = 0; k < 2; ++k)
-                if (ppo__env_mask(&x->twin[k], 0)) {
-                    ppo__find(report, "%.180s", ppo_last_error());
-                    return;
-                }
+    if (ppo__inspect_call(x, 1)) return;
+    while (report->steps < steps) {
+        for (int k = 0; k < 2 && envs->own_mask; ++k)
+            if (ppo__env_mask(&x->twin[k], 0)) {
+                ppo__find(report, "%.180s", ppo_last_error());
+                return;
+            }
         for (int e = 0; e < agents; ++e) {
             if (envs->turn[e] != PPO__ACTS) continue;
             ppo_normalizer_update(&x->seen, ppo__obs(envs, e), 1);
             ppo__inspect_choose(x, e);
         }
-        if (ppo__inspect_call(x, 0) || ppo__inspect_twins(x, ++report->steps)) return;
+        ++report->steps;
+        if (ppo__inspect_call(x, 0)) return;
         for (int e = 0; e < agents; ++e) {
             const ppo_outcome *out = &envs->outcome[e];
             x->least = fmin(x->least, out->reward);
@@ -10229,8 +10224,7 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
             ++report->episodes;
             for (int k = 0; k < 2; ++k) ppo__agent_begins(&x->twin[k], e);
         }
-        if (ppo__env_is_over(envs, 0) && (ppo__inspect_call(x, 1) || ppo__inspect_twins(x, report->steps)))
-            return;
+        if (ppo__env_is_over(envs, 0) && ppo__inspect_call(x, 1)) return;
     }
     if (!report->episodes)
         ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
@@ -10510,13 +10504,6 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
-/* A new exploration matrix for agent e. */
-static void ppo__renew_noise(ppo__collector *c, int e) {
-    const ppo_tensor *log_std = c->model->log_std;
-    for (size_t j = 0; j < ppo__size(log_std); ++j)
-        c->noise[e * ppo__size(log_std) + j] = expf(log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
-}
-
 /* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents, in rows `from`
    and on of the worker's. What the learner sees and does, and its log-probabilities, are recorded while its
    column has room. */
@@ -10543,16 +10530,17 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
         ppo__forward_rows(worker->tape, model, n, rows.obs, rows.mask, rows.state, rows.start, PPO_POLICY);
     ppo_status status = ppo_tape_status(worker->tape);
     for (int i = 0; i < n && !status; ++i) {
-        int    e = agent[i], t = c->rollout.recorded[e];
-        float *noise = c->noise ? c->noise + e * ppo__size(model->log_std) : NULL;
+        const int    e = agent[i], t = c->rollout.recorded[e];
+        const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
+        float       *noise = c->noise ? c->noise + e * noises : NULL;
+        ppo_rng     *rng = &c->action_rng[e];
         status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
                                     envs->steps[e]);
         if (status) return status;
-        if (noise && (c->gsde_steps ? t % c->gsde_steps == 0 : t == 0)) ppo__renew_noise(c, e);
-        if (noise) ppo__explore(&out, i, noise, rows.actions.box + i * outputs);
-        else ppo__choose_action(model, &out, i, c->mode ? NULL : &c->action_rng[e], &rows.actions, (size_t)i);
-        envs->action[e] = ppo__action_for_env(model, &rows.actions, (size_t)i,
-                                              envs->box + ppo__at(e, model->action_space.n));
+        for (size_t j = 0; j < noises && (c->gsde_steps ? t % c->gsde_steps == 0 : t == 0); ++j)
+            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng); /* a new exploration */
+        envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
+                                             (size_t)i, envs->box + ppo__at(e, model->action_space.n));
         if (width) memcpy(c->state + e * width, out.state->data + i * width, width * sizeof(float));
         c->start[e] = 0;
     }
@@ -10827,24 +10815,22 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
    far the random streams got depends on the number of threads, so all continue from a place that does not:
    where the high half of their position is one more. */
 static void ppo__forget_episodes(ppo__collector *collector) {
-    ppo__envs *envs = &collector->envs;
+    ppo__envs     *envs = &collector->envs;
+    ppo_rng *const rngs[] = {collector->action_rng, envs->rng, collector->match_rng};
     collector->fresh = 1;
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
     ppo__envs_guard(envs);
     for (int e = 0; e < envs->count; ++e) {
         ppo__agent_begins(envs, e);
         collector->discounted[e] = collector->earned[e] = 0;
-        for (int k = 0; k < 3; ++k) {
-            ppo_rng *const rngs[] = {&collector->action_rng[e], &envs->rng[e / envs->agents],
-                                     collector->match_rng ? &collector->match_rng[e / envs->agents] : NULL};
-            ppo_rng       *rng = k && e % envs->agents ? NULL : rngs[k]; /* those of a copy once */
-            if (!rng) continue;
+    }
+    for (int k = 0; k < 3; ++k)
+        for (ppo_rng *rng = rngs[k]; rng && rng < rngs[k] + (k ? envs->copies : envs->count); ++rng) {
             ++rng->counter[1];
             rng->counter[0] = 0;
             rng->used = 4;
             memset(rng->block, 0, sizeof rng->block);
         }
-    }
 }
 
 static void ppo__collector_free(ppo__collector *collector) {
@@ -10916,8 +10902,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
 /* --------------------------------------------------------------------------------------------------------
    @@ 15 Training and evaluation
 
-   To read PPO, begin at ppo_trainer_iterate(), the last function of "-- training --", and go upwards. It
-   calls ppo__collect() of section 14, and then what stands above it:
+   To read PPO, begin at ppo__iterate(), near the end of "-- training --", and go upwards. It calls
+   ppo__collect() of section 14, and then what stands above it:
        ppo__advantages()   by GAE
        ppo__epochs()       several times, each minibatch: normalize advantages, gradient, clip its norm, Adam
        ppo__loss()         the objective, on the tape ("-- the objective --")
@@ -11223,7 +11209,7 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
 }
 
 /* Weights and statistics, from one agent with this network to another. */
-static ppo_status ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
+static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
     ppo_normalizer       *norms[] = {&to->obs_norm, &to->return_norm};
     const ppo_normalizer *froms[] = {&from->obs_norm, &from->return_norm};
     memcpy(to->model.params->data, from->model.params->data, from->model.params->count * sizeof(float));
@@ -11232,7 +11218,6 @@ static ppo_status ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
         memcpy(norms[k]->mean, froms[k]->mean, 2 * (size_t)froms[k]->size * sizeof(double)); /* and var */
         norms[k]->count = froms[k]->count;
     }
-    return PPO_OK;
 }
 
 /* What an agent's network says about its environments. */
@@ -11277,7 +11262,7 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (status) return status;
     (*to)->config = from->config;
     if (from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
-    if (!status) status = ppo__agent_assign(*to, from);
+    if (!status) ppo__agent_assign(*to, from);
     if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
     if (!status) return PPO_OK;
     ppo_agent_free(*to);
@@ -11306,7 +11291,8 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     ppo_status    status = ppo__check_fits(to, &env, "other agent");
     if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
     /* the statistics of rewards come with training: they are of no use to one who only acts */
-    return status ? status : ppo__agent_assign(to, from);
+    if (!status) ppo__agent_assign(to, from);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
@@ -11341,10 +11327,9 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
         ppo__check_numbers(out.policy->data, (int)ppo__size(out.policy), "policy output", NULL, 0, 0);
     if (status) return status;
     if (width) memcpy(state, out.state->data, ppo__at(n, width) * sizeof(float));
-    for (int i = 0; i < n; ++i) {
-        ppo__choose_action(model, &out, i, rng, actions, (size_t)i);
-        if (floats) ppo__action_for_env(model, actions, (size_t)i, actions->box + ppo__at(i, outputs));
-    }
+    for (int i = 0; i < n; ++i)
+        ppo__choose_action(model, &out, i, rng, NULL, actions, (size_t)i,
+                           floats ? actions->box + ppo__at(i, outputs) : NULL);
     return ppo_tape_status(agent->tape);
 }
 
@@ -11808,14 +11793,7 @@ static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
                                                            rollout->recorded, rollout->envs);
 }
 
-/* Self-play: every snapshot_every iterations the policy becomes an opponent, in place of the oldest one. */
-static ppo_status ppo__take_snapshot(ppo_trainer *trainer) {
-    ppo__collector *c = &trainer->collector;
-    if (!c->snapshot_room || trainer->iteration % trainer->config.snapshot_every) return PPO_OK;
-    return ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
-}
-
-/* -- training: read it from ppo_trainer_iterate() upwards -- */
+/* -- training: read it from ppo__iterate() upwards -- */
 
 /* Advantages and value targets by GAE. */
 static ppo_status ppo__advantages(ppo_trainer *trainer) {
@@ -11893,51 +11871,50 @@ static int ppo__next_steps(const ppo_trainer *trainer) {
     return shortens ? (int)left : config->rollout_steps;
 }
 
-/* Begins an iteration: its settings, an empty report. */
-static ppo_status ppo__iteration_begin(ppo_trainer *trainer) {
-    memset(&trainer->progress, 0, sizeof trainer->progress);
-    trainer->progress.kl = NAN;
-    trainer->learning = trainer->batch = trainer->gradients = 0;
-    return ppo__apply_schedules(trainer, &trainer->progress);
-}
-
-/* Learns from a complete rollout, until the iteration is over (*done 1) or the time is. */
-static ppo_status ppo__learn(ppo_trainer *trainer, double until, int *done) {
-    ppo_status status = PPO_OK;
+/* An iteration: a rollout, unless it was pushed; advantages; epochs; a report. It may pause between two minibatches
+   once it is `until`, and continues with the next call; *done 1: it is over. */
+static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
+    ppo__collector *c = &trainer->collector;
+    ppo_progress   *progress = &trainer->progress;
+    ppo__pool      *before = ppo__arithmetic_pool;
+    ppo_status      status = PPO_OK;
+    if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool; /* divides all that follows */
     if (!trainer->learning) {
-        status = ppo__advantages(trainer);
+        memset(progress, 0, sizeof *progress);
+        progress->kl = NAN;
+        trainer->batch = trainer->gradients = 0;
+        status = ppo__apply_schedules(trainer, progress);
+        if (!status)
+            status = ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c)
+                                                  : ppo__collect(c, ppo__next_steps(trainer));
+        if (!status) status = ppo__advantages(trainer);
         if (!status) status = ppo__reserve_tapes(trainer);
-        trainer->learning = 1;
     }
     if (!status) status = ppo__epochs(trainer, until, done);
-    if (status || !*done) return status;
-    if (ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, &trainer->progress);
-    for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
-        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
-    trainer->learning = 0;
-    if (!status) ppo__report(trainer, &trainer->progress);
-    if (!status) ppo__warn(trainer, &trainer->progress);
-    if (!status) status = ppo__take_snapshot(trainer);
+    if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, progress);
+    if (!status && *done) {
+        for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
+            ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
+        ppo__report(trainer, progress);
+        ppo__warn(trainer, progress);
+        /* self-play: the policy becomes an opponent, in place of the oldest one */
+        if (c->snapshot_room && trainer->iteration % trainer->config.snapshot_every == 0)
+            ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
+    }
+    trainer->learning = !status && !*done;
+    ppo__arithmetic_pool = before;
     return status;
 }
 
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
-    const ppo_config *config = &trainer->config;
-    ppo__pool        *before = ppo__arithmetic_pool;
-    int               done;
+    int done;
     if (ppo_trainer_done(trainer))
-        return ppo__refuse("all %lld steps are done", (long long)config->total_steps);
+        return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
     if (ppo__is_pushed(&trainer->collector.envs.env))
         return ppo__refuse(
             "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
-
-    ppo_status status = ppo__iteration_begin(trainer);
-    if (config->threads > 1) ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
-    if (!status) status = ppo__collect(&trainer->collector, ppo__next_steps(trainer));
-    if (!status) status = ppo__learn(trainer, INFINITY, &done);
-    ppo__arithmetic_pool = before;
-
+    ppo_status status = ppo__iterate(trainer, INFINITY, &done);
     if (status) ppo__forget_episodes(&trainer->collector);
     else if (progress) *progress = trainer->progress;
     return status;
@@ -12037,22 +12014,11 @@ PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, 
     if (progress) memset(progress, 0, sizeof *progress);
     if (ppo__source(trainer, "ppo_trainer_learn", 0) < 0) return PPO_ERROR_ARGUMENT;
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
-    ppo__collector *c = &trainer->collector;
-    ppo__pool      *before = ppo__arithmetic_pool;
-    const double    until = milliseconds > 0 ? ppo_clock() + 1e-3 * milliseconds : INFINITY;
-    ppo_status      status = PPO_OK;
-    int             done = 1;
-    if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool;
-    if (!trainer->learning) {
-        status = ppo__iteration_begin(trainer);
-        if (!status) status = ppo__rollout_end(c);
-    }
-    if (!status) status = ppo__learn(trainer, until, &done);
-    ppo__arithmetic_pool = before;
-    if (status || done) {
-        trainer->learning = 0;
-        ppo__rollout_begin(c, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
-    }
+    int        done = 1;
+    ppo_status status =
+        ppo__iterate(trainer, milliseconds > 0 ? ppo_clock() + 1e-3 * milliseconds : INFINITY, &done);
+    if (status || done)
+        ppo__rollout_begin(&trainer->collector, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
     if (!status && done && progress) *progress = trainer->progress;
     return status;
 }
@@ -12590,8 +12556,9 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
     const int     adapts =
         trainer->config.desired_kl > 0 && (way == PPO__SAVE || ppo_file_find(file, "trainer.rate"));
-    const int figures =
+    const int has_figures =
         ppo__figures(&envs->env) && (way == PPO__SAVE || ppo_file_find(file, "trainer.last_figures"));
+    void          *figures = has_figures ? trainer->last_figures : NULL;
     char          *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
                                 &trainer->shuffle_rng};
@@ -12604,12 +12571,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"trainer.rate", PPO_F32, 2, {1, 1}, adapts ? &trainer->rate : NULL, 0, 10},
         {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
-        {"trainer.last_figures",
-         PPO_F32,
-         2,
-         {FIGURES, EPISODES},
-         figures ? trainer->last_figures : NULL,
-         PPO__ANY},
+        {"trainer.last_figures", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
         {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
         {"environments.fresh", PPO_I32, 2, {1, 1}, &collector->fresh, 0, 1},
         {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
