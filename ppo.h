@@ -10295,13 +10295,13 @@ typedef struct ppo__column {
 #define PPO__COLUMN(name, count, uses) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), uses }
 
-/* keep_policy: its outputs are wanted afterwards; keep_next: and so are observations that no row has. */
-static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, int keep_policy, int keep_next,
+static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, const ppo_config *config,
                          ppo__column *columns) {
-    const ppo_space  *space = &model->action_space;
-    int               floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
-    int               outputs = ppo__space_outputs(space), recurrent = model->core.width;
-    int               masked = env->action_mask || ppo__is_pushed(env);
+    const ppo_space *space = &model->action_space;
+    int              floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
+    int              outputs = ppo__space_outputs(space), recurrent = model->core.width;
+    int              masked = env->action_mask || ppo__is_pushed(env);
+    int keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.discrete, floats ? 0 : width, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.box, floats ? width : 0, PPO__FOR_BOTH),
@@ -10405,28 +10405,23 @@ typedef struct ppo__worker {
 } ppo__worker;
 
 struct ppo__collector {
-    const ppo_actor_critic *model;       /* whose policy acts */
-    ppo_normalizer         *obs_norm;    /* NULL: observations as they are */
-    ppo_normalizer         *return_norm; /* of the discounted return; NULL: rewards as they are */
-    float                   clip_obs, clip_reward, gamma;
-    int                     gsde_steps;  /* how long exploration matrices last; 0: a rollout */
-    int                     keep_policy; /* 1: the policy's outputs go into the rollout, */
-    int                     keep_next;   /* 1: and so do next_obs and next_state */
-    int                     critic;      /* 0: values are zeros */
-    int                     mode;        /* 1: the most likely actions, not sampled ones */
+    ppo_agent              *agent; /* whose policy acts */
+    const ppo_actor_critic *model; /* its own */
+    const ppo_config       *config;
+    int                     mode; /* 1: the most likely actions, not sampled ones */
 
     ppo__arena      memory;
     ppo__envs       envs;
-    ppo_rng        *action_rng;  /* [envs] */
-    float          *view;        /* [envs][obs_size]: the latest observations as the policy sees them */
-    float          *state;       /* recurrent: [envs][width], after the latest step */
-    unsigned char  *start;       /* [envs] 1: the next step is the first of an episode */
-    float          *noise;       /* gsde: [envs][features][n], the exploration matrices */
-    float          *discounted;  /* [envs]: running discounted return */
-    float          *earned;      /* [envs]: since the latest action */
-    unsigned char  *open;        /* [envs] 1: the outcome of the latest row in its column is still to come */
-    ppo_normalizer *seen_obs;    /* [envs] if obs_norm: of this rollout; merged into it afterwards */
-    ppo_normalizer *seen_return; /* [envs] if return_norm, likewise */
+    ppo_rng        *action_rng; /* [envs] */
+    float          *view;       /* [envs][obs_size]: the latest observations as the policy sees them */
+    float          *state;      /* recurrent: [envs][width], after the latest step */
+    unsigned char  *start;      /* [envs] 1: the next step is the first of an episode */
+    float          *noise;      /* gsde: [envs][features][n], the exploration matrices */
+    float          *discounted; /* [envs]: running discounted return */
+    float          *earned;     /* [envs]: since the latest action */
+    unsigned char  *open;       /* [envs] 1: the outcome of the latest row in its column is still to come */
+    ppo_normalizer *seen_obs; /* [envs] normalize_obs: of this rollout; merged into the agent's afterwards */
+    ppo_normalizer *seen_return; /* [envs] normalize_reward, likewise */
     ppo__column     columns[PPO__COLUMNS];
     ppo_rollout     rollout;
     int             fresh;  /* 1: every environment has to be reset before it is stepped */
@@ -10447,13 +10442,13 @@ struct ppo__collector {
 
 static int ppo__learns(const ppo__collector *c, int e) { return !c->player || c->player[e] < 0; }
 
-/* Agent e's latest observation as its policy sees it, into out. is_new: counted in the statistics. */
-static void ppo__observe(ppo__collector *c, int e, int is_new, float *out) {
-    const float          *obs = ppo__obs(&c->envs, e);
-    const ppo_agent      *other = ppo__learns(c, e) ? NULL : c->snapshots[c->player[e]];
-    const ppo_normalizer *norm = other ? &other->obs_norm : c->obs_norm;
-    if (is_new && norm && !other) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
-    ppo__normalized(norm, other ? other->clip_obs : c->clip_obs, obs, 1, c->envs.env.obs_size, out);
+/* Agent e's latest observation becomes its view, as its policy sees it. is_new: counted in the statistics. */
+static void ppo__observe(ppo__collector *c, int e, int is_new) {
+    const float     *obs = ppo__obs(&c->envs, e);
+    const ppo_agent *agent = ppo__learns(c, e) ? c->agent : c->snapshots[c->player[e]];
+    if (is_new && c->seen_obs && agent == c->agent) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
+    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, c->envs.env.obs_size,
+                    c->view + ppo__at(e, c->envs.env.obs_size));
 }
 
 /* Agent e's episode begins, in which it may have to wait first. */
@@ -10461,7 +10456,7 @@ static void ppo__begin_episode(ppo__collector *c, int e) {
     ppo__agent_begins(&c->envs, e);
     c->start[e] = 1;
     c->discounted[e] = c->earned[e] = 0;
-    if (c->envs.turn[e] == PPO__ACTS) ppo__observe(c, e, 1, c->view + ppo__at(e, c->model->obs_size));
+    if (c->envs.turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
 }
 
 /* Resets copy k. With self-play, either all its agents are the learner's, or those of one team are, and an
@@ -10537,7 +10532,8 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
         status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
                                     envs->steps[e]);
         if (status) return status;
-        for (size_t j = 0; j < noises && (c->gsde_steps ? t % c->gsde_steps == 0 : t == 0); ++j)
+        for (size_t j = 0; j < noises && (c->config->gsde_steps ? t % c->config->gsde_steps == 0 : t == 0);
+             ++j)
             noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng); /* a new exploration */
         envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
                                              (size_t)i, envs->box + ppo__at(e, model->action_space.n));
@@ -10586,7 +10582,7 @@ static ppo_status ppo__decide(ppo__worker *worker) {
 /* For recompute_advantages: what follows sample `at`. */
 static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const float *state) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
-    if (!c->keep_next) return;
+    if (!c->config->recompute_advantages) return;
     memcpy(c->rollout.next_obs + at * size, obs, size * sizeof(float));
     if (width) memcpy(c->rollout.next_state + at * width, state, width * sizeof(float));
 }
@@ -10594,7 +10590,7 @@ static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const
 /* V of an observation becomes the next value of sample `at`. */
 static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
     ppo__collector *c = worker->collector;
-    if (!c->critic) return PPO_OK;
+    if (!c->config->baseline) return PPO_OK;
     ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, obs, NULL, state, NULL, PPO_VALUE);
     if (!out.value) return ppo_tape_status(worker->tape);
     c->rollout.next_value[at] = out.value->data[0];
@@ -10623,12 +10619,13 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     if (out->waits && !done) return PPO_OK;
     c->earned[e] = 0;
     c->open[e] = 0;
-    if (c->return_norm && ppo__learns(c, e)) {
-        double std = sqrt(c->return_norm->var[0] + 1e-8);
-        c->discounted[e] = c->discounted[e] * c->gamma + reward;
+    if (c->seen_return && ppo__learns(c, e)) {
+        const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
+        const float  limit = c->config->clip_reward;
+        c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
         if (open) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
         if (done) c->discounted[e] = 0;
-        reward = ppo__clamp((float)(reward / std), -c->clip_reward, c->clip_reward);
+        reward = ppo__clamp((float)(reward / std), -limit, limit);
     }
     if (!open) return PPO_OK;
     size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
@@ -10640,7 +10637,7 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     rollout->episode_length[at] = done ? envs->length[e] : 0;
     for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
     if (!out->truncated) return PPO_OK;
-    ppo__observe(c, e, 0, c->view + ppo__at(e, c->model->obs_size));
+    ppo__observe(c, e, 0);
     return ppo__value_latest(worker, e);
 }
 
@@ -10659,8 +10656,7 @@ static ppo_status ppo__act(ppo__worker *worker) {
             if (envs->length[e]) status = ppo__answer(worker, e, out);
             if (out->joins) ppo__begin_episode(c, e);
             else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
-            else if (envs->turn[e] == PPO__ACTS)
-                ppo__observe(c, e, 1, c->view + ppo__at(e, envs->env.obs_size));
+            else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
         }
         if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
     }
@@ -10672,15 +10668,16 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
     const size_t samples = ppo__at(steps, c->rollout.envs), width = (size_t)c->model->core.width;
     c->rollout.steps = steps;
     c->closed = 0;
-    if (c->keep_next) memset(c->rollout.next_obs, 0, samples * c->model->obs_size * sizeof(float));
-    if (c->keep_next && width) memset(c->rollout.next_state, 0, samples * width * sizeof(float));
+    if (c->config->recompute_advantages)
+        memset(c->rollout.next_obs, 0, samples * c->model->obs_size * sizeof(float));
+    if (c->config->recompute_advantages && width)
+        memset(c->rollout.next_state, 0, samples * width * sizeof(float));
     for (int e = 0; e < c->envs.count; ++e) {
         c->rollout.recorded[e] = 0;
         c->open[e] = 0;
-        if (c->obs_norm) ppo__normalizer_reset(&c->seen_obs[e], 0);
-        if (c->return_norm) ppo__normalizer_reset(&c->seen_return[e], 0);
-        if (c->envs.turn[e] == PPO__ACTS && !c->fresh)
-            ppo__observe(c, e, 0, c->view + ppo__at(e, c->envs.env.obs_size));
+        if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e], 0);
+        if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e], 0);
+        if (c->envs.turn[e] == PPO__ACTS && !c->fresh) ppo__observe(c, e, 0);
     }
 }
 
@@ -10752,7 +10749,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         samples += rollout->recorded[e] - c->open[e];
     }
     if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
-    if (c->critic) {
+    if (c->config->baseline) {
         status = ppo__workers_run(c, ppo__value_samples);
         if (status) return status;
         ppo_tape   *tape = c->workers[0].tape;
@@ -10765,7 +10762,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     }
     for (int e = 0; e < rollout->envs; ++e) {
         int rows = rollout->recorded[e];
-        for (int t = 0; t < rows - c->open[e] && c->critic; ++t) {
+        for (int t = 0; t < rows - c->open[e] && c->config->baseline; ++t) {
             const size_t at = ppo__at(t, rollout->envs) + e, below = at + rollout->envs;
             const int    has = t + 1 < rows; /* a row below */
             if (rollout->terminated[at] || rollout->truncated[at]) continue;
@@ -10778,8 +10775,8 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         rollout->recorded[e] = rows -= c->open[e];
         ppo__blank(c, e, rows);
         c->open[e] = 0;
-        if (c->obs_norm) ppo_normalizer_merge(c->obs_norm, &c->seen_obs[e]);
-        if (c->return_norm) ppo_normalizer_merge(c->return_norm, &c->seen_return[e]);
+        if (c->seen_obs) ppo_normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
+        if (c->seen_return) ppo_normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
     }
     c->fresh = 0;
     c->closed = 1;
@@ -10846,15 +10843,16 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* The caller has set the first group of the fields, and calls ppo__collector_free() even after a failure. Copy c
+/* The caller has set agent, config, mode and closed, and calls ppo__collector_free() even after a failure. Copy c
    is environment first + c. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed, uint32_t purpose, int first) {
     ppo__arena             *memory = &collector->memory;
-    const ppo_actor_critic *model = collector->model;
+    const ppo_actor_critic *model = collector->model = &collector->agent->model;
+    const ppo_config       *config = collector->config;
     const int               agents = ppo__agents(env), copies = envs / agents;
     const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
-    ppo__columns(model, env, collector->keep_policy, collector->keep_next, collector->columns);
+    ppo__columns(model, env, config, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
     collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
@@ -10867,14 +10865,15 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->open = PPO__ZEROS(memory, unsigned char, envs);
     if (model->gsde && !collector->closed)
         collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
-    if (collector->obs_norm) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
-    if (collector->return_norm) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
+    if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
+    if (config->normalize_reward && !collector->closed)
+        collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
     collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) {
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
-        if (collector->obs_norm) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
-        if (!status && collector->return_norm) status = ppo_normalizer_init(&collector->seen_return[e], 1);
+        if (collector->seen_obs) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
+        if (!status && collector->seen_return) status = ppo_normalizer_init(&collector->seen_return[e], 1);
     }
     for (int k = 0; k < workers && !status; ++k) {
         ppo__worker *worker = &collector->workers[k];
@@ -11155,8 +11154,8 @@ static void ppo__keep_name(char to[64], const char *name) {
     to[length] = 0;
 }
 
-/* For an environment of which only the sizes and the name are known. */
-static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, ppo_agent **out) {
+/* For an environment of which only the sizes and the name are known. zeros: its weights will be loaded. */
+static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
     ppo_model_config model;
     ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
@@ -11173,7 +11172,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     model.layer_norm = config->layer_norm;
     model.shared_trunk = config->shared_trunk;
     model.recurrent = config->recurrent;
-    model.init = config->init;
+    model.init = zeros ? (int)PPO_ZEROS : config->init;
     model.log_std_init = config->log_std_init;
     model.gsde = config->gsde;
     model.squash = config->squash;
@@ -11201,7 +11200,7 @@ PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo_config_check_effect(config, env, NULL);
-    return status ? status : ppo__agent_make(env, config, agent);
+    return status ? status : ppo__agent_make(env, config, 0, agent);
 }
 
 PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
@@ -11256,11 +11255,8 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (to) *to = NULL;
     if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
-    ppo_config    config = from->config;
-    config.init = PPO_ZEROS;
-    ppo_status status = ppo__agent_make(&env, &config, to);
+    ppo_status    status = ppo__agent_make(&env, &from->config, 1, to);
     if (status) return status;
-    (*to)->config = from->config;
     if (from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
     if (!status) ppo__agent_assign(*to, from);
     if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
@@ -11974,7 +11970,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         envs->turn[e] = PPO__OUT;
     } else if (!outcome) ppo__begin_episode(c, e);
     else if (acts) {
-        ppo__observe(c, e, !c->closed && !full, c->view + ppo__at(e, envs->env.obs_size));
+        ppo__observe(c, e, !c->closed && !full);
         if (!c->closed && c->rollout.recorded[e] == c->rollout.steps && !full)
             status = ppo__value_latest(&c->workers[0], e);
     }
@@ -12122,16 +12118,8 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
     trainer->reserved =
         !agent->model.core.width && config->baseline && ppo__agents(env) == 1 && !ppo__is_pushed(env);
-    collector->model = &agent->model;
-    collector->obs_norm = config->normalize_obs ? &agent->obs_norm : NULL;
-    collector->return_norm = config->normalize_reward ? &agent->return_norm : NULL;
-    collector->clip_obs = agent->clip_obs;
-    collector->clip_reward = config->clip_reward;
-    collector->gamma = config->gamma;
-    collector->gsde_steps = config->gsde_steps;
-    collector->keep_policy = config->objective == PPO_KL_PENALTY;
-    collector->keep_next = config->recompute_advantages;
-    collector->critic = config->baseline;
+    collector->agent = agent;
+    collector->config = &trainer->config;
     status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
@@ -12226,8 +12214,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 m->total[e] += envs->outcome[e].reward;
                 if (envs->outcome[e].joins) ppo__begin_episode(c, e);
-                else if (envs->turn[e] == PPO__ACTS)
-                    ppo__observe(c, e, 0, c->view + ppo__at(e, envs->env.obs_size));
+                else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 0);
             }
             left -= ppo__env_is_over(envs, k);
             if (!status && !envs->env.max_steps && envs->age[k] >= PPO__EVAL_STEPS)
@@ -12257,9 +12244,8 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     for (int first = 0, count; first < episodes && !status; first += count) {
         count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
         memset(c, 0, sizeof *c);
-        c->model = &agent->model;
-        c->obs_norm = agent->obs_norm.size ? &agent->obs_norm : NULL;
-        c->clip_obs = agent->clip_obs;
+        c->agent = agent;
+        c->config = &agent->config;
         c->mode = !m->sample;
         c->closed = 1;
         status = ppo__collector_open(c, env, count * agents, 1, 1, seed, PPO_STREAM_EVALUATE, first);
@@ -12490,10 +12476,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     if (!status) status = ppo__get_config(file, &config);
     if (!status) status = ppo__check_weights(file, &own, &config);
     if (status) return status;
-    const int init = config.init;
-    config.init = PPO_ZEROS; /* the weights are in the file */
-    status = ppo__agent_make(&own, &config, agent);
-    if (!status) (*agent)->config.init = init;
+    status = ppo__agent_make(&own, &config, 1, agent);
     if (!status && env) status = ppo__check_fits(*agent, env, "environment");
     if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
     if (!status && ppo_file_find(file, "return_norm.mean"))
