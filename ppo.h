@@ -9552,8 +9552,11 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
             model->log_std->data[i] = config->log_std_init;
         if (!model->log_std) status = PPO_ERROR_MEMORY;
     }
-    inputs += model->obs_size - model->actor_obs; /* what the critic alone reads */
-    if (!status) status = ppo__add_mlp(model, &model->critic, "critic", config, inputs, own, 1, 1, rng);
+    const int more = model->obs_size - model->actor_obs; /* what the critic alone reads */
+    if (!status && more > INT_MAX - inputs)
+        status = ppo__refuse("obs_size is too large: %d", model->obs_size);
+    if (!status)
+        status = ppo__add_mlp(model, &model->critic, "critic", config, inputs + more, own, 1, 1, rng);
     if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
     if (status) ppo_actor_critic_free(model);
     return status;
@@ -10101,10 +10104,9 @@ typedef struct ppo__inspection {
     const ppo_env  *env;
     ppo_inspection *report;
     ppo__envs       twin[2];
-    ppo_rng         rng;                  /* of the actions */
-    ppo_normalizer  seen;                 /* observations */
-    int            *choices;              /* [agents][width] */
-    double          least, most, squares; /* rewards; returns */
+    ppo_rng         rng;              /* of the actions */
+    ppo_normalizer  seen;             /* observations */
+    double          largest, squares; /* rewards; returns */
 } ppo__inspection;
 
 static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *format, ...) {
@@ -10131,7 +10133,7 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
     } else {
         int        heads;
         const int *sizes = ppo__space_heads(space, &heads);
-        int       *choice = x->choices + ppo__at(e, width);
+        int       *choice = (int *)(void *)envs->box + ppo__at(e, width); /* a box has no choices */
         for (int h = 0, at = 0; h < heads; at += sizes[h++]) do
                 choice[h] = ppo_rng_below(&x->rng, sizes[h]);
             while (mask && !mask[at + choice[h]]);
@@ -10198,7 +10200,6 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     ppo_inspection *report = x->report;
     ppo__envs      *envs = &x->twin[0];
     const int       agents = envs->agents;
-    int             paid = 0;
     if (ppo__inspect_call(x, 1)) return;
     while (report->steps < steps) {
         for (int k = 0; k < 2 && envs->own_mask; ++k)
@@ -10215,9 +10216,7 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
         if (ppo__inspect_call(x, 0)) return;
         for (int e = 0; e < agents; ++e) {
             const ppo_outcome *out = &envs->outcome[e];
-            x->least = fmin(x->least, out->reward);
-            x->most = fmax(x->most, out->reward);
-            paid |= out->reward != 0;
+            x->largest = fmax(x->largest, fabs((double)out->reward));
             if (!out->terminated && !out->truncated && !ppo__env_is_over(envs, 0)) continue;
             if (!envs->length[e]) continue;
             x->squares += envs->episode_return[e] * envs->episode_return[e];
@@ -10228,12 +10227,11 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     }
     if (!report->episodes)
         ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
-    if (!paid)
+    if (x->largest == 0)
         ppo__find(report, "no reward came in %d random steps: there is nothing to learn from at first",
                   steps);
-    if (fmax(x->most, -x->least) > 1e6)
-        ppo__find(report, "rewards reach %.3g: scale them, or set normalize_reward=yes",
-                  fmax(x->most, -x->least));
+    if (x->largest > 1e6)
+        ppo__find(report, "rewards reach %.3g: scale them, or set normalize_reward=yes", x->largest);
     else if (report->episodes && x->squares / report->episodes > 1e6)
         ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
                   sqrt(x->squares / report->episodes));
@@ -10255,27 +10253,22 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
 
 PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
     ppo__inspection x;
-    ppo__arena      memory;
     if (!ppo__given("ppo_env_inspect", report != NULL)) return PPO_ERROR_ARGUMENT;
     memset(report, 0, sizeof *report);
     ppo_status status = ppo_env_check(env);
     if (!status && steps <= 0) status = ppo__refuse("ppo_env_inspect: steps is %d, must be above 0", steps);
     if (status) return status;
     memset(&x, 0, sizeof x);
-    memset(&memory, 0, sizeof memory);
     x.env = env;
     x.report = report;
     x.rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    x.choices = PPO__ZEROS(&memory, int, ppo__at(ppo__agents(env), ppo__space_width(&env->action_space)));
-    status = ppo__arena_status(&memory);
-    if (!status) status = ppo_normalizer_init(&x.seen, env->obs_size);
+    status = ppo_normalizer_init(&x.seen, env->obs_size);
     for (int k = 0; k < 2 && !status; ++k)
         status = ppo__envs_open(&x.twin[k], env, 1, seed, PPO_STREAM_EVALUATE, 0);
     if (!status) ppo__normalizer_reset(&x.seen, 0);
     if (!status) ppo__inspect_play(&x, steps);
     for (int k = 0; k < 2; ++k) ppo__envs_free(&x.twin[k]);
     ppo_normalizer_free(&x.seen);
-    ppo__arena_free(&memory);
     return status;
 }
 
@@ -11715,31 +11708,31 @@ static void ppo__warn(const ppo_trainer *trainer, ppo_progress *p) {
     double             most = 0; /* the entropy of a policy that acts at random */
     const ppo_rollout *r = &trainer->collector.rollout;
     double             squares = 0;
+    char              *text = p->warning;
+    const size_t       room = sizeof p->warning;
     for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
     const double critic =
         2 * p->value_loss * (double)p->iteration_steps / squares; /* of one that says 0: 1 */
     for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) most += log((double)sizes[h]);
     if (p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f)
         snprintf(
-            p->warning, sizeof p->warning,
+            text, room,
             "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
             (double)p->loss, (double)p->grad_norm);
     else if (p->iteration > 2 && squares > 0 && critic > 5)
-        snprintf(p->warning, sizeof p->warning,
+        snprintf(text, room,
                  "the critic's squared error is %.3g times that of a critic that says 0: try "
-                 "normalize_reward=yes, "
-                 "a lower learning_rate",
+                 "normalize_reward=yes, a lower learning_rate",
                  critic);
     else if (p->clip_fraction > 0.5f)
-        snprintf(p->warning, sizeof p->warning,
+        snprintf(text, room,
                  "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or "
                  "target_kl",
                  100 * (double)p->clip_fraction);
     else if (most > 0 && p->iteration >= 10 && p->entropy > 0.995 * most && p->approx_kl < 1e-4f)
-        snprintf(p->warning, sizeof p->warning,
+        snprintf(text, room,
                  "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a "
-                 "higher "
-                 "learning_rate",
+                 "higher learning_rate",
                  (double)p->entropy, most, (double)p->approx_kl);
 }
 
@@ -12463,6 +12456,8 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
         }
     }
     need += inputs * ppo__space_outputs(&env->action_space);
+    need += (double)(env->obs_size - env->actor_obs) * /* of the critic */
+            (config->hidden_layers && !config->shared_trunk ? config->hidden[0] : 1);
     if (need <= have) return PPO_OK;
     return ppo__file_fail(file->path, "corrupt file: its settings need %.0f weights, but it has %.0f numbers",
                           need, have);
@@ -12571,7 +12566,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
         {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
         {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
-        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, 1023},
+        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, rivals - 1},
         {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
     };
@@ -12727,10 +12722,6 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     ppo__checkpoint kept = {made, {0}, 0};
     status = ppo__carry_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
-    for (int e = 0; e < envs->count && made->collector.player; ++e)
-        if (made->collector.player[e] >= made->collector.snapshot_room)
-            return ppo__file_fail(file->path, "corrupt file: there is no snapshot %d",
-                                  made->collector.player[e]);
     if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
     else if (envs->agents == 1) {
         memset(envs->turn, PPO__ACTS, (size_t)envs->count);
@@ -13035,10 +13026,10 @@ static void ppo__export_predict(const ppo__export *x) {
         if (x->agent->model.squash)
             ppo__export_text(x, "        action[j] = %s + %s * (@_tanh(action[j]) + 1.0f);\n", low.text,
                              half.text);
-        if (ppo__finite(space->low))
-            ppo__export_text(x, "        if (action[j] < %s) action[j] = %s;\n", low.text, low.text);
-        if (ppo__finite(space->high))
-            ppo__export_text(x, "        if (action[j] > %s) action[j] = %s;\n", high.text, high.text);
+        for (int k = 0; k < 2; ++k)
+            if (ppo__finite(k ? space->high : space->low))
+                ppo__export_text(x, "        if (action[j] %c %s) action[j] = %s;\n", k ? '>' : '<',
+                                 k ? high.text : low.text, k ? high.text : low.text);
         ppo__export_text(x, "    }\n}\n\n");
         return;
     }

@@ -22,7 +22,7 @@ row() {
     left=$(runs --env "${task%/*}" "$@")
     case $setting in
     actor_obs) right=$(runs --env "${task#*/}" "$@") ;;
-    *) right=$(runs --env "$task" "$@" $(echo "--$setting" | sed 's/=/ /; s/_/-/g')) ;;
+    *) right=$(runs --env "$task" "$@" --"${setting%=*}" "${setting#*=}") ;;
     esac
     echo "| $setting | ${task%/*} | $left | $right |"
 }
@@ -30,12 +30,14 @@ row() {
 cat <<'END'
 # What each setting does
 
-The mean return of 50 fresh episodes after 60,000 steps: the mean over five seeds, and in brackets the lowest and the
-highest of them. "Without" is the task's own row in [options.h](../../examples/options.h); Pendulum and MountainCarContinuous
-explore by a plain Gaussian (the settings of the paper in the latter case). Differences within the brackets mean little.
-Tasks with -noisy show their numbers through noise with a standard deviation of 0.3 ([settings.c](settings.c)); with
-`actor_obs` the critic also sees the truth, and in Memory the cue, at every step. There it does harm: the actor's
-memory is no longer formed by the critic, which had a use for it.
+The mean return of 50 fresh episodes after 60,000 steps: the mean of five seeds, and in brackets the lowest and the
+highest of them. Where these overlap, the difference means little. "Without" is the task's own row in
+[options.h](../../examples/options.h), but Pendulum and MountainCarContinuous explore by a plain Gaussian, the latter with the
+paper's settings and normalization. The other activations stand against tanh.
+
+Tasks named -noisy show their numbers through noise with a standard deviation of 0.3 ([settings.c](settings.c)). With
+`actor_obs` the critic also sees the truth; in Memory it sees the cue at every step, and learning is slower: a critic that
+knows the cue no longer teaches the shared memory to keep it.
 
 Rebuild: `sh bench/learning/settings.sh > bench/learning/settings.md`
 
