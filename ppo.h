@@ -9231,9 +9231,10 @@ static ppo_tensor *ppo__layer_param(ppo_params *params, const char *name, int k,
                                     int cols) {
     char full[128], index[16] = "";
     if (k >= 0) snprintf(index, sizeof index, ".%d", k);
-    if (strlen(name) > 100) return ppo__refuse("%.20s...: the name is longer than 100", name), NULL;
-    snprintf(full, sizeof full, "%s%s.%s", name, index, part);
-    return ppo_params_add(params, full, rows, cols);
+    snprintf(full, sizeof full, "%.100s%s.%s", name, index, part);
+    if (strlen(name) <= 100) return ppo_params_add(params, full, rows, cols);
+    ppo__refuse("%.20s...: the name is longer than 100", name);
+    return NULL;
 }
 
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
@@ -12532,6 +12533,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
     const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
+    const double  last_rival = rivals - 1;
     const int     adapts =
         trainer->config.desired_kl > 0 && (way == PPO__SAVE || ppo_file_find(file, "trainer.rate"));
     const int has_figures =
@@ -12566,7 +12568,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
         {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
         {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
-        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, rivals - 1},
+        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, last_rival},
         {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
     };
