@@ -36,8 +36,8 @@ highest of them. Where these overlap, the difference means little. "Without" is 
 paper's settings and normalization. The other activations stand against tanh.
 
 Tasks named -noisy show their numbers through noise with a standard deviation of 0.3 ([settings.c](settings.c)). With
-`actor_obs` the critic also sees the truth; in Memory it sees the cue at every step, and learning is slower: a critic that
-knows the cue no longer teaches the shared memory to keep it.
+`actor_obs` the critic also sees the truth, and in Memory the cue at every step. The latter does not help, perhaps because a
+critic that is told the cue no longer teaches the shared memory to keep it.
 
 Rebuild: `sh bench/learning/settings.sh > bench/learning/settings.md`
 
