@@ -94,6 +94,7 @@ STEP BY STEP
         several agents, teams    env.agents, step_all, self_play       turns, joining, earlier selves
         memory                   cfg.recurrent = 64                    where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
+        a critic that sees more  env.actor_obs                         what only a simulator knows
         a picture                env.draw                              a few lines of text
 
     ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
