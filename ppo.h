@@ -441,7 +441,7 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
 /* Activations. GELU (Hendrycks and Gimpel 2016) is its tanh form, as in GPT-2, or exact, with erf. SiLU is x times
-   the logistic function of x. ELU (Clevert 2015) is x, below 0 exp(x) - 1. */
+   the logistic function of x. ELU (Clevert 2015) is x, below 0 exp(x) - 1. activate() applies one of them. */
 enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO_GELU_ERF, PPO_SILU, PPO_ELU, PPO__ACTIVATIONS };
 PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, int activation);
 
