@@ -785,7 +785,7 @@ static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **st
 
 static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
     (void)state;
-    static const char *const kinds[] = {"", "threads=2 normalize_obs=yes", "recurrent=4 sequence_steps=5"};
+    static const char *const kinds[] = {"", "normalize_obs=yes", "recurrent=4 sequence_steps=5"};
     for (int k = 0; k < COUNT(kinds); k++) {
         ppo_env    env = walk_env();
         ppo_config cfg = ppo_config_default();
