@@ -1134,8 +1134,8 @@ typedef struct ppo_env {
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
        with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts
-       agents. An agent is out once its episode has ended, until it joins again; its action and observation mean
-       nothing then. reset_all may let agents out (terminated) or wait. A world in which all are out is reset;
+       agents. An agent is out once its episode has ended, until it joins again; its observation is not read then, and
+       its action, as that of an agent that waits, has choices and box NULL. reset_all may let agents out (terminated) or wait. A world in which all are out is reset;
        max_steps is its time limit, which truncates those that are in. */
     int agents;
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
@@ -1340,7 +1340,7 @@ PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
 PPO_DEF const char *ppo_config_presets(void);
 
 /* Section 6's functions on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
-   "none"; "conv" likewise, as "16x3x1,32x3x2". Fields of the kind PPO_FIELD_NETWORK describe the network,
+   "none"; "conv" likewise, as "16x3x1,32x2x2". Fields of the kind PPO_FIELD_NETWORK describe the network,
    which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
 PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
@@ -1383,8 +1383,9 @@ PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
 /* The actions of n characters at once: obs [n][numbers that the actor sees], mask [n][options] or NULL, actions as
    the environment sees them, [n] or [n][choices] or [n][numbers] in the array that the action space uses. A
-   recurrent agent needs state [n][config.recurrent], which is read and written: set a character's to zeros where its episode
-   begins; NULL otherwise. Allocates nothing, once it was called with as many. */
+   recurrent agent needs state [n][config.recurrent], which is read and written: set a character's to zeros where its
+   episode begins; NULL otherwise. The same as n calls for one character each, in order. Allocates nothing, once
+   it was called with as many. */
 PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
                                 float *state, ppo_rng *rng, const ppo_actions *actions);
 
@@ -1423,16 +1424,18 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
        ppo_trainer_act(trainer, source, &action);                    what it does
 
    outcome is NULL where an episode begins. An outcome that is terminated or truncated ends it: obs may then be
-   NULL unless it is truncated, and the next call begins the next one. Where outcome->waits is 1, obs may be
+   NULL unless it is truncated only, and the next call begins the next one. A call that fails changes nothing,
+   but for a return beyond the range of float, which ends the episode. Where outcome->waits is 1, obs may be
    NULL, and no action follows. mask [options] may be NULL. action's numbers are valid until the source's next
    call.
 
    Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has
-   done rollout_steps steps. Then it learns, for about so many milliseconds, but at least one minibatch, the first
-   time also the values of all samples; 0: until it is done. progress->iteration is 0 unless the iteration is
-   complete. In between, sources act with the weights as they are, and what they do is not recorded. Learning at
+   done rollout_steps steps. Then it learns for about that many milliseconds, but at least one minibatch (below 0:
+   that alone), the first time also the values of all samples; 0: until it is done. progress->iteration is 0
+   unless the iteration is complete. In between, sources act with the weights as they are, and what they do is not recorded. Learning at
    once, after all sources were observed, gives the bits of ppo_trainer_iterate() for the same experience.
-   ppo_trainer_ready(): 1 if there is something to learn. To learn in another thread, let all sources act, call
+   ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations, before
+   anything else is pushed; all sources of a resumed trainer begin new episodes. To learn in another thread, let all sources act, call
    ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
    (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here. */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
@@ -1468,13 +1471,14 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
    environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. Errors: episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
+   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. Errors:
+   episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed);
 /* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent, which may
-   be the same agent, the others. The figures are the agent's. */
+   be the same agent, the others. The figures are those of the agent's team. Error: env.teams is below 2. */
 PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
                                           int episodes, uint64_t seed);
 
@@ -7454,7 +7458,7 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
     return ppo__refuse("%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
-/* "64,64", or "16x3x1,32x3x2" with several numbers per layer. */
+/* "64,64", or "16x3x1,32x2x2" with several numbers per layer. */
 static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, int *layers) {
     const int parts = ppo__field_parts(field);
     int       count = 0, read[3 * PPO_MAX_LAYERS];
@@ -7467,7 +7471,7 @@ static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, in
             (*end && (*end != (more ? 'x' : ',') || !end[1])))
             return ppo__not_a(field, text,
                               parts == 1 ? "a list of widths like 64,64"
-                                         : "a list of layers like 16x3x1,32x3x2");
+                                         : "a list of layers like 16x3x1,32x2x2");
         if (ppo__check_range(field, (double)number)) return PPO_ERROR_ARGUMENT;
         if (count == parts * (PPO_MAX_LAYERS - 1))
             return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
@@ -9301,6 +9305,14 @@ PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char 
         conv->kernel[k] = layer[k][1];
         conv->stride[k] = layer[k][2];
         status = ppo__window_make(name, conv->shape[k], layer[k][0], layer[k][1], layer[k][2], &window);
+        for (int d = 1; d < 3 && !status; ++d) {
+            const int rest = (conv->shape[k][d] - conv->kernel[k]) % conv->stride[k];
+            if (rest)
+                status = ppo__refuse(
+                    "%s.%d: of %d pixels a kernel of %d with a stride of %d misses the last %d: choose "
+                    "others",
+                    name, k, conv->shape[k][d], conv->kernel[k], conv->stride[k], rest);
+        }
         if (status) return status;
         memcpy(conv->shape[k + 1], window.after, sizeof window.after);
         conv->weight[k] = ppo__layer_param(params, name, k, "weight",
@@ -9969,10 +9981,9 @@ static ppo_status ppo__check_env(ppo__envs *envs, int c) {
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
                            envs->first + c, env->obs_size);
     for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
-        if (envs->turn[e] != PPO__ACTS && !envs->outcome[e].truncated && envs->agents > 1)
-            continue; /* not read */
-        memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
-        status = ppo__check_numbers(own, env->obs_size, "observation", envs, e, envs->steps[e]);
+        const int read = envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated;
+        if (read) status = ppo__check_numbers(own, env->obs_size, "observation", envs, e, envs->steps[e]);
+        if (read || envs->agents == 1) memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
     }
     return status;
 }
@@ -10168,8 +10179,9 @@ static int ppo__inspect_twins(ppo__inspection *x) {
         if (u == v) continue;
         ppo__find(
             x->report,
-            "bytes %lu to %lu of the state differ between two copies that did the same, as pointers do: "
-            "no checkpoint brings them back. Allocate in env.open, or use indices",
+            "bytes %lu to %lu of the state differ between two copies that did the same, as pointers or "
+            "numbers from "
+            "rand() do: no checkpoint brings them back. Allocate in env.open, use indices, or draw from rng",
             (unsigned long)i, (unsigned long)(i + sizeof u - 1));
         return 1;
     }
@@ -10184,8 +10196,6 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
         float     *own = ppo__own_obs(envs, 0);
         for (size_t i = 0; i < size && !k; ++i) own[i] = NAN;
         ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0);
-        if (status == PPO_ERROR_NUMERIC && envs->outcome[0].terminated)
-            status = PPO_OK; /* nobody looks at it */
         for (size_t i = 0; i < size && !k && status == PPO_ERROR_NUMERIC; ++i)
             if (own[i] != own[i]) {
                 ppo__find(x->report, "%s does not write observation[%d], or it is NaN",
@@ -10290,11 +10300,12 @@ typedef struct ppo__column {
 #define PPO__COLUMN(name, count, uses) \
     { offsetof(ppo_rollout, name), (size_t)(count) * sizeof(*((ppo_rollout *)0)->name), uses }
 
+/* recurrent: numbers of the recurrent state. */
 static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, const ppo_config *config,
-                         ppo__column *columns) {
+                         int recurrent, ppo__column *columns) {
     const ppo_space *space = &model->action_space;
     int              floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
-    int              outputs = ppo__space_outputs(space), recurrent = model->core.width;
+    int              outputs = ppo__space_outputs(space);
     int              masked = env->action_mask || ppo__is_pushed(env);
     int keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
     const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, PPO__FOR_BOTH),
@@ -10336,7 +10347,7 @@ static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const pp
     rollout->envs = envs;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         if (!columns[i].bytes || (uses && !(columns[i].uses & uses))) continue;
-        void *data = ppo__arena_array(memory, ppo__at(steps, envs), columns[i].bytes);
+        void *data = ppo__arena_zeros(memory, ppo__at(steps, envs), columns[i].bytes);
         memcpy((char *)rollout + columns[i].pointer, &data, sizeof data);
     }
 }
@@ -10402,6 +10413,7 @@ typedef struct ppo__worker {
 struct ppo__collector {
     ppo_agent              *agent; /* whose policy acts */
     const ppo_actor_critic *model; /* its own */
+    int                     width; /* of the widest core among those that act */
     const ppo_config       *config;
     int                     mode; /* 1: the most likely actions, not sampled ones */
 
@@ -10414,7 +10426,10 @@ struct ppo__collector {
     float          *noise;      /* gsde: [envs][features][n], the exploration matrices */
     float          *discounted; /* [envs]: running discounted return */
     float          *earned;     /* [envs]: since the latest action */
-    unsigned char  *open;       /* [envs] 1: the outcome of the latest row in its column is still to come */
+    unsigned char  *open;       /* [envs] 1: the outcome of the latest row in its column is still to come, */
+    unsigned char  *full;       /* 1: its column has no more room, */
+    unsigned char  *carried;    /* 1: its row 0 is one that was open at the end of the rollout before, */
+    ppo_rollout     held;       /* [1][envs], several agents: where such rows are meanwhile */
     ppo_normalizer *seen_obs; /* [envs] normalize_obs: of this rollout; merged into the agent's afterwards */
     ppo_normalizer *seen_return; /* [envs] normalize_reward, likewise */
     ppo__column     columns[PPO__COLUMNS];
@@ -10494,6 +10509,34 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
 }
 
+/* For recompute_advantages: what follows sample `at`. */
+static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const float *state) {
+    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
+    if (!c->config->recompute_advantages) return;
+    memcpy(c->rollout.next_obs + at * size, obs, size * sizeof(float));
+    if (width) memcpy(c->rollout.next_state + at * width, state, width * sizeof(float));
+}
+
+/* V of an observation becomes the next value of sample `at`. */
+static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
+    ppo__collector *c = worker->collector;
+    if (!c->config->baseline) return PPO_OK;
+    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, obs, NULL, state, NULL, PPO_VALUE);
+    if (!out.value) return ppo_tape_status(worker->tape);
+    c->rollout.next_value[at] = out.value->data[0];
+    return PPO_OK;
+}
+
+/* That of agent e's latest observation, of its latest row. */
+static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
+    ppo__collector *c = worker->collector;
+    const float    *view = c->view + ppo__at(e, c->model->obs_size);
+    const float    *state = c->state + ppo__at(e, c->model->core.width);
+    const size_t    at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
+    ppo__keep_next(c, at, view, state);
+    return ppo__value_next(worker, at, view, state);
+}
+
 /* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents, in rows `from`
    and on of the worker's. What the learner sees and does, and its log-probabilities, are recorded while its
    column has room. */
@@ -10502,25 +10545,33 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
     ppo__envs              *envs = &c->envs;
     const ppo_actor_critic *model = player < 0 ? c->model : &c->snapshots[player]->model;
     const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
-    const size_t            outputs = (size_t)ppo__space_outputs(&model->action_space);
-    ppo_rollout             rows = ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
-    ppo_tensor             *logp = NULL;
-    const int               moment = worker->moment & ~3;
-    for (int i = 0; i < n; ++i) {
+    const size_t outputs = (size_t)ppo__space_outputs(&model->action_space), step = (size_t)c->width;
+    ppo_rollout  rows = ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
+    ppo_tensor  *logp = NULL;
+    const int    moment = worker->moment & ~3;
+    ppo_status   status = PPO_OK;
+    for (int i = 0; i < n && !status; ++i) {
         int e = agent[i];
+        if (player < 0 && !c->closed && !c->full[e] && c->rollout.recorded[e] == c->rollout.steps) {
+            const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
+            c->full[e] = 1; /* it acts once more: its last row ends here */
+            if (!c->rollout.terminated[last] && !c->rollout.truncated[last])
+                status = ppo__value_latest(worker, e);
+        }
         memcpy(rows.obs + i * size, c->view + e * size, size * sizeof(float));
         if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
         if (!width) continue;
-        memcpy(rows.state + i * width, c->state + e * width, width * sizeof(float));
+        memcpy(rows.state + i * width, c->state + e * step, width * sizeof(float));
         rows.start[i] = c->start[e];
     }
+    if (status) return status;
 
     worker->moment = moment + 1;
     ppo_outputs out =
         ppo__forward_rows(worker->tape, model, n, rows.obs, rows.mask, rows.state, rows.start, PPO_POLICY);
-    ppo_status status = ppo_tape_status(worker->tape);
+    status = ppo_tape_status(worker->tape);
     for (int i = 0; i < n && !status; ++i) {
-        const int    e = agent[i], t = c->rollout.recorded[e];
+        const int    e = agent[i], t = c->rollout.recorded[e] - c->carried[e];
         const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
         float       *noise = c->noise ? c->noise + e * noises : NULL;
         ppo_rng     *rng = &c->action_rng[e];
@@ -10532,7 +10583,7 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
             noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng); /* a new exploration */
         envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
                                              (size_t)i, envs->box + ppo__at(e, model->action_space.n));
-        if (width) memcpy(c->state + e * width, out.state->data + i * width, width * sizeof(float));
+        if (width) memcpy(c->state + e * step, out.state->data + i * width, width * sizeof(float));
         c->start[e] = 0;
     }
     if (status || player >= 0 || c->closed) return status;
@@ -10572,34 +10623,6 @@ static ppo_status ppo__decide(ppo__worker *worker) {
         from += n;
     }
     return status;
-}
-
-/* For recompute_advantages: what follows sample `at`. */
-static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const float *state) {
-    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
-    if (!c->config->recompute_advantages) return;
-    memcpy(c->rollout.next_obs + at * size, obs, size * sizeof(float));
-    if (width) memcpy(c->rollout.next_state + at * width, state, width * sizeof(float));
-}
-
-/* V of an observation becomes the next value of sample `at`. */
-static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
-    ppo__collector *c = worker->collector;
-    if (!c->config->baseline) return PPO_OK;
-    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, obs, NULL, state, NULL, PPO_VALUE);
-    if (!out.value) return ppo_tape_status(worker->tape);
-    c->rollout.next_value[at] = out.value->data[0];
-    return PPO_OK;
-}
-
-/* That of agent e's latest observation, of its latest row. */
-static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
-    ppo__collector *c = worker->collector;
-    const float    *view = c->view + ppo__at(e, c->model->obs_size);
-    const float    *state = c->state + ppo__at(e, c->model->core.width);
-    const size_t    at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
-    ppo__keep_next(c, at, view, state);
-    return ppo__value_next(worker, at, view, state);
 }
 
 /* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
@@ -10658,7 +10681,8 @@ static ppo_status ppo__act(ppo__worker *worker) {
     return status;
 }
 
-/* Before a rollout of `steps` steps: empty columns, and the latest observations by the latest statistics. */
+/* Before a rollout of `steps` steps: columns that are empty but for open rows, and the latest observations by the
+   latest statistics. */
 static void ppo__rollout_begin(ppo__collector *c, int steps) {
     const size_t samples = ppo__at(steps, c->rollout.envs), width = (size_t)c->model->core.width;
     c->rollout.steps = steps;
@@ -10668,8 +10692,10 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
     if (c->config->recompute_advantages && width)
         memset(c->rollout.next_state, 0, samples * width * sizeof(float));
     for (int e = 0; e < c->envs.count; ++e) {
-        c->rollout.recorded[e] = 0;
-        c->open[e] = 0;
+        if (!c->held.envs) c->open[e] = 0;
+        if (c->open[e]) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
+        c->rollout.recorded[e] = c->carried[e] = c->open[e];
+        c->full[e] = 0;
         if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e], 0);
         if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e], 0);
         if (c->envs.turn[e] == PPO__ACTS && !c->fresh) ppo__observe(c, e, 0);
@@ -10732,7 +10758,8 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 
 /* Completes a rollout, up to the advantages: V of every row, and next_value where the episode continues: V in
    the next row, or for the last row of the latest observation. Without a critic both are 0. A row whose
-   outcome has not come by now is left out; its value has served the row before it. */
+   outcome has not come by now waits for the next rollout: without such rows those who take turns would miss
+   what their opponents do at the end of a rollout, which are their losses rather than their wins. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
@@ -10761,15 +10788,17 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
             const size_t at = ppo__at(t, rollout->envs) + e, below = at + rollout->envs;
             const int    has = t + 1 < rows; /* a row below */
             if (rollout->terminated[at] || rollout->truncated[at]) continue;
-            if (!has && ppo__is_pushed(&c->envs.env)) continue; /* it is there: time went on */
+            if (!has && c->full[e]) continue; /* it is there: time went on */
             rollout->next_value[at] = has ? rollout->value[below] : latest[e];
             if (t + 1 == rows - c->open[e])
                 ppo__keep_next(c, at, has ? rollout->obs + below * size : c->view + e * size,
                                has ? rollout->state + below * width : c->state + e * width);
         }
         rollout->recorded[e] = rows -= c->open[e];
+        if (c->open[e] && c->held.envs)
+            ppo__copy_decided(rollout, (int)(ppo__at(rows, rollout->envs) + e), c->columns, &c->held,
+                              (size_t)e);
         ppo__blank(c, e, rows);
-        c->open[e] = 0;
         if (c->seen_obs) ppo_normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
         if (c->seen_return) ppo_normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
     }
@@ -10815,6 +10844,7 @@ static void ppo__forget_episodes(ppo__collector *collector) {
     for (int e = 0; e < envs->count; ++e) {
         ppo__agent_begins(envs, e);
         collector->discounted[e] = collector->earned[e] = 0;
+        collector->open[e] = 0;
     }
     for (int k = 0; k < 3; ++k)
         for (ppo_rng *rng = rngs[k]; rng && rng < rngs[k] + (k ? envs->copies : envs->count); ++rng) {
@@ -10847,17 +10877,20 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     const ppo_config       *config = collector->config;
     const int               agents = ppo__agents(env), copies = envs / agents;
     const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
-    ppo__columns(model, env, config, collector->columns);
+    ppo__columns(model, env, config, collector->width, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
     collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
     collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
     collector->view = PPO__ZEROS(memory, float, ppo__at(envs, env->obs_size));
-    collector->state = PPO__ZEROS(memory, float, ppo__at(envs, model->core.width));
+    collector->state = PPO__ZEROS(memory, float, ppo__at(envs, collector->width));
     collector->start = PPO__ZEROS(memory, unsigned char, envs);
     collector->discounted = PPO__ZEROS(memory, float, envs);
     collector->earned = PPO__ZEROS(memory, float, envs);
     collector->open = PPO__ZEROS(memory, unsigned char, envs);
+    collector->full = PPO__ZEROS(memory, unsigned char, envs);
+    collector->carried = PPO__ZEROS(memory, unsigned char, envs);
+    if (agents > 1) ppo__rollout_take(&collector->held, memory, collector->columns, 1, envs, PPO__FOR_ACTING);
     if (model->gsde && !collector->closed)
         collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
     if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
@@ -10957,7 +10990,7 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
     PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__NETWORK(conv, KERNELS, 1, 1024, NULL, "convolutions: channels x kernel x stride, as 16x3x1,32x3x2"),
+    PPO__NETWORK(conv, KERNELS, 1, 1024, NULL, "convolutions: channels x kernel x stride, as 16x3x1,32x2x2"),
     PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
     PPO__NETWORK(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
                  "of convolutions and hidden layers"),
@@ -11208,7 +11241,7 @@ static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
     const ppo_normalizer *froms[] = {&from->obs_norm, &from->return_norm};
     memcpy(to->model.params->data, from->model.params->data, from->model.params->count * sizeof(float));
     for (int k = 0; k < 2; ++k) {
-        if (!froms[k]->size) continue;
+        if (!froms[k]->size || !norms[k]->size) continue; /* who only acts needs none of rewards */
         memcpy(norms[k]->mean, froms[k]->mean, 2 * (size_t)froms[k]->size * sizeof(double)); /* and var */
         norms[k]->count = froms[k]->count;
     }
@@ -11281,7 +11314,6 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     const ppo_env env = ppo__env_of(from);
     ppo_status    status = ppo__check_fits(to, &env, "other agent");
     if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
-    /* the statistics of rewards come with training: they are of no use to one who only acts */
     if (!status) ppo__agent_assign(to, from);
     return status;
 }
@@ -11926,8 +11958,7 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
 
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome) {
-    if (!ppo__given("ppo_trainer_observe", trainer && (obs || (outcome && !outcome->truncated))))
-        return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_trainer_observe", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     ppo__collector  *c = &trainer->collector;
     ppo__envs       *envs = &c->envs;
     const int        e = ppo__source(trainer, "ppo_trainer_observe", source);
@@ -11936,12 +11967,19 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     const ppo_space *space = &envs->env.action_space;
     ppo_status       status = PPO_OK;
     if (e < 0) return PPO_ERROR_ARGUMENT;
-    if (outcome && envs->turn[e] != PPO__WAITS)
+    if (outcome && envs->turn[e] == PPO__OUT)
+        return ppo__refuse("source %d is in no episode: to begin one, outcome must be NULL", source);
+    if (outcome && envs->turn[e] == PPO__ACTS)
         return ppo__refuse("source %d has not acted since its last observation", source);
     if (!outcome && envs->turn[e] != PPO__OUT)
         return ppo__refuse("source %d is in an episode: its outcome is needed", source);
-    if (!obs && acts) return ppo__refuse("ppo_trainer_observe: an argument is NULL");
-    if (obs) status = ppo__check_numbers(obs, envs->env.obs_size, "observation", envs, e, envs->steps[e]);
+    if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
+        return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
+                           acts ? "acts next" : "was truncated");
+    if (obs && !(outcome && outcome->terminated))
+        status = ppo__check_numbers(obs, envs->env.obs_size, "observation", envs, e, envs->steps[e]);
+    if (outcome && !status)
+        status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, envs->steps[e] + 1);
     int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
     if (!status && choice >= 0)
         status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);
@@ -11949,7 +11987,6 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
 
     ppo_outcome out;
     size_t      outputs = (size_t)ppo__space_outputs(space);
-    const int   full = c->rollout.recorded[e] == c->rollout.steps && !c->open[e]; /* it was before */
     if (obs) memcpy(ppo__obs(envs, e), obs, (size_t)envs->env.obs_size * sizeof(float));
     if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
     else memset(envs->mask + e * outputs, 1, outputs);
@@ -11959,16 +11996,12 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         if (!status) status = ppo__answer(&c->workers[0], e, &out);
     }
     envs->turn[e] = acts ? PPO__ACTS : ends || status ? PPO__OUT : PPO__WAITS;
-    if (status) { /* what it did last is left out, and a new episode begins */
+    if (status) { /* too large a return: what it did last is left out, and a new episode begins */
         c->rollout.recorded[e] -= c->open[e];
         c->open[e] = 0;
         envs->turn[e] = PPO__OUT;
     } else if (!outcome) ppo__begin_episode(c, e);
-    else if (acts) {
-        ppo__observe(c, e, !c->closed && !full);
-        if (!c->closed && c->rollout.recorded[e] == c->rollout.steps && !full)
-            status = ppo__value_latest(&c->workers[0], e);
-    }
+    else if (acts) ppo__observe(c, e, !c->closed && !c->full[e]);
     return status;
 }
 
@@ -12005,9 +12038,10 @@ PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, 
     if (progress) memset(progress, 0, sizeof *progress);
     if (ppo__source(trainer, "ppo_trainer_learn", 0) < 0) return PPO_ERROR_ARGUMENT;
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
-    int        done = 1;
-    ppo_status status =
-        ppo__iterate(trainer, milliseconds > 0 ? ppo_clock() + 1e-3 * milliseconds : INFINITY, &done);
+    int          done = 1;
+    const double until =
+        milliseconds == 0 ? INFINITY : ppo_clock() + (milliseconds > 0 ? 1e-3 * milliseconds : 0);
+    ppo_status status = ppo__iterate(trainer, until, &done);
     if (status || done)
         ppo__rollout_begin(&trainer->collector, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
     if (!status && done && progress) *progress = trainer->progress;
@@ -12115,6 +12149,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
         !agent->model.core.width && config->baseline && ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->agent = agent;
     collector->config = &trainer->config;
+    collector->width = agent->model.core.width;
     status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
@@ -12179,7 +12214,8 @@ enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000
 
 /* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
-    ppo_agent     *player[2]; /* the one that is judged, and its opponent; the same: there is none */
+    ppo_agent     *player[2]; /* the one that is judged, */
+    int            opposed;   /* 1: and its opponent, which may be the same */
     int            sample;    /* 1: actions are sampled */
     ppo_watcher    watch;     /* of a single episode */
     void          *user;
@@ -12233,7 +12269,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     if (status) return status;
     ppo_agent      *agent = m->player[0];
     ppo__collector *c = &m->collector;
-    const int       agents = ppo__agents(env), match = agent != m->player[1];
+    const int       agents = ppo__agents(env), match = m->opposed;
     if (match && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
     for (int first = 0, count; first < episodes && !status; first += count) {
@@ -12241,6 +12277,8 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         memset(c, 0, sizeof *c);
         c->agent = agent;
         c->config = &agent->config;
+        for (int p = 0; p < 2; ++p)
+            if (m->player[p]->model.core.width > c->width) c->width = m->player[p]->model.core.width;
         c->mode = !m->sample;
         c->closed = 1;
         status = ppo__collector_open(c, env, count * agents, 1, 1, seed, PPO_STREAM_EVALUATE, first);
@@ -12276,8 +12314,8 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
     return ppo__play_all(&match, env, 1, seed, total ? total : &none, &length);
 }
 
-static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int sample, const ppo_env *env,
-                                    int episodes, uint64_t seed) {
+static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int opposed, int sample,
+                                    const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double         mean = 0, var = 0, length = 0, n = episodes;
     float         *returns = NULL;
@@ -12285,6 +12323,7 @@ static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int s
     memset(&match, 0, sizeof match);
     match.player[0] = agent;
     match.player[1] = opponent;
+    match.opposed = opposed;
     match.sample = sample;
     if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
         result.status =
@@ -12311,17 +12350,17 @@ static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int s
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed) {
-    return ppo__evaluate(agent, agent, 0, env, episodes, seed);
+    return ppo__evaluate(agent, agent, 0, 0, env, episodes, seed);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed) {
-    return ppo__evaluate(agent, agent, 1, env, episodes, seed);
+    return ppo__evaluate(agent, agent, 0, 1, env, episodes, seed);
 }
 
 PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
                                           int episodes, uint64_t seed) {
-    return ppo__evaluate(agent, opponent, 1, env, episodes, seed);
+    return ppo__evaluate(agent, opponent, 1, 1, env, episodes, seed);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -12526,11 +12565,14 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         FIGURES = PPO_MAX_FIGURES,
         RNG = sizeof(ppo_rng) / sizeof(uint32_t)
     };
-    ppo_trainer    *trainer = kept->trainer;
-    ppo__collector *collector = &trainer->collector;
-    ppo__envs      *envs = &collector->envs;
-    ppo_params     *params = trainer->agent->model.params;
-    const int64_t   n = envs->count, copies = envs->copies, width = collector->model->core.width;
+    ppo_trainer     *trainer = kept->trainer;
+    ppo__collector  *collector = &trainer->collector;
+    ppo__envs       *envs = &collector->envs;
+    ppo_rollout     *held = &collector->held; /* NULLs but with several agents */
+    ppo_params      *params = trainer->agent->model.params;
+    const ppo_space *space = &envs->env.action_space;
+    const int64_t    n = envs->count, copies = envs->copies, width = collector->model->core.width;
+    const int64_t    wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
     const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
@@ -12572,6 +12614,17 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, last_rival},
         {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
+        {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->open : NULL, 0, 1},
+        {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
+        {"open.observation", PPO_F32, 2, {n, obs}, held->obs, PPO__ANY},
+        {"open.choices", PPO_I32, 2, {n, wide}, held->actions.discrete, 0, INT_MAX},
+        {"open.box", PPO_F32, 2, {n, wide}, held->actions.box, PPO__ANY},
+        {"open.mask", PPO_U8, 2, {n, outputs}, held->mask, 0, 1},
+        {"open.logp", PPO_F32, 2, {n, 1}, held->logp, PPO__ANY},
+        {"open.policy", PPO_F32, 2, {n, outputs}, held->policy, PPO__ANY},
+        {"open.log_std", PPO_F32, 2, {n, wide}, held->log_std, PPO__ANY},
+        {"open.recurrent_state", PPO_F32, 2, {n, width}, held->state, PPO__ANY},
+        {"open.start", PPO_U8, 2, {n, 1}, held->start, 0, 1},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
@@ -12589,6 +12642,10 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         for (int64_t e = 0; e < (k < 3 ? copies : k < 4 ? n : 1) && streams[k]; ++e)
             if (streams[k][e].used > 4)
                 return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
+    for (int64_t e = 0; e < n && held->actions.discrete; ++e)
+        if (!ppo__kind(space)->valid(space,
+                                     (const uint32_t *)(const void *)(held->actions.discrete + e * wide)))
+            return ppo__file_fail(file->path, "corrupt file: open.choices: no action of agent %d", (int)e);
     for (int k = 0; k < 5; ++k) *counters[k] = kept->counters[k];
     trainer->started = ppo_clock() - kept->seconds;
     return PPO_OK;
@@ -12607,9 +12664,12 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     char               text[32];
     if (envs->env.open && !envs->played)
         return ppo__refuse(
-            "ppo_trainer_save: env.max_steps is %d: to save environments with open(), num_envs "
-            "episodes must have at most %d numbers",
+            "ppo_trainer_save: set env.max_steps, which is %d: environments with open() are saved as "
+            "the actions of their episodes, and num_envs of these may have at most %d numbers",
             envs->env.max_steps, (int)PPO__MOST_PLAYED);
+    if (trainer->learning)
+        return ppo__refuse(
+            "ppo_trainer_save: an iteration is half learned: call ppo_trainer_learn() to its end first");
     ppo_status status = ppo__put_agent(file, trainer->agent);
     if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */

@@ -267,7 +267,8 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
                  {400, {4, 10, 0}, "conv=none", "4 x 10 x 0"},
                  {400, {-4, -10, 10}, "conv=none", "-4 x -10"},
                  {400, {4, 10, 10}, "conv=8x3x1,8x9x1", "conv|kernel of 9|8 x 8"},
-                 {400, {4, 10, 10}, "conv=8x3x12", "moved by 12"}};
+                 {400, {4, 10, 10}, "conv=8x3x12", "moved by 12"},
+                 {400, {4, 10, 10}, "conv=8x3x1,8x3x2", "conv.1|of 8 pixels|misses the last 1"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config cfg = settings(cases[i].settings);
         ppo_env    env = breakout_env();

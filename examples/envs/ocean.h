@@ -15,13 +15,15 @@
 
    All environments call their functions c_reset, c_step and c_close, so each needs a C file of its own. rand() in
    them draws from the library's random streams: results do not depend on the threads, and runs can be repeated.
-   With a limit, they can be resumed as well, by playing their episodes again. */
+   With a limit, they can be resumed as well, by playing their episodes again. An environment that begins anew
+   without setting `terminals` hides where its episodes end: give it a limit that is less than its own. */
 
 #ifndef OCEAN_H
 #define OCEAN_H
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #if defined(_MSC_VER)
 static __declspec(thread) ppo_rng *ocean_rng;
