@@ -13519,7 +13519,7 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
                                "or has control characters",
-                               i, (int)PPO_MAX_TOKEN_BYTES);
+                               i, PPO_MAX_TOKEN_BYTES);
         for (int k = 0; k < i; ++k)
             if (strcmp(names[i], names[k]) == 0)
                 return ppo__refuse("special tokens %d and %d are both called \"%.60s\"", k, i, names[i]);
@@ -13547,7 +13547,7 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
     if (length > PPO_MAX_TOKEN_BYTES)
         return ppo__refuse("merge %d makes a token of %d bytes, more than %d", k, length,
-                           (int)PPO_MAX_TOKEN_BYTES);
+                           PPO_MAX_TOKEN_BYTES);
     if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
         return ppo__refuse("merge %d is there twice: tokens %ld and %ld", k, (long)left, (long)right);
     tok->start[token + 1] = tok->start[token] + length;
@@ -13567,7 +13567,7 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
         out += 256;
         for (int k = 0; k < 2 * tok->unit_count; ++k) {
             int length = ppo__token_length(tok, tok->units[k]);
-            memcpy(out, tok->bytes + tok->start[tok->units[k]], (size_t)length);
+            memcpy(out, tok->bytes + tok->start[tok->units[k]], length);
             out += length;
         }
     }
@@ -13577,7 +13577,7 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
         added->name_bytes = added->bytes = ppo__token_length(tok, t);
         added->token = t;
         tok->special[t] = (char)(added->special = 1);
-        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)added->bytes);
+        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], added->bytes);
     }
 }
 
@@ -13608,7 +13608,7 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 1 || vocab > PPO_MAX_VOCAB)
-        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, (int)PPO_MAX_VOCAB);
+        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
     tok->kind = kind;
@@ -13617,10 +13617,10 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     tok->unknown = -1;
     tok->added_count = special_count;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
-    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)unit_count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
-    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)vocab);
-    tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)special_count);
+    tok->special = PPO__ZEROS(&tok->memory, char, vocab);
+    tok->added = PPO__ZEROS(&tok->memory, ppo__added, special_count);
     if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
@@ -13630,7 +13630,7 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
         status = kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
     for (int t = ordinary; t < vocab && !status; ++t)
         tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - ordinary]);
-    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)tok->start[vocab]);
+    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, tok->start[vocab]);
     if (!status) status = ppo__arena_status(&tok->memory);
     if (status) return ppo_tokenizer_free(tok), status;
     ppo__spell(tok, specials);
@@ -13678,8 +13678,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
         if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
     if (count > PPO_MAX_VOCAB)
-        status =
-            ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
+        status = ppo__refuse("ppo_tokenizer_characters: more than %d different characters", PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -13724,7 +13723,7 @@ static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text
     uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
     ppo__word word = {text, NULL, bytes, bytes, 1};
     for (int w; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
-        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, (size_t)bytes)) {
+        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, bytes)) {
             ++trainer->words[w].count;
             return;
         }
@@ -13841,7 +13840,7 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 256 + special_count || vocab > PPO__MAX_TRAINED)
         return ppo__refuse("ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
-                           256 + special_count, (int)PPO__MAX_TRAINED);
+                           256 + special_count, PPO__MAX_TRAINED);
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
@@ -13888,11 +13887,11 @@ typedef struct ppo__encoder {
 
 static PPO__NOINLINE ppo_status ppo__more_tokens(ppo__encoder *encoder) {
     int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
-    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, (size_t)room) : NULL;
+    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
     if (room == encoder->count)
         encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
     if (!more) return encoder->memory.failed;
-    if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
+    if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
     encoder->tokens = more;
     encoder->capacity = room;
     return PPO_OK;
@@ -14270,7 +14269,7 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     if (s < 0 || s >= tokens->count)
         return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
     if (what < PPO_WHOLE_TEXT || what > PPO_RESPONSE_TEXT)
-        return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, (int)PPO_RESPONSE_TEXT);
+        return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, PPO_RESPONSE_TEXT);
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
@@ -14631,7 +14630,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo__value    *item = NULL;
     if (!list) return;
     ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
-    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)list->count);
+    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, list->count);
     while (tok->added && ppo__json_each(json, list, '[', &item)) {
         ppo__added *added = &tok->added[tok->added_count];
         int64_t     id = ppo__json_count(json, item, "id");
@@ -14664,8 +14663,8 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
         if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
         else if (tok->vocab <= id) tok->vocab = (int)id + 1;
     }
-    tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
-    tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
+    tok->key = PPO__ZEROS(&tok->memory, const char *, tok->vocab);
+    tok->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
     for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
         char *name = (char *)item->key;
         int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
@@ -14685,7 +14684,7 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
     ppo__json     *json = &file->json;
     ppo__value    *item = NULL;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
-    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)merges->count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, merges->count);
     while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
         int      is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
         char    *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
@@ -14698,7 +14697,7 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
         unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
         unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
         if (unit[0] >= 0 && unit[1] >= 0) {
-            memmove(left + bytes[0], right, (size_t)bytes[1]); /* what was between is not needed */
+            memmove(left + bytes[0], right, bytes[1]); /* what was between is not needed */
             token = ppo__find_key(tok, left, (size_t)bytes[0] + (size_t)bytes[1], &slot);
             left[bytes[0]] = 0;
         }
@@ -14712,9 +14711,9 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
 static void ppo__tokfile_spell(ppo__tokfile *file) {
     ppo_tokenizer     *tok = file->tok;
     double             total = 0;
-    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, (size_t)tok->vocab);
+    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, tok->vocab);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
-    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)tok->vocab);
+    tok->special = PPO__ZEROS(&tok->memory, char, tok->vocab);
     if (file->memory.failed || tok->memory.failed) return;
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
@@ -14724,7 +14723,7 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         strcpy(copy, one->name);
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
-        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
+        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, bytes) == 0;
         ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
@@ -14739,7 +14738,7 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
         const char *text = is_key ? tok->key[t] : added[t] ? added[t]->pattern : "";
         int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
-        memcpy(out, text, (size_t)n);
+        memcpy(out, text, n);
         out[n] = 0;
         if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
         if (bytes >= 0) n = bytes;
@@ -14941,7 +14940,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
-                              (long long)shape[0], (int)PPO_MAX_VOCAB);
+                              (long long)shape[0], PPO_MAX_VOCAB);
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
     char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
@@ -14978,7 +14977,6 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
     const int            ordinary = tok->vocab - tok->added_count;
     ppo__header          json = {out, 0};
-    (void)path;
     if (tok->json) return fwrite(tok->json, 1, tok->json_bytes, out), PPO_OK;
     ppo__put(&json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
                     "  \"added_tokens\": [");
@@ -15576,8 +15574,7 @@ static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
         return ppo__refuse("rotary_size is %d, must be even and at most %d, the head's", c->rotary_size,
                            c->head_size);
     if (c->rope_scaling == PPO_ROPE_LLAMA3 && !(c->rope_low < c->rope_high))
-        return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", (double)c->rope_low,
-                           (double)c->rope_high);
+        return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", c->rope_low, c->rope_high);
     return PPO_OK;
 }
 
@@ -15864,7 +15861,7 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
         return ppo__refuse("ppo_lm_adapt: rank is %d, must be 1 to %d, the width", lora->rank,
                            base->config.width);
     if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX))
-        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", (double)lora->alpha);
+        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", lora->alpha);
     for (const char *word = lora->layers; word && *(word += strspn(word, " ,"));
          word += strcspn(word, " ,")) {
         char name[64];
@@ -16063,7 +16060,7 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     ppo_tensor          *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
     if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
     else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
-    ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, (size_t)c->layers, sizeof *args);
+    ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, c->layers, sizeof *args);
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
         args[k] = block;
@@ -16092,7 +16089,7 @@ PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_t
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
-    int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    int *position = (int *)ppo__tape_take(tape, rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
@@ -16677,7 +16674,7 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
     void            *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     if (way == PPO__SAVE) {
-        data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
+        data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
     } else if (!array) {
         return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
@@ -16700,7 +16697,7 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
             if (fabsf(floats[i]) <= most) continue;
             if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
             return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
-                            name, (double)floats[i], ppo__types[type].name);
+                            name, floats[i], ppo__types[type].name);
         }
         if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
         else ppo__from_floats(type, floats, count, data + at);
@@ -17061,7 +17058,7 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     if (status || !lm->score_weight) return status;
     if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
         return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
-                           (double)lm->score_bias->data[0]);
+                           lm->score_bias->data[0]);
     return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
                           lm->config.width, 2);
 }
@@ -17077,7 +17074,7 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
              "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
-             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, (double)lm->lora.alpha,
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, lm->lora.alpha,
              style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
     for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
         const int place = ppo__hub_lora_layer(&row);
@@ -17453,7 +17450,7 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 /* context: of the longest sequence. */
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
-        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
+        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
     const ppo_lm_config *c = &lm->config;
     const size_t         rows = ppo__at(slots, context), caches = ppo__at(slots, c->layers);
     ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
@@ -17645,8 +17642,8 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     x = ppo_lm_logits(tape, g->lm, ppo_tape_embedding(tape, x, g->last, g->asked));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
     if (node) {
-        ppo__tape_read(tape, node->out[0]->data, (size_t)g->asked, (float *)(void *)g->drawn);
-        ppo__tape_read(tape, node->out[1]->data, (size_t)g->asked, g->drawn_logp);
+        ppo__tape_read(tape, node->out[0]->data, g->asked, (float *)(void *)g->drawn);
+        ppo__tape_read(tape, node->out[1]->data, g->asked, g->drawn_logp);
     }
     return ppo__tape_settle(tape);
 }
@@ -17805,7 +17802,6 @@ static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int 
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
     const ppo_stops *all = (const ppo_stops *)stops;
     int              length = 0;
-    (void)s;
     if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
@@ -17976,7 +17972,7 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
     *more = c != EOF;
     if (ferror(in)) return ppo__file_failed(lines->path, "read", errno);
     if (last) return PPO_OK;
-    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, (int)PPO__MAX_LINE);
+    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, PPO__MAX_LINE);
 }
 
 /* Finds the members of the line, and of which kind it is. */
@@ -18140,7 +18136,6 @@ typedef struct ppo__line_writer {
 static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
     const ppo__line_writer *w = (const ppo__line_writer *)user;
     ppo__header             json = {out, 0};
-    (void)path;
     for (int s = 0; s < w->tokens->count; ++s) {
         for (int what = PPO_PROMPT_TEXT; what <= PPO_RESPONSE_TEXT; ++what) {
             char *mended = w->text + w->room, *to = mended;
@@ -18188,8 +18183,8 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
     if (!n) ppo__refuse("there is no token after the prompts");
     else if (wrong) ppo__refuse("ppo_lm_response: no output of %d exists", want);
     if (wrong) return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
-    int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
-    int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
+    int *row = (int *)ppo__tape_take(tape, n, sizeof *row);     /* the rows that predict these tokens, */
+    int *token = (int *)ppo__tape_take(tape, n, sizeof *token); /* and the tokens */
     if (!row || !token) return out;
     for (int s = 0; s < tokens->count; ++s) {
         int i = ppo__response_token(tokens, s, 0);
@@ -18238,7 +18233,7 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
 
 PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
-    int        *last = x ? (int *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *last) : NULL;
+    int        *last = x ? (int *)ppo__tape_take(tape, tokens->count, sizeof *last) : NULL;
     if (!last) return NULL;
     for (int s = 0; s < tokens->count; ++s) last[s] = tokens->start[s + 1] - 1;
     return ppo_lm_score(tape, lm, ppo_tape_embedding(tape, x, last, tokens->count));
@@ -18248,7 +18243,7 @@ PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, cons
 static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
                                       float temperature) {
     if (!ppo_response_row(tokens, tokens->count)) {
-        float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
+        float *zeros = (float *)ppo__tape_take(tape, tokens->count, sizeof *zeros);
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
@@ -18273,11 +18268,11 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
         ppo_tensor *x = status            ? NULL
                         : temperature > 0 ? ppo__sequence_logp(tape, lm, &now, temperature)
                                           : ppo_lm_sequence_score(tape, lm, &now);
-        if (x) ppo__tape_read(tape, x->data, (size_t)now.count, numbers + s);
+        if (x) ppo__tape_read(tape, x->data, now.count, numbers + s);
         if (!status) status = ppo__tape_settle(tape);
         for (int i = s; i < s + now.count && !status; ++i) {
             if (ppo__finite(numbers[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, (double)numbers[i]);
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, numbers[i]);
         }
     }
     ppo_tokens_free(&now);
@@ -18491,7 +18486,7 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
-        ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
+        ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + learner->done);
         for (int i = 0; i < batch[k].count && fit->now->ref_logp[k]; ++i)
             fit->ref_batch[k][i] = fit->now->ref_logp[k][item[i]];
     }
@@ -18595,8 +18590,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         status = ppo__check_effect(ppo_fit_settings(), c, &usual, &ppo__fit_needs[k], NULL);
     if (status) return status;
     if (c->min_learning_rate > c->learning_rate)
-        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g",
-                           (double)c->min_learning_rate, (double)c->learning_rate);
+        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
+                           c->learning_rate);
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
@@ -18717,8 +18712,8 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
     else p->perplexity = expf(p->held_out_loss);
     if (!ppo__finite(p->held_out_loss))
-        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld",
-                        (double)p->held_out_loss, (long long)p->step);
+        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
+                        (long long)p->step);
     if (!fit->best) return PPO_OK;
     if (p->held_out_loss >= fit->best_loss) return ++fit->worse, PPO_OK;
     fit->best_loss = p->held_out_loss;
@@ -19134,8 +19129,8 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
-                              (double)scores[i]);
+            status =
+                ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s, scores[i]);
         }
         if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
         if (!status && score) score[s] = scores[top];
@@ -19168,8 +19163,8 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
         float more = reward[s] - reward[s + 1];
         int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
         if (!ppo__finite(more))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2,
-                              (double)reward[s], (double)reward[s + 1]);
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2, reward[s],
+                              reward[s + 1]);
         if (!mistakes && more == 0) continue;
         if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
         if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
@@ -19214,7 +19209,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     for (int s = 0; s < n && !status; ++s) {
         if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
-                              (double)score[s], (double)other[s]);
+                              score[s], other[s]);
         sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
         ref_logp += ref[s];
@@ -19444,8 +19439,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     for (size_t k = 0; k < sizeof ppo__rlhf_needs / sizeof *ppo__rlhf_needs && !status; ++k)
         status = ppo__check_effect(ppo_rlhf_settings(), c, &usual, &ppo__rlhf_needs[k], NULL);
     if (status) return status;
-    if (sequences > (int)PPO__MOST_SAMPLES)
-        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
+    if (sequences > PPO__MOST_SAMPLES)
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
@@ -19454,17 +19449,17 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
         return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped, k3-penalty and cispo");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
-        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
+        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", c->objective.dual_clip);
     if (c->critic_learning_rate > 0 && critic == policy)
         return ppo__refuse("critic_learning_rate is %g, but has no effect: the critic is the policy",
-                           (double)c->critic_learning_rate);
+                           c->critic_learning_rate);
     if (reference && c->reference_every)
         return ppo__refuse("reference_every is %d, but has no effect: the reference is the caller's",
                            c->reference_every);
     if (c->sampling.reuse) return ppo__refuse("sampling.reuse is yes, but the weights change");
     if (c->missing_eos_penalty != 0 && !ppo__may_end(&c->sampling))
         return ppo__refuse("missing_eos_penalty is %g, but eos is -1: every sample would pay it",
-                           (double)c->missing_eos_penalty);
+                           c->missing_eos_penalty);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
         return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0 && !c->kl_weighted)
@@ -19478,8 +19473,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_weighted && (c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
         return ppo__refuse("kl_weighted is yes, but is for k1 and k3");
     if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
-        return ppo__refuse("importance_floor is %g, above importance_cap, which is %g",
-                           (double)c->importance_floor, (double)c->importance_cap);
+        return ppo__refuse("importance_floor is %g, above importance_cap, which is %g", c->importance_floor,
+                           c->importance_cap);
     if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
         return ppo__refuse(
             "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
@@ -19579,11 +19574,11 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
                                r->longest);
         if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
-                            (double)reward[s]);
+                            reward[s]);
         for (int i = ppo__response_token(tokens, s, 0); samples->logp && i < end; ++i)
             if (!ppo__finite(samples->logp[i]))
                 return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                                (double)samples->logp[i], s, i - start);
+                                samples->logp[i], s, i - start);
     }
     return status;
 }
@@ -19679,14 +19674,12 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         snprintf(text, size, "the samples of every prompt earned the same: nothing was learned");
     else if (!pays && r->variety < 0.5f * r->first_variety)
         snprintf(text, size, "only %.0f %% of the samples %sdiffer, first %.0f %%: the policy repeats itself",
-                 100 * (double)r->variety, r->config.samples > 1 ? "of a prompt " : "",
-                 100 * (double)r->first_variety);
+                 100.0 * r->variety, r->config.samples > 1 ? "of a prompt " : "", 100.0 * r->first_variety);
     else if (p->kl > length)
-        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
-                 (double)p->kl);
+        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl);
     else if (!pays && p->entropy < 0.1f * first->entropy)
-        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
-                 (double)p->entropy, (double)first->entropy);
+        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy,
+                 first->entropy);
     else if (length > 2 * first_length || length < 0.5 * first_length)
         snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
                  first_length);
@@ -19803,7 +19796,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
-    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
+    if (end) ppo__tape_read(tape, end->data, end->rows, r->end_value + s);
     ppo_status status = ppo__tape_settle(tape);
     if (status || !r->reference) return status;
     ppo_tape_reset(tape);
@@ -19968,7 +19961,7 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
     }
     if (cap > 0 || !(r->config.target_kl > 0) || distance <= 1.5 * (double)r->config.target_kl) return PPO_OK;
     return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
-                       distance, (double)r->config.target_kl);
+                       distance, r->config.target_kl);
 }
 
 /* Copies the rows of the micro-batch's sequences; returns how many there are. */
@@ -20007,7 +20000,7 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
    that of each token's own (Zheng 2025, GSPO-token): log pi + mean - the own log-ratio, held constant. */
 static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
                                        const ppo__response_rows *rows) {
-    int        *sequence = logp ? (int *)ppo__tape_take(tape, (size_t)logp->rows, sizeof *sequence) : NULL;
+    int        *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
     ppo_tensor *own, *mean;
     if (!sequence) return NULL;
     for (int s = 0, row = 0; s < batch->count; ++s)
