@@ -1586,10 +1586,9 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end
-   the turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens
-   in the text (split_special_tokens) or around it. Added tokens that the file does not call special are found
-   always. */
+/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end the
+   turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens in
+   the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
 enum {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
     PPO_ENCODE_BOUNDS = 2,   /* with the tokens that a tokenizer.json puts before and after a text, as <s> */
@@ -1608,12 +1607,10 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
 
 /* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
    response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
-   response (PPO_ENCODE_CONTINUES) are encoded apart, as sampling continues a prompt. Errors: as above, and no
-   token at all. */
+   response (PPO_ENCODE_CONTINUES) are encoded apart, as in sampling. Errors: as above, and no token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
-/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with
-   tools. */
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given);
 /* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
@@ -1766,25 +1763,21 @@ typedef struct ppo_lm {
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
 PPO_DEF void       ppo_lm_free(ppo_lm *lm);
 
-/* A model with the same weights, frozen: a reference, or the start of another training. With `score` not 0 it
-   gets a score head if lm has none. */
+/* A model with the same weights, frozen: a reference, or a new start. `score` not 0: with a score head. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. Training the base changes all of them. At first it computes what the base does. With `score`
-   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a
-   name. */
+   reward model. Training the base changes all of them. At first it computes what the base does. `score` not 0:
+   with a score head of its own. Errors: the base has LoRA itself, the family has no such layer. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
-/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
-   tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
-   longer than the context. */
+/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of tokens
+   must outlive the tape's round. Errors: an unknown token, a sequence that is empty or exceeds the context. */
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
-/* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
-   (n, vocab), and the score (n, 1). */
+/* From hidden states, or some of their rows (see ppo_tape_embedding()): logits (n, vocab), score (n, 1). */
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
 
@@ -1891,12 +1884,11 @@ PPO_DEF ppo_status           ppo_generator_create(const ppo_lm *lm, int slots, p
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the
-   prompts of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random
-   stream (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole
-   distribution at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and
-   ppo_token_logp(). Errors: a prompt that is empty or leaves no room in the context, an unknown token, logits
-   that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the prompts
+   of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random stream
+   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution at
+   the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and ppo_token_logp(). Errors: a
+   prompt that is empty or leaves no room, an unknown token, logits not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -2115,8 +2107,7 @@ enum {
     PPO_ADVANTAGE_GROUP_MEAN,
     PPO_ADVANTAGE_RETURN
 };
-/* Where the KL to the reference counts: in each token's reward, or as a term of the loss. Section 9 says which
-   estimator is right there. */
+/* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
 enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
@@ -2242,11 +2233,10 @@ typedef struct ppo_rlhf_progress {
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
     int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
-    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's samples
-       earned differently, with refills); the KL is above 1 per token; samples are twice or half as long as in
-       the first iteration; or the reward is not clearly above that of the first iteration, but the share of
-       different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
-       tenth */
+    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's
+       samples earned differently, with refills); the KL is above 1 per token; samples are twice or half as long
+       as at first; or the reward is not clearly above that of the first iteration, but the share of different
+       samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a tenth */
     char warning[160];
 } ppo_rlhf_progress;
 
@@ -2288,8 +2278,7 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
 /* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
    become those of the file. config: ppo_settings_load() reads the saved one; any setting but the seed may
-   change. Errors, which change no model: a file of something else, models of other sizes, other prompts,
-   another reference. */
+   change. Errors, which change no model: another kind of file, other sizes, prompts or reference. */
 PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
@@ -14067,8 +14056,7 @@ static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *
     return bytes;
 }
 
-/* The next of a step's added tokens from *at on, and where it is; of several the longest. NULL: there is
-   none. */
+/* The next of a step's added tokens from *at on, of several the longest, and where it is; NULL: none. */
 static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__step *step, const char *text,
                                          size_t bytes, size_t *at) {
     const ppo__added *found = NULL;
@@ -14598,8 +14586,7 @@ static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     }
 }
 
-/* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is
-   changed: the text has others. */
+/* Replaces GPT-2's characters by their bytes, and returns how many; -1: the text has others, and stays. */
 static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     int n = 0, length;
     for (int pass = 0; pass < 2; ++pass)
@@ -14616,8 +14603,7 @@ static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
     return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
 }
 
-/* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
-   *bytes. */
+/* The token of this name, whose text is changed and whose length becomes *bytes; -1: none. */
 static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
     *bytes = ppo__tokfile_name(file, name);
@@ -15012,8 +14998,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json:
-   it is one by its name. */
+/* In memory that the caller frees: the path, or that of the folder's tokenizer.json. *is_json: by its name. */
 static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
     char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
@@ -17034,8 +17019,7 @@ static int ppo__hub_lora_there(void *user, int block, int place) {
     return 0;
 }
 
-/* Matrices that are transposed there: A (rank, in), B (out, rank), of a fused layer with its heads in their order;
-   and the score. */
+/* A (rank, in) and B (out, rank), transposed there; of a fused layer with its heads in order; and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     ppo_lm       *lm = hub->lm;
     ppo_status    status = PPO_OK;
@@ -17562,8 +17546,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
     return status;
 }
 
-/* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
-   lasts until they are copied. */
+/* Starts the sequences with their prompts: maybe results of the call before, whose memory stays until then. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     const int   context = g->context, count = prompts->count;
     ppo__arena  grown = {NULL, NULL, PPO_OK};
@@ -17710,9 +17693,8 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     return status;
 }
 
-/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
-   no other exceeds: the longest prompt in each slot; with a tool, whose answers may have any length, a whole
-   context. */
+/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that no
+   other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const int         *prompt = g->results[g->turn].prompt;
@@ -18787,8 +18769,7 @@ static ppo_status ppo__carry_base(ppo_file *file, int way, const char *prefix, c
     return status ? status : ppo__carry_hash(file, way, key, ppo__hash_params(lm->base->params));
 }
 
-/* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file, if it
-   has all weights. */
+/* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
 static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
     const ppo_params *params = lm->params;
     ppo_status        status = ppo__params_fetch(params);
@@ -19710,8 +19691,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
 
 /* -- an iteration, step by step -- */
 
-/* Chooses n prompts, each as often as it is sampled: one pass over all of them after another, every pass in an
-   order of its own. *next counts them. */
+/* Chooses n prompts, each as often as it is sampled, in passes of an order of their own. *next counts them. */
 static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
     const int  count = r->prompts.count;
     ppo_status status = PPO_OK;
@@ -20213,8 +20193,7 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
 }
 
-/* Takes all memory and brings it to its final size: with a micro-batch of the longest sequences, and samples
-   of the longest prompt. */
+/* Takes all memory, at its final size: for a micro-batch of the longest sequences, and for sampling. */
 static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
     const int              longest[2] = {r->longest, 0};
