@@ -12972,21 +12972,21 @@ static int ppo__more_room(int room, int need) {
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
     if (!ppo__given("ppo_tokens_add", tokens && (token || n <= 0))) return PPO_ERROR_ARGUMENT;
-    struct ppo__token_memory *old = tokens->memory;
+    struct ppo__token_memory *old = tokens->memory, room = {0, 0, 0};
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
     if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
         return ppo__refuse("ppo_tokens_add: the arrays are not the library's");
     ppo_tokens was = *tokens, now;
-    if (old) ppo__tokens_point(&was);
+    if (old) ppo__tokens_point(&was), room = *old;
     int count = was.count, end = old ? was.start[count] : 0;
     if (end > INT_MAX - n) return ppo__refuse("ppo_tokens_add: too many tokens");
     now = was;
-    if (!old || count == old->sequences || n > old->tokens - end) {
-        struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
-                                         ppo__more_room(old ? old->tokens : 0, end + n), old && old->marked};
-        size_t                   ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
-        size_t                   size = sizeof room + ints * sizeof(int) + (size_t)room.tokens;
+    if (count == room.sequences || n > room.tokens - end) {
+        room.sequences = ppo__more_room(room.sequences, count + 1);
+        room.tokens = ppo__more_room(room.tokens, end + n);
+        size_t ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
+        size_t size = sizeof room + ints * sizeof(int) + (size_t)room.tokens;
         now.memory = (struct ppo__token_memory *)ppo__alloc_uncleared(size);
         if (!now.memory) return PPO_ERROR_MEMORY;
         *now.memory = room;
@@ -13250,15 +13250,9 @@ typedef struct ppo__nfc {
     int32_t (*parts)[2];
 } ppo__nfc;
 
-enum {
-    PPO__HANGUL = 0xac00,
-    PPO__JAMO_L = 0x1100,
-    PPO__JAMO_V = 0x1161,
-    PPO__JAMO_T = 0x11a7,
-    PPO__PARTS = PPO__CODES,
-    PPO__CLASS,
-    PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
-};
+enum { PPO__HANGUL = 0xac00, PPO__JAMO_L = 0x1100, PPO__JAMO_V = 0x1161, PPO__JAMO_T = 0x11a7 };
+enum { PPO__PARTS = PPO__CODES, PPO__CLASS };
+enum { PPO__NFC_LEAD = 0xcc }; /* below it all is NFC; the first byte of its UTF-8 */
 
 /* Two characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
@@ -13552,12 +13546,10 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
     if (tok->kind == PPO__CHARACTERS) {
         for (int t = 0; t < ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
     } else {
-        for (int byte = 0; byte < 256; ++byte) out[tok->of_byte[byte]] = (char)byte;
-        out += 256;
-        for (int k = 0; k < 2 * tok->unit_count; ++k) {
-            int length = ppo__token_length(tok, tok->units[k]);
+        for (int byte = 0; byte < 256; ++byte, ++out) tok->bytes[tok->of_byte[byte]] = (char)byte;
+        for (int k = 0, length; k < 2 * tok->unit_count; ++k, out += length) {
+            length = ppo__token_length(tok, tok->units[k]);
             memcpy(out, tok->bytes + tok->start[tok->units[k]], length);
-            out += length;
         }
     }
     for (int t = ordinary; t < tok->vocab; ++t) {
@@ -13585,8 +13577,7 @@ static ppo__step *ppo__add_step(ppo_tokenizer *tok, int kind) {
 /* Adds the step that finds the added tokens first .. end - 1. */
 static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
     ppo__step *step = ppo__add_step(tok, PPO__FIND);
-    step->first = first;
-    step->end = end;
+    step->first = first, step->end = end;
     if (end > first) qsort(tok->added + first, (size_t)(end - first), sizeof *tok->added, ppo__by_pattern);
 }
 
@@ -13667,7 +13658,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
         if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
     if (count > PPO_MAX_VOCAB)
-        status = ppo__refuse("ppo_tokenizer_characters: more than %d different characters", PPO_MAX_VOCAB);
+        status = ppo__refuse("ppo_tokenizer_characters: more than %d characters", PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -13709,14 +13700,13 @@ typedef struct ppo__bpe_trainer {
 } ppo__bpe_trainer;
 
 static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
+    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, bytes);
     ppo__word word = {text, NULL, bytes, bytes, 1};
-    for (int w; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
-        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, bytes)) {
-            ++trainer->words[w].count;
-            return;
-        }
-    if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
+    int       w;
+    for (; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
+        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, bytes)) break;
+    if (w >= 0) ++trainer->words[w].count;
+    else if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
     else ppo__map_put(&trainer->by_hash, &trainer->memory, slot, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
@@ -13766,10 +13756,9 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
 }
 
 static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
-    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
-    if (pair->count < PPO__MIN_FREQUENCY) return;
-    ppo__queue_push(&trainer->memory, &trainer->queue,
-                    rarity << 32 | ppo__short_key(pair->left, pair->right));
+    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count, key = ppo__short_key(pair->left, pair->right);
+    if (pair->count >= PPO__MIN_FREQUENCY)
+        ppo__queue_push(&trainer->memory, &trainer->queue, rarity << 32 | key);
 }
 
 /* Replaces the pair by the token in word w. */
@@ -13799,9 +13788,8 @@ static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int r
 /* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises:
    the pairs that a merge creates contain the new token, so they are new, and the last of the list. */
 static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
-    for (size_t queued = 0; trainer->merged < most;) {
-        for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
-            ppo__queue_pair(trainer, &trainer->pairs[queued]);
+    for (size_t next = 0; trainer->merged < most;) {
+        for (; next < stbds_arrlenu(trainer->pairs); ++next) ppo__queue_pair(trainer, &trainer->pairs[next]);
         if (trainer->memory.failed || !stbds_arrlenu(trainer->queue)) return;
         uint64_t  first = ppo__queue_pop(trainer->queue);
         ppo__pair pair = trainer->pairs[ppo__map_find(&trainer->by_pair, (uint32_t)first)];
@@ -13840,9 +13828,9 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
     ppo_status status = ppo__arena_status(&trainer.memory);
+    merges = trainer.merged; /* which may be fewer */
     if (!status)
-        status =
-            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__BPE, trainer.merges, merges, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
     ppo__array_free(trainer.words);
     ppo__array_free(trainer.pairs);
@@ -13972,20 +13960,17 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
 
 static void ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
     int length;
-    for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
-        double  place = (double)(text + at - encoder->text);
-        int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
-        if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
-        else if (token < 0) {
-            int control = code < ' ' || (code >= 127 && code < 160);
-            encoder->memory.failed =
-                ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
-                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
-                            control ? "" : "\"", place);
-        }
-        if (token < 0) return;
-        ppo__emit(encoder, token);
+    for (const char *end = text + bytes; text < end && !encoder->memory.failed; text += length) {
+        const int32_t code = ppo__utf8_get(text, (size_t)(end - text), &length);
+        const int     place = (int)(text - encoder->text), shown = code >= ' ' && (code < 127 || code >= 160);
+        const int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
+        const char   *quote = shown ? "\"" : "";
+        if (token >= 0) ppo__emit(encoder, token);
+        else if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
+        else
+            encoder->memory.failed = ppo__refuse(
+                "ppo_encode: the vocabulary lacks U+%04lX%s%s%.*s%s (byte %d of the text)",
+                (unsigned long)code, shown ? " " : "", quote, shown ? length : 0, text, quote, place);
     }
 }
 
@@ -14117,8 +14102,7 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
 static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok;
-    encoder.grows = 1;
+    encoder.tok = tok, encoder.grows = 1;
     return encoder;
 }
 
@@ -14130,11 +14114,11 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
             ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
     encoder->flags = flags;
     encoder->text = text;
-    for (int i = 0; i < tok->bounds[0] && flags & PPO_ENCODE_BOUNDS; ++i)
-        ppo__emit(encoder, tok->bound[0][i]);
-    ppo__encode_from(encoder, 0, text, bytes, is_start);
-    for (int i = 0; i < tok->bounds[1] && flags & PPO_ENCODE_BOUNDS; ++i)
-        ppo__emit(encoder, tok->bound[1][i]);
+    for (int side = 0; side < 2; ++side) {
+        if (side) ppo__encode_from(encoder, 0, text, bytes, is_start);
+        for (int i = 0; i < tok->bounds[side] && flags & PPO_ENCODE_BOUNDS; ++i)
+            ppo__emit(encoder, tok->bound[side][i]);
+    }
 }
 
 /* The status of all of it. */
@@ -14152,9 +14136,7 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    encoder.grows = 0;
-    encoder.tokens = tokens;
-    encoder.capacity = tokens ? capacity : 0;
+    encoder.grows = 0, encoder.tokens = tokens, encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
     ppo_status status = ppo__encoder_end(&encoder);
     if (status) return status;
@@ -15435,25 +15417,6 @@ static void ppo__lora_backward(ppo_node *node) {
 
 /* -- a model's parameters -- */
 
-PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
-    ppo_lm_config c;
-    memset(&c, 0, sizeof c);
-    c.context = c.width = 64;
-    c.layers = 2;
-    c.heads = 4;
-    c.seed = 1;
-    c.norm = PPO_LAYER_NORM;
-    c.norm_eps = 1e-5f;
-    c.activation = PPO_GELU;
-    c.qkv_bias = c.proj_bias = c.ffn_bias = c.tied = 1;
-    c.rope_theta = 10000;
-    c.rope_factor = c.rope_low = 1;
-    c.rope_high = 4;
-    c.rope_context = 8192;
-    c.eos = -1;
-    return c;
-}
-
 /* What a family has that a model without settings has not; and what it calls the layers that LoRA may change. */
 #define PPO__LLAMA                                                                                      \
     "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
@@ -15473,48 +15436,57 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
 #define PPO__FAMILY_WORD(name, settings, layers) "|" name
 static const char *const ppo__lm_families[][3] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
-#define PPO__LM_FIELD(name, type, min, max, choices, help) \
+#define PPO__LM(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
 static const ppo_field ppo__lm_fields[] = {
-    PPO__LM_FIELD(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
-                  &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
-    PPO__LM_FIELD(vocab, INT, 2, INT_MAX, NULL, "tokens"),
-    PPO__LM_FIELD(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
-    PPO__LM_FIELD(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
-    PPO__LM_FIELD(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
-    PPO__LM_FIELD(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
-    PPO__LM_FIELD(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
-    PPO__LM_FIELD(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
-    PPO__LM_FIELD(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
-    PPO__LM_FIELD(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
-    PPO__LM_FIELD(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
-    PPO__LM_FIELD(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
-                  "of feed-forward layers"),
-    PPO__LM_FIELD(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
-    PPO__LM_FIELD(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
-    PPO__LM_FIELD(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
-    PPO__LM_FIELD(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
-    PPO__LM_FIELD(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
-    PPO__LM_FIELD(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
-    PPO__LM_FIELD(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
-    PPO__LM_FIELD(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
-    PPO__LM_FIELD(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
-    PPO__LM_FIELD(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
-    PPO__LM_FIELD(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
-    PPO__LM_FIELD(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
-    PPO__LM_FIELD(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
-    PPO__LM_FIELD(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
-    PPO__LM_FIELD(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
-    PPO__LM_FIELD(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
-    PPO__LM_FIELD(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
-    PPO__LM_FIELD(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
-    PPO__LM_FIELD(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
-    PPO__LM_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
-    PPO__LM_FIELD(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
+    PPO__LM(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
+            &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
+    PPO__LM(vocab, INT, 2, INT_MAX, NULL, "tokens"),
+    PPO__LM(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
+    PPO__LM(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
+    PPO__LM(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
+    PPO__LM(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
+    PPO__LM(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
+    PPO__LM(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
+    PPO__LM(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
+    PPO__LM(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
+    PPO__LM(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
+    PPO__LM(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "of the feed-forward"),
+    PPO__LM(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
+    PPO__LM(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
+    PPO__LM(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
+    PPO__LM(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
+    PPO__LM(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
+    PPO__LM(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
+    PPO__LM(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
+    PPO__LM(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
+    PPO__LM(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
+    PPO__LM(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
+    PPO__LM(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
+    PPO__LM(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
+    PPO__LM(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__LM(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
+    PPO__LM(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
+    PPO__LM(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
+    PPO__LM(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
+    PPO__LM(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
+    PPO__LM(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
+    PPO__LM(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
+    PPO__LM(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
 };
 static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
 
 PPO_DEF const ppo_settings *ppo_lm_settings(void) { return &ppo__lm_settings; }
+
+PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
+    static const char usual[] =
+        "context=64 width=64 layers=2 heads=4 norm=layer norm_eps=1e-5 activation=gelu qkv_bias=yes "
+        "proj_bias=yes ffn_bias=yes tied=yes rope_theta=10000 rope_factor=1 rope_low=1 rope_high=4 "
+        "rope_context=8192 seed=1 eos=-1";
+    ppo_lm_config c;
+    memset(&c, 0, sizeof c);
+    return ppo_settings_set_all(&ppo__lm_settings, &c, usual), c;
+}
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
     if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
@@ -15602,19 +15574,18 @@ static const struct {
     size_t      is, has_bias;
     int         ends_branch; /* smaller initial weights */
 } ppo__lm_layers[] = {
-#define PPO__LM_LAYER(name, weight, bias, in, out, is, has_bias, ends) \
+#define PPO__ROW(name, weight, bias, in, out, is, has_bias, ends) \
     { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, is, has_bias, ends }
-    PPO__LM_LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LM_LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias),
-                  0),
-    PPO__LM_LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__LM_LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__LM_LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS,
-                  PPO__IF(proj_bias), 1),
-    PPO__LM_LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LM_LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
-    PPO__LM_LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS,
-                  PPO__IF(ffn_bias), 1),
+    PPO__ROW("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__ROW("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
+    PPO__ROW("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__ROW("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__ROW("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
+             1),
+    PPO__ROW("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__ROW("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
+    PPO__ROW("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS, PPO__IF(ffn_bias),
+             1),
 };
 enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
@@ -17233,7 +17204,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
    positions. They stay after their sequence, and the next one in the slot uses those of the tokens with which
    both begin. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
-   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
+   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_ALL, its lines in
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
@@ -17243,20 +17214,20 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
 }
 
 /* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
-#define PPO__SAMPLING_FIELD(base, name, type, min, max, choices, help) \
+#define PPO__SAMPLING(base, name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_FIELDS(base)                                                                        \
-    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
-        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
-        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
-        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
-        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
-                            "tokens after the prompt at most; 0: the context"),                           \
-        PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
+#define PPO__SAMPLING_ALL(base)                                                                     \
+    PPO__SAMPLING(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
+        PPO__SAMPLING(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
+        PPO__SAMPLING(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
+        PPO__SAMPLING(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
+        PPO__SAMPLING(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
+        PPO__SAMPLING(base, max_new, INT, 0, INT_MAX, NULL,                                         \
+                      "tokens after the prompt at most; 0: the context"),                           \
+        PPO__SAMPLING(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
+    static const ppo_field    fields[] = {PPO__SAMPLING_ALL(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }
@@ -18351,26 +18322,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
 
 /* -- fine-tuning -- */
 
-PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    ppo_fit_config c;
-    ppo_adam       adam = ppo_adam_default();
-    memset(&c, 0, sizeof c);
-    c.epochs = 1;
-    c.batch_size = 32;
-    c.learning_rate = 1e-3f;
-    c.learning_rate_schedule = PPO_COSINE;
-    c.warmup = 0.05f;
-    c.adam_beta1 = adam.beta1;
-    c.adam_beta2 = adam.beta2;
-    c.adam_eps = adam.eps;
-    c.max_grad_norm = 1;
-    c.beta = 0.1f;
-    c.seed = 1;
-    c.checkpoint_every = 100;
-    return c;
-}
-
-#define PPO__FIT_FIELD(name, type, min, max, choices, help) \
+#define PPO__FIT(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_fit_config, name), min, max, choices, help, 0 }
 
 /* Rows of both tables of settings in this wing. */
@@ -18379,33 +18331,43 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
         FIELD(adam_beta2, FLOAT, 0, 0.999999, NULL, "and of the mean square"), \
         FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),              \
         FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
+#define PPO__ADAM_USUAL "seed=1 max_grad_norm=1 adam_beta1=0.9 adam_beta2=0.999 adam_eps=1e-5 "
 
 PPO_DEF const ppo_settings *ppo_fit_settings(void) {
     static const ppo_field fields[] = {
-        PPO__FIT_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
-        PPO__FIT_FIELD(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
-        PPO__FIT_FIELD(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
-        PPO__FIT_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__FIT_FIELD(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
-        PPO__FIT_FIELD(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
-        PPO__FIT_FIELD(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
-        PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__FIT_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
-        PPO__FIT_FIELD(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
-        PPO__ADAM_FIELDS(PPO__FIT_FIELD),
-        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
-        PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
-        PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
-        PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
-        PPO__FIT_FIELD(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
-        PPO__FIT_FIELD(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
-        PPO__FIT_FIELD(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
-        PPO__FIT_FIELD(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
-        PPO__FIT_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
+        PPO__FIT(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
+        PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
+        PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
+        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
+        PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
+        PPO__FIT(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__FIT(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__FIT(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
+        PPO__FIT(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
+        PPO__FIT(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
+        PPO__ADAM_FIELDS(PPO__FIT),
+        PPO__FIT(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
+        PPO__FIT(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
+        PPO__FIT(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
+        PPO__FIT(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
+        PPO__FIT(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
+        PPO__FIT(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
+        PPO__FIT(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
+        PPO__FIT(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
+        PPO__FIT(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
+}
+
+PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
+    static const char usual[] =
+        PPO__ADAM_USUAL "epochs=1 batch_size=32 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
+                        "beta=0.1 checkpoint_every=100";
+    ppo_fit_config c;
+    memset(&c, 0, sizeof c);
+    return ppo_settings_set_all(ppo_fit_settings(), &c, usual), c;
 }
 
 static const ppo__need ppo__fit_needs[] = {
@@ -19233,38 +19195,6 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
    add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of PPO__RLHF_PRESETS.
    -------------------------------------------------------------------------------------------------------- */
 
-PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
-    ppo_rlhf_config c;
-    ppo_adam        adam = ppo_adam_default();
-    memset(&c, 0, sizeof c);
-    c.prompts = 64;
-    c.samples = 1;
-    c.sampling = ppo_sampling_default();
-    c.slots = 16;
-    c.normalize_rewards = 1;
-    c.epochs = 4;
-    c.target_kl = 0.02f;
-    c.minibatch_size = 16;
-    c.learning_rate = 3e-4f;
-    c.max_grad_norm = 1;
-    c.objective = ppo_policy_objective_default();
-    c.gamma = 1;
-    c.gae_lambda = 0.95f;
-    c.overlong_penalty = 1;
-    c.whiten_advantages = -1;
-    c.entropy_step = 0.005f;
-    c.value_coef = 0.5f;
-    c.value_clip = 0.2f;
-    c.kl_estimator = PPO_K1;
-    c.kl_coef = 0.05f;
-    c.kl_horizon = 10000;
-    c.adam_beta1 = adam.beta1;
-    c.adam_beta2 = adam.beta2;
-    c.adam_eps = adam.eps;
-    c.seed = 1;
-    return c;
-}
-
 /* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt,
    whitening; and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
 #define PPO__ADVANTAGES(ROW)                                            \
@@ -19284,79 +19214,90 @@ static const struct {
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
-#define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
+#define PPO__RLHF_AS(name, member, type, min, max, choices, help) \
     { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
-#define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
-    PPO__RLHF_NAMED(#name, name, type, min, max, choices, help)
+#define PPO__RLHF(name, type, min, max, choices, help) \
+    PPO__RLHF_AS(#name, name, type, min, max, choices, help)
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__RLHF_FIELD(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
-        PPO__RLHF_FIELD(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
-        PPO__RLHF_FIELD(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
-        PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
-        PPO__RLHF_FIELD(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
-        PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL,
-                        "subtracted where a sequence was cut off"),
-        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
-        PPO__RLHF_FIELD(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
-        PPO__RLHF_FIELD(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
-        PPO__RLHF_FIELD(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
-        PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
-        PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
-        PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
-        PPO__RLHF_FIELD(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
-        PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
-        PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
-        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
-        PPO__RLHF_FIELD(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
-                        &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
-        PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
-        PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
-        PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
-        PPO__RLHF_FIELD(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
-        PPO__RLHF_FIELD(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
-        PPO__RLHF_FIELD(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
-        PPO__RLHF_FIELD(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
-        PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
-        PPO__RLHF_FIELD(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
-        PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
-        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
-                        "the policy's objective, not kl-penalty"),
-        PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
-                        "no gain from ratios below 1 - this"),
-        PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
-                        "no gain from ratios above 1 + this"),
-        PPO__RLHF_NAMED("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
-                        "above 1: bound for negative advantages; 0: off"),
-        PPO__RLHF_NAMED("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
-                        "weight of KL(old || new) with the objective k3-penalty"),
-        PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
-        PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
-        PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__RLHF_FIELD(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
-        PPO__RLHF_FIELD(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
-        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
-        PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-        PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
-        PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__RLHF_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
-        PPO__ADAM_FIELDS(PPO__RLHF_FIELD),
-        PPO__RLHF_FIELD(importance_cap, FLOAT, 0, 1e30, NULL,
-                        "samples of another policy count by their ratio, up to this; 0: off"),
-        PPO__RLHF_FIELD(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
-        PPO__RLHF_FIELD(importance_mode, CHOICE, 0, 3,
-                        "token-truncate|token-mask|sequence-truncate|sequence-mask",
-                        "whose ratio, and what happens outside the range"),
-        PPO__RLHF_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+        PPO__RLHF(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
+        PPO__RLHF(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
+        PPO__RLHF(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
+        PPO__SAMPLING_ALL(offsetof(ppo_rlhf_config, sampling)),
+        PPO__RLHF(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
+        PPO__RLHF(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
+        PPO__RLHF(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted from sequences cut off"),
+        PPO__RLHF(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
+        PPO__RLHF(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
+        PPO__RLHF(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
+        PPO__RLHF(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
+        PPO__RLHF(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
+        PPO__RLHF(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
+        PPO__RLHF(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__RLHF(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
+        PPO__RLHF(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__RLHF(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
+        PPO__RLHF(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
+        PPO__RLHF(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
+                  &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
+        PPO__RLHF(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
+        PPO__RLHF(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__RLHF(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
+        PPO__RLHF(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
+        PPO__RLHF(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
+        PPO__RLHF(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
+        PPO__RLHF(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
+        PPO__RLHF(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
+        PPO__RLHF(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
+        PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
+        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
+        PPO__RLHF_AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                     "the policy's, not kl-penalty"),
+        PPO__RLHF_AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
+                     "no gain from ratios below 1 - this"),
+        PPO__RLHF_AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
+                     "no gain from ratios above 1 + this"),
+        PPO__RLHF_AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
+                     "above 1: bound for negative advantages; 0: off"),
+        PPO__RLHF_AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
+                     "weight of KL(old || new) with the objective k3-penalty"),
+        PPO__RLHF(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
+        PPO__RLHF(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
+        PPO__RLHF(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
+        PPO__RLHF(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
+        PPO__RLHF(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
+        PPO__RLHF(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
+        PPO__RLHF(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
+        PPO__RLHF(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
+        PPO__RLHF(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__RLHF(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
+        PPO__RLHF(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
+        PPO__ADAM_FIELDS(PPO__RLHF),
+        PPO__RLHF(importance_cap, FLOAT, 0, 1e30, NULL,
+                  "samples of another policy count by their ratio, up to this; 0: off"),
+        PPO__RLHF(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
+        PPO__RLHF(importance_mode, CHOICE, 0, 3, "token-truncate|token-mask|sequence-truncate|sequence-mask",
+                  "whose ratio, and what happens outside the range"),
+        PPO__RLHF(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
+}
+
+PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
+    static const char usual[] = PPO__ADAM_USUAL
+        "prompts=64 samples=1 slots=16 normalize_rewards=yes epochs=4 target_kl=0.02 minibatch_size=16 "
+        "learning_rate=3e-4 gamma=1 gae_lambda=0.95 overlong_penalty=1 whiten_advantages=auto "
+        "entropy_step=0.005 "
+        "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
+    ppo_rlhf_config c;
+    memset(&c, 0, sizeof c);
+    c.sampling = ppo_sampling_default();
+    c.objective = ppo_policy_objective_default();
+    return ppo_settings_set_all(ppo_rlhf_settings(), &c, usual), c;
 }
 
 /* A preset resets every setting that defines the method. */
