@@ -13497,8 +13497,7 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
         int    good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
-        for (size_t at = 0; good && at < bytes; ++at)
-            good = (unsigned char)names[i][at] >= ' ' && names[i][at] != 127;
+        for (const char *c = names[i]; good && *c; ++c) good = (unsigned char)*c >= ' ' && *c != 127;
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
                                "or has control characters",
@@ -13737,9 +13736,9 @@ static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int righ
 static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
     int    of_byte[256];
     size_t total = 0;
-    for (size_t at = 0, n; at < bytes && !trainer->memory.failed; at += n) {
-        n = ppo__word_length(&trainer->rule, text + at, bytes - at);
-        ppo__count_word(trainer, text + at, (int)n);
+    for (size_t n; bytes && !trainer->memory.failed; text += n, bytes -= n) {
+        n = ppo__word_length(&trainer->rule, text, bytes);
+        ppo__count_word(trainer, text, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
     for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
@@ -13862,20 +13861,17 @@ typedef struct ppo__encoder {
     size_t               rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
-static PPO__NOINLINE ppo_status ppo__more_tokens(ppo__encoder *encoder) {
-    int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
-    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
-    if (room == encoder->count)
-        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
-    if (!more) return encoder->memory.failed;
-    if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
-    encoder->tokens = more;
-    encoder->capacity = room;
-    return PPO_OK;
-}
-
-static void ppo__emit(ppo__encoder *encoder, int token) {
-    if (encoder->grows && encoder->count == encoder->capacity && ppo__more_tokens(encoder)) return;
+static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
+    if (encoder->grows && encoder->count == encoder->capacity) {
+        int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
+        int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
+        if (room == encoder->count)
+            encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
+        if (!more) return;
+        if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
+        encoder->tokens = more;
+        encoder->capacity = room;
+    }
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
     ++encoder->count;
 }
@@ -14497,8 +14493,8 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
             int words = ppo__json_flag(json, part, "use_regex", 1);
             tok->kind = PPO__BPE;
             ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
-            if (ppo__json_flag(json, part, "add_prefix_space", 1))
-                ppo__add_step(tok, PPO__KEEP)->prefix = " ";
+            ppo__add_step(tok, PPO__KEEP)->prefix =
+                ppo__json_flag(json, part, "add_prefix_space", 1) ? " " : NULL;
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
             const char *space = ppo__json_text(json, part, "replacement");
@@ -15046,6 +15042,9 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    for each sequence `heads` matrices (n, n), whose upper right stays 0 within a tile. */
 enum { PPO__ATTENTION_ROWS = 32 };
 
+/* Fails a tape by a sentence; NULL. */
+#define PPO__TAPE_REFUSE(tape, ...) ((ppo_tensor *)ppo__tape_fail(tape, ppo__refuse(__VA_ARGS__)))
+
 typedef struct ppo__attention_args {
     ppo_attention how; /* nothing is 0 but the window */
     int           size, count;
@@ -15180,51 +15179,45 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const pp
     int fits = all && qkv->cols % all == 0 && how->window >= 0 && how->scale >= 0 && count > 0 &&
                start[0] == 0 && start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
-    if (!fits) {
-        ppo__refuse("attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
-                    qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (!fits)
+        return PPO__TAPE_REFUSE(
+            tape, "attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
+            qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
     args.size = qkv->cols / all;
     if (!(how->scale > 0)) args.how.scale = 1 / sqrtf((float)args.size);
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, how->heads * args.size, &args, sizeof args));
 }
 
-/* Of a row: y += x, the columns of heads turned by sign times their angles. */
-static void ppo__rotate(const float *x, const float *angle, int cols, int heads, int size, int half,
-                        float sign, float *y) {
-    for (int h = 0; h < heads; ++h, x += size, y += size) {
-        for (int j = 0; j < half; ++j) {
-            float c = angle[j], s = sign * angle[half + j];
-            y[j] += x[j] * c - x[j + half] * s;
-            y[j + half] += x[j + half] * c + x[j] * s;
-        }
-        for (int j = 2 * half; j < size; ++j) y[j] += x[j];
-    }
-    for (int j = 0; j < cols - heads * size; ++j) y[j] += x[j];
-}
-
 typedef struct ppo__rotary_args {
     int heads, size;
 } ppo__rotary_args;
 
-static ppo_status ppo__rotary_forward(ppo_node *node) {
+/* y += x, the columns of heads turned by sign times their angles. */
+static void ppo__rotate(const ppo_node *node, float sign, const float *x, float *y) {
     const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
-    memset(node->out[0]->data, 0, ppo__size(x) * sizeof(float));
-    for (int i = 0; i < x->rows; ++i)
-        ppo__rotate(x->data + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
-                    args->heads, args->size, angle->cols / 2, 1, node->out[0]->data + ppo__at(i, x->cols));
-    return PPO_OK;
+    const int               cols = node->in[0]->cols, half = node->in[1]->cols / 2, size = args->size;
+    const float            *angle = node->in[1]->data;
+    for (int i = 0; i < node->in[0]->rows; ++i, angle += 2 * half) {
+        for (int h = 0; h < args->heads; ++h, x += size, y += size) {
+            for (int j = 0; j < half; ++j) {
+                float c = angle[j], s = sign * angle[half + j];
+                y[j] += x[j] * c - x[j + half] * s;
+                y[j + half] += x[j + half] * c + x[j] * s;
+            }
+            for (int j = 2 * half; j < size; ++j) y[j] += x[j];
+        }
+        for (int j = args->heads * size; j < cols; ++j) *y++ += *x++;
+    }
+}
+
+static ppo_status ppo__rotary_forward(ppo_node *node) {
+    memset(node->out[0]->data, 0, ppo__size(node->in[0]) * sizeof(float));
+    return ppo__rotate(node, 1, node->in[0]->data, node->out[0]->data), PPO_OK;
 }
 
 static void ppo__rotary_backward(ppo_node *node) {
-    const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
-    for (int i = 0; i < x->rows && x->grad; ++i)
-        ppo__rotate(node->out[0]->grad + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
-                    args->heads, args->size, angle->cols / 2, -1, x->grad + ppo__at(i, x->cols));
+    if (node->in[0]->grad) ppo__rotate(node, -1, node->out[0]->grad, node->in[0]->grad);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size) {
@@ -15233,10 +15226,8 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
     if (!ppo__operands(tape, op.name, x, angle)) return NULL;
     if (angle->rows != x->rows || angle->cols % 2 || angle->cols > size)
         return ppo__shape_error(tape, op.name, x, angle);
-    if (heads < 1 || size < 1 || heads > x->cols / size) {
-        ppo__refuse("rotary: %d heads of %d columns in %d", heads, size, x->cols);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (heads < 1 || size < 1 || heads > x->cols / size)
+        return PPO__TAPE_REFUSE(tape, "rotary: %d heads of %d columns in %d", heads, size, x->cols);
     ppo_tensor *in[2] = {x, angle};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
 }
@@ -15363,21 +15354,20 @@ static void ppo__lora_rows_backward(void *user, int range, int from, int to) {
         const float *dz = job->node->out[0]->grad + ppo__at(r, job->out) + args->column[job->i];
         for (int j = 0; j < job->cols; ++j) job->g[ppo__at(r, job->cols) + j] = args->scale * dz[j];
     }
-    ppo__k()->gemm(to - from, job->rank, job->cols, g, job->cols, 1, job->bt, job->rank, NULL, 0, u,
-                   job->rank);
+    const int n = to - from, rank = job->rank, in = x->cols;
+    ppo__k()->gemm(n, rank, job->cols, g, job->cols, 1, job->bt, rank, NULL, 0, u, rank);
     if (!x->grad) return;
-    float *dx = x->grad + ppo__at(from, x->cols);
-    ppo__k()->gemm(to - from, x->cols, job->rank, u, job->rank, 1, job->at, x->cols, dx, x->cols, dx,
-                   x->cols);
+    float *dx = x->grad + ppo__at(from, in);
+    ppo__k()->gemm(n, in, rank, u, rank, 1, job->at, in, dx, in, dx, in);
 }
 
 /* Some rows of dA. */
 static void ppo__lora_da(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
     const ppo_tensor     *x = job->node->in[0];
-    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, job->rank);
-    ppo__k()->gemm(to - from, job->rank, x->rows, x->data + from, 1, x->cols, job->u, job->rank, da,
-                   job->rank, da, job->rank);
+    const int             rank = job->rank;
+    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, rank);
+    ppo__k()->gemm(to - from, rank, x->rows, x->data + from, 1, x->cols, job->u, rank, da, rank, da, rank);
 }
 
 /* Some columns of dB. */
@@ -15599,6 +15589,12 @@ static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
 typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                        int random, float x);
 
+static ppo_status ppo__visit_score(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
+    if (!lm->full.score) return PPO_OK;
+    ppo_status status = visit(user, &lm->score_weight, "score.weight", lm->full.width, 1, 0, 0);
+    return status ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+}
+
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->full;
     const int            w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
@@ -15626,25 +15622,26 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
     if (!status && c->norm) status = visit(user, &lm->norm_bias, "transformer.ln_f.bias", 1, w, 0, 0);
     lm->head = lm->token_embedding;
     if (!status && !c->tied) status = visit(user, &lm->head, "lm_head.weight", c->vocab, w, 1, std);
-    if (!status && c->score) status = visit(user, &lm->score_weight, "score.weight", w, 1, 0, 0);
-    return status || !c->score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+    return status ? status : ppo__visit_score(lm, visit, user);
 }
 
-static ppo_status ppo__lm_measure(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
-                                  int random, float x) {
-    size_t *room = (size_t *)user, size = ppo__padded(rows, cols);
-    *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
-    return PPO_OK;
-}
-
+/* Adds parameters, or with params NULL counts their numbers, and with them the room that they need. */
 typedef struct ppo__lm_adding {
     ppo_params *params;
     ppo_rng    *rng; /* NULL: the numbers will be overwritten */
+    double      count;
+    size_t      room;
 } ppo__lm_adding;
 
 static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                               int random, float x) {
-    const ppo__lm_adding *adding = (const ppo__lm_adding *)user;
+    ppo__lm_adding *adding = (ppo__lm_adding *)user;
+    const size_t    size = ppo__padded(rows, cols);
+    if (!adding->params) {
+        adding->count += (double)rows * cols;
+        adding->room = size < SIZE_MAX - adding->room ? adding->room + size : SIZE_MAX;
+        return PPO_OK;
+    }
     *tensor = ppo_params_add(adding->params, name, rows, cols);
     if (!*tensor) return ppo__failed;
     if (!adding->rng || x == 0) return PPO_OK;
@@ -15666,40 +15663,6 @@ static ppo_status ppo__lm_describe(ppo_lm *lm, const ppo_lm_config *config) {
     return ppo__complete_lm_config(&lm->full);
 }
 
-/* random 0: with weights that will be overwritten. */
-static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
-    ppo_rng        rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
-    size_t         room = 0;
-    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    const ppo_lm_config *c = &made->full;
-    ppo_status           status = ppo__lm_describe(made, config);
-    if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
-    if (!status) status = ppo_params_create(&made->params);
-    if (!status) made->params->frozen = !random;
-    if (!status) status = ppo_params_reserve(made->params, room);
-    if (!status) made->params->decay_matrices = 1;
-    adding.params = made->params;
-    if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
-    if (!status && c->positions == PPO_ROTARY) {
-        const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
-        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
-        if (!made->rotary) status = PPO_ERROR_MEMORY;
-        for (int i = 0; i < kept && !status; ++i)
-            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
-    }
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
-}
-
-PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
-    if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
-    return ppo__lm_make(config, 1, lm);
-}
-
 /* -- LoRA -- */
 
 /* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
@@ -15709,6 +15672,11 @@ typedef struct ppo__lora_place {
     int  layer, in, column, cols;
 } ppo__lora_place;
 
+static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
+    ppo_tensor *const weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    return weight[layer];
+}
+
 /* 0: the model has no such layer. */
 static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
@@ -15717,7 +15685,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
     const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
     const char      *words = ppo__lm_families[c->family][2], *name[PPO_LORA_LAYERS];
-    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += *words == ' ')
+    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
         name[k] = words;
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
     at->layer = layers[place];
@@ -15771,17 +15739,56 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
             status = visit(user, &lm->block[block].lora_b[place], name, how->lora->rank, at.cols, 0, 0);
     }
     lm->score_weight = lm->score_bias = NULL;
-    if (!status && lm->config.score)
-        status = visit(user, &lm->score_weight, "score.weight", lm->config.width, 1, 0, 0);
-    return status || !lm->config.score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+    return status ? status : ppo__visit_score(lm, visit, user);
+}
+
+/* Makes the parameters of a model; how: of one with LoRA, else NULL. random 0: they will be overwritten. */
+static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t seed, int random) {
+    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
+    ppo__lm_adding adding = {NULL, random ? &rng : NULL, 0, 0};
+    ppo_status     status = PPO_OK;
+    for (int pass = 0; pass < 2 && !status; ++pass) {
+        status =
+            how ? ppo__lora_visit(lm, how, ppo__lm_add, &adding) : ppo__lm_visit(lm, ppo__lm_add, &adding);
+        if (status || pass) break;
+        if (!adding.room) return ppo__refuse("no layer of the model would get LoRA");
+        if (ppo_params_create(&adding.params)) return ppo__failed;
+        lm->params = adding.params;
+        lm->params->frozen = !random;
+        lm->params->decay_matrices = 1;
+        status = ppo_params_reserve(lm->params, adding.room);
+    }
+    return status;
+}
+
+/* random 0: with weights that will be overwritten. */
+static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    const ppo_lm_config *c = &made->full;
+    ppo_status           status = ppo__lm_describe(made, config);
+    if (!status) status = ppo__lm_fill(made, NULL, c->seed, random);
+    if (!status && c->positions == PPO_ROTARY) {
+        const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
+        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
+        if (!made->rotary) status = PPO_ERROR_MEMORY;
+        for (int i = 0; i < kept && !status; ++i)
+            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
+    }
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
+    return ppo__lm_make(config, 1, lm);
 }
 
 /* random 0: A and B are left at 0, to be overwritten. */
 static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int score, int random, ppo_lm **lm) {
-    ppo_rng        rng = ppo_rng_stream(how->lora->seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
-    size_t         room = 0;
-    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     *made = *base;
     made->base = base;
@@ -15789,14 +15796,7 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     made->lora.layers = NULL;
     made->config.score = made->full.score = score != 0;
     made->params = NULL;
-    ppo_status status = ppo__lora_visit(made, how, ppo__lm_measure, &room);
-    if (!status && !room) status = ppo__refuse("no layer of the model would get LoRA");
-    if (!status) status = ppo_params_create(&made->params);
-    if (!status) made->params->decay_matrices = 1;
-    if (!status) made->params->frozen = !random;
-    if (!status) status = ppo_params_reserve(made->params, room);
-    adding.params = made->params;
-    if (!status) status = ppo__lora_visit(made, how, ppo__lm_add, &adding);
+    ppo_status status = ppo__lm_fill(made, how, how->lora->seed, random);
     if (status) ppo_lm_free(made);
     else *lm = made;
     return status;
@@ -15868,20 +15868,18 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (!status) (*merged)->config.context = lm->config.context;
     for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
         const int           place = i % PPO_LORA_LAYERS;
-        const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS],
-                           *b = &(*merged)->block[i / PPO_LORA_LAYERS];
-        const ppo_tensor *weights[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
-        ppo__lora_place   at;
+        const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS];
+        ppo__lora_place     at;
         if (!from->lora_a[place]) continue;
         ppo__lora_at(&lm->full, place, &at);
-        const ppo_tensor *w = weights[at.layer], *lora_a = from->lora_a[place], *lora_b = from->lora_b[place];
-        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(lora_a) * sizeof *scaled);
+        const ppo_tensor *w = ppo__layer_weight(&(*merged)->block[i / PPO_LORA_LAYERS], at.layer);
+        const ppo_tensor *a = from->lora_a[place], *b = from->lora_b[place];
+        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(a) * sizeof *scaled);
+        float            *to = w->data + at.column;
         if (!scaled) status = PPO_ERROR_MEMORY;
-        for (size_t k = 0; k < ppo__size(lora_a) && scaled; ++k)
-            scaled[k] = ppo__lora_scale(lm) * lora_a->data[k];
-        if (scaled)
-            ppo__k()->gemm(at.in, at.cols, lora_a->cols, scaled, lora_a->cols, 1, lora_b->data, at.cols,
-                           w->data + at.column, w->cols, w->data + at.column, w->cols);
+        for (size_t k = 0; k < ppo__size(a) && scaled; ++k) scaled[k] = ppo__lora_scale(lm) * a->data[k];
+        const int rank = a->cols, ld = w->cols;
+        if (scaled) ppo__k()->gemm(at.in, at.cols, rank, scaled, rank, 1, b->data, at.cols, to, ld, to, ld);
         ppo__free(scaled);
     }
     if (!status) ppo__copy_score(lm, *merged);
@@ -15932,27 +15930,15 @@ typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, p
 
 static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x, ppo_tensor *weight,
                                 ppo_tensor *bias) {
-    const char *name = lm->config.norm == PPO_LAYER_NORM ? "layer_norm" : "rms_norm";
-    return ppo__tape_norm(tape, name, x, weight, bias, lm->config.norm == PPO_LAYER_NORM,
+    const int layer = lm->config.norm == PPO_LAYER_NORM;
+    return ppo__tape_norm(tape, layer ? "layer_norm" : "rms_norm", x, weight, bias, layer,
                           lm->config.norm_eps);
-}
-
-/* The angles of the rows' positions. */
-static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *position, int rows) {
-    const int r = lm->full.rotary_size;
-    float    *angle = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angle);
-    for (int i = 0; i < rows && angle; ++i) {
-        if (position[i] >= PPO__KEPT_ANGLES)
-            ppo__rotary_angles(&lm->full, position[i], angle + ppo__at(i, r));
-        else memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
-    }
-    return ppo_tape_constant(tape, angle, rows, r);
 }
 
 /* f(x W + b) of one of the four layers of a block, with LoRA if it has that. */
 static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, int layer,
                                  ppo_tensor *x, int activation) {
-    ppo_tensor *const   weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    ppo_tensor *const   weight = ppo__layer_weight(b, layer);
     ppo_tensor *const   bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
     static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
     ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->base ? ppo__lora_scale(lm) : 0};
@@ -15964,23 +15950,20 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
         in[2 + 2 * args.parts] = b->lora_a[place];
         in[3 + 2 * args.parts++] = b->lora_b[place];
     }
-    if (!args.parts) return ppo_tape_linear(tape, x, weight[layer], bias[layer], activation);
-    in[1] = ppo_tape_linear(tape, x, weight[layer], bias[layer], PPO_IDENTITY);
+    if (!args.parts) return ppo_tape_linear(tape, x, weight, bias[layer], activation);
+    in[1] = ppo_tape_linear(tape, x, weight, bias[layer], PPO_IDENTITY);
     if (!in[1]) return NULL;
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
 }
 
 /* The second half of a block. */
-static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b,
-                                        ppo_tensor *x) {
-    const int         activation[2] = {lm->config.activation, PPO_IDENTITY};
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight};
-    ppo_tensor *const bias[2] = {b->up_bias, b->down_bias};
-    if (!lm->config.gated && !lm->base)
-        return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
-    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, lm->config.gated ? PPO_IDENTITY : activation[0]);
-    if (lm->config.gated) x = ppo_tape_gated(tape, x, activation[0]);
+static ppo_tensor *ppo__feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, ppo_tensor *x) {
+    const int         activation[2] = {lm->config.activation, PPO_IDENTITY}, gated = lm->config.gated;
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
+    if (!gated && !lm->base) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, activation[gated]);
+    if (gated) x = ppo_tape_gated(tape, x, activation[0]);
     return ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
 }
 
@@ -16006,7 +15989,7 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, b, PPO__LAYER_PROJ, y, PPO_IDENTITY));
     x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
+    return ppo_tape_add(tape, y, ppo__feed_forward(tape, lm, b, x));
 }
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
@@ -16014,8 +15997,15 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
                                 int rows, ppo__attend_fn attend, const void *user) {
     const ppo_lm_config *c = &lm->full;
     ppo_tensor          *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
-    if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
-    else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
+    if (c->positions == PPO_ROTARY) {
+        const int r = c->rotary_size;
+        float    *angles = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angles), *row = angles;
+        for (int i = 0; i < rows && angles; ++i, row += r) {
+            if (position[i] >= PPO__KEPT_ANGLES) ppo__rotary_angles(c, position[i], row);
+            else memcpy(row, lm->rotary + ppo__at(position[i], r), r * sizeof *row);
+        }
+        angle = ppo_tape_constant(tape, angles, rows, r);
+    } else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
     ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, c->layers, sizeof *args);
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
@@ -16061,8 +16051,7 @@ static ppo_status ppo__check_score(const char *function, const ppo_lm *lm) {
 }
 
 PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
-    if (x && lm && ppo__check_score("ppo_lm_score", lm))
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    if (x && lm && !lm->score_weight) return PPO__TAPE_REFUSE(tape, "ppo_lm_score: the model has no score");
     return ppo__tape_layer(tape, "ppo_lm_score", x, lm ? lm->score_weight : NULL, lm ? lm->score_bias : NULL,
                            PPO_IDENTITY);
 }
@@ -16547,6 +16536,12 @@ static void ppo__from_floats(int type, const float *from, size_t n, void *to) {
     if (type == PPO_BF16) ppo__narrow(from, n, two);
 }
 
+static int ppo__exists(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
 typedef struct ppo__hub {
     const char *folder;
     ppo__arena  memory;
@@ -16710,9 +16705,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
     if (!whole || !index) return PPO_ERROR_MEMORY;
-    FILE *exists = fopen(whole, "rb");
-    if (exists) fclose(exists);
-    if (exists || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    if (ppo__exists(whole) || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
     ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
     for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
         const char *name = ppo__json_decode(&json, item), *path;
@@ -16729,18 +16722,13 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-static ppo_status ppo__lm_count(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
-                                int random, float x) {
-    *(double *)user += (double)rows * cols;
-    return PPO_OK;
-}
-
 /* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config  *c = &likely->config;
     const ppo_file *file;
     char            name[80];
-    double          there = 0, here = 0;
+    ppo__lm_adding  here = {NULL, NULL, 0, 0};
+    double          there = 0;
     hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
@@ -16757,10 +16745,11 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
             const ppo_array *array = ppo_file_at(hub->files[i], k);
             there += (double)array->bytes / ppo__types[array->type].size;
         }
-    ppo__lm_visit(likely, ppo__lm_count, &here);
-    if (here > there + c->score)
-        return ppo__file_fail(
-            hub->folder, "config.json describes %.0f parameters, the arrays have %.0f numbers", here, there);
+    ppo__lm_visit(likely, ppo__lm_add, &here);
+    if (here.count > there + c->score)
+        return ppo__file_fail(hub->folder,
+                              "config.json describes %.0f parameters, the arrays have %.0f numbers",
+                              here.count, there);
     return PPO_OK;
 }
 
@@ -16801,30 +16790,23 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     return PPO_OK;
 }
 
-static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
+PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
+    ppo__hub      hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
     ppo__hub_json read;
     ppo_lm        likely;
-    memset(&likely, 0, sizeof likely);
-    if (ppo__json_open(&read.json, config, &hub->memory) ||
-        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
-        ppo__hub_config(&read, &likely.config) || ppo__hub_open(hub) || ppo__hub_check(hub, &likely) ||
-        ppo__lm_make(&likely.config, 0, &hub->lm) || ppo__hub_carry(hub, PPO__LOAD) ||
-        ppo__hub_check_tied(hub))
-        return ppo__failed;
-    return ppo__hub_check_all(hub);
-}
-
-PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
-    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
-    ppo_file *file = NULL;
+    ppo_file     *file = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
+    memset(&likely, 0, sizeof likely);
     const char *config = ppo__hub_path(&hub, "config.json");
-    FILE       *folder = config ? fopen(config, "rb") : NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
-    if (folder) {
-        fclose(folder);
-        status = ppo__load_folder(&hub, config);
+    if (config && ppo__exists(config)) {
+        if (ppo__json_open(&read.json, config, &hub.memory) ||
+            (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+            ppo__hub_config(&read, &likely.config) || ppo__hub_open(&hub) || ppo__hub_check(&hub, &likely) ||
+            ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_carry(&hub, PPO__LOAD) ||
+            ppo__hub_check_tied(&hub) || ppo__hub_check_all(&hub))
+            status = ppo__failed;
     } else if (!status && ppo__is_special(path))
         status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json; a folder with "
                                       "adapter_config.json is LoRA for a model: ppo_lm_load_adapter()");
@@ -16845,10 +16827,8 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     json.status = PPO_OK;
     for (int i = 0; i < 2 && !*count && !json.status; ++i) {
         const char *name = ppo__hub_path(&hub, names[i]);
-        FILE       *exists = name ? fopen(name, "rb") : NULL;
         json.status = ppo__arena_status(&hub.memory);
-        if (!exists) continue;
-        fclose(exists);
+        if (!name || !ppo__exists(name)) continue;
         if (ppo__json_open(&json, name, &hub.memory)) break;
         ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
         ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
@@ -17142,8 +17122,7 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
     status = ppo_params_freeze(base->params, 1);
     if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
     hub->lm = made;
-    if (status == PPO_ERROR_ARGUMENT)
-        status = ppo__file_fail(hub->folder, "it has no LoRA for layers of this base");
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(hub->folder, "no LoRA for layers of this base");
     if (!status) status = ppo__hub_check_lora(&read, made);
     if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
     return status ? status : ppo__hub_check_all(hub);
@@ -17171,18 +17150,14 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     if (!*path) return ppo__refuse("ppo_lm_save: the path is empty");
     const int   lora = lm->base != NULL;
     const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
-    FILE       *exists = other ? fopen(other, "rb") : NULL;
-    if (exists) {
-        fclose(exists);
-        ppo__hub_free(&hub);
-        return ppo__file_fail(
-            path, lora ? "it has a whole model, not LoRA: choose another folder"
-                       : "it has LoRA, which would be added to this model: choose another folder");
-    }
-    ppo_file   *file = NULL;
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
+    ppo_file   *file = NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
+    if (!status && ppo__exists(other))
+        status = ppo__file_fail(
+            path, lora ? "it has a whole model, not LoRA: choose another folder"
+                       : "it has LoRA, which would be added to this model: choose another folder");
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
     if (!status &&
@@ -17269,22 +17244,9 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The smallest probability that top_k and top_p keep. sorted: scratch. */
-static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
-    int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
-    double total = 0, sum = 0;
-    memcpy(sorted, p, vocab * sizeof(float));
-    qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
-    while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
-    for (int j = 0; j < kept; ++j) total += sorted[j];
-    int last = 0; /* a token stays while those before it do not have top_p yet */
-    for (sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
-    return sorted[last];
-}
-
 /* ppo_sampling_probabilities() by settings that are checked. */
 static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
-                                     float *scratch) {
+                                     float *sorted) {
     memcpy(p, logits, vocab * sizeof(float));
     ppo__k()->softmax(1 / how->temperature, p, vocab);
     if (!(p[0] >= 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite"); /* then all are NaN */
@@ -17292,10 +17254,17 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
         memset(p, 0, vocab * sizeof(float));
         p[ppo_categorical_mode(logits, vocab)] = 1;
     } else if (how->top_k || how->top_p < 1) {
-        float  least = ppo__least_kept(how, p, vocab, scratch);
+        int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab, last = 0;
         double total = 0;
+        memcpy(sorted, p, vocab * sizeof(float));
+        qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
+        while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
+        for (int j = 0; j < kept; ++j) total += sorted[j];
+        /* a token stays while those before it do not have top_p yet */
+        for (double sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
+        total = 0;
         for (int j = 0; j < vocab; ++j) {
-            if (p[j] < least) p[j] = 0;
+            if (p[j] < sorted[last]) p[j] = 0;
             total += p[j];
         }
         ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
@@ -17605,15 +17574,15 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 /* Shows the watch a slot's sequence, which it may end. */
 static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const size_t       first = ppo__at(slot->sequence, g->context);
+    const int          s = slot->sequence;
+    const size_t       first = ppo__at(s, g->context);
     int                start[2] = {0, slot->length}, end = 0;
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
-    const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
+    const ppo_tokens   so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
     const unsigned     failures = ppo__failures;
-    ppo_status         status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
-    if (status) return ppo__user_failed(status, failures, "watch");
-    if (end) out->ended[slot->sequence] = 1;
-    return PPO_OK;
+    ppo_status         status = how->watch(&so_far, s, &end, how->watch_user);
+    out->ended[s] |= end != 0;
+    return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
 
 /* Adds what the tool answers to the slot's sequence. */
@@ -17939,8 +17908,8 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
-        const int list =
-            k != PPO__TEXT && (pairs ? k != PPO__COMPLETION && k != PPO__MESSAGES : k < PPO__CHOSEN);
+        const int   only = k == PPO__COMPLETION || k == PPO__MESSAGES; /* where there are no pairs */
+        const int   list = k != PPO__TEXT && (pairs ? !only : k < PPO__CHOSEN);
         ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
         if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) value = NULL;
         lines->value[k] = value;
@@ -18132,10 +18101,9 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
-    int wrong = !n || !(want & (PPO_POLICY | PPO_VALUE));
-    if (!n) ppo__refuse("there is no token after the prompts");
-    else if (wrong) ppo__refuse("ppo_lm_response: no output of %d exists", want);
-    if (wrong) return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
+    if (!n) return PPO__TAPE_REFUSE(tape, "there is no token after the prompts"), out;
+    if (!(want & (PPO_POLICY | PPO_VALUE)))
+        return PPO__TAPE_REFUSE(tape, "ppo_lm_response: no output of %d exists", want), out;
     int *row = (int *)ppo__tape_take(tape, n, sizeof *row);     /* the rows that predict these tokens, */
     int *token = (int *)ppo__tape_take(tape, n, sizeof *token); /* and the tokens */
     if (!row || !token) return out;
@@ -18177,10 +18145,8 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     static const ppo_op op = {"sequence_sum", 1, ppo__sequence_sum_forward, ppo__sequence_sum_backward};
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
-    if (x->rows != n || x->cols != 1) {
-        ppo__refuse("sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (x->rows != n || x->cols != 1)
+        return PPO__TAPE_REFUSE(tape, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
 
@@ -18570,30 +18536,19 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         if (fit->set[1].longest[k] > longest[k]) longest[k] = fit->set[1].longest[k];
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
         if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, micro);
-        for (int j = 0; j < 2 && reference; ++j)
-            if (fit->set[j].count)
-                fit->set[j].ref_logp[k] = PPO__ARRAY(&fit->memory, float, fit->set[j].count);
+        for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
+            if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
     status = ppo__arena_status(&fit->memory);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
     ppo_tape_recompute(learner->tape, c->recompute);
     for (int k = 0; k < 4 && !status; ++k) {
-        const ppo__fit_set *set = &fit->set[k / 2];
-        if (set->ref_logp[k % 2])
-            status = ppo_lm_logp(reference, set->data[k % 2], micro, set->ref_logp[k % 2]);
+        const ppo_tokens *data = fit->set[k / 2].data[k % 2];
+        float            *logp = fit->set[k / 2].ref_logp[k % 2];
+        if (logp) status = ppo_lm_logp(reference, data, micro, logp);
     }
     ppo__fit_use(fit, 0);
     return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
-}
-
-/* A linear warmup, then the schedule. */
-static float ppo__fit_rate(const ppo_fit_config *config, int64_t step, int64_t steps) {
-    double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
-    if (config->warmup_steps) warm = config->warmup_steps;
-    if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
-    float least = config->min_learning_rate;
-    return least + ppo_schedule(config->learning_rate_schedule, config->learning_rate - least,
-                                (float)(((double)step - warm) / ((double)steps - warm)));
 }
 
 /* Adds up the losses of n items by their weights, and counts the pairs of which the chosen one is preferred: by
@@ -18613,9 +18568,15 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     const ppo_fit_config *c = fit->config;
     ppo_params           *params = fit->lm->params;
     ppo_adam              adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    double                total = 0, sum = 0;
-    int                   correct = 0;
-    adam.lr = p->learning_rate = ppo__fit_rate(c, p->step - 1, p->steps);
+    double                total = 0, sum = 0, done = (double)p->step - 1;
+    double warm = ceilf(c->warmup * (float)p->steps); /* of floats: 0.05 of 20 is 1, not a bit more */
+    float  least = c->min_learning_rate, range = c->learning_rate - least;
+    int    correct = 0;
+    if (c->warmup_steps) warm = c->warmup_steps;
+    float share = (float)((done - warm) / ((double)p->steps - warm));
+    adam.lr = done < warm ? (float)(c->learning_rate * (done + 1) / (warm + 1))
+                          : least + ppo_schedule(c->learning_rate_schedule, range, share);
+    p->learning_rate = adam.lr;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
     float      scale = (float)(1 / total);
@@ -18848,9 +18809,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     const char *path = fit->config->checkpoint;
     ppo_file   *file = NULL;
     ppo_lm     *read = NULL;
-    FILE       *in = path ? fopen(path, "rb") : NULL;
-    int         there = in || (path && errno != ENOENT);
-    if (in) fclose(in);
+    const int   there = path && (ppo__exists(path) || errno != ENOENT);
     for (int k = 0; k < 4 && path; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
@@ -18993,8 +18952,7 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
         if (!status && !(squares > 0))
-            status =
-                ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
+            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
         normal.mean[k] = (float)(sum / n);
         normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
@@ -19468,7 +19426,7 @@ struct ppo_rlhf {
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
-    float              per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
+    float              per_token; /* of a minibatch: what its mean over tokens is multiplied by */
     double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
     float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
     float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
@@ -19553,8 +19511,8 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     p->distinct = ppo__distinct(&samples->tokens, count, r->hash);
     r->variety = p->distinct;
     if (r->config.samples > 1) r->variety = ppo__distinct(&samples->tokens, r->config.samples, r->hash);
-    p->explained_variance =
-        r->critic ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
+    p->explained_variance = NAN;
+    if (r->critic) p->explained_variance = ppo_explained_variance(r->rows.value, r->rows.value_target, rows);
     p->samples = r->samples + count;
     p->tokens = r->tokens + rows;
 }
@@ -19729,48 +19687,29 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     return ppo__tape_settle(tape);
 }
 
-/* The order of the sequences, and where their rows begin. */
-static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
-    for (int s = 0; s < tokens->count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
-    }
-}
-
-/* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
-   bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
-static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
-    for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
-        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
-        float *next_value = r->rows.next_value;
-        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
-        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
-    }
-}
-
+/* All of that. next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is
+   to be bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     int        count = samples->tokens.count, micro = r->learner.micro_batch;
     ppo_status status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
-    ppo__rlhf_index(r, &samples->tokens);
+    for (int s = 0; s < count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(&samples->tokens, s);
+    }
     ppo_tape_record(r->learner.tape, 0);
     for (int s = 0; s < count && !status; s += micro) {
         status = ppo__gather_items(&r->learner, r->order + s, count - s);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
-    if (!status) ppo__rlhf_next_values(r, samples);
+    for (int s = 0; s < count && r->critic && !status; ++s) {
+        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        float *next_value = r->rows.next_value;
+        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
+        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
+    }
     return status;
-}
-
-/* Mean and variance of all rewards until now, those of this iteration included. */
-static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
-    double mean = 0, var = 0;
-    for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
-    for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
-    r->reward_mean[1] = r->reward_mean[0];
-    r->reward_var[1] = r->reward_var[0];
-    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
 /* How many tokens may be sampled after a prompt of n. */
@@ -19779,20 +19718,19 @@ static int ppo__most_new(const ppo_rlhf *r, int n) {
     return max_new && max_new < room ? max_new : room;
 }
 
-/* What the last tokens before the limit cost: DAPO's soft punishment of overlong samples (Yu 2025, eq. 13). */
-static float ppo__overlong_cost(const ppo_rlhf *r, const ppo_samples *samples, int s) {
-    const ppo_tokens *tokens = &samples->tokens;
-    int               prompt = tokens->prompt[s], n = tokens->start[s + 1] - tokens->start[s] - prompt;
-    int               buffer = r->config.overlong_buffer, over = n - (ppo__most_new(r, prompt) - buffer);
-    return buffer > 0 && over > 0 ? r->config.overlong_penalty * (float)over / (float)buffer : 0;
-}
-
-/* The reward of each token: its KL and the length penalty; at the last one, also the score. */
+/* The reward of each token: its KL and the length penalty; at the last one, also the score, by the moments of all
+   rewards until now, and what the last tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    int                       count = samples->tokens.count;
-    ppo__rlhf_reward_moments(r, score, count);
+    const ppo_tokens         *tokens = &samples->tokens;
+    const int                 count = tokens->count, buffer = c->overlong_buffer;
+    double                    now = 0, var = 0;
+    for (int s = 0; s < count; ++s) now += score[s] / (double)count;
+    for (int s = 0; s < count; ++s) var += (score[s] - now) * (score[s] - now) / count;
+    r->reward_mean[1] = r->reward_mean[0];
+    r->reward_var[1] = r->reward_var[0];
+    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, now, var, count);
     const float  kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
     const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
     const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
@@ -19801,8 +19739,9 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        last -= ppo__overlong_cost(r, samples, s);
-        int length = r->first_row[s + 1] - r->first_row[s];
+        int length = r->first_row[s + 1] - r->first_row[s], prompt = tokens->prompt[s];
+        int over = tokens->start[s + 1] - tokens->start[s] - prompt - (ppo__most_new(r, prompt) - buffer);
+        if (buffer > 0 && over > 0) last -= c->overlong_penalty * (float)over / (float)buffer;
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
             rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
@@ -19888,7 +19827,8 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
 /* Copies the rows of the micro-batch's sequences; returns how many there are. */
 static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
     const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
-    const size_t              vocab = (size_t)r->policy->config.vocab;
+    const size_t              vocab = r->policy->config.vocab;
+    const int                 how = r->config.aggregation;
     size_t                    at = 0;
     for (int i = 0; i < r->learner.batch[0].count; ++i) {
         size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
@@ -19898,9 +19838,8 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
         memcpy(to->advantage + at, from->advantage + row, n * sizeof(float));
         memcpy(to->value_target + at, from->value_target + row, n * sizeof(float));
         memcpy(to->share + at, from->share + row, n * sizeof(float));
-        for (size_t k = at; k < at + n && r->config.aggregation != PPO_AGGREGATE_TOKENS; ++k) {
-            to->weight[k] =
-                r->per_token * (r->config.aggregation == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
+        for (size_t k = at; k < at + n && how != PPO_AGGREGATE_TOKENS; ++k) {
+            to->weight[k] = r->per_token * (how == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
             to->advantage[k] *= to->weight[k];
         }
         if (to->ref_logits)
@@ -19996,14 +19935,6 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
 }
 
-/* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
-static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    float rows = 0;
-    for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    return rows /
-           ((float)n * (r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1));
-}
-
 /* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. Where earlier steps of the iteration took the
    policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
@@ -20012,9 +19943,12 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_adam               adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double                 rows, distance = 0;
+    float                  tokens = 0;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
-    r->per_token = ppo__rlhf_per_token(r, item, n);
+    for (int i = 0; i < n; ++i) tokens += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    r->per_token =
+        tokens / ((float)n * (c->aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1));
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);
