@@ -17759,9 +17759,9 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
 /* The first token at i or later of sequence s that is not given, its end if there is none: for (int i =
    ppo__response_token(tokens, s, 0); i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1)). */
 static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
-    int prompt = tokens->prompt && tokens->prompt[s] > 1 ? tokens->prompt[s] : 1;
-    int end = tokens->start[s + 1], first = tokens->start[s] + prompt;
-    if (i < first) i = first < end ? first : end;
+    int first = ppo__prompt_end(tokens, s), end = tokens->start[s + 1];
+    if (first == tokens->start[s] && first < end) ++first;
+    if (i < first) i = first;
     while (tokens->given && i < end && tokens->given[i]) ++i;
     return i;
 }
@@ -18059,17 +18059,19 @@ static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
     const ppo__line_writer *w = (const ppo__line_writer *)user;
     ppo__header             json = {out, 0};
     for (int s = 0; s < w->tokens->count; ++s) {
-        for (int what = PPO_PROMPT_TEXT; what <= PPO_RESPONSE_TEXT; ++what) {
-            char *mended = w->text + w->room, *to = mended;
-            if (ppo_tokens_text(w->tokens, s, what, w->tokenizer, w->text, w->room)) return ppo__failed;
-            for (const char *at = w->text; *at;) {
-                int     length;
-                int32_t code = ppo__utf8_get(at, 4, &length);
-                to += ppo__utf8_put(code < 0 ? 0xfffd : code, to);
-                at += code < 0 ? 1 : length;
+        int bound[3] = {w->tokens->start[s], ppo__prompt_end(w->tokens, s), w->tokens->start[s + 1]}, length;
+        for (int k = 0; k < 2; ++k) {
+            char       *mended = w->text + w->room, *to = mended;
+            const char *at = w->text,
+                       *end = at + ppo__token_text(w->tokenizer, w->tokens->token, bound[k], bound[k + 1],
+                                                   k ? 0 : w->tokenizer->strip, 1, w->text, w->room, &length);
+            for (; at < end; at += length) { /* a 0 would be the end of a text */
+                int32_t code = ppo__utf8_get(at, (size_t)(end - at), &length);
+                if (code <= 0) code = 0xfffd, length = 1;
+                to += ppo__utf8_put(code, to);
             }
             *to = 0;
-            ppo__put(&json, what == PPO_PROMPT_TEXT ? "{\"prompt\": " : ", \"completion\": ");
+            ppo__put(&json, k ? ", \"completion\": " : "{\"prompt\": ");
             ppo__put_string(&json, mended);
         }
         ppo__put(&json, "}\n");
@@ -18678,18 +18680,20 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
     return status ? status : ppo__check_item(file, way, &second);
 }
 
-static uint64_t ppo__hash_params(const ppo_params *params) {
-    const ppo_array floats = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
-    const ppo_array packed = {"", PPO_BF16, 0, {0}, params->count * sizeof *params->packed, params->packed};
-    return ppo__hash_array(PPO__FNV1A, params->packed ? &packed : &floats);
-}
-
-/* The weights that a model with LoRA has from another. */
-static ppo_status ppo__carry_base(ppo_file *file, int way, const char *prefix, const ppo_lm *lm) {
-    char key[32];
-    snprintf(key, sizeof key, "%sbase", prefix);
-    ppo_status status = ppo__params_fetch(lm->base->params);
-    return status ? status : ppo__carry_hash(file, way, key, ppo__hash_params(lm->base->params));
+/* The weights of a model that is not in the file, and those of its base. */
+static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix, const char *name,
+                                     const ppo_lm *lm) {
+    uint64_t hash = PPO__FNV1A;
+    char     key[32];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    for (; lm; lm = lm->base) {
+        const ppo_params *p = lm->params;
+        if (ppo__params_fetch(p)) return ppo__failed;
+        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
+        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
+        hash = ppo__hash_array(hash, p->packed ? &packed : &floats);
+    }
+    return ppo__carry_hash(file, way, key, hash);
 }
 
 /* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
@@ -18699,7 +18703,7 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
     if (!status && (*prefix || lm->base))
         status = ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2);
     else if (!status) status = ppo_lm_put(lm, file);
-    if (!status && lm->base) status = ppo__carry_base(file, PPO__SAVE, prefix, lm);
+    if (!status && lm->base) status = ppo__carry_weights(file, PPO__SAVE, prefix, "base", lm->base);
     return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
 }
 
@@ -18713,7 +18717,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
                                      "checkpoint");
     if (!status && part)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
-    if (!status && lm->base) status = ppo__carry_base(file, PPO__LOAD, prefix, lm);
+    if (!status && lm->base) status = ppo__carry_weights(file, PPO__LOAD, prefix, "base", lm->base);
     if (!status) status = ppo_params_freeze((*read)->params, 0);
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
@@ -19426,7 +19430,7 @@ struct ppo_rlhf {
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
-    float              per_token; /* of a minibatch: what its mean over tokens is multiplied by */
+    float              per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
     double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
     float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
     float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
@@ -19687,29 +19691,48 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     return ppo__tape_settle(tape);
 }
 
-/* All of that. next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is
-   to be bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
+/* The order of the sequences, and where their rows begin. */
+static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
+    for (int s = 0; s < tokens->count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
+    }
+}
+
+/* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
+   bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
+static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
+    for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
+        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        float *next_value = r->rows.next_value;
+        memcpy(next_value + row, r->rows.value + row + 1, (last - row) * sizeof(float));
+        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
+    }
+}
+
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     int        count = samples->tokens.count, micro = r->learner.micro_batch;
     ppo_status status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
-    for (int s = 0; s < count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(&samples->tokens, s);
-    }
+    ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
     for (int s = 0; s < count && !status; s += micro) {
         status = ppo__gather_items(&r->learner, r->order + s, count - s);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
-    for (int s = 0; s < count && r->critic && !status; ++s) {
-        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
-        float *next_value = r->rows.next_value;
-        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
-        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
-    }
+    if (!status) ppo__rlhf_next_values(r, samples);
     return status;
+}
+
+/* Mean and variance of all rewards until now, those of this iteration included. */
+static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
+    double mean = 0, var = 0;
+    for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
+    for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
+    r->reward_mean[1] = r->reward_mean[0];
+    r->reward_var[1] = r->reward_var[0];
+    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
 /* How many tokens may be sampled after a prompt of n. */
@@ -19718,19 +19741,13 @@ static int ppo__most_new(const ppo_rlhf *r, int n) {
     return max_new && max_new < room ? max_new : room;
 }
 
-/* The reward of each token: its KL and the length penalty; at the last one, also the score, by the moments of all
-   rewards until now, and what the last tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
+/* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
     const ppo_tokens         *tokens = &samples->tokens;
     const int                 count = tokens->count, buffer = c->overlong_buffer;
-    double                    now = 0, var = 0;
-    for (int s = 0; s < count; ++s) now += score[s] / (double)count;
-    for (int s = 0; s < count; ++s) var += (score[s] - now) * (score[s] - now) / count;
-    r->reward_mean[1] = r->reward_mean[0];
-    r->reward_var[1] = r->reward_var[0];
-    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, now, var, count);
+    ppo__rlhf_reward_moments(r, score, count);
     const float  kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
     const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
     const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
@@ -19935,6 +19952,14 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
 }
 
+/* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
+static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
+    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1;
+    float       rows = 0;
+    for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    return rows / ((float)n * by);
+}
+
 /* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. Where earlier steps of the iteration took the
    policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
@@ -19943,12 +19968,9 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_adam               adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double                 rows, distance = 0;
-    float                  tokens = 0;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
-    for (int i = 0; i < n; ++i) tokens += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    r->per_token =
-        tokens / ((float)n * (c->aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1));
+    r->per_token = ppo__rlhf_per_token(r, item, n);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);
@@ -20253,9 +20275,8 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
     if (!status) status = ppo__carry_fact(file, way, "critic", critic);
     if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
     if (!status && reference && !r->own_reference)
-        status = ppo__carry_hash(file, way, "reference", ppo__hash_params(reference));
-    if (!status && !(reference && !r->own_reference))
-        status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
+        status = ppo__carry_weights(file, way, "", "reference", r->reference);
+    else if (!status) status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
     if (!status && r->own_reference)
         status = ppo__carry_params(file, way, "reference.", reference, reference->data, 2);
     return status ? status : ppo__carry_items(file, way, items, sizeof items / sizeof *items);

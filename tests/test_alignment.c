@@ -1306,6 +1306,16 @@ static void sequences_become_lines(void **state) {
     assert_int_equal(read.n, strlen(text));
     assert_memory_equal(read.data, text, read.n);
     free(read.data);
+    ppo_tokens_clear(&tokens); /* a byte 0 is no end */
+    int zero[3], count;
+    assert_ok(ppo_encode(tok, "a\0b", 3, zero, 3, &count));
+    assert_ok(ppo_tokens_add(&tokens, zero, count, 1));
+    assert_ok(ppo_tokens_save_lines(&tokens, tok, path));
+    text = "{\"prompt\": \"a\", \"completion\": \"\357\277\275b\"}\n";
+    read = bytes_of(path);
+    assert_int_equal(read.n, strlen(text));
+    assert_memory_equal(read.data, text, read.n);
+    free(read.data);
     tokens.token[0] = 4000;
     assert_fails(ppo_tokens_save_lines(&tokens, tok, path), PPO_ERROR_ARGUMENT, "token 4000");
     assert_fails(ppo_tokens_save_lines(NULL, tok, path), PPO_ERROR_ARGUMENT, "NULL");
@@ -1719,6 +1729,14 @@ static void settings_that_mean_nothing_are_refused(void **state) {
     ppo_lm_free(lm), ppo_lm_free(copy);
 }
 
+static void a_prompt_longer_than_its_sequence_leaves_nothing_to_learn(void **state) {
+    (void)state;
+    int              start[] = {0, 2, 4}, prompt[] = {1, INT_MAX}, token[] = {0, 1, 0, 1};
+    const ppo_tokens data = {2, start, prompt, token, NULL, NULL};
+    assert_int_equal(ppo_response_row(&data, 1), 1);
+    assert_int_equal(ppo_response_row(&data, 2), 1);
+}
+
 static void data_that_do_not_fit_are_refused_and_named(void **state) {
     (void)state;
     ppo_fit_config c = ppo_fit_config_default();
@@ -1911,6 +1929,7 @@ int main(void) {
         cmocka_unit_test(another_training_is_not_continued),
         cmocka_unit_test(a_damaged_checkpoint_is_refused_and_changes_nothing),
         cmocka_unit_test(settings_that_mean_nothing_are_refused),
+        cmocka_unit_test(a_prompt_longer_than_its_sequence_leaves_nothing_to_learn),
         cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
         cmocka_unit_test(a_model_with_a_nan_is_not_trained),
         cmocka_unit_test_teardown(nothing_is_allocated_after_the_first_step, restore_allocator),
