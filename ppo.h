@@ -13590,11 +13590,8 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
         return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    tok->kind = kind;
-    tok->unit_count = unit_count;
-    tok->vocab = vocab;
-    tok->unknown = -1;
-    tok->added_count = special_count;
+    tok->kind = kind, tok->unit_count = unit_count, tok->added_count = special_count;
+    tok->vocab = vocab, tok->unknown = -1;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
     tok->joined = PPO__ARRAY(&tok->memory, int32_t, unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
@@ -13797,8 +13794,7 @@ static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
             continue;
         }
         int k = trainer->merged++, token = 256 + k;
-        trainer->merges[2 * k] = pair.left;
-        trainer->merges[2 * k + 1] = pair.right;
+        trainer->merges[2 * k] = pair.left, trainer->merges[2 * k + 1] = pair.right;
         trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
         for (int f = pair.found; f >= 0; f = trainer->founds[f].next)
             ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
@@ -14108,8 +14104,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     if (bytes > INT_MAX && !encoder->memory.failed)
         encoder->memory.failed =
             ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    encoder->flags = flags;
-    encoder->text = text;
+    encoder->flags = flags, encoder->text = text;
     for (int side = 0; side < 2; ++side) {
         if (side) ppo__encode_from(encoder, 0, text, bytes, is_start);
         for (int i = 0; i < tok->bounds[side] && flags & PPO_ENCODE_BOUNDS; ++i)
@@ -14374,8 +14369,7 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
     memset(&chat, 0, sizeof chat);
-    chat.is_start = 1;
-    chat.encoder = ppo__encoder_start(tokenizer);
+    chat.is_start = 1, chat.encoder = ppo__encoder_start(tokenizer);
     chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
     if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
     return ppo__encoder_end(&chat.encoder);
@@ -14505,10 +14499,8 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
                               scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
             if (ppo__json_flag(json, part, "split", 1)) step->kind = PPO__CUT_SPACES;
-            step->from = " ";
-            step->to = PPO__METASPACE;
+            step->from = " ", step->to = PPO__METASPACE, step->once = first;
             step->prefix = never ? NULL : PPO__METASPACE;
-            step->once = first;
         } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
 }
@@ -14795,9 +14787,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     if (!tok->json) return PPO_ERROR_MEMORY;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
-    file.tok = tok;
-    file.mark = PPO__OTHER;
-    file.json = *json;
+    file.tok = tok, file.mark = PPO__OTHER, file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     memset(file.byte_of, -1, sizeof file.byte_of);
     ppo__order_bytes(order);
@@ -15119,10 +15109,7 @@ static void ppo__attention_range(void *user, int range, int begin, int end) {
     float                     *scratch = job->node->scratch + range * job->scratch;
     ppo__head                  h;
     memset(&h, 0, sizeof h);
-    h.width = out->cols;
-    h.ld = qkv->cols;
-    h.size = size;
-    h.p = (float *)job->node->kept;
+    h.width = out->cols, h.ld = qkv->cols, h.size = size, h.p = (float *)job->node->kept;
     for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n) * queries) {
         int start = args->start[i / how->kv_heads], head = i % how->kv_heads;
         h.n = args->start[i / how->kv_heads + 1] - start;
@@ -15131,8 +15118,7 @@ static void ppo__attention_range(void *user, int range, int begin, int end) {
         size_t    k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
         size_t    y = ppo__at(start, h.width) + ppo__at(head, queries * size);
         ppo__head one = h;
-        one.k = qkv->data + k;
-        one.v = qkv->data + v;
+        one.k = qkv->data + k, one.v = qkv->data + v;
         ppo__k()->transpose(h.n, size, job->backward ? one.v : one.k, h.ld, scratch, h.n);
         for (int g = 0; g < queries; ++g, q += (size_t)size, y += (size_t)size, one.p += ppo__at(h.n, h.n)) {
             one.q = qkv->data + q;
@@ -15690,8 +15676,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
     at->layer = layers[place];
     at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
-    at->column = column[place];
-    at->cols = cols[place];
+    at->column = column[place], at->cols = cols[place];
     if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
     return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
 }
@@ -15791,11 +15776,8 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     *made = *base;
-    made->base = base;
-    made->lora = *how->lora;
-    made->lora.layers = NULL;
+    made->base = base, made->lora = *how->lora, made->lora.layers = NULL, made->params = NULL;
     made->config.score = made->full.score = score != 0;
-    made->params = NULL;
     ppo_status status = ppo__lm_fill(made, how, how->lora->seed, random);
     if (status) ppo_lm_free(made);
     else *lm = made;
@@ -16067,11 +16049,10 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 
 /* Sizes that other programs read, by their names there. */
 enum { PPO__LM_TEXTS = 5 };
-static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {{"vocab", "vocab_size"},
-                                                            {"context", "n_positions"},
-                                                            {"width", "n_embd"},
-                                                            {"layers", "n_layer"},
-                                                            {"heads", "n_head"}};
+static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {
+    {"vocab", "vocab_size"}, {"context", "n_positions"}, {"width", "n_embd"},
+    {"layers", "n_layer"},   {"heads", "n_head"},
+};
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     const ppo_lm_config usual = ppo_lm_config_default();
@@ -16200,13 +16181,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
 /* -- folders as the model hub has them: config.json, and model.safetensors or its shards. What a family calls its
    settings and parameters is in tables, which serve both ways -- */
 
-enum {
-    PPO__GPT2,
-    PPO__GPT_NEO,
-    PPO__GPT_NEOX,
-    PPO__LLAMAS,
-    PPO__HUB_STYLES
-}; /* llama and all families after it */
+enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMAS, PPO__HUB_STYLES }; /* LLAMAS: and all after it */
 
 static int ppo__hub_style(const ppo_lm_config *c) {
     return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
@@ -16936,17 +16911,12 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
 
 /* The layer that a row of the names is of; -1: of none that LoRA can change. */
 static int ppo__hub_lora_layer(const ppo__hub_name *name) {
-    static const struct {
-        const char *ours;
-        int         how, place;
-    } rows[] = {{"attn.c_attn", PPO__KEY, PPO_LORA_K},  {"attn.c_attn", PPO__VALUE, PPO_LORA_V},
-                {"attn.c_attn", -1, PPO_LORA_Q},        {"attn.c_proj", -1, PPO_LORA_PROJ},
-                {"mlp.c_fc", PPO__GATE, PPO_LORA_GATE}, {"mlp.c_fc", -1, PPO_LORA_UP},
-                {"mlp.c_proj", -1, PPO_LORA_DOWN}};
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k)
-        if (strstr(name->ours, rows[k].ours) && (rows[k].how < 0 || rows[k].how == name->how))
-            return rows[k].place;
-    return -1;
+    const int how = name->how;
+    if (strstr(name->ours, "attn.c_attn"))
+        return how == PPO__KEY ? PPO_LORA_K : how == PPO__VALUE ? PPO_LORA_V : PPO_LORA_Q;
+    if (strstr(name->ours, "attn.c_proj")) return PPO_LORA_PROJ;
+    if (strstr(name->ours, "mlp.c_fc")) return how == PPO__GATE ? PPO_LORA_GATE : PPO_LORA_UP;
+    return strstr(name->ours, "mlp.c_proj") ? PPO_LORA_DOWN : -1;
 }
 
 /* "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" */
@@ -17071,19 +17041,14 @@ static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
 
 /* rank and alpha. What peft has besides changes what is computed, so it is refused. */
 static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
-    static const char *const as_here[][2] = {{"peft_type", "LORA"},
-                                             {"bias", "none"},
-                                             {"use_dora", "no"},
-                                             {"rank_pattern", "{}"},
-                                             {"alpha_pattern", "{}"},
-                                             {"lora_bias", "no"},
-                                             {"use_qalora", "no"},
-                                             {"layer_replication", ""},
-                                             {"alora_invocation_tokens", ""},
-                                             {"target_parameters", ""},
-                                             {"trainable_token_indices", ""}};
-    const char              *path = hub->json.path, *rest = "";
-    double                   alpha = 0;
+    static const char *const as_here[][2] = {
+        {"alora_invocation_tokens", ""}, {"peft_type", "LORA"},   {"bias", "none"},
+        {"trainable_token_indices", ""}, {"use_dora", "no"},      {"rank_pattern", "{}"},
+        {"layer_replication", ""},       {"alpha_pattern", "{}"}, {"use_qalora", "no"},
+        {"target_parameters", ""},       {"lora_bias", "no"},
+    };
+    const char *path = hub->json.path, *rest = "";
+    double      alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
         const char *value = ppo__hub_text(hub, as_here[k][0]);
         if (value && strcmp(value, as_here[k][1]))
@@ -17191,14 +17156,13 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
 /* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
 #define PPO__SAMPLING(base, name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_ALL(base)                                                                     \
-    PPO__SAMPLING(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
-        PPO__SAMPLING(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
-        PPO__SAMPLING(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
-        PPO__SAMPLING(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
-        PPO__SAMPLING(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING(base, max_new, INT, 0, INT_MAX, NULL,                                         \
-                      "tokens after the prompt at most; 0: the context"),                           \
+#define PPO__SAMPLING_ALL(base)                                                                      \
+    PPO__SAMPLING(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),          \
+        PPO__SAMPLING(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),         \
+        PPO__SAMPLING(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),  \
+        PPO__SAMPLING(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"),  \
+        PPO__SAMPLING(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),    \
+        PPO__SAMPLING(base, max_new, INT, 0, INT_MAX, NULL, "sampled tokens; 0: up to the context"), \
         PPO__SAMPLING(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
@@ -17379,9 +17343,7 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     const size_t         rows = ppo__at(slots, context), caches = ppo__at(slots, c->layers);
     ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
-    g->lm = lm;
-    g->context = context;
-    g->slots = slots;
+    g->lm = lm, g->context = context, g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
     g->slot_values = ppo__at(g->context, kv_width);
     g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
@@ -17844,17 +17806,11 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
 enum { PPO__MAX_LINE = 1 << 26 };
 
 /* The members of a line that count. */
-enum {
-    PPO__PROMPT,
-    PPO__COMPLETION,
-    PPO__TEXT,
-    PPO__MESSAGES,
-    PPO__CHOSEN,
-    PPO__REJECTED,
-    PPO__LINE_MEMBERS
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__MESSAGES, PPO__CHOSEN, PPO__REJECTED };
+enum { PPO__LINE_MEMBERS = PPO__REJECTED + 1 };
+static const char *const ppo__line_members[] = {
+    "prompt", "completion", "text", "messages", "chosen", "rejected",
 };
-static const char *const ppo__line_members[] = {"prompt",   "completion", "text",
-                                                "messages", "chosen",     "rejected"};
 
 /* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
    last two must be lists of messages. Otherwise they may be if the prompt is one. */
@@ -18024,14 +17980,8 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
     memset(&lines, 0, sizeof lines);
-    lines.path = path;
-    lines.tokenizer = tokenizer;
-    lines.to[0] = tokens;
-    lines.to[1] = rejected;
-    lines.form = form;
-    lines.start = start;
-    lines.end = end;
-    lines.longest = longest;
+    lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
+    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     FILE      *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
@@ -18339,9 +18289,9 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
 }
 
 static const ppo__need ppo__fit_needs[] = {
+    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
     {"epochs", "steps", "0"},
     {"random_windows", "window", NULL},
-    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
     {"warmup", "warmup_steps", "0"},
 };
 
@@ -18447,10 +18397,7 @@ static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
             given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
     }
     const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
-    set->text = text;
-    set->bounds[1] = n;
-    set->longest[0] = width;
-    set->count = 0;
+    set->text = text, set->bounds[1] = n, set->longest[0] = width, set->count = 0;
     int next = 0; /* token that is learned */
     for (int64_t at = 0; at < n - 1; at += width - 1) {
         if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
@@ -18527,9 +18474,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
-    fit->batch_size = batch;
-    learner->micro_batch = micro;
-    learner->window = c->window;
+    fit->batch_size = batch, learner->micro_batch = micro, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
@@ -18801,10 +18746,8 @@ static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *
     if (!status) status = ppo_params_sync(fit->lm->params);
     if (status) return status;
     ppo__take_trained(fit->lm, *read, counters[2]);
-    p->step = counters[0];
-    fit->learner.tokens = counters[1];
-    fit->worse = (int)counters[3];
-    fit->over = (int)counters[4];
+    p->step = counters[0], fit->learner.tokens = counters[1];
+    fit->worse = (int)counters[3], fit->over = (int)counters[4];
     return PPO_OK;
 }
 
@@ -18872,15 +18815,10 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
     memset(&p, 0, sizeof p);
-    fit.lm = lm;
-    fit.config = config;
-    fit.objective = objective;
-    fit.set[0].data[0] = data;
-    fit.set[0].data[1] = rejected;
-    fit.set[1].data[0] = config->held_out;
-    fit.set[1].data[1] = config->held_out_rejected;
-    fit.learner.loss = ppo__fit_loss;
-    fit.learner.user = &fit;
+    fit.lm = lm, fit.config = config, fit.objective = objective;
+    fit.set[0].data[0] = data, fit.set[0].data[1] = rejected;
+    fit.set[1].data[0] = config->held_out, fit.set[1].data[1] = config->held_out_rejected;
+    fit.learner.loss = ppo__fit_loss, fit.learner.user = &fit;
     ppo_status status = ppo_params_freeze(lm->params, 0);
     if (!status) status = ppo__fit_begin(&fit, reference);
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
@@ -18934,13 +18872,8 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, in
             return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
-    (*model)->count = count;
-    (*model)->ensemble = ensemble;
-    (*model)->batch = batch;
-    for (int k = 0; k < count; ++k) {
-        (*model)->member[k] = members[k];
-        (*model)->inv_std[k] = 1;
-    }
+    (*model)->count = count, (*model)->ensemble = ensemble, (*model)->batch = batch;
+    for (int k = 0; k < count; ++k) (*model)->member[k] = members[k], (*model)->inv_std[k] = 1;
     return PPO_OK;
 }
 
@@ -19176,10 +19109,9 @@ static const struct {
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
-#define PPO__RLHF_AS(name, member, type, min, max, choices, help) \
+#define PPO__AS(name, member, type, min, max, choices, help) \
     { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
-#define PPO__RLHF(name, type, min, max, choices, help) \
-    PPO__RLHF_AS(#name, name, type, min, max, choices, help)
+#define PPO__RLHF(name, type, min, max, choices, help) PPO__AS(#name, name, type, min, max, choices, help)
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
@@ -19216,16 +19148,14 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
         PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
-        PPO__RLHF_AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
-                     "the policy's, not kl-penalty"),
-        PPO__RLHF_AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
-                     "no gain from ratios below 1 - this"),
-        PPO__RLHF_AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
-                     "no gain from ratios above 1 + this"),
-        PPO__RLHF_AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
-                     "above 1: bound for negative advantages; 0: off"),
-        PPO__RLHF_AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
-                     "weight of KL(old || new) with the objective k3-penalty"),
+        PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                "the policy's, not kl-penalty"),
+        PPO__AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL, "no gain from ratios below 1 - this"),
+        PPO__AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL, "no gain from ratios above 1 + this"),
+        PPO__AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
+                "above 1: bound for negative advantages; 0: off"),
+        PPO__AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
+                "of KL(old || new), k3-penalty"),
         PPO__RLHF(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
         PPO__RLHF(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
         PPO__RLHF(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
@@ -19238,8 +19168,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
         PPO__RLHF(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
         PPO__ADAM_FIELDS(PPO__RLHF),
-        PPO__RLHF(importance_cap, FLOAT, 0, 1e30, NULL,
-                  "samples of another policy count by their ratio, up to this; 0: off"),
+        PPO__RLHF(importance_cap, FLOAT, 0, 1e30, NULL, "others' samples count by ratio, up to this; 0: off"),
         PPO__RLHF(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
         PPO__RLHF(importance_mode, CHOICE, 0, 3, "token-truncate|token-mask|sequence-truncate|sequence-mask",
                   "whose ratio, and what happens outside the range"),
@@ -19296,20 +19225,20 @@ PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *n
 }
 
 static const ppo__need ppo__rlhf_needs[] = {
+    {"critic_learning_rate", "advantage", "gae|sequence"},
     {"whiten_rewards", "advantage", "gae"},
     {"bootstrap_truncated", "advantage", "gae"},
     {"gae_lambda", "advantage", "gae"},
-    {"gamma", "advantage", "gae|return"},
     {"value_coef", "advantage", "gae|sequence"},
+    {"gamma", "advantage", "gae|return"},
     {"value_clip", "advantage", "gae|sequence"},
-    {"critic_learning_rate", "advantage", "gae|sequence"},
     {"dual_clip", "objective", "clip"},
     {"objective_kl_coef", "objective", "k3-penalty"},
-    {"overlong_penalty", "overlong_buffer", NULL},
     {"kl_target", "kl_coef", NULL},
+    {"overlong_penalty", "overlong_buffer", NULL},
     {"reference_every", "kl_coef", NULL},
-    {"kl_weighted", "kl_place", "loss"},
     {"importance_floor", "importance_cap", NULL},
+    {"kl_weighted", "kl_place", "loss"},
     {"importance_mode", "importance_cap", NULL},
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
 };
@@ -19574,10 +19503,8 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     p->iteration = ++r->iteration;
     r->next_prompt += c->prompts + p->refilled;
-    r->samples = p->samples;
-    r->tokens = p->tokens;
-    r->reward_mean[0] = r->reward_mean[1];
-    r->reward_var[0] = r->reward_var[1];
+    r->samples = p->samples, r->tokens = p->tokens;
+    r->reward_mean[0] = r->reward_mean[1], r->reward_var[0] = r->reward_var[1];
     p->seconds = ppo_clock() - r->started;
     p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
     ppo__rlhf_warn(r, p);
@@ -20162,17 +20089,11 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
-    r->config = *config;
-    r->policy = policy;
-    r->reward = reward;
-    r->user = user;
-    r->kl_coef = config->kl_coef;
-    r->entropy_coef = r->entropy_used = config->entropy_coef;
-    r->rate_factor = 1;
-    r->started = ppo_clock();
+    r->config = *config, r->policy = policy, r->reward = reward, r->user = user;
+    r->learner.loss = ppo__rlhf_loss, r->learner.user = r;
+    r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
-    r->learner.loss = ppo__rlhf_loss;
-    r->learner.user = r;
+    r->rate_factor = 1, r->started = ppo_clock();
     int context = policy->config.context, max_new = config->sampling.max_new, at = 0, longest = 0;
     for (int s = 0; s < prompts->count && !status; ++s) {
         int n = ppo__prompt_length(prompts, s);
@@ -20324,15 +20245,10 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
         if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
         ppo_lm_free(read[k]);
     }
-    r->iteration = n[0];
-    r->samples = n[1];
-    r->tokens = n[2];
-    r->next_prompt = n[3];
+    r->iteration = n[0], r->samples = n[1], r->tokens = n[2], r->next_prompt = n[3];
     r->started = ppo_clock() - kept.seconds;
-    r->initial.reward = kept.first[0];
-    r->initial.reward_std = kept.first[1];
-    r->initial.mean_length = kept.first[2];
-    r->initial.entropy = kept.first[3];
+    r->initial.reward = kept.first[0], r->initial.reward_std = kept.first[1];
+    r->initial.mean_length = kept.first[2], r->initial.entropy = kept.first[3],
     r->first_variety = kept.first[4];
     if (!(r->config.kl_target > 0)) r->kl_coef = r->config.kl_coef;
     if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
@@ -20350,10 +20266,7 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
     if (!status) status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
     if (!status) status = ppo__get_rlhf(file, *rlhf);
     ppo_file_free(file);
-    if (status && *rlhf) {
-        ppo_rlhf_free(*rlhf);
-        *rlhf = NULL;
-    }
+    if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
     return status;
 }
 
