@@ -12999,8 +12999,7 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     }
     memcpy(now.token + end, token, n * sizeof(int)); /* which may lie in the old block */
     if (now.given) memset(now.given + end, 0, n);
-    now.prompt[count] = prompt;
-    now.start[++now.count] = end + n;
+    now.prompt[count] = prompt, now.start[++now.count] = end + n;
     if (now.memory != old) ppo__free(old);
     *tokens = now;
     return PPO_OK;
@@ -13044,8 +13043,7 @@ static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
     if (!tokens || !tokens->memory) return;
-    tokens->count = tokens->memory->marked = 0;
-    tokens->given = NULL;
+    tokens->count = tokens->memory->marked = 0, tokens->given = NULL;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
@@ -13092,8 +13090,7 @@ static void ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int va
     }
     ppo__bucket *bucket = ppo__map_bucket(map, key);
     map->count += !bucket->value;
-    bucket->key = key;
-    bucket->value = value + 1;
+    bucket->key = key, bucket->value = value + 1;
 }
 
 /* A queue that returns the smallest number first: a binary heap. */
@@ -13112,8 +13109,7 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     for (size_t child = 1; child < n; child = 2 * at + 1) {
         child += child + 1 < n && heap[child + 1] < heap[child];
         if (heap[child] >= last) break;
-        heap[at] = heap[child];
-        at = child;
+        heap[at] = heap[child], at = child;
     }
     heap[at] = last;
     return first;
@@ -13288,8 +13284,7 @@ static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
     int32_t hangul = code - PPO__HANGUL;
     int     index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
-        out[0] = PPO__JAMO_L + hangul / 588;
-        out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[0] = PPO__JAMO_L + hangul / 588, out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
         return hangul % 28 ? 3 : 2;
     }
@@ -13743,8 +13738,7 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
     ppo__order_bytes(of_byte);
     for (int w = 0; w < words && !trainer->memory.failed; ++w) {
         ppo__word *word = &trainer->words[w];
-        word->symbols = symbols;
-        symbols += word->bytes;
+        word->symbols = symbols, symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
         for (int i = 1; i < word->bytes; ++i)
             ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
@@ -13865,8 +13859,7 @@ static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
             encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
         if (!more) return;
         if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
-        encoder->tokens = more;
-        encoder->capacity = room;
+        encoder->tokens = more, encoder->capacity = room;
     }
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
     ++encoder->count;
@@ -13940,8 +13933,7 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
         const int32_t *pair = tok->units + 2 * merge;
         if (symbols[at].token != pair[0] || next == count || symbols[next].token != pair[1])
             continue; /* one of them was joined to another since */
-        symbols[at].token = tok->joined[merge];
-        symbols[at].next = symbols[next].next;
+        symbols[at].token = tok->joined[merge], symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
         if (symbols[at].next < count) symbols[symbols[at].next].previous = at;
         ppo__consider(encoder, symbols[at].previous, count);
@@ -14001,8 +13993,7 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     for (size_t at = 0; at < *bytes;) {
         if (found && at + from <= *bytes && memcmp(text + at, step->from, from) == 0) {
             memcpy(out + n, step->to, to);
-            n += to;
-            at += from;
+            n += to, at += from;
         } else out[n++] = text[at++];
     }
     *bytes = n;
@@ -14446,8 +14437,7 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
     for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
         ppo__step *step = ppo__add_step(file->tok, PPO__KEEP);
         if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__json_text(&file->json, part, "prepend");
-            step->always = 1;
+            step->prefix = ppo__json_text(&file->json, part, "prepend"), step->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
             step->from = ppo__tokfile_pattern(file, part, "String");
             step->to = ppo__json_text(&file->json, part, "content");
@@ -14683,8 +14673,7 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
-        added[t] = one;
-        tok->special[t] = (char)one->special;
+        added[t] = one, tok->special[t] = (char)one->special;
     }
     for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
     ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
@@ -14700,15 +14689,13 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         if (bytes >= 0) n = bytes;
         if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
             strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
-            *out = (char)strtol(out + 3, NULL, 16);
-            n = 1;
+            *out = (char)strtol(out + 3, NULL, 16), n = 1;
         }
         for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
             *space++ = ' ';
             memmove(space, space + 2, strlen(space + 2) + 1);
         }
-        out += n;
-        tok->start[t + 1] = tok->start[t] + n;
+        out += n, tok->start[t + 1] = tok->start[t] + n;
     }
 }
 
@@ -14769,8 +14756,7 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
         for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
         char *kept = PPO__ARRAY(&tok->memory, char, bytes);
         if (kept) memcpy(kept, pattern, bytes);
-        added->pattern = kept;
-        added->bytes = (int)bytes;
+        added->pattern = kept, added->bytes = (int)bytes;
         ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
@@ -14800,8 +14786,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
         ppo__added swap = tok->added[k];
         if (swap.normalized) continue;
-        tok->added[k] = tok->added[raw];
-        tok->added[raw++] = swap;
+        tok->added[k] = tok->added[raw], tok->added[raw++] = swap;
     }
     ppo__add_find(tok, 0, raw);
     ppo__tokfile_normalizer(&file, whole);
@@ -15529,8 +15514,7 @@ static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angl
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
-        angle[j] = (float)cos(position * frequency);
-        angle[half + j] = (float)sin(position * frequency);
+        angle[j] = (float)cos(position * frequency), angle[half + j] = (float)sin(position * frequency);
     }
 }
 
@@ -15739,8 +15723,7 @@ static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t se
         if (!adding.room) return ppo__refuse("no layer of the model would get LoRA");
         if (ppo_params_create(&adding.params)) return ppo__failed;
         lm->params = adding.params;
-        lm->params->frozen = !random;
-        lm->params->decay_matrices = 1;
+        lm->params->frozen = !random, lm->params->decay_matrices = 1;
         status = ppo_params_reserve(lm->params, adding.room);
     }
     return status;
@@ -15929,8 +15912,7 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
         ppo__lora_place at;
         if (!b->lora_a[place] || !ppo__lora_at(&lm->full, place, &at) || at.layer != layer) continue;
         args.column[args.parts] = at.column;
-        in[2 + 2 * args.parts] = b->lora_a[place];
-        in[3 + 2 * args.parts++] = b->lora_b[place];
+        in[2 + 2 * args.parts] = b->lora_a[place], in[3 + 2 * args.parts++] = b->lora_b[place];
     }
     if (!args.parts) return ppo_tape_linear(tape, x, weight, bias[layer], activation);
     in[1] = ppo_tape_linear(tape, x, weight, bias[layer], PPO_IDENTITY);
@@ -17474,8 +17456,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
     if (count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
-    g->results_memory = grown;
-    g->room = count;
+    g->results_memory = grown, g->room = count;
     return PPO_OK;
 }
 
@@ -17483,9 +17464,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
 
 /* Adds a row: a token at a position of slot k. */
 static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
-    g->row_token[g->rows] = token;
-    g->row_position[g->rows] = position;
-    g->row_slot[g->rows++] = k;
+    g->row_token[g->rows] = token, g->row_position[g->rows] = position, g->row_slot[g->rows++] = k;
 }
 
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
@@ -17511,8 +17490,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
             slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, context) + slot->seen];
             ppo__add_row(g, slot->cached[slot->seen], slot->seen, k);
         }
-        g->rng[g->asked] = slot->rng;
-        g->last[g->asked++] = g->rows - 1;
+        g->rng[g->asked] = slot->rng, g->last[g->asked++] = g->rows - 1;
     }
 }
 
@@ -17582,8 +17560,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
-        out->text[at] = g->drawn[i];
-        out->logp[at] = g->drawn_logp[i];
+        out->text[at] = g->drawn[i], out->logp[at] = g->drawn_logp[i];
         out->ended[s] = (unsigned char)ppo__ends(how, g->drawn[i]);
         out->length[s] = ++slot->length;
         ppo_status called = how->watch ? ppo__call_watch(g, how, slot) : PPO_OK;
@@ -17607,8 +17584,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
     if (tool) longest = g->context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
-    g->rows = 0;
-    g->asked = slots;
+    g->rows = 0, g->asked = slots;
     for (int k = 0; k < slots; ++k) {
         for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
         g->last[k] = g->rows - 1;
@@ -17653,8 +17629,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
         memmove(out.logp + at, out.logp + ppo__at(s, g->context), n * sizeof(float));
         memmove(out.given + at, out.given + ppo__at(s, g->context), n);
-        out.length[s] = at;
-        at += n;
+        out.length[s] = at, at += n;
     }
     out.length[count] = at;
     unsigned char *given = how->call >= 0 ? out.given : NULL;
@@ -17908,8 +17883,7 @@ static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
         const int   both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
         if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
         if (json->status) return json->status;
-        message.role = ppo__json_decode(json, role);
-        message.text = ppo__json_decode(json, text);
+        message.role = ppo__json_decode(json, role), message.text = ppo__json_decode(json, text);
         if (!json->status) json->status = PPO__PUSH(lines->chat, message);
     }
     return json->status;
@@ -18061,10 +18035,8 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
     if (!row || !token) return out;
     for (int s = 0; s < tokens->count; ++s) {
         int i = ppo__response_token(tokens, s, 0);
-        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at) {
-            row[at] = i - 1;
-            token[at] = tokens->token[i];
-        }
+        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at)
+            row[at] = i - 1, token[at] = tokens->token[i];
     }
     x = ppo_tape_embedding(tape, x, row, n);
     if (want & PPO_POLICY) {
@@ -18568,8 +18540,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
                         (long long)p->step);
     if (!fit->best) return PPO_OK;
     if (p->held_out_loss >= fit->best_loss) return ++fit->worse, PPO_OK;
-    fit->best_loss = p->held_out_loss;
-    fit->worse = 0;
+    fit->best_loss = p->held_out_loss, fit->worse = 0;
     status = ppo__params_fetch(params);
     if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
     return status;
@@ -18890,8 +18861,7 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
         if (!status && !(squares > 0))
             status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
-        normal.mean[k] = (float)(sum / n);
-        normal.inv_std[k] = (float)(1 / sqrt(squares / n));
+        normal.mean[k] = (float)(sum / n), normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
     if (!status) *model = normal;
     ppo__free(score);
@@ -19050,9 +19020,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
                               score[s], other[s]);
         sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
-        ref_logp += ref[s];
-        rows += ppo__response_length(&samples.tokens, s);
-        ended += samples.ended[s];
+        ref_logp += ref[s], rows += ppo__response_length(&samples.tokens, s), ended += samples.ended[s];
     }
     for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
@@ -19153,7 +19121,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL, "no gain from ratios below 1 - this"),
         PPO__AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL, "no gain from ratios above 1 + this"),
         PPO__AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
-                "above 1: bound for negative advantages; 0: off"),
+                "bound for negative advantages; 0: off"),
         PPO__AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
                 "of KL(old || new), k3-penalty"),
         PPO__RLHF(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
@@ -19186,8 +19154,7 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
         "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
     ppo_rlhf_config c;
     memset(&c, 0, sizeof c);
-    c.sampling = ppo_sampling_default();
-    c.objective = ppo_policy_objective_default();
+    c.sampling = ppo_sampling_default(), c.objective = ppo_policy_objective_default();
     return ppo_settings_set_all(ppo_rlhf_settings(), &c, usual), c;
 }
 
@@ -19426,35 +19393,27 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
     for (int i = 0; i < rows; ++i) {
         double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
-        k1 -= l;
-        k3 += expm1(l) - l;
-        entropy += r->rows.entropy[i];
+        k1 -= l, k3 += expm1(l) - l, entropy += r->rows.entropy[i];
     }
-    p->reward = (float)(sum / count);
-    p->reward_std = (float)sqrt(squares / count);
-    p->kl = r->reference ? (float)(k1 / count) : NAN;
-    p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
+    p->reward = (float)(sum / count), p->reward_std = (float)sqrt(squares / count);
+    p->kl = r->reference ? (float)(k1 / count) : NAN, p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
     r->entropy_used = p->entropy_coef = r->config.entropy_target > 0 && p->entropy > r->config.entropy_target
                                             ? 0
                                             : ppo__rlhf_entropy_coef(r, p->entropy);
-    p->mean_length = (float)rows / (float)count;
-    p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(&samples->tokens, count, r->hash);
-    r->variety = p->distinct;
+    p->mean_length = (float)rows / (float)count, p->ended = (float)ended / (float)count;
+    p->distinct = ppo__distinct(&samples->tokens, count, r->hash), r->variety = p->distinct;
     if (r->config.samples > 1) r->variety = ppo__distinct(&samples->tokens, r->config.samples, r->hash);
     p->explained_variance = NAN;
     if (r->critic) p->explained_variance = ppo_explained_variance(r->rows.value, r->rows.value_target, rows);
-    p->samples = r->samples + count;
-    p->tokens = r->tokens + rows;
+    p->samples = r->samples + count, p->tokens = r->tokens + rows;
 }
 
 /* Means over the rows of all micro-batches of the epochs; and the ratios of the first minibatch. */
 static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     double total = 0;
-    p->first_ratio_min = INFINITY;
-    p->first_ratio_max = -INFINITY;
+    p->first_ratio_min = INFINITY, p->first_ratio_max = -INFINITY;
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
         const ppo_policy_stats *token = &stats->policy, *s = token;
         if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
@@ -19620,10 +19579,8 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
 
 /* The order of the sequences, and where their rows begin. */
 static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
-    for (int s = 0; s < tokens->count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
-    }
+    for (int s = 0; s < tokens->count; ++s)
+        r->order[s] = s, r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
 }
 
 /* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
@@ -19657,8 +19614,7 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
     double mean = 0, var = 0;
     for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
     for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
-    r->reward_mean[1] = r->reward_mean[0];
-    r->reward_var[1] = r->reward_var[0];
+    r->reward_mean[1] = r->reward_mean[0], r->reward_var[1] = r->reward_var[0];
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
@@ -19692,8 +19648,7 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
             rows->share[row] = 1 / (float)length;
             total += rows->reward[row];
         }
-        r->total[s] = (float)total;
-        r->earned[s] = last - (float)length * c->length_penalty;
+        r->total[s] = (float)total, r->earned[s] = last - (float)length * c->length_penalty;
     }
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
@@ -19727,10 +19682,7 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
                              end - row, 1, c->gamma, lambda, rows->advantage + row, rows->value_target + row);
         } else {
             float advantage = ppo__sequence_advantage(r, s);
-            for (; row < end; ++row) {
-                rows->advantage[row] = advantage;
-                rows->value_target[row] = r->total[s];
-            }
+            for (; row < end; ++row) rows->advantage[row] = advantage, rows->value_target[row] = r->total[s];
         }
     }
     int whiten = c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
@@ -19742,8 +19694,7 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
    a range (Espeholt 2018), and the ratio of the loss is to this policy. */
 static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap, low = r->config.importance_floor;
-    const int   mode = r->config.importance_mode;
-    const int   mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    const int   mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
     double      distance = 0; /* k3 from the policy that sampled to this one */
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
         int    row = r->first_row[s], n = r->first_row[s + 1] - row;
@@ -19920,8 +19871,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
     ppo_status status = PPO_OK;
     ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
-    p->gradient_steps = r->micros = 0;
-    *kl = 0;
+    p->gradient_steps = r->micros = 0, *kl = 0;
     for (int s = 0, i = 0; s < r->sequences; ++s)
         if (r->learns[s]) r->order[i++] = s;
     for (int epoch = 0; epoch < r->config.epochs && !status && *kl == 0; ++epoch) {
@@ -19949,8 +19899,7 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         if (status) return status;
         if (!r->kept || kl <= 4 * r->config.target_kl) break;
         ppo__params_copy(params, r->kept, 1);
-        params->step = step;
-        p->gradient_steps = 0;
+        params->step = step, p->gradient_steps = 0;
         r->rate_factor /= 2;
     }
     if (kl == 0) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
