@@ -16063,23 +16063,17 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     return ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
-typedef struct ppo__saved_lm {
-    const ppo_lm        *lm;
-    const ppo_tokenizer *tokenizer;
-} ppo__saved_lm;
-
-static ppo_status ppo__put_lm(ppo_file *file, const void *what) {
-    const ppo__saved_lm *saved = (const ppo__saved_lm *)what;
-    ppo_status           status = ppo_lm_put(saved->lm, file);
-    return status || !saved->tokenizer ? status : ppo_tokenizer_put(saved->tokenizer, file);
-}
-
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
-    const ppo__saved_lm saved = {lm, tokenizer};
-    if (lm && tokenizer && tokenizer->vocab > lm->config.vocab)
+    ppo_file *file = NULL;
+    if (!ppo__given("ppo_lm_save_file", lm && path)) return PPO_ERROR_ARGUMENT;
+    if (tokenizer && tokenizer->vocab > lm->config.vocab)
         return ppo__refuse("ppo_lm_save_file: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
                            lm->config.vocab);
-    return ppo__save("ppo_lm_save_file", path, ppo__put_lm, lm ? &saved : NULL);
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_lm_put(lm, file);
+    if (!status && tokenizer) status = ppo_tokenizer_put(tokenizer, file);
+    if (!status) status = ppo_file_write(file, path);
+    return ppo_file_free(file), status;
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
@@ -16504,8 +16498,10 @@ typedef struct ppo__hub {
     ppo__arena  memory;
     ppo_file  **files; /* with the arrays */
     ppo_lm     *lm;
-    int         bare; /* 1: names lack their first word, as "transformer." */
-    int         type; /* of what is saved */
+    int         bare;   /* 1: names lack their first word, as "transformer." */
+    int         type;   /* of what is saved */
+    float      *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
+    int         room;
 } ppo__hub;
 
 static void ppo__hub_free(ppo__hub *hub) {
@@ -16570,9 +16566,9 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-/* Carries an array there, some rows at a time. floats: room for twice as many numbers. */
-static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how,
-                                 float *floats, int rows, int cols, int rank) {
+/* Carries an array there, some rows at a time. */
+static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
+                                 int cols, int rank) {
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
     const int64_t    shape[2] = {rows, cols};
     const ppo_file  *file = NULL;
@@ -16580,7 +16576,11 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     const int        type = array ? array->type : hub->type;
     const size_t     row = ppo__at(cols, ppo__types[type].size);
     const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
-    void            *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    if (cols > hub->room)
+        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
+    if (!hub->floats) return PPO_ERROR_MEMORY;
+    float *floats = hub->floats;
+    void  *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     if (way == PPO__SAVE) {
         data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
@@ -16618,15 +16618,8 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     const ppo_lm_config *c = &hub->lm->full;
     const ppo_params    *params = hub->lm->params;
     const ppo_file      *file;
-    int                  widest = 0, rows, cols;
+    int                  rows, cols;
     ppo__hub_name        name;
-    for (int i = 0; i < params->tensor_count; ++i) {
-        const ppo_tensor *x = params->tensors[i];
-        if (x->rows > widest) widest = x->rows;
-        if (x->cols > widest) widest = x->cols;
-    }
-    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)widest);
-    if (!floats) return PPO_ERROR_MEMORY;
     for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
         for (int k = 0; k < 2 * (strchr(name.ours, '%') ? c->layers : 1); ++k) {
             char ours[96], theirs[96];
@@ -16642,7 +16635,7 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
             const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            if (ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank)) return ppo__failed;
+            if (ppo__hub_array(hub, way, theirs, x, name.how, rows, cols, rank)) return ppo__failed;
         }
     }
     return PPO_OK;
@@ -16719,10 +16712,8 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const char       *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
-    float     *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)copy.cols);
     copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
-    if (!floats || !copy.data) return PPO_ERROR_MEMORY;
-    if (ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2))
+    if (!copy.data || ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, copy.rows, copy.cols, 2))
         return ppo__failed;
     if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
     return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
@@ -16748,7 +16739,7 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
 }
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
-    ppo__hub      hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__hub      hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__hub_json read;
     ppo_lm        likely;
     ppo_file     *file = NULL;
@@ -16779,7 +16770,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     static const char *const names[] = {"generation_config.json", "config.json"};
     if (count) *count = 0;
     if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
-    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__json json;
     json.status = PPO_OK;
     for (int i = 0; i < 2 && !*count && !json.status; ++i) {
@@ -16827,12 +16818,13 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
-/* One of two words for each layer. */
-static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *local,
-                            const char *global) {
+/* One of two words for each layer, between `open` and `close`. */
+static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *open, const char *local,
+                            const char *global, const char *close) {
     for (int k = 0; k < c->layers; ++k)
-        ppo__put(json, "%s\"%s\"", k ? ", " : "",
+        ppo__put(json, "%s\"%s\"", k ? ", " : open,
                  c->window && (!c->window_layers || c->window_layers >> k & 1) ? local : global);
+    ppo__put(json, "%s", close);
 }
 
 /* config.json in the words of transformers 4, which 5 reads as well. */
@@ -16871,15 +16863,11 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         ppo__put(&json, "\"%s\": %s%s%s", key[dot] ? key + dot + 1 : key, quote, word, quote);
     }
     if (*within) ppo__put(&json, "}");
-    if (style == PPO__GPT_NEO) {
-        ppo__put(&json, ",\n  \"attention_types\": [[[");
-        ppo__put_layers(&json, c, "local", "global");
-        ppo__put(&json, "], 1]]");
-    } else if (style == PPO__LLAMAS && c->window > 0) {
-        ppo__put(&json, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [");
-        ppo__put_layers(&json, c, "sliding_attention", "full_attention");
-        ppo__put(&json, "]");
-    }
+    if (style == PPO__GPT_NEO)
+        ppo__put_layers(&json, c, ",\n  \"attention_types\": [[[", "local", "global", "], 1]]");
+    else if (style == PPO__LLAMAS && c->window > 0)
+        ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
+                        "sliding_attention", "full_attention", "]");
     if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
         ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
                  (double)c->rotary_size / c->head_size);
@@ -16928,25 +16916,23 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     ppo_status    status = PPO_OK;
     ppo__hub_name row;
     char          name[128];
-    const int     widest = lm->full.hidden + 3 * lm->full.heads * lm->full.head_size + lm->full.width;
-    float        *floats = PPO__ARRAY(&hub->memory, float, ppo__at(2 * PPO__HUB_ROWS, widest));
-    if (!floats) return PPO_ERROR_MEMORY;
+
     for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
         const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
         for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
             ppo_tensor *a = lm->block[k].lora_a[place], *b = lm->block[k].lora_b[place];
             if (!a) continue;
             ppo__hub_lora_name(name, row.theirs, k, ".lora_A");
-            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, floats, a->cols, a->rows, 2);
+            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, a->cols, a->rows, 2);
             ppo__hub_lora_name(name, row.theirs, k, ".lora_B");
-            if (!status) status = ppo__hub_array(hub, way, name, b, how, floats, b->cols, b->rows, 2);
+            if (!status) status = ppo__hub_array(hub, way, name, b, how, b->cols, b->rows, 2);
         }
     }
     if (status || !lm->score_weight) return status;
     if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
         return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
                            lm->score_bias->data[0]);
-    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
+    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, 1,
                           lm->config.width, 2);
 }
 
@@ -17076,7 +17062,7 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
@@ -17089,7 +17075,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
 }
 
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
     if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
@@ -17864,9 +17850,10 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
 
 /* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
 static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
-    int s = tokens->count - 1, *end = &tokens->start[s + 1], n = *end - tokens->start[s];
-    if (is_prompt) return !longest || n <= longest;
-    if (longest && n > longest) *end -= n - longest;
+    int s = tokens->count - 1, *end = &tokens->start[s + 1],
+        over = longest ? *end - tokens->start[s] - longest : 0;
+    if (is_prompt) return over <= 0;
+    if (over > 0) *end -= over;
     if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
     return ppo__response_length(tokens, s) > 0;
 }
@@ -18326,15 +18313,13 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
-        ppo_response out = ppo_lm_response(tape, fit->lm, &batch[0], 1, PPO_POLICY);
-        *weight = out.logp ? (float)out.logp->rows : 0;
-        loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
-    } else if (fit->objective == PPO__REWARD) {
-        loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
-    } else {
+        ppo_tensor *logp = ppo_lm_response(tape, fit->lm, &batch[0], 1, PPO_POLICY).logp;
+        *weight = logp ? (float)logp->rows : 0;
+        loss = ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0);
+    } else if (fit->objective == PPO__REWARD) loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
+    else
         loss = ppo_tape_dpo_loss(tape, score[0], score[1], fit->ref_batch[0], fit->ref_batch[1],
                                  fit->config->beta, fit->config->label_smoothing);
-    }
     kept[1] = *weight;
     if (loss) ppo__tape_read(tape, loss->data, 1, kept);
     return loss;
