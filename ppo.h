@@ -13037,8 +13037,7 @@ static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
     int       *zeros = (int *)ppo__alloc(n * sizeof(int));
     ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
     for (int i = 0; i < count && !status; ++i) status = ppo_tokens_add(tokens, zeros, n, 1);
-    ppo__free(zeros);
-    return status;
+    return ppo__free(zeros), status;
 }
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
@@ -13607,8 +13606,7 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     ppo__spell(tok, specials);
     ppo__add_find(tok, 0, special_count);
     if (kind == PPO__BPE) ppo__add_step(tok, PPO__CUT_WORDS);
-    *out = tok;
-    return PPO_OK;
+    return *out = tok, PPO_OK;
 }
 
 PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer) {
@@ -13821,10 +13819,8 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (!status)
         status = ppo__tokenizer_make(PPO__BPE, trainer.merges, merges, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
-    ppo__array_free(trainer.words);
-    ppo__array_free(trainer.pairs);
-    ppo__array_free(trainer.founds);
-    ppo__array_free(trainer.queue);
+    ppo__array_free(trainer.words), ppo__array_free(trainer.pairs);
+    ppo__array_free(trainer.founds), ppo__array_free(trainer.queue);
     return status;
 }
 
@@ -14106,9 +14102,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
 /* The status of all of it. */
 static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     ppo_status status = ppo__arena_status(&encoder->memory);
-    ppo__arena_free(&encoder->memory);
-    ppo__array_free(encoder->queue);
-    return status;
+    return ppo__arena_free(&encoder->memory), ppo__array_free(encoder->queue), status;
 }
 
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
@@ -14849,9 +14843,8 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
         *json.end = 0;
     } else json.status = PPO_ERROR_MEMORY;
     ppo_status status = json.status ? json.status : ppo__tokfile_read(tok, &json);
-    if (status) ppo_tokenizer_free(tok);
-    else *tokenizer = tok;
-    return status;
+    if (status) return ppo_tokenizer_free(tok), status;
+    return *tokenizer = tok, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
@@ -14973,8 +14966,7 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     else if (!tokenizer->json && tokenizer->kind != PPO__BPE)
         status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of characters", path);
     else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
-    ppo__free(whole);
-    return status;
+    return ppo__free(whole), status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
@@ -14986,9 +14978,7 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
     if (!whole) return PPO_ERROR_MEMORY;
     ppo_status status = is_json ? ppo__tokfile_load(whole, NULL, tokenizer) : ppo_file_read(whole, &file);
     if (!status && !is_json) status = ppo_tokenizer_get(file, tokenizer);
-    ppo_file_free(file);
-    ppo__free(whole);
-    return status;
+    return ppo_file_free(file), ppo__free(whole), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -15743,9 +15733,8 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
         for (int i = 0; i < kept && !status; ++i)
             ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
     }
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
@@ -15762,9 +15751,8 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     made->base = base, made->lora = *how->lora, made->lora.layers = NULL, made->params = NULL;
     made->config.score = made->full.score = score != 0;
     ppo_status status = ppo__lm_fill(made, how, how->lora->seed, random);
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
 }
 
 /* The score's numbers, if both have them. */
@@ -16149,9 +16137,8 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     if (!status) status = ppo__lm_make(&likely.config, 0, &made);
     if (!status)
         status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
 }
 
 /* -- folders as the model hub has them: config.json, and model.safetensors or its shards. What a family calls its
@@ -17070,8 +17057,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     ppo_status status = ppo__load_adapter(&hub, base);
     if (status) ppo_lm_free(hub.lm);
     else *lm = hub.lm;
-    ppo__hub_free(&hub);
-    return status;
+    return ppo__hub_free(&hub), status;
 }
 
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
@@ -17099,8 +17085,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
          (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
          ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
         status = ppo__failed;
-    ppo__hub_free(&hub);
-    return status;
+    return ppo__hub_free(&hub), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -17297,9 +17282,7 @@ struct ppo_generator {
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
     ppo_tape_free(g->tape);
-    ppo__arena_free(&g->memory);
-    ppo__arena_free(&g->numbers);
-    ppo__arena_free(&g->results_memory);
+    ppo__arena_free(&g->memory), ppo__arena_free(&g->numbers), ppo__arena_free(&g->results_memory);
     ppo__free(g);
 }
 
@@ -17335,8 +17318,7 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     if (status) return ppo_generator_free(g), status;
     for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
     ppo_tape_record(g->tape, 0);
-    *generator = g;
-    return PPO_OK;
+    return *generator = g, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
@@ -17760,8 +17742,7 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_tokens(file, tokens);
     if (status) tokens->count = before;
-    ppo_file_free(file);
-    return status;
+    return ppo_file_free(file), status;
 }
 
 enum { PPO__MAX_LINE = 1 << 26 };
@@ -17951,9 +17932,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         if (!status) status = ppo__add_line(&lines);
     }
     if (in) fclose(in);
-    ppo__array_free(lines.line);
-    ppo__array_free(lines.chat);
-    ppo__arena_free(&lines.memory);
+    ppo__array_free(lines.line), ppo__array_free(lines.chat), ppo__arena_free(&lines.memory);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
     if (left_out && !status) *left_out = lines.left_out;
     return status;
@@ -18003,8 +17982,7 @@ PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tok
     }
     if (!(writer.text = (char *)ppo__alloc(4 * writer.room))) return PPO_ERROR_MEMORY;
     ppo_status status = ppo__write_file(path, ppo__write_lines, &writer);
-    ppo__free(writer.text);
-    return status;
+    return ppo__free(writer.text), status;
 }
 
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
@@ -18105,9 +18083,7 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
             status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, numbers[i]);
         }
     }
-    ppo_tokens_free(&now);
-    ppo_tape_free(tape);
-    return status;
+    return ppo_tokens_free(&now), ppo_tape_free(tape), status;
 }
 
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score) {
@@ -18720,9 +18696,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_fit(file, fit, p, &read);
-    ppo_file_free(file);
-    ppo_lm_free(read);
-    return status;
+    return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
 /* The rest of a training from p->step on. */
@@ -18781,9 +18755,7 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
-    ppo__learner_free(&fit.learner);
-    ppo__arena_free(&fit.memory);
-    return status;
+    return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
 }
 
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config) {
@@ -18849,8 +18821,7 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         normal.mean[k] = (float)(sum / n), normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
     if (!status) *model = normal;
-    ppo__free(score);
-    return status;
+    return ppo__free(score), status;
 }
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
@@ -18866,8 +18837,7 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
             else score[s] = k && score[s] < x ? score[s] : x;
         }
     }
-    ppo__free(one);
-    return status;
+    return ppo__free(one), status;
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
@@ -18929,10 +18899,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         if (!status && score) score[s] = scores[top];
     }
     if (status) best->count = before;
-    ppo__free(scores);
-    ppo_tokens_free(&asked);
-    ppo_tokens_free(&given);
-    return status;
+    return ppo__free(scores), ppo_tokens_free(&asked), ppo_tokens_free(&given), status;
 }
 
 PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
@@ -18963,9 +18930,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
         if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
     }
     if (status) chosen->count = before[0], rejected->count = before[1];
-    ppo__free(reward);
-    ppo_tokens_free(&asked);
-    return status;
+    return ppo__free(reward), ppo_tokens_free(&asked), status;
 }
 
 /* One sample of each prompt, and their rewards. */
@@ -19017,10 +18982,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
     if (!status) *evaluation = e;
-    ppo_generator_free(generator[0]);
-    ppo_generator_free(generator[1]);
-    ppo__free(numbers);
-    return status;
+    return ppo_generator_free(generator[0]), ppo_generator_free(generator[1]), ppo__free(numbers), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -20003,16 +19965,10 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
 
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     if (!r) return;
-    ppo_lm_free(r->own_reference);
-    ppo_lm_free(r->own_critic);
-    ppo_tokens_free(&r->prompts);
-    ppo_tokens_free(&r->asked);
-    ppo_tokens_free(&r->kept_samples.tokens);
-    ppo_generator_free(r->generator);
-    ppo__learner_free(&r->learner);
-    ppo__arena_free(&r->memory);
-    ppo__arena_free(&r->numbers);
-    ppo__free(r);
+    ppo_lm_free(r->own_reference), ppo_lm_free(r->own_critic);
+    ppo_tokens_free(&r->prompts), ppo_tokens_free(&r->asked), ppo_tokens_free(&r->kept_samples.tokens);
+    ppo_generator_free(r->generator), ppo__learner_free(&r->learner);
+    ppo__arena_free(&r->memory), ppo__arena_free(&r->numbers), ppo__free(r);
 }
 
 /* All but the new start of the optimizers. */
@@ -20045,8 +20001,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (!status) status = ppo_params_freeze(policy->params, 0);
     if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
-    *rlhf = r;
-    return PPO_OK;
+    return *rlhf = r, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,

@@ -457,6 +457,13 @@ static void windows_learn_each_token_once_but_those_that_are_given(void **state)
         assert_close(last_log.p[0].held_out_loss, loss_of(copy, &windows), 1e-5);
         ppo_lm_free(copy);
     }
+    ppo_fit_config c = logged_config(); /* the first token after a window: it is no item */
+    ppo_tokens_clear(&data);
+    add_random(&data, &rng, VOCAB, 2 * W, 1);
+    assert_ok(ppo_tokens_mark_given(&data, 0, 2 * W));
+    data.given[W] = 0, c.window = W, c.batch_size = 1;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_int_equal(last_log.calls, 1);
     ppo_tokens_free(&data), ppo_tokens_free(&windows);
     ppo_lm_free(lm);
 }
@@ -494,6 +501,9 @@ static void random_windows_begin_anywhere_and_have_something_to_learn(void **sta
         assert_true(found);
     }
     assert_int_equal(places, 8);
+    data.given[25] = data.given[N - 10] = 1, data.given[N - 1] = 0; /* only the last window has it */
+    c.steps = 3;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
     ppo_tokens_free(&data);
     ppo_lm_free(lm);
 }
@@ -1615,6 +1625,13 @@ static void another_training_is_not_continued(void **state) {
     }
     c = fit_of_kind(SFT, &d, 0, path);
     assert_fails(ppo_fit_sft(lm, &d.rejected, &c), PPO_ERROR_FILE, "another \"data\"");
+    ppo_tokens     marked = d.chosen; /* the same tokens, of which others are learned */
+    unsigned char *given = calloc((size_t)marked.start[marked.count], 1);
+    given[marked.start[1] - 1] = 1, marked.given = given;
+    assert_fails(ppo_fit_sft(lm, &marked, &c), PPO_ERROR_FILE, "another \"data\"");
+    marked.given = NULL, marked.prompt = NULL;
+    assert_fails(ppo_fit_sft(lm, &marked, &c), PPO_ERROR_FILE, "another \"data\"");
+    free(given);
     c.held_out = &d.held_out_rejected;
     assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "another \"held_out\"");
     c.held_out = &d.held_out;
