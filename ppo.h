@@ -13534,16 +13534,14 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
 
 /* Writes the texts of all tokens, one after another. */
 static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
-    char *out = tok->bytes;
-    int   ordinary = tok->vocab - tok->added_count;
-    if (tok->kind == PPO__CHARACTERS) {
-        for (int t = 0; t < ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
-    } else {
-        for (int byte = 0; byte < 256; ++byte, ++out) tok->bytes[tok->of_byte[byte]] = (char)byte;
-        for (int k = 0, length; k < 2 * tok->unit_count; ++k, out += length) {
-            length = ppo__token_length(tok, tok->units[k]);
-            memcpy(out, tok->bytes + tok->start[tok->units[k]], length);
-        }
+    char     *out = tok->bytes;
+    int       ordinary = tok->vocab - tok->added_count;
+    const int is_bpe = tok->kind == PPO__BPE, merged = is_bpe ? 2 * tok->unit_count : 0;
+    for (int t = 0; t < ordinary && !is_bpe; ++t) out += ppo__utf8_put(tok->units[t], out);
+    for (int byte = 0; byte < 256 && is_bpe; ++byte, ++out) tok->bytes[tok->of_byte[byte]] = (char)byte;
+    for (int k = 0, length; k < merged; ++k, out += length) {
+        length = ppo__token_length(tok, tok->units[k]);
+        memcpy(out, tok->bytes + tok->start[tok->units[k]], length);
     }
     for (int t = ordinary; t < tok->vocab; ++t) {
         ppo__added *added = &tok->added[t - ordinary];
@@ -14430,9 +14428,9 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
     ppo__value *part = NULL;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
         ppo__step *step = ppo__add_step(file->tok, PPO__KEEP);
-        if (strcmp(type, "Prepend") == 0) {
+        if (strcmp(type, "Prepend") == 0)
             step->prefix = ppo__json_text(&file->json, part, "prepend"), step->always = 1;
-        } else if (strcmp(type, "Replace") == 0) {
+        else if (strcmp(type, "Replace") == 0) {
             step->from = ppo__tokfile_pattern(file, part, "String");
             step->to = ppo__json_text(&file->json, part, "content");
             ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
@@ -16541,14 +16539,13 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
                ppo__at(rows, cols) * sizeof *there);
         return;
     }
-    for (int j = 0; j < cols; ++j) {
+    for (int j = 0; j < cols; ++j)
         for (int r = 0; r < rows; ++r) {
             float *here = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
             float *that = there + ppo__at(r, cols) + j;
             if (way == PPO__LOAD) *here = *that;
             else *that = *here;
         }
-    }
 }
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
@@ -16708,7 +16705,7 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
 
 /* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
 static ppo_status ppo__hub_check_all(ppo__hub *hub) {
-    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
             const ppo__entry *entry = hub->files[i]->arrays[k];
             const char       *name = entry->array.name;
@@ -16721,7 +16718,6 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
                 return ppo__file_fail(hub->files[i]->path,
                                       "\"%.80s\" has no place in a model with this config.json", name);
         }
-    }
     return PPO_OK;
 }
 
@@ -18952,8 +18948,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
     ppo_status status = ppo__check_sequences(lm, prompts, 1);
-    if (!status) status = ppo__check_peer(lm, reference, "reference");
-    if (status) return status;
+    if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
     int    n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
     float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
@@ -19214,10 +19209,9 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);
-    status = ppo__check_sequences(policy, prompts, 1);
-    if (!status) status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (status) return status;
+    if (ppo__check_sequences(policy, prompts, 1) || ppo__check_peer(policy, reference, "reference") ||
+        ppo__check_peer(policy, critic, "critic"))
+        return ppo__failed;
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
                            reference == policy ? "policy" : "critic");
@@ -19836,12 +19830,11 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
    returns to where it was, and learns the same samples with half the learning rate. A rate that ends the first
    epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    enum { ATTEMPTS = 10 };
     ppo_params *params = r->policy->params;
     int64_t     step = params->step;
     double      kl = 0;
     if (r->kept) ppo__params_copy(params, r->kept, 0);
-    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+    for (int attempt = 0; attempt < 10; ++attempt) {
         ppo_status status = ppo__rlhf_epochs(r, p, &kl);
         if (status) return status;
         if (!r->kept || kl <= 4 * r->config.target_kl) break;
@@ -20046,12 +20039,12 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
         m.weights += one;
         m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
     }
-    m.training += r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    m.training += kept;
     m.activations = ppo__tape_bytes(r->learner.tape);
     m.sampling = ppo__tape_bytes(r->generator->tape) + ppo__arena_bytes(&r->generator->memory) +
                  ppo__arena_bytes(&r->generator->numbers) + ppo__arena_bytes(&r->generator->results_memory);
-    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) -
-                (r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0);
+    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
     return m;
 }
 
