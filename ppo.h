@@ -1885,8 +1885,8 @@ PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
    NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the prompts
-   of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random stream
-   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole distribution at
+   of that call: set tokens.prompt to NULL to continue all sequences. Sequence s has its own random stream
+   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the all distribution at
    the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and ppo_token_logp(). Errors: a
    prompt that is empty or leaves no room, an unknown token, logits not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
@@ -2109,7 +2109,7 @@ enum {
 };
 /* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
-enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
+enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the all vocabulary */
 
 /* How the terms of tokens become a loss: their mean; the mean over sequences of each one's mean, in which
    tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by max_new
@@ -2118,7 +2118,7 @@ enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
 /* The ratio of a token: its own, or the geometric mean of those of its sequence (GSPO, Zheng 2025). */
 enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
 /* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
-   probabilities, of each token or of the whole sequence. Truncated: limited to a range. Masked: 0 outside the
+   probabilities, of each token or of the all sequence. Truncated: limited to a range. Masked: 0 outside the
    range. The KL, the entropy and the values of these tokens count as ever. */
 enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
 
@@ -2245,7 +2245,7 @@ typedef struct ppo_rlhf_progress {
    copy, which learns to give values; otherwise a model with a score, borrowed and trained. It may be the policy:
    that takes less memory and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE
    need a critic. Copies of a model with LoRA share its base.
-   The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
+   The prompts are copied: all sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
@@ -15304,7 +15304,7 @@ typedef struct ppo__lora_back {
     float          *g, *u, *bt, *at;
 } ppo__lora_back;
 
-static void ppo__lora_rows_backward(void *user, int range, int from, int to) {
+static void ppo__lora_dx(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
     const ppo__lora_args *args = (const ppo__lora_args *)job->node->args;
     const ppo_tensor     *x = job->node->in[0];
@@ -15357,8 +15357,7 @@ static void ppo__lora_backward(ppo_node *node) {
         job.at = job.bt + ppo__size(b);
         ppo__k()->transpose(rank, b->cols, b->data, b->cols, job.bt, rank);
         ppo__k()->transpose(a->rows, rank, a->data, rank, job.at, a->rows);
-        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_rows_backward,
-                          &job);
+        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_dx, &job);
         if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_da, &job);
         if (b->grad) ppo__parallel_for(b->cols, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_db, &job);
     }
@@ -15687,13 +15686,12 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
         if (how->wanted ? !how->wanted(how->user, block, place)
                         : how->lora->layers && !ppo__is_word(at.name, how->lora->layers))
             continue;
-        const char *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        const char   *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        ppo_lm_block *b = &lm->block[block];
         snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_A", block, half, at.name);
-        status = visit(user, &lm->block[block].lora_a[place], name, at.in, how->lora->rank, 1,
-                       1 / sqrtf(3 * (float)at.in));
+        status = visit(user, &b->lora_a[place], name, at.in, how->lora->rank, 1, 1 / sqrtf(3 * (float)at.in));
         snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_B", block, half, at.name);
-        if (!status)
-            status = visit(user, &lm->block[block].lora_b[place], name, how->lora->rank, at.cols, 0, 0);
+        if (!status) status = visit(user, &b->lora_b[place], name, how->lora->rank, at.cols, 0, 0);
     }
     lm->score_weight = lm->score_bias = NULL;
     return status ? status : ppo__visit_score(lm, visit, user);
@@ -15702,17 +15700,16 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
 /* Makes the parameters of a model; how: of one with LoRA, else NULL. random 0: they will be overwritten. */
 static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t seed, int random) {
     ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding adding = {NULL, random ? &rng : NULL, 0, 0};
+    ppo__lm_adding all = {NULL, random ? &rng : NULL, 0, 0};
     ppo_status     status = PPO_OK;
     for (int pass = 0; pass < 2 && !status; ++pass) {
-        status =
-            how ? ppo__lora_visit(lm, how, ppo__lm_add, &adding) : ppo__lm_visit(lm, ppo__lm_add, &adding);
+        status = how ? ppo__lora_visit(lm, how, ppo__lm_add, &all) : ppo__lm_visit(lm, ppo__lm_add, &all);
         if (status || pass) break;
-        if (!adding.room) return ppo__refuse("no layer of the model would get LoRA");
-        if (ppo_params_create(&adding.params)) return ppo__failed;
-        lm->params = adding.params;
+        if (!all.room) return ppo__refuse("no layer of the model would get LoRA");
+        if (ppo_params_create(&all.params)) return ppo__failed;
+        lm->params = all.params;
         lm->params->frozen = !random, lm->params->decay_matrices = 1;
-        status = ppo_params_reserve(lm->params, adding.room);
+        status = ppo_params_reserve(lm->params, all.room);
     }
     return status;
 }
@@ -16950,13 +16947,12 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
 static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
                               int block) {
     ppo__value  *item = NULL;
-    const size_t length = strlen(path);
+    const size_t m = strlen(path);
     int          said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
     while (ppo__json_each(json, names, '[', &item)) {
         const char  *name = ppo__json_decode(json, item);
         const size_t n = strlen(name);
-        said |=
-            n <= length && !strcmp(path + length - n, name) && (n == length || path[length - n - 1] == '.');
+        said |= n <= m && !strcmp(path + m - n, name) && (n == m || path[m - n - 1] == '.');
     }
     item = NULL;
     while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
@@ -17881,8 +17877,7 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
     int       kind = 0, keep = 1;
-    if (lines->line + strspn(lines->line, " \t\r") == lines->line + stbds_arrlenu(lines->line) - 1)
-        return PPO_OK;
+    if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
         const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
@@ -17890,10 +17885,10 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
         else {
-            const char *given = prompt < 0 ? "" : ppo__json_decode(&lines->json, lines->value[prompt]);
-            const char *learned =
-                response < 0 ? NULL : ppo__json_decode(&lines->json, lines->value[response]);
-            status = lines->json.status;
+            ppo__json  *json = &lines->json;
+            const char *given = prompt < 0 ? "" : ppo__json_decode(json, lines->value[prompt]);
+            const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
+            status = json->status;
             if (!status)
                 status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
                                              lines->end);
@@ -18525,8 +18520,7 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
     return ppo__file_fail(
-        file->path, "saved with another \"%s\": give the same again, or begin a new run without this file",
-        name);
+        file->path, "saved with another \"%s\": give the same again, or begin anew without this file", name);
 }
 
 static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
@@ -18713,8 +18707,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
         if (c->random_windows) ppo__fit_draw(set, &rng);
         ppo_rng_shuffle(&rng, set->order, set->count);
         for (int64_t b = done; b < batches && !fit->over && !stop && !status; ++b) {
-            int begin = ppo__share(set->count, (int)b, batches),
-                end = ppo__share(set->count, (int)b + 1, batches);
+            int begin = ppo__share(set->count, b, batches), end = ppo__share(set->count, b + 1, batches);
             ++p->step;
             p->held_out_loss = p->held_out_accuracy = p->perplexity = NAN;
             status = ppo__fit_step(fit, set->order + begin, end - begin, p);
@@ -18842,12 +18835,11 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 }
 
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
-                                  float *score) {
+static ppo_status ppo__ask_reward(ppo_reward_fn ask, void *user, const ppo_samples *samples, float *score) {
     const unsigned failures = ppo__failures;
-    if (!reward) return ppo__refuse("there is no reward function");
+    if (!ask) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    ppo_status status = reward(samples, score, user);
+    ppo_status status = ask(samples, score, user);
     return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
