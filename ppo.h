@@ -1610,10 +1610,9 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end
-   the turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens
-   in the text (split_special_tokens) or around it. Added tokens that the file does not call special are found
-   always. */
+/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end the
+   turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens in
+   the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
 enum {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
     PPO_ENCODE_BOUNDS = 2,   /* with the tokens that a tokenizer.json puts before and after a text, as <s> */
@@ -1632,12 +1631,10 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
 
 /* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
    response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
-   response (PPO_ENCODE_CONTINUES) are encoded apart, as sampling continues a prompt. Errors: as above, and no
-   token at all. */
+   response (PPO_ENCODE_CONTINUES) are encoded apart, as in sampling. Errors: as above, and no token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
-/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for transcripts with
-   tools. */
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given);
 /* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
@@ -1790,25 +1787,21 @@ typedef struct ppo_lm {
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
 PPO_DEF void       ppo_lm_free(ppo_lm *lm);
 
-/* A model with the same weights, frozen: a reference, or the start of another training. With `score` not 0 it
-   gets a score head if lm has none. */
+/* A model with the same weights, frozen: a reference, or a new start. `score` not 0: with a score head. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
 /* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
    alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. Training the base changes all of them. At first it computes what the base does. With `score`
-   not 0 it has a score head of its own. Errors: the base has LoRA itself, the family has no layer of such a
-   name. */
+   reward model. Training the base changes all of them. At first it computes what the base does. `score` not 0:
+   with a score head of its own. Errors: the base has LoRA itself, the family has no such layer. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
 /* A model with weights of its own, W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
-/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of
-   tokens must outlive the tape's round. Errors: a token outside the vocabulary, a sequence that is empty or
-   longer than the context. */
+/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of tokens
+   must outlive the tape's round. Errors: an unknown token, a sequence that is empty or exceeds the context. */
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
-/* From hidden states, or some of their rows (ppo_tape_embedding() picks them): the logits of the next token
-   (n, vocab), and the score (n, 1). */
+/* From hidden states, or some of their rows (see ppo_tape_embedding()): logits (n, vocab), score (n, 1). */
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
 
@@ -1915,12 +1908,11 @@ PPO_DEF ppo_status           ppo_generator_create(const ppo_lm *lm, int slots, p
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the
-   prompts of that call: set tokens.prompt to NULL to continue whole sequences. Sequence s has its own random
-   stream (how->seed, s): it is the same for any slots and any other prompts. logp is that of the whole
-   distribution at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and
-   ppo_token_logp(). Errors: a prompt that is empty or leaves no room in the context, an unknown token, logits
-   that are not finite. */
+   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the prompts
+   of that call: set tokens.prompt to NULL to continue all sequences. Sequence s has its own random stream
+   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the all distribution at
+   the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and ppo_token_logp(). Errors: a
+   prompt that is empty or leaves no room, an unknown token, logits not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                 ppo_samples *samples);
 
@@ -2139,10 +2131,9 @@ enum {
     PPO_ADVANTAGE_GROUP_MEAN,
     PPO_ADVANTAGE_RETURN
 };
-/* Where the KL to the reference counts: in each token's reward, or as a term of the loss. Section 9 says which
-   estimator is right there. */
+/* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
-enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
+enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the all vocabulary */
 
 /* How the terms of tokens become a loss: their mean; the mean over sequences of each one's mean, in which
    tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by max_new
@@ -2151,7 +2142,7 @@ enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
 /* The ratio of a token: its own, or the geometric mean of those of its sequence (GSPO, Zheng 2025). */
 enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
 /* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
-   probabilities, of each token or of the whole sequence. Truncated: limited to a range. Masked: 0 outside the
+   probabilities, of each token or of the all sequence. Truncated: limited to a range. Masked: 0 outside the
    range. The KL, the entropy and the values of these tokens count as ever. */
 enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
 
@@ -2266,11 +2257,10 @@ typedef struct ppo_rlhf_progress {
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
     int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
-    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's samples
-       earned differently, with refills); the KL is above 1 per token; samples are twice or half as long as in
-       the first iteration; or the reward is not clearly above that of the first iteration, but the share of
-       different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
-       tenth */
+    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's
+       samples earned differently, with refills); the KL is above 1 per token; samples are twice or half as long
+       as at first; or the reward is not clearly above that of the first iteration, but the share of different
+       samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a tenth */
     char warning[160];
 } ppo_rlhf_progress;
 
@@ -2279,7 +2269,7 @@ typedef struct ppo_rlhf_progress {
    copy, which learns to give values; otherwise a model with a score, borrowed and trained. It may be the policy:
    that takes less memory and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE
    need a critic. Copies of a model with LoRA share its base.
-   The prompts are copied: whole sequences, or their first prompt[s] tokens. reward may be NULL if only
+   The prompts are copied: all sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status      ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
@@ -2312,8 +2302,7 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
 /* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
    become those of the file. config: ppo_settings_load() reads the saved one; any setting but the seed may
-   change. Errors, which change no model: a file of something else, models of other sizes, other prompts,
-   another reference. */
+   change. Errors, which change no model: another kind of file, other sizes, prompts or reference. */
 PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
@@ -13192,21 +13181,21 @@ static int ppo__more_room(int room, int need) {
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
     if (!ppo__given("ppo_tokens_add", tokens && (token || n <= 0))) return PPO_ERROR_ARGUMENT;
-    struct ppo__token_memory *old = tokens->memory;
+    struct ppo__token_memory *old = tokens->memory, room = {0, 0, 0};
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
     if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
         return ppo__refuse("ppo_tokens_add: the arrays are not the library's");
     ppo_tokens was = *tokens, now;
-    if (old) ppo__tokens_point(&was);
+    if (old) ppo__tokens_point(&was), room = *old;
     int count = was.count, end = old ? was.start[count] : 0;
     if (end > INT_MAX - n) return ppo__refuse("ppo_tokens_add: too many tokens");
     now = was;
-    if (!old || count == old->sequences || n > old->tokens - end) {
-        struct ppo__token_memory room = {ppo__more_room(old ? old->sequences : 0, count + 1),
-                                         ppo__more_room(old ? old->tokens : 0, end + n), old && old->marked};
-        size_t                   ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
-        size_t                   size = sizeof room + ints * sizeof(int) + (size_t)room.tokens;
+    if (count == room.sequences || n > room.tokens - end) {
+        room.sequences = ppo__more_room(room.sequences, count + 1);
+        room.tokens = ppo__more_room(room.tokens, end + n);
+        size_t ints = 2 * (size_t)room.sequences + 1 + (size_t)room.tokens;
+        size_t size = sizeof room + ints * sizeof(int) + (size_t)room.tokens;
         now.memory = (struct ppo__token_memory *)ppo__alloc_uncleared(size);
         if (!now.memory) return PPO_ERROR_MEMORY;
         *now.memory = room;
@@ -13219,8 +13208,7 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     }
     memcpy(now.token + end, token, n * sizeof(int)); /* which may lie in the old block */
     if (now.given) memset(now.given + end, 0, n);
-    now.prompt[count] = prompt;
-    now.start[++now.count] = end + n;
+    now.prompt[count] = prompt, now.start[++now.count] = end + n;
     if (now.memory != old) ppo__free(old);
     *tokens = now;
     return PPO_OK;
@@ -13258,14 +13246,12 @@ static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
     int       *zeros = (int *)ppo__alloc(n * sizeof(int));
     ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
     for (int i = 0; i < count && !status; ++i) status = ppo_tokens_add(tokens, zeros, n, 1);
-    ppo__free(zeros);
-    return status;
+    return ppo__free(zeros), status;
 }
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
     if (!tokens || !tokens->memory) return;
-    tokens->count = tokens->memory->marked = 0;
-    tokens->given = NULL;
+    tokens->count = tokens->memory->marked = 0, tokens->given = NULL;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
@@ -13312,8 +13298,7 @@ static void ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int va
     }
     ppo__bucket *bucket = ppo__map_bucket(map, key);
     map->count += !bucket->value;
-    bucket->key = key;
-    bucket->value = value + 1;
+    bucket->key = key, bucket->value = value + 1;
 }
 
 /* A queue that returns the smallest number first: a binary heap. */
@@ -13332,8 +13317,7 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     for (size_t child = 1; child < n; child = 2 * at + 1) {
         child += child + 1 < n && heap[child + 1] < heap[child];
         if (heap[child] >= last) break;
-        heap[at] = heap[child];
-        at = child;
+        heap[at] = heap[child], at = child;
     }
     heap[at] = last;
     return first;
@@ -13470,15 +13454,9 @@ typedef struct ppo__nfc {
     int32_t (*parts)[2];
 } ppo__nfc;
 
-enum {
-    PPO__HANGUL = 0xac00,
-    PPO__JAMO_L = 0x1100,
-    PPO__JAMO_V = 0x1161,
-    PPO__JAMO_T = 0x11a7,
-    PPO__PARTS = PPO__CODES,
-    PPO__CLASS,
-    PPO__NFC_LEAD = 0xcc /* below it all is NFC; the first byte of its UTF-8 */
-};
+enum { PPO__HANGUL = 0xac00, PPO__JAMO_L = 0x1100, PPO__JAMO_V = 0x1161, PPO__JAMO_T = 0x11a7 };
+enum { PPO__PARTS = PPO__CODES, PPO__CLASS };
+enum { PPO__NFC_LEAD = 0xcc }; /* below it all is NFC; the first byte of its UTF-8 */
 
 /* Two characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
@@ -13514,8 +13492,7 @@ static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
     int32_t hangul = code - PPO__HANGUL;
     int     index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
-        out[0] = PPO__JAMO_L + hangul / 588;
-        out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[0] = PPO__JAMO_L + hangul / 588, out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
         return hangul % 28 ? 3 : 2;
     }
@@ -13723,12 +13700,11 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
         int    good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
-        for (size_t at = 0; good && at < bytes; ++at)
-            good = (unsigned char)names[i][at] >= ' ' && names[i][at] != 127;
+        for (const char *c = names[i]; good && *c; ++c) good = (unsigned char)*c >= ' ' && *c != 127;
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
                                "or has control characters",
-                               i, (int)PPO_MAX_TOKEN_BYTES);
+                               i, PPO_MAX_TOKEN_BYTES);
         for (int k = 0; k < i; ++k)
             if (strcmp(names[i], names[k]) == 0)
                 return ppo__refuse("special tokens %d and %d are both called \"%.60s\"", k, i, names[i]);
@@ -13756,7 +13732,7 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
     int length = ppo__token_length(tok, left) + ppo__token_length(tok, right);
     if (length > PPO_MAX_TOKEN_BYTES)
         return ppo__refuse("merge %d makes a token of %d bytes, more than %d", k, length,
-                           (int)PPO_MAX_TOKEN_BYTES);
+                           PPO_MAX_TOKEN_BYTES);
     if (ppo__map_find(&tok->by_unit, ppo__pair_key(left, right)) >= 0)
         return ppo__refuse("merge %d is there twice: tokens %ld and %ld", k, (long)left, (long)right);
     tok->start[token + 1] = tok->start[token] + length;
@@ -13767,18 +13743,14 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
 
 /* Writes the texts of all tokens, one after another. */
 static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
-    char *out = tok->bytes;
-    int   ordinary = tok->vocab - tok->added_count;
-    if (tok->kind == PPO__CHARACTERS) {
-        for (int t = 0; t < ordinary; ++t) out += ppo__utf8_put(tok->units[t], out);
-    } else {
-        for (int byte = 0; byte < 256; ++byte) out[tok->of_byte[byte]] = (char)byte;
-        out += 256;
-        for (int k = 0; k < 2 * tok->unit_count; ++k) {
-            int length = ppo__token_length(tok, tok->units[k]);
-            memcpy(out, tok->bytes + tok->start[tok->units[k]], (size_t)length);
-            out += length;
-        }
+    char     *out = tok->bytes;
+    int       ordinary = tok->vocab - tok->added_count;
+    const int is_bpe = tok->kind == PPO__BPE, merged = is_bpe ? 2 * tok->unit_count : 0;
+    for (int t = 0; t < ordinary && !is_bpe; ++t) out += ppo__utf8_put(tok->units[t], out);
+    for (int byte = 0; byte < 256 && is_bpe; ++byte, ++out) tok->bytes[tok->of_byte[byte]] = (char)byte;
+    for (int k = 0, length; k < merged; ++k, out += length) {
+        length = ppo__token_length(tok, tok->units[k]);
+        memcpy(out, tok->bytes + tok->start[tok->units[k]], length);
     }
     for (int t = ordinary; t < tok->vocab; ++t) {
         ppo__added *added = &tok->added[t - ordinary];
@@ -13786,7 +13758,7 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
         added->name_bytes = added->bytes = ppo__token_length(tok, t);
         added->token = t;
         tok->special[t] = (char)(added->special = 1);
-        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], (size_t)added->bytes);
+        memcpy(tok->bytes + tok->start[t], specials[t - ordinary], added->bytes);
     }
 }
 
@@ -13805,8 +13777,7 @@ static ppo__step *ppo__add_step(ppo_tokenizer *tok, int kind) {
 /* Adds the step that finds the added tokens first .. end - 1. */
 static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
     ppo__step *step = ppo__add_step(tok, PPO__FIND);
-    step->first = first;
-    step->end = end;
+    step->first = first, step->end = end;
     if (end > first) qsort(tok->added + first, (size_t)(end - first), sizeof *tok->added, ppo__by_pattern);
 }
 
@@ -13817,19 +13788,16 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     size_t numbers = ppo__at(unit_count, kind == PPO__BPE ? 2 : 1);
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 1 || vocab > PPO_MAX_VOCAB)
-        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, (int)PPO_MAX_VOCAB);
+        return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    tok->kind = kind;
-    tok->unit_count = unit_count;
-    tok->vocab = vocab;
-    tok->unknown = -1;
-    tok->added_count = special_count;
+    tok->kind = kind, tok->unit_count = unit_count, tok->added_count = special_count;
+    tok->vocab = vocab, tok->unknown = -1;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
-    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)unit_count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
-    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)vocab);
-    tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)special_count);
+    tok->special = PPO__ZEROS(&tok->memory, char, vocab);
+    tok->added = PPO__ZEROS(&tok->memory, ppo__added, special_count);
     if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
@@ -13839,14 +13807,13 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
         status = kind == PPO__BPE ? ppo__add_merge(tok, k) : ppo__add_character(tok, k);
     for (int t = ordinary; t < vocab && !status; ++t)
         tok->start[t + 1] = tok->start[t] + (int)strlen(specials[t - ordinary]);
-    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)tok->start[vocab]);
+    if (!status) tok->bytes = PPO__ARRAY(&tok->memory, char, tok->start[vocab]);
     if (!status) status = ppo__arena_status(&tok->memory);
     if (status) return ppo_tokenizer_free(tok), status;
     ppo__spell(tok, specials);
     ppo__add_find(tok, 0, special_count);
     if (kind == PPO__BPE) ppo__add_step(tok, PPO__CUT_WORDS);
-    *out = tok;
-    return PPO_OK;
+    return *out = tok, PPO_OK;
 }
 
 PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer) {
@@ -13887,8 +13854,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     for (int32_t code = 0; code <= 0x10ffff && !status; ++code)
         if (seen[code] && count++ < PPO_MAX_VOCAB) units[count - 1] = code;
     if (count > PPO_MAX_VOCAB)
-        status =
-            ppo__refuse("ppo_tokenizer_characters: more than %d different characters", (int)PPO_MAX_VOCAB);
+        status = ppo__refuse("ppo_tokenizer_characters: more than %d characters", PPO_MAX_VOCAB);
     if (!status)
         status = ppo__tokenizer_make(PPO__CHARACTERS, units, count, specials, special_count, tokenizer);
     ppo__arena_free(&memory);
@@ -13930,14 +13896,13 @@ typedef struct ppo__bpe_trainer {
 } ppo__bpe_trainer;
 
 static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, (size_t)bytes);
+    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, bytes);
     ppo__word word = {text, NULL, bytes, bytes, 1};
-    for (int w; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
-        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, (size_t)bytes)) {
-            ++trainer->words[w].count;
-            return;
-        }
-    if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
+    int       w;
+    for (; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
+        if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, bytes)) break;
+    if (w >= 0) ++trainer->words[w].count;
+    else if (PPO__PUSH(trainer->words, word)) trainer->memory.failed = PPO_ERROR_MEMORY;
     else ppo__map_put(&trainer->by_hash, &trainer->memory, slot, (int)stbds_arrlenu(trainer->words) - 1);
 }
 
@@ -13968,9 +13933,9 @@ static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int righ
 static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
     int    of_byte[256];
     size_t total = 0;
-    for (size_t at = 0, n; at < bytes && !trainer->memory.failed; at += n) {
-        n = ppo__word_length(&trainer->rule, text + at, bytes - at);
-        ppo__count_word(trainer, text + at, (int)n);
+    for (size_t n; bytes && !trainer->memory.failed; text += n, bytes -= n) {
+        n = ppo__word_length(&trainer->rule, text, bytes);
+        ppo__count_word(trainer, text, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
     for (int w = 0; w < words; ++w) total += (size_t)trainer->words[w].bytes;
@@ -13978,8 +13943,7 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
     ppo__order_bytes(of_byte);
     for (int w = 0; w < words && !trainer->memory.failed; ++w) {
         ppo__word *word = &trainer->words[w];
-        word->symbols = symbols;
-        symbols += word->bytes;
+        word->symbols = symbols, symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
         for (int i = 1; i < word->bytes; ++i)
             ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
@@ -13987,10 +13951,9 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
 }
 
 static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
-    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count;
-    if (pair->count < PPO__MIN_FREQUENCY) return;
-    ppo__queue_push(&trainer->memory, &trainer->queue,
-                    rarity << 32 | ppo__short_key(pair->left, pair->right));
+    uint64_t rarity = UINT32_MAX - (uint32_t)pair->count, key = ppo__short_key(pair->left, pair->right);
+    if (pair->count >= PPO__MIN_FREQUENCY)
+        ppo__queue_push(&trainer->memory, &trainer->queue, rarity << 32 | key);
 }
 
 /* Replaces the pair by the token in word w. */
@@ -14020,9 +13983,8 @@ static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int r
 /* Learns up to `most` merges. A pair whose count fell since it was queued is queued again. No count rises:
    the pairs that a merge creates contain the new token, so they are new, and the last of the list. */
 static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
-    for (size_t queued = 0; trainer->merged < most;) {
-        for (; queued < stbds_arrlenu(trainer->pairs); ++queued)
-            ppo__queue_pair(trainer, &trainer->pairs[queued]);
+    for (size_t next = 0; trainer->merged < most;) {
+        for (; next < stbds_arrlenu(trainer->pairs); ++next) ppo__queue_pair(trainer, &trainer->pairs[next]);
         if (trainer->memory.failed || !stbds_arrlenu(trainer->queue)) return;
         uint64_t  first = ppo__queue_pop(trainer->queue);
         ppo__pair pair = trainer->pairs[ppo__map_find(&trainer->by_pair, (uint32_t)first)];
@@ -14031,8 +13993,7 @@ static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
             continue;
         }
         int k = trainer->merged++, token = 256 + k;
-        trainer->merges[2 * k] = pair.left;
-        trainer->merges[2 * k + 1] = pair.right;
+        trainer->merges[2 * k] = pair.left, trainer->merges[2 * k + 1] = pair.right;
         trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
         for (int f = pair.found; f >= 0; f = trainer->founds[f].next)
             ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
@@ -14050,7 +14011,7 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (ppo__check_specials(specials, special_count)) return PPO_ERROR_ARGUMENT;
     if (vocab < 256 + special_count || vocab > PPO__MAX_TRAINED)
         return ppo__refuse("ppo_tokenizer_train: a vocabulary of %d, not of %d to %d", vocab,
-                           256 + special_count, (int)PPO__MAX_TRAINED);
+                           256 + special_count, PPO__MAX_TRAINED);
     ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     int merges = vocab - 256 - special_count;
@@ -14061,14 +14022,12 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
     ppo_status status = ppo__arena_status(&trainer.memory);
+    merges = trainer.merged; /* which may be fewer */
     if (!status)
-        status =
-            ppo__tokenizer_make(PPO__BPE, trainer.merges, trainer.merged, specials, special_count, tokenizer);
+        status = ppo__tokenizer_make(PPO__BPE, trainer.merges, merges, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
-    ppo__array_free(trainer.words);
-    ppo__array_free(trainer.pairs);
-    ppo__array_free(trainer.founds);
-    ppo__array_free(trainer.queue);
+    ppo__array_free(trainer.words), ppo__array_free(trainer.pairs);
+    ppo__array_free(trainer.founds), ppo__array_free(trainer.queue);
     return status;
 }
 
@@ -14095,20 +14054,16 @@ typedef struct ppo__encoder {
     size_t               rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
-static PPO__NOINLINE ppo_status ppo__more_tokens(ppo__encoder *encoder) {
-    int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
-    int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, (size_t)room) : NULL;
-    if (room == encoder->count)
-        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
-    if (!more) return encoder->memory.failed;
-    if (encoder->count) memcpy(more, encoder->tokens, (size_t)encoder->count * sizeof *more);
-    encoder->tokens = more;
-    encoder->capacity = room;
-    return PPO_OK;
-}
-
-static void ppo__emit(ppo__encoder *encoder, int token) {
-    if (encoder->grows && encoder->count == encoder->capacity && ppo__more_tokens(encoder)) return;
+static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
+    if (encoder->grows && encoder->count == encoder->capacity) {
+        int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
+        int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
+        if (room == encoder->count)
+            encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
+        if (!more) return;
+        if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
+        encoder->tokens = more, encoder->capacity = room;
+    }
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
     ++encoder->count;
 }
@@ -14181,8 +14136,7 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
         const int32_t *pair = tok->units + 2 * merge;
         if (symbols[at].token != pair[0] || next == count || symbols[next].token != pair[1])
             continue; /* one of them was joined to another since */
-        symbols[at].token = tok->joined[merge];
-        symbols[at].next = symbols[next].next;
+        symbols[at].token = tok->joined[merge], symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
         if (symbols[at].next < count) symbols[symbols[at].next].previous = at;
         ppo__consider(encoder, symbols[at].previous, count);
@@ -14193,20 +14147,17 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
 
 static void ppo__encode_characters(ppo__encoder *encoder, const char *text, size_t bytes) {
     int length;
-    for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
-        double  place = (double)(text + at - encoder->text);
-        int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
-        if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
-        else if (token < 0) {
-            int control = code < ' ' || (code >= 127 && code < 160);
-            encoder->memory.failed =
-                ppo__refuse("ppo_encode: the vocabulary lacks U+%04lX%s%.*s%s (byte %.0f of the text)",
-                            (unsigned long)code, control ? "" : " \"", control ? 0 : length, text + at,
-                            control ? "" : "\"", place);
-        }
-        if (token < 0) return;
-        ppo__emit(encoder, token);
+    for (const char *end = text + bytes; text < end && !encoder->memory.failed; text += length) {
+        const int32_t code = ppo__utf8_get(text, (size_t)(end - text), &length);
+        const int     place = (int)(text - encoder->text), shown = code >= ' ' && (code < 127 || code >= 160);
+        const int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
+        const char   *quote = shown ? "\"" : "";
+        if (token >= 0) ppo__emit(encoder, token);
+        else if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
+        else
+            encoder->memory.failed = ppo__refuse(
+                "ppo_encode: the vocabulary lacks U+%04lX%s%s%.*s%s (byte %d of the text)",
+                (unsigned long)code, shown ? " " : "", quote, shown ? length : 0, text, quote, place);
     }
 }
 
@@ -14245,8 +14196,7 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     for (size_t at = 0; at < *bytes;) {
         if (found && at + from <= *bytes && memcmp(text + at, step->from, from) == 0) {
             memcpy(out + n, step->to, to);
-            n += to;
-            at += from;
+            n += to, at += from;
         } else out[n++] = text[at++];
     }
     *bytes = n;
@@ -14277,8 +14227,7 @@ static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *
     return bytes;
 }
 
-/* The next of a step's added tokens from *at on, and where it is; of several the longest. NULL: there is
-   none. */
+/* The next of a step's added tokens from *at on, of several the longest, and where it is; NULL: none. */
 static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__step *step, const char *text,
                                          size_t bytes, size_t *at) {
     const ppo__added *found = NULL;
@@ -14339,8 +14288,7 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
 static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok;
-    encoder.grows = 1;
+    encoder.tok = tok, encoder.grows = 1;
     return encoder;
 }
 
@@ -14350,21 +14298,18 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     if (bytes > INT_MAX && !encoder->memory.failed)
         encoder->memory.failed =
             ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    encoder->flags = flags;
-    encoder->text = text;
-    for (int i = 0; i < tok->bounds[0] && flags & PPO_ENCODE_BOUNDS; ++i)
-        ppo__emit(encoder, tok->bound[0][i]);
-    ppo__encode_from(encoder, 0, text, bytes, is_start);
-    for (int i = 0; i < tok->bounds[1] && flags & PPO_ENCODE_BOUNDS; ++i)
-        ppo__emit(encoder, tok->bound[1][i]);
+    encoder->flags = flags, encoder->text = text;
+    for (int side = 0; side < 2; ++side) {
+        if (side) ppo__encode_from(encoder, 0, text, bytes, is_start);
+        for (int i = 0; i < tok->bounds[side] && flags & PPO_ENCODE_BOUNDS; ++i)
+            ppo__emit(encoder, tok->bound[side][i]);
+    }
 }
 
 /* The status of all of it. */
 static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     ppo_status status = ppo__arena_status(&encoder->memory);
-    ppo__arena_free(&encoder->memory);
-    ppo__array_free(encoder->queue);
-    return status;
+    return ppo__arena_free(&encoder->memory), ppo__array_free(encoder->queue), status;
 }
 
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
@@ -14374,9 +14319,7 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    encoder.grows = 0;
-    encoder.tokens = tokens;
-    encoder.capacity = tokens ? capacity : 0;
+    encoder.grows = 0, encoder.tokens = tokens, encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
     ppo_status status = ppo__encoder_end(&encoder);
     if (status) return status;
@@ -14479,7 +14422,7 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     if (s < 0 || s >= tokens->count)
         return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
     if (what < PPO_WHOLE_TEXT || what > PPO_RESPONSE_TEXT)
-        return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, (int)PPO_RESPONSE_TEXT);
+        return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, PPO_RESPONSE_TEXT);
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
@@ -14618,8 +14561,7 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
     memset(&chat, 0, sizeof chat);
-    chat.is_start = 1;
-    chat.encoder = ppo__encoder_start(tokenizer);
+    chat.is_start = 1, chat.encoder = ppo__encoder_start(tokenizer);
     chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
     if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
     return ppo__encoder_end(&chat.encoder);
@@ -14695,10 +14637,9 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
     ppo__value *part = NULL;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
         ppo__step *step = ppo__add_step(file->tok, PPO__KEEP);
-        if (strcmp(type, "Prepend") == 0) {
-            step->prefix = ppo__json_text(&file->json, part, "prepend");
-            step->always = 1;
-        } else if (strcmp(type, "Replace") == 0) {
+        if (strcmp(type, "Prepend") == 0)
+            step->prefix = ppo__json_text(&file->json, part, "prepend"), step->always = 1;
+        else if (strcmp(type, "Replace") == 0) {
             step->from = ppo__tokfile_pattern(file, part, "String");
             step->to = ppo__json_text(&file->json, part, "content");
             ppo__tokfile_need(file, step->to != NULL, "Replace without content", NULL);
@@ -14737,8 +14678,8 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
             int words = ppo__json_flag(json, part, "use_regex", 1);
             tok->kind = PPO__BPE;
             ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
-            if (ppo__json_flag(json, part, "add_prefix_space", 1))
-                ppo__add_step(tok, PPO__KEEP)->prefix = " ";
+            ppo__add_step(tok, PPO__KEEP)->prefix =
+                ppo__json_flag(json, part, "add_prefix_space", 1) ? " " : NULL;
             if (words) ppo__add_step(tok, PPO__CUT_WORDS);
         } else if (strcmp(type, "Metaspace") == 0) {
             const char *space = ppo__json_text(json, part, "replacement");
@@ -14749,10 +14690,8 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
                               scheme);
             ppo__step *step = ppo__add_step(tok, PPO__KEEP);
             if (ppo__json_flag(json, part, "split", 1)) step->kind = PPO__CUT_SPACES;
-            step->from = " ";
-            step->to = PPO__METASPACE;
+            step->from = " ", step->to = PPO__METASPACE, step->once = first;
             step->prefix = never ? NULL : PPO__METASPACE;
-            step->once = first;
         } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
 }
@@ -14808,8 +14747,7 @@ static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     }
 }
 
-/* Replaces GPT-2's characters by the bytes that they stand for, and returns how many; -1, and nothing is
-   changed: the text has others. */
+/* Replaces GPT-2's characters by their bytes, and returns how many; -1: the text has others, and stays. */
 static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     int n = 0, length;
     for (int pass = 0; pass < 2; ++pass)
@@ -14826,8 +14764,7 @@ static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
     return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
 }
 
-/* The token that the vocabulary has under this name, whose text is changed; -1: none. Its length becomes
-   *bytes. */
+/* The token of this name, whose text is changed and whose length becomes *bytes; -1: none. */
 static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
     uint64_t slot;
     *bytes = ppo__tokfile_name(file, name);
@@ -14840,7 +14777,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo__value    *item = NULL;
     if (!list) return;
     ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
-    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, (size_t)list->count);
+    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, list->count);
     while (tok->added && ppo__json_each(json, list, '[', &item)) {
         ppo__added *added = &tok->added[tok->added_count];
         int64_t     id = ppo__json_count(json, item, "id");
@@ -14873,8 +14810,8 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
         if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
         else if (tok->vocab <= id) tok->vocab = (int)id + 1;
     }
-    tok->key = PPO__ZEROS(&tok->memory, const char *, (size_t)tok->vocab);
-    tok->key_bytes = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab);
+    tok->key = PPO__ZEROS(&tok->memory, const char *, tok->vocab);
+    tok->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
     for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
         char *name = (char *)item->key;
         int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
@@ -14894,7 +14831,7 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
     ppo__json     *json = &file->json;
     ppo__value    *item = NULL;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
-    tok->joined = PPO__ARRAY(&tok->memory, int32_t, (size_t)merges->count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, merges->count);
     while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
         int      is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
         char    *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
@@ -14907,7 +14844,7 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
         unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
         unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
         if (unit[0] >= 0 && unit[1] >= 0) {
-            memmove(left + bytes[0], right, (size_t)bytes[1]); /* what was between is not needed */
+            memmove(left + bytes[0], right, bytes[1]); /* what was between is not needed */
             token = ppo__find_key(tok, left, (size_t)bytes[0] + (size_t)bytes[1], &slot);
             left[bytes[0]] = 0;
         }
@@ -14921,9 +14858,9 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
 static void ppo__tokfile_spell(ppo__tokfile *file) {
     ppo_tokenizer     *tok = file->tok;
     double             total = 0;
-    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, (size_t)tok->vocab);
+    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, tok->vocab);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
-    tok->special = PPO__ZEROS(&tok->memory, char, (size_t)tok->vocab);
+    tok->special = PPO__ZEROS(&tok->memory, char, tok->vocab);
     if (file->memory.failed || tok->memory.failed) return;
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
@@ -14933,12 +14870,11 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         strcpy(copy, one->name);
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
-        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, (size_t)bytes) == 0;
+        int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, bytes) == 0;
         ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
-        added[t] = one;
-        tok->special[t] = (char)one->special;
+        added[t] = one, tok->special[t] = (char)one->special;
     }
     for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
     ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
@@ -14948,21 +14884,19 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
         const char *text = is_key ? tok->key[t] : added[t] ? added[t]->pattern : "";
         int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
-        memcpy(out, text, (size_t)n);
+        memcpy(out, text, n);
         out[n] = 0;
         if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
         if (bytes >= 0) n = bytes;
         if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
             strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
-            *out = (char)strtol(out + 3, NULL, 16);
-            n = 1;
+            *out = (char)strtol(out + 3, NULL, 16), n = 1;
         }
         for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
             *space++ = ' ';
             memmove(space, space + 2, strlen(space + 2) + 1);
         }
-        out += n;
-        tok->start[t + 1] = tok->start[t] + n;
+        out += n, tok->start[t + 1] = tok->start[t] + n;
     }
 }
 
@@ -15023,8 +14957,7 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
         for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
         char *kept = PPO__ARRAY(&tok->memory, char, bytes);
         if (kept) memcpy(kept, pattern, bytes);
-        added->pattern = kept;
-        added->bytes = (int)bytes;
+        added->pattern = kept, added->bytes = (int)bytes;
         ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
@@ -15041,9 +14974,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     if (!tok->json) return PPO_ERROR_MEMORY;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
-    file.tok = tok;
-    file.mark = PPO__OTHER;
-    file.json = *json;
+    file.tok = tok, file.mark = PPO__OTHER, file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     memset(file.byte_of, -1, sizeof file.byte_of);
     ppo__order_bytes(order);
@@ -15056,8 +14987,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
         ppo__added swap = tok->added[k];
         if (swap.normalized) continue;
-        tok->added[k] = tok->added[raw];
-        tok->added[raw++] = swap;
+        tok->added[k] = tok->added[raw], tok->added[raw++] = swap;
     }
     ppo__add_find(tok, 0, raw);
     ppo__tokfile_normalizer(&file, whole);
@@ -15120,9 +15050,8 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
         *json.end = 0;
     } else json.status = PPO_ERROR_MEMORY;
     ppo_status status = json.status ? json.status : ppo__tokfile_read(tok, &json);
-    if (status) ppo_tokenizer_free(tok);
-    else *tokenizer = tok;
-    return status;
+    if (status) return ppo_tokenizer_free(tok), status;
+    return *tokenizer = tok, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
@@ -15150,7 +15079,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (kind == 2) return ppo__tokfile_load(file->path, array, tokenizer);
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
-                              (long long)shape[0], (int)PPO_MAX_VOCAB);
+                              (long long)shape[0], PPO_MAX_VOCAB);
     ppo__arena   memory = {NULL, NULL, PPO_OK};
     int          count = 0; /* of the names, which may be too many */
     char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
@@ -15187,7 +15116,6 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
     const int            ordinary = tok->vocab - tok->added_count;
     ppo__header          json = {out, 0};
-    (void)path;
     if (tok->json) return fwrite(tok->json, 1, tok->json_bytes, out), PPO_OK;
     ppo__put(&json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
                     "  \"added_tokens\": [");
@@ -15223,8 +15151,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* In memory that the caller frees: the path, or that of the tokenizer.json in it if it is a folder. *is_json:
-   it is one by its name. */
+/* In memory that the caller frees: the path, or that of the folder's tokenizer.json. *is_json: by its name. */
 static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
     char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
@@ -15246,8 +15173,7 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     else if (!tokenizer->json && tokenizer->kind != PPO__BPE)
         status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of characters", path);
     else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
-    ppo__free(whole);
-    return status;
+    return ppo__free(whole), status;
 }
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
@@ -15259,9 +15185,7 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
     if (!whole) return PPO_ERROR_MEMORY;
     ppo_status status = is_json ? ppo__tokfile_load(whole, NULL, tokenizer) : ppo_file_read(whole, &file);
     if (!status && !is_json) status = ppo_tokenizer_get(file, tokenizer);
-    ppo_file_free(file);
-    ppo__free(whole);
-    return status;
+    return ppo_file_free(file), ppo__free(whole), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -15289,6 +15213,9 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    in tiles of rows, none of which reads further right than its last row attends to. P is kept for backward:
    for each sequence `heads` matrices (n, n), whose upper right stays 0 within a tile. */
 enum { PPO__ATTENTION_ROWS = 32 };
+
+/* Fails a tape by a sentence; NULL. */
+#define PPO__TAPE_REFUSE(tape, ...) ((ppo_tensor *)ppo__tape_fail(tape, ppo__refuse(__VA_ARGS__)))
 
 typedef struct ppo__attention_args {
     ppo_attention how; /* nothing is 0 but the window */
@@ -15364,10 +15291,7 @@ static void ppo__attention_range(void *user, int range, int begin, int end) {
     float                     *scratch = job->node->scratch + range * job->scratch;
     ppo__head                  h;
     memset(&h, 0, sizeof h);
-    h.width = out->cols;
-    h.ld = qkv->cols;
-    h.size = size;
-    h.p = (float *)job->node->kept;
+    h.width = out->cols, h.ld = qkv->cols, h.size = size, h.p = (float *)job->node->kept;
     for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n) * queries) {
         int start = args->start[i / how->kv_heads], head = i % how->kv_heads;
         h.n = args->start[i / how->kv_heads + 1] - start;
@@ -15376,8 +15300,7 @@ static void ppo__attention_range(void *user, int range, int begin, int end) {
         size_t    k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
         size_t    y = ppo__at(start, h.width) + ppo__at(head, queries * size);
         ppo__head one = h;
-        one.k = qkv->data + k;
-        one.v = qkv->data + v;
+        one.k = qkv->data + k, one.v = qkv->data + v;
         ppo__k()->transpose(h.n, size, job->backward ? one.v : one.k, h.ld, scratch, h.n);
         for (int g = 0; g < queries; ++g, q += (size_t)size, y += (size_t)size, one.p += ppo__at(h.n, h.n)) {
             one.q = qkv->data + q;
@@ -15424,51 +15347,45 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const pp
     int fits = all && qkv->cols % all == 0 && how->window >= 0 && how->scale >= 0 && count > 0 &&
                start[0] == 0 && start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
-    if (!fits) {
-        ppo__refuse("attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
-                    qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (!fits)
+        return PPO__TAPE_REFUSE(
+            tape, "attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
+            qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
     args.size = qkv->cols / all;
     if (!(how->scale > 0)) args.how.scale = 1 / sqrtf((float)args.size);
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, how->heads * args.size, &args, sizeof args));
 }
 
-/* Of a row: y += x, the columns of heads turned by sign times their angles. */
-static void ppo__rotate(const float *x, const float *angle, int cols, int heads, int size, int half,
-                        float sign, float *y) {
-    for (int h = 0; h < heads; ++h, x += size, y += size) {
-        for (int j = 0; j < half; ++j) {
-            float c = angle[j], s = sign * angle[half + j];
-            y[j] += x[j] * c - x[j + half] * s;
-            y[j + half] += x[j + half] * c + x[j] * s;
-        }
-        for (int j = 2 * half; j < size; ++j) y[j] += x[j];
-    }
-    for (int j = 0; j < cols - heads * size; ++j) y[j] += x[j];
-}
-
 typedef struct ppo__rotary_args {
     int heads, size;
 } ppo__rotary_args;
 
-static ppo_status ppo__rotary_forward(ppo_node *node) {
+/* y += x, the columns of heads turned by sign times their angles. */
+static void ppo__rotate(const ppo_node *node, float sign, const float *x, float *y) {
     const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
-    memset(node->out[0]->data, 0, ppo__size(x) * sizeof(float));
-    for (int i = 0; i < x->rows; ++i)
-        ppo__rotate(x->data + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
-                    args->heads, args->size, angle->cols / 2, 1, node->out[0]->data + ppo__at(i, x->cols));
-    return PPO_OK;
+    const int               cols = node->in[0]->cols, half = node->in[1]->cols / 2, size = args->size;
+    const float            *angle = node->in[1]->data;
+    for (int i = 0; i < node->in[0]->rows; ++i, angle += 2 * half) {
+        for (int h = 0; h < args->heads; ++h, x += size, y += size) {
+            for (int j = 0; j < half; ++j) {
+                float c = angle[j], s = sign * angle[half + j];
+                y[j] += x[j] * c - x[j + half] * s;
+                y[j + half] += x[j + half] * c + x[j] * s;
+            }
+            for (int j = 2 * half; j < size; ++j) y[j] += x[j];
+        }
+        for (int j = args->heads * size; j < cols; ++j) *y++ += *x++;
+    }
+}
+
+static ppo_status ppo__rotary_forward(ppo_node *node) {
+    memset(node->out[0]->data, 0, ppo__size(node->in[0]) * sizeof(float));
+    return ppo__rotate(node, 1, node->in[0]->data, node->out[0]->data), PPO_OK;
 }
 
 static void ppo__rotary_backward(ppo_node *node) {
-    const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const ppo_tensor       *x = node->in[0], *angle = node->in[1];
-    for (int i = 0; i < x->rows && x->grad; ++i)
-        ppo__rotate(node->out[0]->grad + ppo__at(i, x->cols), angle->data + ppo__at(i, angle->cols), x->cols,
-                    args->heads, args->size, angle->cols / 2, -1, x->grad + ppo__at(i, x->cols));
+    if (node->in[0]->grad) ppo__rotate(node, -1, node->out[0]->grad, node->in[0]->grad);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size) {
@@ -15477,10 +15394,8 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
     if (!ppo__operands(tape, op.name, x, angle)) return NULL;
     if (angle->rows != x->rows || angle->cols % 2 || angle->cols > size)
         return ppo__shape_error(tape, op.name, x, angle);
-    if (heads < 1 || size < 1 || heads > x->cols / size) {
-        ppo__refuse("rotary: %d heads of %d columns in %d", heads, size, x->cols);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (heads < 1 || size < 1 || heads > x->cols / size)
+        return PPO__TAPE_REFUSE(tape, "rotary: %d heads of %d columns in %d", heads, size, x->cols);
     ppo_tensor *in[2] = {x, angle};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
 }
@@ -15598,7 +15513,7 @@ typedef struct ppo__lora_back {
     float          *g, *u, *bt, *at;
 } ppo__lora_back;
 
-static void ppo__lora_rows_backward(void *user, int range, int from, int to) {
+static void ppo__lora_dx(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
     const ppo__lora_args *args = (const ppo__lora_args *)job->node->args;
     const ppo_tensor     *x = job->node->in[0];
@@ -15607,21 +15522,20 @@ static void ppo__lora_rows_backward(void *user, int range, int from, int to) {
         const float *dz = job->node->out[0]->grad + ppo__at(r, job->out) + args->column[job->i];
         for (int j = 0; j < job->cols; ++j) job->g[ppo__at(r, job->cols) + j] = args->scale * dz[j];
     }
-    ppo__k()->gemm(to - from, job->rank, job->cols, g, job->cols, 1, job->bt, job->rank, NULL, 0, u,
-                   job->rank);
+    const int n = to - from, rank = job->rank, in = x->cols;
+    ppo__k()->gemm(n, rank, job->cols, g, job->cols, 1, job->bt, rank, NULL, 0, u, rank);
     if (!x->grad) return;
-    float *dx = x->grad + ppo__at(from, x->cols);
-    ppo__k()->gemm(to - from, x->cols, job->rank, u, job->rank, 1, job->at, x->cols, dx, x->cols, dx,
-                   x->cols);
+    float *dx = x->grad + ppo__at(from, in);
+    ppo__k()->gemm(n, in, rank, u, rank, 1, job->at, in, dx, in, dx, in);
 }
 
 /* Some rows of dA. */
 static void ppo__lora_da(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
     const ppo_tensor     *x = job->node->in[0];
-    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, job->rank);
-    ppo__k()->gemm(to - from, job->rank, x->rows, x->data + from, 1, x->cols, job->u, job->rank, da,
-                   job->rank, da, job->rank);
+    const int             rank = job->rank;
+    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, rank);
+    ppo__k()->gemm(to - from, rank, x->rows, x->data + from, 1, x->cols, job->u, rank, da, rank, da, rank);
 }
 
 /* Some columns of dB. */
@@ -15652,33 +15566,13 @@ static void ppo__lora_backward(ppo_node *node) {
         job.at = job.bt + ppo__size(b);
         ppo__k()->transpose(rank, b->cols, b->data, b->cols, job.bt, rank);
         ppo__k()->transpose(a->rows, rank, a->data, rank, job.at, a->rows);
-        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_rows_backward,
-                          &job);
+        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_dx, &job);
         if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_da, &job);
         if (b->grad) ppo__parallel_for(b->cols, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_db, &job);
     }
 }
 
 /* -- a model's parameters -- */
-
-PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
-    ppo_lm_config c;
-    memset(&c, 0, sizeof c);
-    c.context = c.width = 64;
-    c.layers = 2;
-    c.heads = 4;
-    c.seed = 1;
-    c.norm = PPO_LAYER_NORM;
-    c.norm_eps = 1e-5f;
-    c.activation = PPO_GELU;
-    c.qkv_bias = c.proj_bias = c.ffn_bias = c.tied = 1;
-    c.rope_theta = 10000;
-    c.rope_factor = c.rope_low = 1;
-    c.rope_high = 4;
-    c.rope_context = 8192;
-    c.eos = -1;
-    return c;
-}
 
 /* What a family has that a model without settings has not; and what it calls the layers that LoRA may change. */
 #define PPO__LLAMA                                                                                      \
@@ -15699,48 +15593,57 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
 #define PPO__FAMILY_WORD(name, settings, layers) "|" name
 static const char *const ppo__lm_families[][3] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
-#define PPO__LM_FIELD(name, type, min, max, choices, help) \
+#define PPO__LM(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
 static const ppo_field ppo__lm_fields[] = {
-    PPO__LM_FIELD(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
-                  &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
-    PPO__LM_FIELD(vocab, INT, 2, INT_MAX, NULL, "tokens"),
-    PPO__LM_FIELD(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
-    PPO__LM_FIELD(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
-    PPO__LM_FIELD(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
-    PPO__LM_FIELD(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
-    PPO__LM_FIELD(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
-    PPO__LM_FIELD(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
-    PPO__LM_FIELD(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
-    PPO__LM_FIELD(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
-    PPO__LM_FIELD(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
-    PPO__LM_FIELD(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
-                  "of feed-forward layers"),
-    PPO__LM_FIELD(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
-    PPO__LM_FIELD(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
-    PPO__LM_FIELD(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
-    PPO__LM_FIELD(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
-    PPO__LM_FIELD(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
-    PPO__LM_FIELD(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
-    PPO__LM_FIELD(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
-    PPO__LM_FIELD(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
-    PPO__LM_FIELD(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
-    PPO__LM_FIELD(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
-    PPO__LM_FIELD(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
-    PPO__LM_FIELD(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
-    PPO__LM_FIELD(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
-    PPO__LM_FIELD(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
-    PPO__LM_FIELD(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
-    PPO__LM_FIELD(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
-    PPO__LM_FIELD(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
-    PPO__LM_FIELD(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
-    PPO__LM_FIELD(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
-    PPO__LM_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
-    PPO__LM_FIELD(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
+    PPO__LM(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
+            &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
+    PPO__LM(vocab, INT, 2, INT_MAX, NULL, "tokens"),
+    PPO__LM(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
+    PPO__LM(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
+    PPO__LM(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
+    PPO__LM(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
+    PPO__LM(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
+    PPO__LM(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
+    PPO__LM(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
+    PPO__LM(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
+    PPO__LM(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
+    PPO__LM(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "of the feed-forward"),
+    PPO__LM(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
+    PPO__LM(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
+    PPO__LM(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
+    PPO__LM(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
+    PPO__LM(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
+    PPO__LM(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
+    PPO__LM(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
+    PPO__LM(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
+    PPO__LM(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
+    PPO__LM(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
+    PPO__LM(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
+    PPO__LM(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
+    PPO__LM(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__LM(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
+    PPO__LM(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
+    PPO__LM(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
+    PPO__LM(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
+    PPO__LM(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
+    PPO__LM(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
+    PPO__LM(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
+    PPO__LM(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
 };
 static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
 
 PPO_DEF const ppo_settings *ppo_lm_settings(void) { return &ppo__lm_settings; }
+
+PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
+    static const char usual[] =
+        "context=64 width=64 layers=2 heads=4 norm=layer norm_eps=1e-5 activation=gelu qkv_bias=yes "
+        "proj_bias=yes ffn_bias=yes tied=yes rope_theta=10000 rope_factor=1 rope_low=1 rope_high=4 "
+        "rope_context=8192 seed=1 eos=-1";
+    ppo_lm_config c;
+    memset(&c, 0, sizeof c);
+    return ppo_settings_set_all(&ppo__lm_settings, &c, usual), c;
+}
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
     if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
@@ -15785,8 +15688,7 @@ static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
         return ppo__refuse("rotary_size is %d, must be even and at most %d, the head's", c->rotary_size,
                            c->head_size);
     if (c->rope_scaling == PPO_ROPE_LLAMA3 && !(c->rope_low < c->rope_high))
-        return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", (double)c->rope_low,
-                           (double)c->rope_high);
+        return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", c->rope_low, c->rope_high);
     return PPO_OK;
 }
 
@@ -15808,8 +15710,7 @@ static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angl
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
-        angle[j] = (float)cos(position * frequency);
-        angle[half + j] = (float)sin(position * frequency);
+        angle[j] = (float)cos(position * frequency), angle[half + j] = (float)sin(position * frequency);
     }
 }
 
@@ -15829,19 +15730,18 @@ static const struct {
     size_t      is, has_bias;
     int         ends_branch; /* smaller initial weights */
 } ppo__lm_layers[] = {
-#define PPO__LM_LAYER(name, weight, bias, in, out, is, has_bias, ends) \
+#define PPO__ROW(name, weight, bias, in, out, is, has_bias, ends) \
     { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, is, has_bias, ends }
-    PPO__LM_LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LM_LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias),
-                  0),
-    PPO__LM_LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__LM_LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__LM_LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS,
-                  PPO__IF(proj_bias), 1),
-    PPO__LM_LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LM_LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
-    PPO__LM_LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS,
-                  PPO__IF(ffn_bias), 1),
+    PPO__ROW("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__ROW("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
+    PPO__ROW("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__ROW("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__ROW("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
+             1),
+    PPO__ROW("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__ROW("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
+    PPO__ROW("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS, PPO__IF(ffn_bias),
+             1),
 };
 enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
@@ -15854,6 +15754,12 @@ static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
    random, of standard deviation x, or all of them x. */
 typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                        int random, float x);
+
+static ppo_status ppo__visit_score(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
+    if (!lm->full.score) return PPO_OK;
+    ppo_status status = visit(user, &lm->score_weight, "score.weight", lm->full.width, 1, 0, 0);
+    return status ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+}
 
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->full;
@@ -15882,25 +15788,26 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
     if (!status && c->norm) status = visit(user, &lm->norm_bias, "transformer.ln_f.bias", 1, w, 0, 0);
     lm->head = lm->token_embedding;
     if (!status && !c->tied) status = visit(user, &lm->head, "lm_head.weight", c->vocab, w, 1, std);
-    if (!status && c->score) status = visit(user, &lm->score_weight, "score.weight", w, 1, 0, 0);
-    return status || !c->score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+    return status ? status : ppo__visit_score(lm, visit, user);
 }
 
-static ppo_status ppo__lm_measure(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
-                                  int random, float x) {
-    size_t *room = (size_t *)user, size = ppo__padded(rows, cols);
-    *room = size < SIZE_MAX - *room ? *room + size : SIZE_MAX;
-    return PPO_OK;
-}
-
+/* Adds parameters, or with params NULL counts their numbers, and with them the room that they need. */
 typedef struct ppo__lm_adding {
     ppo_params *params;
     ppo_rng    *rng; /* NULL: the numbers will be overwritten */
+    double      count;
+    size_t      room;
 } ppo__lm_adding;
 
 static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                               int random, float x) {
-    const ppo__lm_adding *adding = (const ppo__lm_adding *)user;
+    ppo__lm_adding *adding = (ppo__lm_adding *)user;
+    const size_t    size = ppo__padded(rows, cols);
+    if (!adding->params) {
+        adding->count += (double)rows * cols;
+        adding->room = size < SIZE_MAX - adding->room ? adding->room + size : SIZE_MAX;
+        return PPO_OK;
+    }
     *tensor = ppo_params_add(adding->params, name, rows, cols);
     if (!*tensor) return ppo__failed;
     if (!adding->rng || x == 0) return PPO_OK;
@@ -15922,40 +15829,6 @@ static ppo_status ppo__lm_describe(ppo_lm *lm, const ppo_lm_config *config) {
     return ppo__complete_lm_config(&lm->full);
 }
 
-/* random 0: with weights that will be overwritten. */
-static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
-    ppo_rng        rng = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
-    size_t         room = 0;
-    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
-    if (!made) return PPO_ERROR_MEMORY;
-    const ppo_lm_config *c = &made->full;
-    ppo_status           status = ppo__lm_describe(made, config);
-    if (!status) status = ppo__lm_visit(made, ppo__lm_measure, &room);
-    if (!status) status = ppo_params_create(&made->params);
-    if (!status) made->params->frozen = !random;
-    if (!status) status = ppo_params_reserve(made->params, room);
-    if (!status) made->params->decay_matrices = 1;
-    adding.params = made->params;
-    if (!status) status = ppo__lm_visit(made, ppo__lm_add, &adding);
-    if (!status && c->positions == PPO_ROTARY) {
-        const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
-        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
-        if (!made->rotary) status = PPO_ERROR_MEMORY;
-        for (int i = 0; i < kept && !status; ++i)
-            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
-    }
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
-}
-
-PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
-    if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
-    return ppo__lm_make(config, 1, lm);
-}
-
 /* -- LoRA -- */
 
 /* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
@@ -15965,6 +15838,11 @@ typedef struct ppo__lora_place {
     int  layer, in, column, cols;
 } ppo__lora_place;
 
+static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
+    ppo_tensor *const weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    return weight[layer];
+}
+
 /* 0: the model has no such layer. */
 static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
@@ -15973,13 +15851,12 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
     const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
     const char      *words = ppo__lm_families[c->family][2], *name[PPO_LORA_LAYERS];
-    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += *words == ' ')
+    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
         name[k] = words;
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
     at->layer = layers[place];
     at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
-    at->column = column[place];
-    at->cols = cols[place];
+    at->column = column[place], at->cols = cols[place];
     if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
     return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
 }
@@ -16018,44 +15895,68 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
         if (how->wanted ? !how->wanted(how->user, block, place)
                         : how->lora->layers && !ppo__is_word(at.name, how->lora->layers))
             continue;
-        const char *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        const char   *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        ppo_lm_block *b = &lm->block[block];
         snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_A", block, half, at.name);
-        status = visit(user, &lm->block[block].lora_a[place], name, at.in, how->lora->rank, 1,
-                       1 / sqrtf(3 * (float)at.in));
+        status = visit(user, &b->lora_a[place], name, at.in, how->lora->rank, 1, 1 / sqrtf(3 * (float)at.in));
         snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_B", block, half, at.name);
-        if (!status)
-            status = visit(user, &lm->block[block].lora_b[place], name, how->lora->rank, at.cols, 0, 0);
+        if (!status) status = visit(user, &b->lora_b[place], name, how->lora->rank, at.cols, 0, 0);
     }
     lm->score_weight = lm->score_bias = NULL;
-    if (!status && lm->config.score)
-        status = visit(user, &lm->score_weight, "score.weight", lm->config.width, 1, 0, 0);
-    return status || !lm->config.score ? status : visit(user, &lm->score_bias, "score.bias", 1, 1, 0, 0);
+    return status ? status : ppo__visit_score(lm, visit, user);
+}
+
+/* Makes the parameters of a model; how: of one with LoRA, else NULL. random 0: they will be overwritten. */
+static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t seed, int random) {
+    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
+    ppo__lm_adding all = {NULL, random ? &rng : NULL, 0, 0};
+    ppo_status     status = PPO_OK;
+    for (int pass = 0; pass < 2 && !status; ++pass) {
+        status = how ? ppo__lora_visit(lm, how, ppo__lm_add, &all) : ppo__lm_visit(lm, ppo__lm_add, &all);
+        if (status || pass) break;
+        if (!all.room) return ppo__refuse("no layer of the model would get LoRA");
+        if (ppo_params_create(&all.params)) return ppo__failed;
+        lm->params = all.params;
+        lm->params->frozen = !random, lm->params->decay_matrices = 1;
+        status = ppo_params_reserve(lm->params, all.room);
+    }
+    return status;
+}
+
+/* random 0: with weights that will be overwritten. */
+static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm **lm) {
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    if (!made) return PPO_ERROR_MEMORY;
+    const ppo_lm_config *c = &made->full;
+    ppo_status           status = ppo__lm_describe(made, config);
+    if (!status) status = ppo__lm_fill(made, NULL, c->seed, random);
+    if (!status && c->positions == PPO_ROTARY) {
+        const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
+        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
+        if (!made->rotary) status = PPO_ERROR_MEMORY;
+        for (int i = 0; i < kept && !status; ++i)
+            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
+    }
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
+    return ppo__lm_make(config, 1, lm);
 }
 
 /* random 0: A and B are left at 0, to be overwritten. */
 static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int score, int random, ppo_lm **lm) {
-    ppo_rng        rng = ppo_rng_stream(how->lora->seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding adding = {NULL, random ? &rng : NULL};
-    size_t         room = 0;
-    ppo_lm        *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     *made = *base;
-    made->base = base;
-    made->lora = *how->lora;
-    made->lora.layers = NULL;
+    made->base = base, made->lora = *how->lora, made->lora.layers = NULL, made->params = NULL;
     made->config.score = made->full.score = score != 0;
-    made->params = NULL;
-    ppo_status status = ppo__lora_visit(made, how, ppo__lm_measure, &room);
-    if (!status && !room) status = ppo__refuse("no layer of the model would get LoRA");
-    if (!status) status = ppo_params_create(&made->params);
-    if (!status) made->params->decay_matrices = 1;
-    if (!status) made->params->frozen = !random;
-    if (!status) status = ppo_params_reserve(made->params, room);
-    adding.params = made->params;
-    if (!status) status = ppo__lora_visit(made, how, ppo__lm_add, &adding);
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+    ppo_status status = ppo__lm_fill(made, how, how->lora->seed, random);
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
 }
 
 /* The score's numbers, if both have them. */
@@ -16073,7 +15974,7 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
         return ppo__refuse("ppo_lm_adapt: rank is %d, must be 1 to %d, the width", lora->rank,
                            base->config.width);
     if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX))
-        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", (double)lora->alpha);
+        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", lora->alpha);
     for (const char *word = lora->layers; word && *(word += strspn(word, " ,"));
          word += strcspn(word, " ,")) {
         char name[64];
@@ -16124,20 +16025,18 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (!status) (*merged)->config.context = lm->config.context;
     for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
         const int           place = i % PPO_LORA_LAYERS;
-        const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS],
-                           *b = &(*merged)->block[i / PPO_LORA_LAYERS];
-        const ppo_tensor *weights[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
-        ppo__lora_place   at;
+        const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS];
+        ppo__lora_place     at;
         if (!from->lora_a[place]) continue;
         ppo__lora_at(&lm->full, place, &at);
-        const ppo_tensor *w = weights[at.layer], *lora_a = from->lora_a[place], *lora_b = from->lora_b[place];
-        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(lora_a) * sizeof *scaled);
+        const ppo_tensor *w = ppo__layer_weight(&(*merged)->block[i / PPO_LORA_LAYERS], at.layer);
+        const ppo_tensor *a = from->lora_a[place], *b = from->lora_b[place];
+        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(a) * sizeof *scaled);
+        float            *to = w->data + at.column;
         if (!scaled) status = PPO_ERROR_MEMORY;
-        for (size_t k = 0; k < ppo__size(lora_a) && scaled; ++k)
-            scaled[k] = ppo__lora_scale(lm) * lora_a->data[k];
-        if (scaled)
-            ppo__k()->gemm(at.in, at.cols, lora_a->cols, scaled, lora_a->cols, 1, lora_b->data, at.cols,
-                           w->data + at.column, w->cols, w->data + at.column, w->cols);
+        for (size_t k = 0; k < ppo__size(a) && scaled; ++k) scaled[k] = ppo__lora_scale(lm) * a->data[k];
+        const int rank = a->cols, ld = w->cols;
+        if (scaled) ppo__k()->gemm(at.in, at.cols, rank, scaled, rank, 1, b->data, at.cols, to, ld, to, ld);
         ppo__free(scaled);
     }
     if (!status) ppo__copy_score(lm, *merged);
@@ -16188,27 +16087,15 @@ typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, p
 
 static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x, ppo_tensor *weight,
                                 ppo_tensor *bias) {
-    const char *name = lm->config.norm == PPO_LAYER_NORM ? "layer_norm" : "rms_norm";
-    return ppo__tape_norm(tape, name, x, weight, bias, lm->config.norm == PPO_LAYER_NORM,
+    const int layer = lm->config.norm == PPO_LAYER_NORM;
+    return ppo__tape_norm(tape, layer ? "layer_norm" : "rms_norm", x, weight, bias, layer,
                           lm->config.norm_eps);
-}
-
-/* The angles of the rows' positions. */
-static ppo_tensor *ppo__lm_angles(ppo_tape *tape, const ppo_lm *lm, const int *position, int rows) {
-    const int r = lm->full.rotary_size;
-    float    *angle = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angle);
-    for (int i = 0; i < rows && angle; ++i) {
-        if (position[i] >= PPO__KEPT_ANGLES)
-            ppo__rotary_angles(&lm->full, position[i], angle + ppo__at(i, r));
-        else memcpy(angle + ppo__at(i, r), lm->rotary + ppo__at(position[i], r), r * sizeof *angle);
-    }
-    return ppo_tape_constant(tape, angle, rows, r);
 }
 
 /* f(x W + b) of one of the four layers of a block, with LoRA if it has that. */
 static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, int layer,
                                  ppo_tensor *x, int activation) {
-    ppo_tensor *const   weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    ppo_tensor *const   weight = ppo__layer_weight(b, layer);
     ppo_tensor *const   bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
     static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
     ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->base ? ppo__lora_scale(lm) : 0};
@@ -16217,26 +16104,22 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
         ppo__lora_place at;
         if (!b->lora_a[place] || !ppo__lora_at(&lm->full, place, &at) || at.layer != layer) continue;
         args.column[args.parts] = at.column;
-        in[2 + 2 * args.parts] = b->lora_a[place];
-        in[3 + 2 * args.parts++] = b->lora_b[place];
+        in[2 + 2 * args.parts] = b->lora_a[place], in[3 + 2 * args.parts++] = b->lora_b[place];
     }
-    if (!args.parts) return ppo_tape_linear(tape, x, weight[layer], bias[layer], activation);
-    in[1] = ppo_tape_linear(tape, x, weight[layer], bias[layer], PPO_IDENTITY);
+    if (!args.parts) return ppo_tape_linear(tape, x, weight, bias[layer], activation);
+    in[1] = ppo_tape_linear(tape, x, weight, bias[layer], PPO_IDENTITY);
     if (!in[1]) return NULL;
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
 }
 
 /* The second half of a block. */
-static ppo_tensor *ppo__lm_feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b,
-                                        ppo_tensor *x) {
-    const int         activation[2] = {lm->config.activation, PPO_IDENTITY};
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight};
-    ppo_tensor *const bias[2] = {b->up_bias, b->down_bias};
-    if (!lm->config.gated && !lm->base)
-        return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
-    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, lm->config.gated ? PPO_IDENTITY : activation[0]);
-    if (lm->config.gated) x = ppo_tape_gated(tape, x, activation[0]);
+static ppo_tensor *ppo__feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, ppo_tensor *x) {
+    const int         activation[2] = {lm->config.activation, PPO_IDENTITY}, gated = lm->config.gated;
+    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
+    if (!gated && !lm->base) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, activation[gated]);
+    if (gated) x = ppo_tape_gated(tape, x, activation[0]);
     return ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
 }
 
@@ -16262,7 +16145,7 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, b, PPO__LAYER_PROJ, y, PPO_IDENTITY));
     x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, y, ppo__lm_feed_forward(tape, lm, b, x));
+    return ppo_tape_add(tape, y, ppo__feed_forward(tape, lm, b, x));
 }
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
@@ -16270,9 +16153,16 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
                                 int rows, ppo__attend_fn attend, const void *user) {
     const ppo_lm_config *c = &lm->full;
     ppo_tensor          *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
-    if (c->positions == PPO_ROTARY) angle = ppo__lm_angles(tape, lm, position, rows);
-    else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
-    ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, (size_t)c->layers, sizeof *args);
+    if (c->positions == PPO_ROTARY) {
+        const int r = c->rotary_size;
+        float    *angles = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angles), *row = angles;
+        for (int i = 0; i < rows && angles; ++i, row += r) {
+            if (position[i] >= PPO__KEPT_ANGLES) ppo__rotary_angles(c, position[i], row);
+            else memcpy(row, lm->rotary + ppo__at(position[i], r), r * sizeof *row);
+        }
+        angle = ppo_tape_constant(tape, angles, rows, r);
+    } else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
+    ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, c->layers, sizeof *args);
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
         args[k] = block;
@@ -16301,7 +16191,7 @@ PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_t
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
-    int *position = (int *)ppo__tape_take(tape, (size_t)rows, sizeof *position);
+    int *position = (int *)ppo__tape_take(tape, rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = tokens->start[s]; i < tokens->start[s + 1]; ++i) position[i] = i - tokens->start[s];
@@ -16317,8 +16207,7 @@ static ppo_status ppo__check_score(const char *function, const ppo_lm *lm) {
 }
 
 PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
-    if (x && lm && ppo__check_score("ppo_lm_score", lm))
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    if (x && lm && !lm->score_weight) return PPO__TAPE_REFUSE(tape, "ppo_lm_score: the model has no score");
     return ppo__tape_layer(tape, "ppo_lm_score", x, lm ? lm->score_weight : NULL, lm ? lm->score_bias : NULL,
                            PPO_IDENTITY);
 }
@@ -16334,11 +16223,10 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 
 /* Sizes that other programs read, by their names there. */
 enum { PPO__LM_TEXTS = 5 };
-static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {{"vocab", "vocab_size"},
-                                                            {"context", "n_positions"},
-                                                            {"width", "n_embd"},
-                                                            {"layers", "n_layer"},
-                                                            {"heads", "n_head"}};
+static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {
+    {"vocab", "vocab_size"}, {"context", "n_positions"}, {"width", "n_embd"},
+    {"layers", "n_layer"},   {"heads", "n_head"},
+};
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     const ppo_lm_config usual = ppo_lm_config_default();
@@ -16367,23 +16255,17 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     return ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
-typedef struct ppo__saved_lm {
-    const ppo_lm        *lm;
-    const ppo_tokenizer *tokenizer;
-} ppo__saved_lm;
-
-static ppo_status ppo__put_lm(ppo_file *file, const void *what) {
-    const ppo__saved_lm *saved = (const ppo__saved_lm *)what;
-    ppo_status           status = ppo_lm_put(saved->lm, file);
-    return status || !saved->tokenizer ? status : ppo_tokenizer_put(saved->tokenizer, file);
-}
-
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
-    const ppo__saved_lm saved = {lm, tokenizer};
-    if (lm && tokenizer && tokenizer->vocab > lm->config.vocab)
+    ppo_file *file = NULL;
+    if (!ppo__given("ppo_lm_save_file", lm && path)) return PPO_ERROR_ARGUMENT;
+    if (tokenizer && tokenizer->vocab > lm->config.vocab)
         return ppo__refuse("ppo_lm_save_file: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
                            lm->config.vocab);
-    return ppo__save("ppo_lm_save_file", path, ppo__put_lm, lm ? &saved : NULL);
+    ppo_status status = ppo_file_create(&file);
+    if (!status) status = ppo_lm_put(lm, file);
+    if (!status && tokenizer) status = ppo_tokenizer_put(tokenizer, file);
+    if (!status) status = ppo_file_write(file, path);
+    return ppo_file_free(file), status;
 }
 
 /* A dimension of a matrix in the file, 0 if there is no such matrix. */
@@ -16459,21 +16341,14 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     if (!status) status = ppo__lm_make(&likely.config, 0, &made);
     if (!status)
         status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
-    if (status) ppo_lm_free(made);
-    else *lm = made;
-    return status;
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
 }
 
 /* -- folders as the model hub has them: config.json, and model.safetensors or its shards. What a family calls its
    settings and parameters is in tables, which serve both ways -- */
 
-enum {
-    PPO__GPT2,
-    PPO__GPT_NEO,
-    PPO__GPT_NEOX,
-    PPO__LLAMAS,
-    PPO__HUB_STYLES
-}; /* llama and all families after it */
+enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMAS, PPO__HUB_STYLES }; /* LLAMAS: and all after it */
 
 static int ppo__hub_style(const ppo_lm_config *c) {
     return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
@@ -16803,13 +16678,21 @@ static void ppo__from_floats(int type, const float *from, size_t n, void *to) {
     if (type == PPO_BF16) ppo__narrow(from, n, two);
 }
 
+static int ppo__exists(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
 typedef struct ppo__hub {
     const char *folder;
     ppo__arena  memory;
     ppo_file  **files; /* with the arrays */
     ppo_lm     *lm;
-    int         bare; /* 1: names lack their first word, as "transformer." */
-    int         type; /* of what is saved */
+    int         bare;   /* 1: names lack their first word, as "transformer." */
+    int         type;   /* of what is saved */
+    float      *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
+    int         room;
 } ppo__hub;
 
 static void ppo__hub_free(ppo__hub *hub) {
@@ -16862,21 +16745,20 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
                ppo__at(rows, cols) * sizeof *there);
         return;
     }
-    for (int j = 0; j < cols; ++j) {
+    for (int j = 0; j < cols; ++j)
         for (int r = 0; r < rows; ++r) {
             float *here = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
             float *that = there + ppo__at(r, cols) + j;
             if (way == PPO__LOAD) *here = *that;
             else *that = *here;
         }
-    }
 }
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-/* Carries an array there, some rows at a time. floats: room for twice as many numbers. */
-static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how,
-                                 float *floats, int rows, int cols, int rank) {
+/* Carries an array there, some rows at a time. */
+static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
+                                 int cols, int rank) {
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
     const int64_t    shape[2] = {rows, cols};
     const ppo_file  *file = NULL;
@@ -16884,9 +16766,13 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     const int        type = array ? array->type : hub->type;
     const size_t     row = ppo__at(cols, ppo__types[type].size);
     const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
-    void            *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    if (cols > hub->room)
+        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
+    if (!hub->floats) return PPO_ERROR_MEMORY;
+    float *floats = hub->floats;
+    void  *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     if (way == PPO__SAVE) {
-        data = (char *)ppo__arena_array(&hub->memory, (size_t)rows, row);
+        data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
     } else if (!array) {
         return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
@@ -16909,7 +16795,7 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
             if (fabsf(floats[i]) <= most) continue;
             if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
             return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
-                            name, (double)floats[i], ppo__types[type].name);
+                            name, floats[i], ppo__types[type].name);
         }
         if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
         else ppo__from_floats(type, floats, count, data + at);
@@ -16922,15 +16808,8 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     const ppo_lm_config *c = &hub->lm->full;
     const ppo_params    *params = hub->lm->params;
     const ppo_file      *file;
-    int                  widest = 0, rows, cols;
+    int                  rows, cols;
     ppo__hub_name        name;
-    for (int i = 0; i < params->tensor_count; ++i) {
-        const ppo_tensor *x = params->tensors[i];
-        if (x->rows > widest) widest = x->rows;
-        if (x->cols > widest) widest = x->cols;
-    }
-    float *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)widest);
-    if (!floats) return PPO_ERROR_MEMORY;
     for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
         for (int k = 0; k < 2 * (strchr(name.ours, '%') ? c->layers : 1); ++k) {
             char ours[96], theirs[96];
@@ -16946,7 +16825,7 @@ static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
             const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
             const int own = !strcmp(ours, "score.bias"); /* transformers has none */
             if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            if (ppo__hub_array(hub, way, theirs, x, name.how, floats, rows, cols, rank)) return ppo__failed;
+            if (ppo__hub_array(hub, way, theirs, x, name.how, rows, cols, rank)) return ppo__failed;
         }
     }
     return PPO_OK;
@@ -16966,9 +16845,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
     if (!whole || !index) return PPO_ERROR_MEMORY;
-    FILE *exists = fopen(whole, "rb");
-    if (exists) fclose(exists);
-    if (exists || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    if (ppo__exists(whole) || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
     ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
     for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
         const char *name = ppo__json_decode(&json, item), *path;
@@ -16985,18 +16862,13 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-static ppo_status ppo__lm_count(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
-                                int random, float x) {
-    *(double *)user += (double)rows * cols;
-    return PPO_OK;
-}
-
 /* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config  *c = &likely->config;
     const ppo_file *file;
     char            name[80];
-    double          there = 0, here = 0;
+    ppo__lm_adding  here = {NULL, NULL, 0, 0};
+    double          there = 0;
     hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
@@ -17013,10 +16885,11 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
             const ppo_array *array = ppo_file_at(hub->files[i], k);
             there += (double)array->bytes / ppo__types[array->type].size;
         }
-    ppo__lm_visit(likely, ppo__lm_count, &here);
-    if (here > there + c->score)
-        return ppo__file_fail(
-            hub->folder, "config.json describes %.0f parameters, the arrays have %.0f numbers", here, there);
+    ppo__lm_visit(likely, ppo__lm_add, &here);
+    if (here.count > there + c->score)
+        return ppo__file_fail(hub->folder,
+                              "config.json describes %.0f parameters, the arrays have %.0f numbers",
+                              here.count, there);
     return PPO_OK;
 }
 
@@ -17029,10 +16902,8 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const char       *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
-    float     *floats = PPO__ARRAY(&hub->memory, float, 2 * PPO__HUB_ROWS * (size_t)copy.cols);
     copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
-    if (!floats || !copy.data) return PPO_ERROR_MEMORY;
-    if (ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, floats, copy.rows, copy.cols, 2))
+    if (!copy.data || ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, copy.rows, copy.cols, 2))
         return ppo__failed;
     if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
     return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
@@ -17040,7 +16911,7 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
 
 /* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
 static ppo_status ppo__hub_check_all(ppo__hub *hub) {
-    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
             const ppo__entry *entry = hub->files[i]->arrays[k];
             const char       *name = entry->array.name;
@@ -17053,34 +16924,26 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
                 return ppo__file_fail(hub->files[i]->path,
                                       "\"%.80s\" has no place in a model with this config.json", name);
         }
-    }
     return PPO_OK;
 }
 
-static ppo_status ppo__load_folder(ppo__hub *hub, const char *config) {
+PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
+    ppo__hub      hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__hub_json read;
     ppo_lm        likely;
-    memset(&likely, 0, sizeof likely);
-    if (ppo__json_open(&read.json, config, &hub->memory) ||
-        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
-        ppo__hub_config(&read, &likely.config) || ppo__hub_open(hub) || ppo__hub_check(hub, &likely) ||
-        ppo__lm_make(&likely.config, 0, &hub->lm) || ppo__hub_carry(hub, PPO__LOAD) ||
-        ppo__hub_check_tied(hub))
-        return ppo__failed;
-    return ppo__hub_check_all(hub);
-}
-
-PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
-    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
-    ppo_file *file = NULL;
+    ppo_file     *file = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
+    memset(&likely, 0, sizeof likely);
     const char *config = ppo__hub_path(&hub, "config.json");
-    FILE       *folder = config ? fopen(config, "rb") : NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
-    if (folder) {
-        fclose(folder);
-        status = ppo__load_folder(&hub, config);
+    if (config && ppo__exists(config)) {
+        if (ppo__json_open(&read.json, config, &hub.memory) ||
+            (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+            ppo__hub_config(&read, &likely.config) || ppo__hub_open(&hub) || ppo__hub_check(&hub, &likely) ||
+            ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_carry(&hub, PPO__LOAD) ||
+            ppo__hub_check_tied(&hub) || ppo__hub_check_all(&hub))
+            status = ppo__failed;
     } else if (!status && ppo__is_special(path))
         status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json; a folder with "
                                       "adapter_config.json is LoRA for a model: ppo_lm_load_adapter()");
@@ -17096,15 +16959,13 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     static const char *const names[] = {"generation_config.json", "config.json"};
     if (count) *count = 0;
     if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
-    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__json json;
     json.status = PPO_OK;
     for (int i = 0; i < 2 && !*count && !json.status; ++i) {
         const char *name = ppo__hub_path(&hub, names[i]);
-        FILE       *exists = name ? fopen(name, "rb") : NULL;
         json.status = ppo__arena_status(&hub.memory);
-        if (!exists) continue;
-        fclose(exists);
+        if (!name || !ppo__exists(name)) continue;
         if (ppo__json_open(&json, name, &hub.memory)) break;
         ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
         ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
@@ -17146,12 +17007,13 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
-/* One of two words for each layer. */
-static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *local,
-                            const char *global) {
+/* One of two words for each layer, between `open` and `close`. */
+static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *open, const char *local,
+                            const char *global, const char *close) {
     for (int k = 0; k < c->layers; ++k)
-        ppo__put(json, "%s\"%s\"", k ? ", " : "",
+        ppo__put(json, "%s\"%s\"", k ? ", " : open,
                  c->window && (!c->window_layers || c->window_layers >> k & 1) ? local : global);
+    ppo__put(json, "%s", close);
 }
 
 /* config.json in the words of transformers 4, which 5 reads as well. */
@@ -17190,15 +17052,11 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         ppo__put(&json, "\"%s\": %s%s%s", key[dot] ? key + dot + 1 : key, quote, word, quote);
     }
     if (*within) ppo__put(&json, "}");
-    if (style == PPO__GPT_NEO) {
-        ppo__put(&json, ",\n  \"attention_types\": [[[");
-        ppo__put_layers(&json, c, "local", "global");
-        ppo__put(&json, "], 1]]");
-    } else if (style == PPO__LLAMAS && c->window > 0) {
-        ppo__put(&json, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [");
-        ppo__put_layers(&json, c, "sliding_attention", "full_attention");
-        ppo__put(&json, "]");
-    }
+    if (style == PPO__GPT_NEO)
+        ppo__put_layers(&json, c, ",\n  \"attention_types\": [[[", "local", "global", "], 1]]");
+    else if (style == PPO__LLAMAS && c->window > 0)
+        ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
+                        "sliding_attention", "full_attention", "]");
     if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
         ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
                  (double)c->rotary_size / c->head_size);
@@ -17212,17 +17070,12 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
 
 /* The layer that a row of the names is of; -1: of none that LoRA can change. */
 static int ppo__hub_lora_layer(const ppo__hub_name *name) {
-    static const struct {
-        const char *ours;
-        int         how, place;
-    } rows[] = {{"attn.c_attn", PPO__KEY, PPO_LORA_K},  {"attn.c_attn", PPO__VALUE, PPO_LORA_V},
-                {"attn.c_attn", -1, PPO_LORA_Q},        {"attn.c_proj", -1, PPO_LORA_PROJ},
-                {"mlp.c_fc", PPO__GATE, PPO_LORA_GATE}, {"mlp.c_fc", -1, PPO_LORA_UP},
-                {"mlp.c_proj", -1, PPO_LORA_DOWN}};
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; ++k)
-        if (strstr(name->ours, rows[k].ours) && (rows[k].how < 0 || rows[k].how == name->how))
-            return rows[k].place;
-    return -1;
+    const int how = name->how;
+    if (strstr(name->ours, "attn.c_attn"))
+        return how == PPO__KEY ? PPO_LORA_K : how == PPO__VALUE ? PPO_LORA_V : PPO_LORA_Q;
+    if (strstr(name->ours, "attn.c_proj")) return PPO_LORA_PROJ;
+    if (strstr(name->ours, "mlp.c_fc")) return how == PPO__GATE ? PPO_LORA_GATE : PPO_LORA_UP;
+    return strstr(name->ours, "mlp.c_proj") ? PPO_LORA_DOWN : -1;
 }
 
 /* "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" */
@@ -17246,32 +17099,29 @@ static int ppo__hub_lora_there(void *user, int block, int place) {
     return 0;
 }
 
-/* Matrices that are transposed there: A (rank, in), B (out, rank), of a fused layer with its heads in their order;
-   and the score. */
+/* A (rank, in) and B (out, rank), transposed there; of a fused layer with its heads in order; and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     ppo_lm       *lm = hub->lm;
     ppo_status    status = PPO_OK;
     ppo__hub_name row;
     char          name[128];
-    const int     widest = lm->full.hidden + 3 * lm->full.heads * lm->full.head_size + lm->full.width;
-    float        *floats = PPO__ARRAY(&hub->memory, float, ppo__at(2 * PPO__HUB_ROWS, widest));
-    if (!floats) return PPO_ERROR_MEMORY;
+
     for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
         const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
         for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
             ppo_tensor *a = lm->block[k].lora_a[place], *b = lm->block[k].lora_b[place];
             if (!a) continue;
             ppo__hub_lora_name(name, row.theirs, k, ".lora_A");
-            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, floats, a->cols, a->rows, 2);
+            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, a->cols, a->rows, 2);
             ppo__hub_lora_name(name, row.theirs, k, ".lora_B");
-            if (!status) status = ppo__hub_array(hub, way, name, b, how, floats, b->cols, b->rows, 2);
+            if (!status) status = ppo__hub_array(hub, way, name, b, how, b->cols, b->rows, 2);
         }
     }
     if (status || !lm->score_weight) return status;
     if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
         return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
-                           (double)lm->score_bias->data[0]);
-    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, floats, 1,
+                           lm->score_bias->data[0]);
+    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, 1,
                           lm->config.width, 2);
 }
 
@@ -17286,7 +17136,7 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
              "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
-             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, (double)lm->lora.alpha,
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->lora.rank, lm->lora.alpha,
              style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
     for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
         const int place = ppo__hub_lora_layer(&row);
@@ -17306,13 +17156,12 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
 static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
                               int block) {
     ppo__value  *item = NULL;
-    const size_t length = strlen(path);
+    const size_t m = strlen(path);
     int          said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
     while (ppo__json_each(json, names, '[', &item)) {
         const char  *name = ppo__json_decode(json, item);
         const size_t n = strlen(name);
-        said |=
-            n <= length && !strcmp(path + length - n, name) && (n == length || path[length - n - 1] == '.');
+        said |= n <= m && !strcmp(path + m - n, name) && (n == m || path[m - n - 1] == '.');
     }
     item = NULL;
     while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
@@ -17348,19 +17197,14 @@ static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
 
 /* rank and alpha. What peft has besides changes what is computed, so it is refused. */
 static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
-    static const char *const as_here[][2] = {{"peft_type", "LORA"},
-                                             {"bias", "none"},
-                                             {"use_dora", "no"},
-                                             {"rank_pattern", "{}"},
-                                             {"alpha_pattern", "{}"},
-                                             {"lora_bias", "no"},
-                                             {"use_qalora", "no"},
-                                             {"layer_replication", ""},
-                                             {"alora_invocation_tokens", ""},
-                                             {"target_parameters", ""},
-                                             {"trainable_token_indices", ""}};
-    const char              *path = hub->json.path, *rest = "";
-    double                   alpha = 0;
+    static const char *const as_here[][2] = {
+        {"alora_invocation_tokens", ""}, {"peft_type", "LORA"},   {"bias", "none"},
+        {"trainable_token_indices", ""}, {"use_dora", "no"},      {"rank_pattern", "{}"},
+        {"layer_replication", ""},       {"alpha_pattern", "{}"}, {"use_qalora", "no"},
+        {"target_parameters", ""},       {"lora_bias", "no"},
+    };
+    const char *path = hub->json.path, *rest = "";
+    double      alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
         const char *value = ppo__hub_text(hub, as_here[k][0]);
         if (value && strcmp(value, as_here[k][1]))
@@ -17399,15 +17243,14 @@ static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
     status = ppo_params_freeze(base->params, 1);
     if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
     hub->lm = made;
-    if (status == PPO_ERROR_ARGUMENT)
-        status = ppo__file_fail(hub->folder, "it has no LoRA for layers of this base");
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(hub->folder, "no LoRA for layers of this base");
     if (!status) status = ppo__hub_check_lora(&read, made);
     if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
     return status ? status : ppo__hub_check_all(hub);
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0};
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
@@ -17415,12 +17258,11 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     ppo_status status = ppo__load_adapter(&hub, base);
     if (status) ppo_lm_free(hub.lm);
     else *lm = hub.lm;
-    ppo__hub_free(&hub);
-    return status;
+    return ppo__hub_free(&hub), status;
 }
 
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
     if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
@@ -17428,18 +17270,14 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
     if (!*path) return ppo__refuse("ppo_lm_save: the path is empty");
     const int   lora = lm->base != NULL;
     const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
-    FILE       *exists = other ? fopen(other, "rb") : NULL;
-    if (exists) {
-        fclose(exists);
-        ppo__hub_free(&hub);
-        return ppo__file_fail(
-            path, lora ? "it has a whole model, not LoRA: choose another folder"
-                       : "it has LoRA, which would be added to this model: choose another folder");
-    }
-    ppo_file   *file = NULL;
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
+    ppo_file   *file = NULL;
     ppo_status  status = ppo__arena_status(&hub.memory);
+    if (!status && ppo__exists(other))
+        status = ppo__file_fail(
+            path, lora ? "it has a whole model, not LoRA: choose another folder"
+                       : "it has LoRA, which would be added to this model: choose another folder");
     if (!status) status = ppo_file_create(&file);
     if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
     if (!status &&
@@ -17448,8 +17286,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
          (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
          ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
         status = ppo__failed;
-    ppo__hub_free(&hub);
-    return status;
+    return ppo__hub_free(&hub), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -17461,7 +17298,7 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
    positions. They stay after their sequence, and the next one in the slot uses those of the tokens with which
    both begin. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
-   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_FIELDS, its lines in
+   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_ALL, its lines in
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
@@ -17471,20 +17308,19 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
 }
 
 /* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
-#define PPO__SAMPLING_FIELD(base, name, type, min, max, choices, help) \
+#define PPO__SAMPLING(base, name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_FIELDS(base)                                                                        \
-    PPO__SAMPLING_FIELD(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),         \
-        PPO__SAMPLING_FIELD(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),        \
-        PPO__SAMPLING_FIELD(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
-        PPO__SAMPLING_FIELD(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"), \
-        PPO__SAMPLING_FIELD(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),   \
-        PPO__SAMPLING_FIELD(base, max_new, INT, 0, INT_MAX, NULL,                                         \
-                            "tokens after the prompt at most; 0: the context"),                           \
-        PPO__SAMPLING_FIELD(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
+#define PPO__SAMPLING_ALL(base)                                                                      \
+    PPO__SAMPLING(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),          \
+        PPO__SAMPLING(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),         \
+        PPO__SAMPLING(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),  \
+        PPO__SAMPLING(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"),  \
+        PPO__SAMPLING(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),    \
+        PPO__SAMPLING(base, max_new, INT, 0, INT_MAX, NULL, "sampled tokens; 0: up to the context"), \
+        PPO__SAMPLING(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field    fields[] = {PPO__SAMPLING_FIELDS(0)};
+    static const ppo_field    fields[] = {PPO__SAMPLING_ALL(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }
@@ -17526,22 +17362,9 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* The smallest probability that top_k and top_p keep. sorted: scratch. */
-static float ppo__least_kept(const ppo_sampling *how, const float *p, int vocab, float *sorted) {
-    int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab;
-    double total = 0, sum = 0;
-    memcpy(sorted, p, vocab * sizeof(float));
-    qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
-    while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
-    for (int j = 0; j < kept; ++j) total += sorted[j];
-    int last = 0; /* a token stays while those before it do not have top_p yet */
-    for (sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
-    return sorted[last];
-}
-
 /* ppo_sampling_probabilities() by settings that are checked. */
 static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
-                                     float *scratch) {
+                                     float *sorted) {
     memcpy(p, logits, vocab * sizeof(float));
     ppo__k()->softmax(1 / how->temperature, p, vocab);
     if (!(p[0] >= 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite"); /* then all are NaN */
@@ -17549,10 +17372,17 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
         memset(p, 0, vocab * sizeof(float));
         p[ppo_categorical_mode(logits, vocab)] = 1;
     } else if (how->top_k || how->top_p < 1) {
-        float  least = ppo__least_kept(how, p, vocab, scratch);
+        int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab, last = 0;
         double total = 0;
+        memcpy(sorted, p, vocab * sizeof(float));
+        qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
+        while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
+        for (int j = 0; j < kept; ++j) total += sorted[j];
+        /* a token stays while those before it do not have top_p yet */
+        for (double sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
+        total = 0;
         for (int j = 0; j < vocab; ++j) {
-            if (p[j] < least) p[j] = 0;
+            if (p[j] < sorted[last]) p[j] = 0;
             total += p[j];
         }
         ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
@@ -17653,23 +17483,19 @@ struct ppo_generator {
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
     ppo_tape_free(g->tape);
-    ppo__arena_free(&g->memory);
-    ppo__arena_free(&g->numbers);
-    ppo__arena_free(&g->results_memory);
+    ppo__arena_free(&g->memory), ppo__arena_free(&g->numbers), ppo__arena_free(&g->results_memory);
     ppo__free(g);
 }
 
 /* context: of the longest sequence. */
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
-        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, (int)PPO__MOST_SLOTS);
+        return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
     const ppo_lm_config *c = &lm->config;
     const size_t         rows = ppo__at(slots, context), caches = ppo__at(slots, c->layers);
     ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
-    g->lm = lm;
-    g->context = context;
-    g->slots = slots;
+    g->lm = lm, g->context = context, g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
     g->slot_values = ppo__at(g->context, kv_width);
     g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
@@ -17693,8 +17519,7 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     if (status) return ppo_generator_free(g), status;
     for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
     ppo_tape_record(g->tape, 0);
-    *generator = g;
-    return PPO_OK;
+    return *generator = g, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
@@ -17774,8 +17599,7 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
     return status;
 }
 
-/* Starts the sequences with their prompts. These may be results of the previous call, whose memory therefore
-   lasts until they are copied. */
+/* Starts the sequences with their prompts: maybe results of the call before, whose memory stays until then. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     const int   context = g->context, count = prompts->count;
     ppo__arena  grown = {NULL, NULL, PPO_OK};
@@ -17801,8 +17625,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
     if (count <= g->room) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
-    g->results_memory = grown;
-    g->room = count;
+    g->results_memory = grown, g->room = count;
     return PPO_OK;
 }
 
@@ -17810,9 +17633,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
 
 /* Adds a row: a token at a position of slot k. */
 static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
-    g->row_token[g->rows] = token;
-    g->row_position[g->rows] = position;
-    g->row_slot[g->rows++] = k;
+    g->row_token[g->rows] = token, g->row_position[g->rows] = position, g->row_slot[g->rows++] = k;
 }
 
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
@@ -17838,8 +17659,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
             slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, context) + slot->seen];
             ppo__add_row(g, slot->cached[slot->seen], slot->seen, k);
         }
-        g->rng[g->asked] = slot->rng;
-        g->last[g->asked++] = g->rows - 1;
+        g->rng[g->asked] = slot->rng, g->last[g->asked++] = g->rows - 1;
     }
 }
 
@@ -17854,8 +17674,8 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
     x = ppo_lm_logits(tape, g->lm, ppo_tape_embedding(tape, x, g->last, g->asked));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
     if (node) {
-        ppo__tape_read(tape, node->out[0]->data, (size_t)g->asked, (float *)(void *)g->drawn);
-        ppo__tape_read(tape, node->out[1]->data, (size_t)g->asked, g->drawn_logp);
+        ppo__tape_read(tape, node->out[0]->data, g->asked, (float *)(void *)g->drawn);
+        ppo__tape_read(tape, node->out[1]->data, g->asked, g->drawn_logp);
     }
     return ppo__tape_settle(tape);
 }
@@ -17863,15 +17683,15 @@ static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
 /* Shows the watch a slot's sequence, which it may end. */
 static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const size_t       first = ppo__at(slot->sequence, g->context);
+    const int          s = slot->sequence;
+    const size_t       first = ppo__at(s, g->context);
     int                start[2] = {0, slot->length}, end = 0;
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
-    const ppo_tokens   so_far = {1, start, out->prompt + slot->sequence, out->text + first, given, NULL};
+    const ppo_tokens   so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
     const unsigned     failures = ppo__failures;
-    ppo_status         status = how->watch(&so_far, slot->sequence, &end, how->watch_user);
-    if (status) return ppo__user_failed(status, failures, "watch");
-    if (end) out->ended[slot->sequence] = 1;
-    return PPO_OK;
+    ppo_status         status = how->watch(&so_far, s, &end, how->watch_user);
+    out->ended[s] |= end != 0;
+    return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
 
 /* Adds what the tool answers to the slot's sequence. */
@@ -17909,8 +17729,7 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
                             slot->length - 1);
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
-        out->text[at] = g->drawn[i];
-        out->logp[at] = g->drawn_logp[i];
+        out->text[at] = g->drawn[i], out->logp[at] = g->drawn_logp[i];
         out->ended[s] = (unsigned char)ppo__ends(how, g->drawn[i]);
         out->length[s] = ++slot->length;
         ppo_status called = how->watch ? ppo__call_watch(g, how, slot) : PPO_OK;
@@ -17922,9 +17741,8 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     return status;
 }
 
-/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that
-   no other exceeds: the longest prompt in each slot; with a tool, whose answers may have any length, a whole
-   context. */
+/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that no
+   other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const int         *prompt = g->results[g->turn].prompt;
@@ -17935,8 +17753,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
     if (tool) longest = g->context;
     if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
     for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
-    g->rows = 0;
-    g->asked = slots;
+    g->rows = 0, g->asked = slots;
     for (int k = 0; k < slots; ++k) {
         for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
         g->last[k] = g->rows - 1;
@@ -17981,8 +17798,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
         memmove(out.logp + at, out.logp + ppo__at(s, g->context), n * sizeof(float));
         memmove(out.given + at, out.given + ppo__at(s, g->context), n);
-        out.length[s] = at;
-        at += n;
+        out.length[s] = at, at += n;
     }
     out.length[count] = at;
     unsigned char *given = how->call >= 0 ? out.given : NULL;
@@ -18014,7 +17830,6 @@ static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int 
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
     const ppo_stops *all = (const ppo_stops *)stops;
     int              length = 0;
-    (void)s;
     if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
@@ -18050,9 +17865,9 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
 /* The first token at i or later of sequence s that is not given, its end if there is none: for (int i =
    ppo__response_token(tokens, s, 0); i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1)). */
 static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
-    int prompt = tokens->prompt && tokens->prompt[s] > 1 ? tokens->prompt[s] : 1;
-    int end = tokens->start[s + 1], first = tokens->start[s] + prompt;
-    if (i < first) i = first < end ? first : end;
+    int first = ppo__prompt_end(tokens, s), end = tokens->start[s + 1];
+    if (first == tokens->start[s] && first < end) ++first;
+    if (i < first) i = first;
     while (tokens->given && i < end && tokens->given[i]) ++i;
     return i;
 }
@@ -18128,24 +17943,17 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_tokens(file, tokens);
     if (status) tokens->count = before;
-    ppo_file_free(file);
-    return status;
+    return ppo_file_free(file), status;
 }
 
 enum { PPO__MAX_LINE = 1 << 26 };
 
 /* The members of a line that count. */
-enum {
-    PPO__PROMPT,
-    PPO__COMPLETION,
-    PPO__TEXT,
-    PPO__MESSAGES,
-    PPO__CHOSEN,
-    PPO__REJECTED,
-    PPO__LINE_MEMBERS
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__MESSAGES, PPO__CHOSEN, PPO__REJECTED };
+enum { PPO__LINE_MEMBERS = PPO__REJECTED + 1 };
+static const char *const ppo__line_members[] = {
+    "prompt", "completion", "text", "messages", "chosen", "rejected",
 };
-static const char *const ppo__line_members[] = {"prompt",   "completion", "text",
-                                                "messages", "chosen",     "rejected"};
 
 /* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
    last two must be lists of messages. Otherwise they may be if the prompt is one. */
@@ -18185,7 +17993,7 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
     *more = c != EOF;
     if (ferror(in)) return ppo__file_failed(lines->path, "read", errno);
     if (last) return PPO_OK;
-    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, (int)PPO__MAX_LINE);
+    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, PPO__MAX_LINE);
 }
 
 /* Finds the members of the line, and of which kind it is. */
@@ -18199,8 +18007,8 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
-        const int list =
-            k != PPO__TEXT && (pairs ? k != PPO__COMPLETION && k != PPO__MESSAGES : k < PPO__CHOSEN);
+        const int   only = k == PPO__COMPLETION || k == PPO__MESSAGES; /* where there are no pairs */
+        const int   list = k != PPO__TEXT && (pairs ? !only : k < PPO__CHOSEN);
         ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
         if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) value = NULL;
         lines->value[k] = value;
@@ -18224,9 +18032,10 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
 
 /* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
 static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
-    int s = tokens->count - 1, *end = &tokens->start[s + 1], n = *end - tokens->start[s];
-    if (is_prompt) return !longest || n <= longest;
-    if (longest && n > longest) *end -= n - longest;
+    int s = tokens->count - 1, *end = &tokens->start[s + 1],
+        over = longest ? *end - tokens->start[s] - longest : 0;
+    if (is_prompt) return over <= 0;
+    if (over > 0) *end -= over;
     if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
     return ppo__response_length(tokens, s) > 0;
 }
@@ -18243,8 +18052,7 @@ static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
         const int   both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
         if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
         if (json->status) return json->status;
-        message.role = ppo__json_decode(json, role);
-        message.text = ppo__json_decode(json, text);
+        message.role = ppo__json_decode(json, role), message.text = ppo__json_decode(json, text);
         if (!json->status) json->status = PPO__PUSH(lines->chat, message);
     }
     return json->status;
@@ -18278,8 +18086,7 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
     int       kind = 0, keep = 1;
-    if (lines->line + strspn(lines->line, " \t\r") == lines->line + stbds_arrlenu(lines->line) - 1)
-        return PPO_OK;
+    if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
         const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
@@ -18287,10 +18094,10 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
         else {
-            const char *given = prompt < 0 ? "" : ppo__json_decode(&lines->json, lines->value[prompt]);
-            const char *learned =
-                response < 0 ? NULL : ppo__json_decode(&lines->json, lines->value[response]);
-            status = lines->json.status;
+            ppo__json  *json = &lines->json;
+            const char *given = prompt < 0 ? "" : ppo__json_decode(json, lines->value[prompt]);
+            const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
+            status = json->status;
             if (!status)
                 status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
                                              lines->end);
@@ -18315,14 +18122,8 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
     memset(&lines, 0, sizeof lines);
-    lines.path = path;
-    lines.tokenizer = tokenizer;
-    lines.to[0] = tokens;
-    lines.to[1] = rejected;
-    lines.form = form;
-    lines.start = start;
-    lines.end = end;
-    lines.longest = longest;
+    lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
+    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     FILE      *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
@@ -18331,9 +18132,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         if (!status) status = ppo__add_line(&lines);
     }
     if (in) fclose(in);
-    ppo__array_free(lines.line);
-    ppo__array_free(lines.chat);
-    ppo__arena_free(&lines.memory);
+    ppo__array_free(lines.line), ppo__array_free(lines.chat), ppo__arena_free(&lines.memory);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
     if (left_out && !status) *left_out = lines.left_out;
     return status;
@@ -18349,19 +18148,20 @@ typedef struct ppo__line_writer {
 static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
     const ppo__line_writer *w = (const ppo__line_writer *)user;
     ppo__header             json = {out, 0};
-    (void)path;
     for (int s = 0; s < w->tokens->count; ++s) {
-        for (int what = PPO_PROMPT_TEXT; what <= PPO_RESPONSE_TEXT; ++what) {
-            char *mended = w->text + w->room, *to = mended;
-            if (ppo_tokens_text(w->tokens, s, what, w->tokenizer, w->text, w->room)) return ppo__failed;
-            for (const char *at = w->text; *at;) {
-                int     length;
-                int32_t code = ppo__utf8_get(at, 4, &length);
-                to += ppo__utf8_put(code < 0 ? 0xfffd : code, to);
-                at += code < 0 ? 1 : length;
+        int bound[3] = {w->tokens->start[s], ppo__prompt_end(w->tokens, s), w->tokens->start[s + 1]}, length;
+        for (int k = 0; k < 2; ++k) {
+            char       *mended = w->text + w->room, *to = mended;
+            const char *at = w->text,
+                       *end = at + ppo__token_text(w->tokenizer, w->tokens->token, bound[k], bound[k + 1],
+                                                   k ? 0 : w->tokenizer->strip, 1, w->text, w->room, &length);
+            for (; at < end; at += length) { /* a 0 would be the end of a text */
+                int32_t code = ppo__utf8_get(at, (size_t)(end - at), &length);
+                if (code <= 0) code = 0xfffd, length = 1;
+                to += ppo__utf8_put(code, to);
             }
             *to = 0;
-            ppo__put(&json, what == PPO_PROMPT_TEXT ? "{\"prompt\": " : ", \"completion\": ");
+            ppo__put(&json, k ? ", \"completion\": " : "{\"prompt\": ");
             ppo__put_string(&json, mended);
         }
         ppo__put(&json, "}\n");
@@ -18382,8 +18182,7 @@ PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tok
     }
     if (!(writer.text = (char *)ppo__alloc(4 * writer.room))) return PPO_ERROR_MEMORY;
     ppo_status status = ppo__write_file(path, ppo__write_lines, &writer);
-    ppo__free(writer.text);
-    return status;
+    return ppo__free(writer.text), status;
 }
 
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
@@ -18393,19 +18192,16 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
     if (!x) return out;
     int n = ppo_response_row(tokens, tokens->count), at = 0;
-    int wrong = !n || !(want & (PPO_POLICY | PPO_VALUE));
-    if (!n) ppo__refuse("there is no token after the prompts");
-    else if (wrong) ppo__refuse("ppo_lm_response: no output of %d exists", want);
-    if (wrong) return ppo__tape_fail(tape, PPO_ERROR_ARGUMENT), out;
-    int *row = (int *)ppo__tape_take(tape, (size_t)n, sizeof *row); /* the rows that predict these tokens, */
-    int *token = (int *)ppo__tape_take(tape, (size_t)n, sizeof *token); /* and the tokens */
+    if (!n) return PPO__TAPE_REFUSE(tape, "there is no token after the prompts"), out;
+    if (!(want & (PPO_POLICY | PPO_VALUE)))
+        return PPO__TAPE_REFUSE(tape, "ppo_lm_response: no output of %d exists", want), out;
+    int *row = (int *)ppo__tape_take(tape, n, sizeof *row);     /* the rows that predict these tokens, */
+    int *token = (int *)ppo__tape_take(tape, n, sizeof *token); /* and the tokens */
     if (!row || !token) return out;
     for (int s = 0; s < tokens->count; ++s) {
         int i = ppo__response_token(tokens, s, 0);
-        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at) {
-            row[at] = i - 1;
-            token[at] = tokens->token[i];
-        }
+        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at)
+            row[at] = i - 1, token[at] = tokens->token[i];
     }
     x = ppo_tape_embedding(tape, x, row, n);
     if (want & PPO_POLICY) {
@@ -18438,16 +18234,14 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
     static const ppo_op op = {"sequence_sum", 1, ppo__sequence_sum_forward, ppo__sequence_sum_backward};
     if (!ppo__operands(tape, op.name, x, tokens ? x : NULL)) return NULL;
     int n = ppo_response_row(tokens, tokens->count);
-    if (x->rows != n || x->cols != 1) {
-        ppo__refuse("sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (x->rows != n || x->cols != 1)
+        return PPO__TAPE_REFUSE(tape, "sequence_sum: (%d, %d) is not (%d, 1)", x->rows, x->cols, n);
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, tokens->count, 1, &tokens, sizeof tokens));
 }
 
 PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
-    int        *last = x ? (int *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *last) : NULL;
+    int        *last = x ? (int *)ppo__tape_take(tape, tokens->count, sizeof *last) : NULL;
     if (!last) return NULL;
     for (int s = 0; s < tokens->count; ++s) last[s] = tokens->start[s + 1] - 1;
     return ppo_lm_score(tape, lm, ppo_tape_embedding(tape, x, last, tokens->count));
@@ -18457,7 +18251,7 @@ PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, cons
 static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
                                       float temperature) {
     if (!ppo_response_row(tokens, tokens->count)) {
-        float *zeros = (float *)ppo__tape_take(tape, (size_t)tokens->count, sizeof *zeros);
+        float *zeros = (float *)ppo__tape_take(tape, tokens->count, sizeof *zeros);
         if (zeros) memset(zeros, 0, tokens->count * sizeof(float));
         return zeros ? ppo_tape_constant(tape, zeros, tokens->count, 1) : NULL;
     }
@@ -18482,16 +18276,14 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
         ppo_tensor *x = status            ? NULL
                         : temperature > 0 ? ppo__sequence_logp(tape, lm, &now, temperature)
                                           : ppo_lm_sequence_score(tape, lm, &now);
-        if (x) ppo__tape_read(tape, x->data, (size_t)now.count, numbers + s);
+        if (x) ppo__tape_read(tape, x->data, now.count, numbers + s);
         if (!status) status = ppo__tape_settle(tape);
         for (int i = s; i < s + now.count && !status; ++i) {
             if (ppo__finite(numbers[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, (double)numbers[i]);
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, numbers[i]);
         }
     }
-    ppo_tokens_free(&now);
-    ppo_tape_free(tape);
-    return status;
+    return ppo_tokens_free(&now), ppo_tape_free(tape), status;
 }
 
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score) {
@@ -18583,26 +18375,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
 
 /* -- fine-tuning -- */
 
-PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    ppo_fit_config c;
-    ppo_adam       adam = ppo_adam_default();
-    memset(&c, 0, sizeof c);
-    c.epochs = 1;
-    c.batch_size = 32;
-    c.learning_rate = 1e-3f;
-    c.learning_rate_schedule = PPO_COSINE;
-    c.warmup = 0.05f;
-    c.adam_beta1 = adam.beta1;
-    c.adam_beta2 = adam.beta2;
-    c.adam_eps = adam.eps;
-    c.max_grad_norm = 1;
-    c.beta = 0.1f;
-    c.seed = 1;
-    c.checkpoint_every = 100;
-    return c;
-}
-
-#define PPO__FIT_FIELD(name, type, min, max, choices, help) \
+#define PPO__FIT(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_fit_config, name), min, max, choices, help, 0 }
 
 /* Rows of both tables of settings in this wing. */
@@ -18611,39 +18384,49 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
         FIELD(adam_beta2, FLOAT, 0, 0.999999, NULL, "and of the mean square"), \
         FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),              \
         FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
+#define PPO__ADAM_USUAL "seed=1 max_grad_norm=1 adam_beta1=0.9 adam_beta2=0.999 adam_eps=1e-5 "
 
 PPO_DEF const ppo_settings *ppo_fit_settings(void) {
     static const ppo_field fields[] = {
-        PPO__FIT_FIELD(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
-        PPO__FIT_FIELD(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
-        PPO__FIT_FIELD(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
-        PPO__FIT_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__FIT_FIELD(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
-        PPO__FIT_FIELD(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
-        PPO__FIT_FIELD(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
-        PPO__FIT_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__FIT_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__FIT_FIELD(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
-        PPO__FIT_FIELD(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
-        PPO__ADAM_FIELDS(PPO__FIT_FIELD),
-        PPO__FIT_FIELD(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
-        PPO__FIT_FIELD(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
-        PPO__FIT_FIELD(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
-        PPO__FIT_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
-        PPO__FIT_FIELD(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
-        PPO__FIT_FIELD(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
-        PPO__FIT_FIELD(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
-        PPO__FIT_FIELD(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
-        PPO__FIT_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
+        PPO__FIT(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
+        PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
+        PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
+        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
+        PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
+        PPO__FIT(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__FIT(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__FIT(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
+        PPO__FIT(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
+        PPO__FIT(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
+        PPO__ADAM_FIELDS(PPO__FIT),
+        PPO__FIT(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
+        PPO__FIT(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
+        PPO__FIT(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
+        PPO__FIT(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
+        PPO__FIT(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
+        PPO__FIT(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
+        PPO__FIT(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
+        PPO__FIT(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
+        PPO__FIT(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }
 
+PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
+    static const char usual[] =
+        PPO__ADAM_USUAL "epochs=1 batch_size=32 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
+                        "beta=0.1 checkpoint_every=100";
+    ppo_fit_config c;
+    memset(&c, 0, sizeof c);
+    return ppo_settings_set_all(ppo_fit_settings(), &c, usual), c;
+}
+
 static const ppo__need ppo__fit_needs[] = {
+    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
     {"epochs", "steps", "0"},
     {"random_windows", "window", NULL},
-    {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
     {"warmup", "warmup_steps", "0"},
 };
 
@@ -18700,21 +18483,19 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
-        ppo__tape_read(tape, score[k]->data, (size_t)batch[k].count, fit->score[k] + learner->done);
+        ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + learner->done);
         for (int i = 0; i < batch[k].count && fit->now->ref_logp[k]; ++i)
             fit->ref_batch[k][i] = fit->now->ref_logp[k][item[i]];
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
-        ppo_response out = ppo_lm_response(tape, fit->lm, &batch[0], 1, PPO_POLICY);
-        *weight = out.logp ? (float)out.logp->rows : 0;
-        loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
-    } else if (fit->objective == PPO__REWARD) {
-        loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
-    } else {
+        ppo_tensor *logp = ppo_lm_response(tape, fit->lm, &batch[0], 1, PPO_POLICY).logp;
+        *weight = logp ? (float)logp->rows : 0;
+        loss = ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0);
+    } else if (fit->objective == PPO__REWARD) loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
+    else
         loss = ppo_tape_dpo_loss(tape, score[0], score[1], fit->ref_batch[0], fit->ref_batch[1],
                                  fit->config->beta, fit->config->label_smoothing);
-    }
     kept[1] = *weight;
     if (loss) ppo__tape_read(tape, loss->data, 1, kept);
     return loss;
@@ -18749,10 +18530,7 @@ static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
             given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
     }
     const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
-    set->text = text;
-    set->bounds[1] = n;
-    set->longest[0] = width;
-    set->count = 0;
+    set->text = text, set->bounds[1] = n, set->longest[0] = width, set->count = 0;
     int next = 0; /* token that is learned */
     for (int64_t at = 0; at < n - 1; at += width - 1) {
         if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
@@ -18804,8 +18582,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         status = ppo__check_effect(ppo_fit_settings(), c, &usual, &ppo__fit_needs[k], NULL);
     if (status) return status;
     if (c->min_learning_rate > c->learning_rate)
-        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g",
-                           (double)c->min_learning_rate, (double)c->learning_rate);
+        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
+                           c->learning_rate);
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
@@ -18829,9 +18607,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
     int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
-    fit->batch_size = batch;
-    learner->micro_batch = micro;
-    learner->window = c->window;
+    fit->batch_size = batch, learner->micro_batch = micro, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
@@ -18840,30 +18616,19 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         if (fit->set[1].longest[k] > longest[k]) longest[k] = fit->set[1].longest[k];
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
         if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, micro);
-        for (int j = 0; j < 2 && reference; ++j)
-            if (fit->set[j].count)
-                fit->set[j].ref_logp[k] = PPO__ARRAY(&fit->memory, float, fit->set[j].count);
+        for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
+            if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
     status = ppo__arena_status(&fit->memory);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
     ppo_tape_recompute(learner->tape, c->recompute);
     for (int k = 0; k < 4 && !status; ++k) {
-        const ppo__fit_set *set = &fit->set[k / 2];
-        if (set->ref_logp[k % 2])
-            status = ppo_lm_logp(reference, set->data[k % 2], micro, set->ref_logp[k % 2]);
+        const ppo_tokens *data = fit->set[k / 2].data[k % 2];
+        float            *logp = fit->set[k / 2].ref_logp[k % 2];
+        if (logp) status = ppo_lm_logp(reference, data, micro, logp);
     }
     ppo__fit_use(fit, 0);
     return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
-}
-
-/* A linear warmup, then the schedule. */
-static float ppo__fit_rate(const ppo_fit_config *config, int64_t step, int64_t steps) {
-    double warm = ceilf(config->warmup * (float)steps); /* of floats: 0.05 of 20 is 1, not a bit more */
-    if (config->warmup_steps) warm = config->warmup_steps;
-    if ((double)step < warm) return (float)(config->learning_rate * (double)(step + 1) / (warm + 1));
-    float least = config->min_learning_rate;
-    return least + ppo_schedule(config->learning_rate_schedule, config->learning_rate - least,
-                                (float)(((double)step - warm) / ((double)steps - warm)));
 }
 
 /* Adds up the losses of n items by their weights, and counts the pairs of which the chosen one is preferred: by
@@ -18883,9 +18648,15 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     const ppo_fit_config *c = fit->config;
     ppo_params           *params = fit->lm->params;
     ppo_adam              adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    double                total = 0, sum = 0;
-    int                   correct = 0;
-    adam.lr = p->learning_rate = ppo__fit_rate(c, p->step - 1, p->steps);
+    double                total = 0, sum = 0, done = (double)p->step - 1;
+    double warm = ceilf(c->warmup * (float)p->steps); /* of floats: 0.05 of 20 is 1, not a bit more */
+    float  least = c->min_learning_rate, range = c->learning_rate - least;
+    int    correct = 0;
+    if (c->warmup_steps) warm = c->warmup_steps;
+    float share = (float)((done - warm) / ((double)p->steps - warm));
+    adam.lr = done < warm ? (float)(c->learning_rate * (done + 1) / (warm + 1))
+                          : least + ppo_schedule(c->learning_rate_schedule, range, share);
+    p->learning_rate = adam.lr;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
     float      scale = (float)(1 / total);
@@ -18926,12 +18697,11 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
     else p->perplexity = expf(p->held_out_loss);
     if (!ppo__finite(p->held_out_loss))
-        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld",
-                        (double)p->held_out_loss, (long long)p->step);
+        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
+                        (long long)p->step);
     if (!fit->best) return PPO_OK;
     if (p->held_out_loss >= fit->best_loss) return ++fit->worse, PPO_OK;
-    fit->best_loss = p->held_out_loss;
-    fit->worse = 0;
+    fit->best_loss = p->held_out_loss, fit->worse = 0;
     status = ppo__params_fetch(params);
     if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
     return status;
@@ -18959,8 +18729,7 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
     if (way == PPO__SAVE) return ppo_file_set_text(file, key, fact);
     if (text && strcmp(text, fact) == 0) return PPO_OK;
     return ppo__file_fail(
-        file->path, "saved with another \"%s\": give the same again, or begin a new run without this file",
-        name);
+        file->path, "saved with another \"%s\": give the same again, or begin anew without this file", name);
 }
 
 static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
@@ -18987,29 +18756,30 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
     return status ? status : ppo__check_item(file, way, &second);
 }
 
-static uint64_t ppo__hash_params(const ppo_params *params) {
-    const ppo_array floats = {"", PPO_F32, 0, {0}, params->count * sizeof(float), params->data};
-    const ppo_array packed = {"", PPO_BF16, 0, {0}, params->count * sizeof *params->packed, params->packed};
-    return ppo__hash_array(PPO__FNV1A, params->packed ? &packed : &floats);
+/* The weights of a model that is not in the file, and those of its base. */
+static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix, const char *name,
+                                     const ppo_lm *lm) {
+    uint64_t hash = PPO__FNV1A;
+    char     key[32];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    for (; lm; lm = lm->base) {
+        const ppo_params *p = lm->params;
+        if (ppo__params_fetch(p)) return ppo__failed;
+        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
+        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
+        hash = ppo__hash_array(hash, p->packed ? &packed : &floats);
+    }
+    return ppo__carry_hash(file, way, key, hash);
 }
 
-/* The weights that a model with LoRA has from another. */
-static ppo_status ppo__carry_base(ppo_file *file, int way, const char *prefix, const ppo_lm *lm) {
-    char key[32];
-    snprintf(key, sizeof key, "%sbase", prefix);
-    ppo_status status = ppo__params_fetch(lm->base->params);
-    return status ? status : ppo__carry_hash(file, way, key, ppo__hash_params(lm->base->params));
-}
-
-/* A model in the middle of its training: its parameters and moments, under a prefix; "": as a model's file, if it
-   has all weights. */
+/* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
 static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
     const ppo_params *params = lm->params;
     ppo_status        status = ppo__params_fetch(params);
     if (!status && (*prefix || lm->base))
         status = ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2);
     else if (!status) status = ppo_lm_put(lm, file);
-    if (!status && lm->base) status = ppo__carry_base(file, PPO__SAVE, prefix, lm);
+    if (!status && lm->base) status = ppo__carry_weights(file, PPO__SAVE, prefix, "base", lm->base);
     return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
 }
 
@@ -19023,7 +18793,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
                                      "checkpoint");
     if (!status && part)
         status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
-    if (!status && lm->base) status = ppo__carry_base(file, PPO__LOAD, prefix, lm);
+    if (!status && lm->base) status = ppo__carry_weights(file, PPO__LOAD, prefix, "base", lm->base);
     if (!status) status = ppo_params_freeze((*read)->params, 0);
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
@@ -19107,10 +18877,8 @@ static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *
     if (!status) status = ppo_params_sync(fit->lm->params);
     if (status) return status;
     ppo__take_trained(fit->lm, *read, counters[2]);
-    p->step = counters[0];
-    fit->learner.tokens = counters[1];
-    fit->worse = (int)counters[3];
-    fit->over = (int)counters[4];
+    p->step = counters[0], fit->learner.tokens = counters[1];
+    fit->worse = (int)counters[3], fit->over = (int)counters[4];
     return PPO_OK;
 }
 
@@ -19119,9 +18887,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     const char *path = fit->config->checkpoint;
     ppo_file   *file = NULL;
     ppo_lm     *read = NULL;
-    FILE       *in = path ? fopen(path, "rb") : NULL;
-    int         there = in || (path && errno != ENOENT);
-    if (in) fclose(in);
+    const int   there = path && (ppo__exists(path) || errno != ENOENT);
     for (int k = 0; k < 4 && path; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
@@ -19129,9 +18895,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_fit(file, fit, p, &read);
-    ppo_file_free(file);
-    ppo_lm_free(read);
-    return status;
+    return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
 /* The rest of a training from p->step on. */
@@ -19152,8 +18916,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
         if (c->random_windows) ppo__fit_draw(set, &rng);
         ppo_rng_shuffle(&rng, set->order, set->count);
         for (int64_t b = done; b < batches && !fit->over && !stop && !status; ++b) {
-            int begin = ppo__share(set->count, (int)b, batches),
-                end = ppo__share(set->count, (int)b + 1, batches);
+            int begin = ppo__share(set->count, b, batches), end = ppo__share(set->count, b + 1, batches);
             ++p->step;
             p->held_out_loss = p->held_out_accuracy = p->perplexity = NAN;
             status = ppo__fit_step(fit, set->order + begin, end - begin, p);
@@ -19180,24 +18943,17 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
     memset(&p, 0, sizeof p);
-    fit.lm = lm;
-    fit.config = config;
-    fit.objective = objective;
-    fit.set[0].data[0] = data;
-    fit.set[0].data[1] = rejected;
-    fit.set[1].data[0] = config->held_out;
-    fit.set[1].data[1] = config->held_out_rejected;
-    fit.learner.loss = ppo__fit_loss;
-    fit.learner.user = &fit;
+    fit.lm = lm, fit.config = config, fit.objective = objective;
+    fit.set[0].data[0] = data, fit.set[0].data[1] = rejected;
+    fit.set[1].data[0] = config->held_out, fit.set[1].data[1] = config->held_out_rejected;
+    fit.learner.loss = ppo__fit_loss, fit.learner.user = &fit;
     ppo_status status = ppo_params_freeze(lm->params, 0);
     if (!status) status = ppo__fit_begin(&fit, reference);
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
-    ppo__learner_free(&fit.learner);
-    ppo__arena_free(&fit.memory);
-    return status;
+    return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
 }
 
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config) {
@@ -19242,13 +18998,8 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, in
             return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
-    (*model)->count = count;
-    (*model)->ensemble = ensemble;
-    (*model)->batch = batch;
-    for (int k = 0; k < count; ++k) {
-        (*model)->member[k] = members[k];
-        (*model)->inv_std[k] = 1;
-    }
+    (*model)->count = count, (*model)->ensemble = ensemble, (*model)->batch = batch;
+    for (int k = 0; k < count; ++k) (*model)->member[k] = members[k], (*model)->inv_std[k] = 1;
     return PPO_OK;
 }
 
@@ -19264,14 +19015,11 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         for (int s = 0; s < n && !status; ++s) sum += score[s];
         for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
         if (!status && !(squares > 0))
-            status =
-                ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives all %d sequences the same score", k, n);
-        normal.mean[k] = (float)(sum / n);
-        normal.inv_std[k] = (float)(1 / sqrt(squares / n));
+            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
+        normal.mean[k] = (float)(sum / n), normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
     if (!status) *model = normal;
-    ppo__free(score);
-    return status;
+    return ppo__free(score), status;
 }
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
@@ -19287,8 +19035,7 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
             else score[s] = k && score[s] < x ? score[s] : x;
         }
     }
-    ppo__free(one);
-    return status;
+    return ppo__free(one), status;
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
@@ -19297,12 +19044,11 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 }
 
 /* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_reward_fn reward, void *user, const ppo_samples *samples,
-                                  float *score) {
+static ppo_status ppo__ask_reward(ppo_reward_fn ask, void *user, const ppo_samples *samples, float *score) {
     const unsigned failures = ppo__failures;
-    if (!reward) return ppo__refuse("there is no reward function");
+    if (!ask) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    ppo_status status = reward(samples, score, user);
+    ppo_status status = ask(samples, score, user);
     return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
@@ -19343,17 +19089,14 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s,
-                              (double)scores[i]);
+            status =
+                ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s, scores[i]);
         }
         if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
         if (!status && score) score[s] = scores[top];
     }
     if (status) best->count = before;
-    ppo__free(scores);
-    ppo_tokens_free(&asked);
-    ppo_tokens_free(&given);
-    return status;
+    return ppo__free(scores), ppo_tokens_free(&asked), ppo_tokens_free(&given), status;
 }
 
 PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
@@ -19377,16 +19120,14 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
         float more = reward[s] - reward[s + 1];
         int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
         if (!ppo__finite(more))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2,
-                              (double)reward[s], (double)reward[s + 1]);
+            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2, reward[s],
+                              reward[s + 1]);
         if (!mistakes && more == 0) continue;
         if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
         if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
     }
     if (status) chosen->count = before[0], rejected->count = before[1];
-    ppo__free(reward);
-    ppo_tokens_free(&asked);
-    return status;
+    return ppo__free(reward), ppo_tokens_free(&asked), status;
 }
 
 /* One sample of each prompt, and their rewards. */
@@ -19408,8 +19149,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
     ppo_status status = ppo__check_sequences(lm, prompts, 1);
-    if (!status) status = ppo__check_peer(lm, reference, "reference");
-    if (status) return status;
+    if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
     int    n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
     float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
@@ -19423,12 +19163,10 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     for (int s = 0; s < n && !status; ++s) {
         if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
-                              (double)score[s], (double)other[s]);
+                              score[s], other[s]);
         sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
-        ref_logp += ref[s];
-        rows += ppo__response_length(&samples.tokens, s);
-        ended += samples.ended[s];
+        ref_logp += ref[s], rows += ppo__response_length(&samples.tokens, s), ended += samples.ended[s];
     }
     for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
@@ -19440,10 +19178,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
     if (!status) *evaluation = e;
-    ppo_generator_free(generator[0]);
-    ppo_generator_free(generator[1]);
-    ppo__free(numbers);
-    return status;
+    return ppo_generator_free(generator[0]), ppo_generator_free(generator[1]), ppo__free(numbers), status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -19466,38 +19201,6 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
    add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of PPO__RLHF_PRESETS.
    -------------------------------------------------------------------------------------------------------- */
 
-PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
-    ppo_rlhf_config c;
-    ppo_adam        adam = ppo_adam_default();
-    memset(&c, 0, sizeof c);
-    c.prompts = 64;
-    c.samples = 1;
-    c.sampling = ppo_sampling_default();
-    c.slots = 16;
-    c.normalize_rewards = 1;
-    c.epochs = 4;
-    c.target_kl = 0.02f;
-    c.minibatch_size = 16;
-    c.learning_rate = 3e-4f;
-    c.max_grad_norm = 1;
-    c.objective = ppo_policy_objective_default();
-    c.gamma = 1;
-    c.gae_lambda = 0.95f;
-    c.overlong_penalty = 1;
-    c.whiten_advantages = -1;
-    c.entropy_step = 0.005f;
-    c.value_coef = 0.5f;
-    c.value_clip = 0.2f;
-    c.kl_estimator = PPO_K1;
-    c.kl_coef = 0.05f;
-    c.kl_horizon = 10000;
-    c.adam_beta1 = adam.beta1;
-    c.adam_beta2 = adam.beta2;
-    c.adam_eps = adam.eps;
-    c.seed = 1;
-    return c;
-}
-
 /* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt,
    whitening; and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
 #define PPO__ADVANTAGES(ROW)                                            \
@@ -19517,79 +19220,85 @@ static const struct {
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
-#define PPO__RLHF_NAMED(name, member, type, min, max, choices, help) \
+#define PPO__AS(name, member, type, min, max, choices, help) \
     { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
-#define PPO__RLHF_FIELD(name, type, min, max, choices, help) \
-    PPO__RLHF_NAMED(#name, name, type, min, max, choices, help)
+#define PPO__RLHF(name, type, min, max, choices, help) PPO__AS(#name, name, type, min, max, choices, help)
 
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__RLHF_FIELD(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
-        PPO__RLHF_FIELD(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
-        PPO__RLHF_FIELD(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
-        PPO__SAMPLING_FIELDS(offsetof(ppo_rlhf_config, sampling)),
-        PPO__RLHF_FIELD(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
-        PPO__RLHF_FIELD(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF_FIELD(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL,
-                        "subtracted where a sequence was cut off"),
-        PPO__RLHF_FIELD(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
-        PPO__RLHF_FIELD(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
-        PPO__RLHF_FIELD(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
-        PPO__RLHF_FIELD(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
-        PPO__RLHF_FIELD(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
-        PPO__RLHF_FIELD(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
-        PPO__RLHF_FIELD(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
-        PPO__RLHF_FIELD(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
-        PPO__RLHF_FIELD(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
-        PPO__RLHF_FIELD(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
-        PPO__RLHF_FIELD(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
-        PPO__RLHF_FIELD(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
-                        &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
-        PPO__RLHF_FIELD(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
-        PPO__RLHF_FIELD(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__RLHF_FIELD(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
-        PPO__RLHF_FIELD(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
-        PPO__RLHF_FIELD(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
-        PPO__RLHF_FIELD(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
-        PPO__RLHF_FIELD(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
-        PPO__RLHF_FIELD(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
-        PPO__RLHF_FIELD(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
-        PPO__RLHF_FIELD(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
-        PPO__RLHF_FIELD(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__RLHF_FIELD(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
-        PPO__RLHF_FIELD(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
-        PPO__RLHF_NAMED("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
-                        "the policy's objective, not kl-penalty"),
-        PPO__RLHF_NAMED("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL,
-                        "no gain from ratios below 1 - this"),
-        PPO__RLHF_NAMED("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL,
-                        "no gain from ratios above 1 + this"),
-        PPO__RLHF_NAMED("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
-                        "above 1: bound for negative advantages; 0: off"),
-        PPO__RLHF_NAMED("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
-                        "weight of KL(old || new) with the objective k3-penalty"),
-        PPO__RLHF_FIELD(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
-        PPO__RLHF_FIELD(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
-        PPO__RLHF_FIELD(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__RLHF_FIELD(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
-        PPO__RLHF_FIELD(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
-        PPO__RLHF_FIELD(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
-        PPO__RLHF_FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-        PPO__RLHF_FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
-        PPO__RLHF_FIELD(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__RLHF_FIELD(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__RLHF_FIELD(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
-        PPO__ADAM_FIELDS(PPO__RLHF_FIELD),
-        PPO__RLHF_FIELD(importance_cap, FLOAT, 0, 1e30, NULL,
-                        "samples of another policy count by their ratio, up to this; 0: off"),
-        PPO__RLHF_FIELD(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
-        PPO__RLHF_FIELD(importance_mode, CHOICE, 0, 3,
-                        "token-truncate|token-mask|sequence-truncate|sequence-mask",
-                        "whose ratio, and what happens outside the range"),
-        PPO__RLHF_FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+        PPO__RLHF(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
+        PPO__RLHF(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
+        PPO__RLHF(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
+        PPO__SAMPLING_ALL(offsetof(ppo_rlhf_config, sampling)),
+        PPO__RLHF(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
+        PPO__RLHF(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
+        PPO__RLHF(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted from sequences cut off"),
+        PPO__RLHF(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
+        PPO__RLHF(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
+        PPO__RLHF(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
+        PPO__RLHF(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
+        PPO__RLHF(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
+        PPO__RLHF(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
+        PPO__RLHF(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__RLHF(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
+        PPO__RLHF(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__RLHF(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
+        PPO__RLHF(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
+        PPO__RLHF(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
+                  &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
+        PPO__RLHF(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
+        PPO__RLHF(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__RLHF(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
+        PPO__RLHF(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
+        PPO__RLHF(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
+        PPO__RLHF(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
+        PPO__RLHF(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
+        PPO__RLHF(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
+        PPO__RLHF(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
+        PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
+        PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
+        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
+        PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                "the policy's, not kl-penalty"),
+        PPO__AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL, "no gain from ratios below 1 - this"),
+        PPO__AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL, "no gain from ratios above 1 + this"),
+        PPO__AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
+                "bound for negative advantages; 0: off"),
+        PPO__AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
+                "of KL(old || new), k3-penalty"),
+        PPO__RLHF(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
+        PPO__RLHF(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
+        PPO__RLHF(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
+        PPO__RLHF(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
+        PPO__RLHF(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
+        PPO__RLHF(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
+        PPO__RLHF(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
+        PPO__RLHF(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
+        PPO__RLHF(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
+        PPO__RLHF(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
+        PPO__RLHF(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
+        PPO__ADAM_FIELDS(PPO__RLHF),
+        PPO__RLHF(importance_cap, FLOAT, 0, 1e30, NULL, "others' samples count by ratio, up to this; 0: off"),
+        PPO__RLHF(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
+        PPO__RLHF(importance_mode, CHOICE, 0, 3, "token-truncate|token-mask|sequence-truncate|sequence-mask",
+                  "whose ratio, and what happens outside the range"),
+        PPO__RLHF(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
+}
+
+PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
+    static const char usual[] = PPO__ADAM_USUAL
+        "prompts=64 samples=1 slots=16 normalize_rewards=yes epochs=4 target_kl=0.02 minibatch_size=16 "
+        "learning_rate=3e-4 gamma=1 gae_lambda=0.95 overlong_penalty=1 whiten_advantages=auto "
+        "entropy_step=0.005 "
+        "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
+    ppo_rlhf_config c;
+    memset(&c, 0, sizeof c);
+    c.sampling = ppo_sampling_default(), c.objective = ppo_policy_objective_default();
+    return ppo_settings_set_all(ppo_rlhf_settings(), &c, usual), c;
 }
 
 /* A preset resets every setting that defines the method. */
@@ -19626,20 +19335,20 @@ PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *n
 }
 
 static const ppo__need ppo__rlhf_needs[] = {
+    {"critic_learning_rate", "advantage", "gae|sequence"},
     {"whiten_rewards", "advantage", "gae"},
     {"bootstrap_truncated", "advantage", "gae"},
     {"gae_lambda", "advantage", "gae"},
-    {"gamma", "advantage", "gae|return"},
     {"value_coef", "advantage", "gae|sequence"},
+    {"gamma", "advantage", "gae|return"},
     {"value_clip", "advantage", "gae|sequence"},
-    {"critic_learning_rate", "advantage", "gae|sequence"},
     {"dual_clip", "objective", "clip"},
     {"objective_kl_coef", "objective", "k3-penalty"},
-    {"overlong_penalty", "overlong_buffer", NULL},
     {"kl_target", "kl_coef", NULL},
+    {"overlong_penalty", "overlong_buffer", NULL},
     {"reference_every", "kl_coef", NULL},
-    {"kl_weighted", "kl_place", "loss"},
     {"importance_floor", "importance_cap", NULL},
+    {"kl_weighted", "kl_place", "loss"},
     {"importance_mode", "importance_cap", NULL},
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
 };
@@ -19654,7 +19363,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
         status = ppo__check_effect(ppo_rlhf_settings(), c, &usual, &ppo__rlhf_needs[k], NULL);
     if (status) return status;
     if (sequences > (int)PPO__MOST_SAMPLES)
-        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, (int)PPO__MOST_SAMPLES);
+        return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
@@ -19663,17 +19372,17 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
         return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped, k3-penalty and cispo");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
     if (c->objective.dual_clip > 0 && c->objective.dual_clip <= 1)
-        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", (double)c->objective.dual_clip);
+        return ppo__refuse("dual_clip is %g: must be above 1, or 0 for none", c->objective.dual_clip);
     if (c->critic_learning_rate > 0 && critic == policy)
         return ppo__refuse("critic_learning_rate is %g, but has no effect: the critic is the policy",
-                           (double)c->critic_learning_rate);
+                           c->critic_learning_rate);
     if (reference && c->reference_every)
         return ppo__refuse("reference_every is %d, but has no effect: the reference is the caller's",
                            c->reference_every);
     if (c->sampling.reuse) return ppo__refuse("sampling.reuse is yes, but the weights change");
     if (c->missing_eos_penalty != 0 && !ppo__may_end(&c->sampling))
         return ppo__refuse("missing_eos_penalty is %g, but eos is -1: every sample would pay it",
-                           (double)c->missing_eos_penalty);
+                           c->missing_eos_penalty);
     if (ppo__advantage_needs[c->advantage].group && c->samples < 2)
         return ppo__refuse("samples is %d: the advantage compares 2 or more of a prompt", c->samples);
     if (c->kl_place == PPO_KL_IN_LOSS && c->kl_estimator == PPO_K1 && c->kl_coef > 0 && !c->kl_weighted)
@@ -19687,8 +19396,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_weighted && (c->kl_estimator == PPO_K2 || c->kl_estimator == PPO_KL_EXACT))
         return ppo__refuse("kl_weighted is yes, but is for k1 and k3");
     if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
-        return ppo__refuse("importance_floor is %g, above importance_cap, which is %g",
-                           (double)c->importance_floor, (double)c->importance_cap);
+        return ppo__refuse("importance_floor is %g, above importance_cap, which is %g", c->importance_floor,
+                           c->importance_cap);
     if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
         return ppo__refuse(
             "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
@@ -19701,10 +19410,9 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);
-    status = ppo__check_sequences(policy, prompts, 1);
-    if (!status) status = ppo__check_peer(policy, reference, "reference");
-    if (!status) status = ppo__check_peer(policy, critic, "critic");
-    if (status) return status;
+    if (ppo__check_sequences(policy, prompts, 1) || ppo__check_peer(policy, reference, "reference") ||
+        ppo__check_peer(policy, critic, "critic"))
+        return ppo__failed;
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
                            reference == policy ? "policy" : "critic");
@@ -19788,11 +19496,11 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
                                r->longest);
         if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
-                            (double)reward[s]);
+                            reward[s]);
         for (int i = ppo__response_token(tokens, s, 0); samples->logp && i < end; ++i)
             if (!ppo__finite(samples->logp[i]))
                 return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                                (double)samples->logp[i], s, i - start);
+                                samples->logp[i], s, i - start);
     }
     return status;
 }
@@ -19827,35 +19535,27 @@ static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const fl
     for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
     for (int i = 0; i < rows; ++i) {
         double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
-        k1 -= l;
-        k3 += expm1(l) - l;
-        entropy += r->rows.entropy[i];
+        k1 -= l, k3 += expm1(l) - l, entropy += r->rows.entropy[i];
     }
-    p->reward = (float)(sum / count);
-    p->reward_std = (float)sqrt(squares / count);
-    p->kl = r->reference ? (float)(k1 / count) : NAN;
-    p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
+    p->reward = (float)(sum / count), p->reward_std = (float)sqrt(squares / count);
+    p->kl = r->reference ? (float)(k1 / count) : NAN, p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
     r->entropy_used = p->entropy_coef = r->config.entropy_target > 0 && p->entropy > r->config.entropy_target
                                             ? 0
                                             : ppo__rlhf_entropy_coef(r, p->entropy);
-    p->mean_length = (float)rows / (float)count;
-    p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(&samples->tokens, count, r->hash);
-    r->variety = p->distinct;
+    p->mean_length = (float)rows / (float)count, p->ended = (float)ended / (float)count;
+    p->distinct = ppo__distinct(&samples->tokens, count, r->hash), r->variety = p->distinct;
     if (r->config.samples > 1) r->variety = ppo__distinct(&samples->tokens, r->config.samples, r->hash);
-    p->explained_variance =
-        r->critic ? ppo_explained_variance(r->rows.value, r->rows.value_target, rows) : NAN;
-    p->samples = r->samples + count;
-    p->tokens = r->tokens + rows;
+    p->explained_variance = NAN;
+    if (r->critic) p->explained_variance = ppo_explained_variance(r->rows.value, r->rows.value_target, rows);
+    p->samples = r->samples + count, p->tokens = r->tokens + rows;
 }
 
 /* Means over the rows of all micro-batches of the epochs; and the ratios of the first minibatch. */
 static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     double total = 0;
-    p->first_ratio_min = INFINITY;
-    p->first_ratio_max = -INFINITY;
+    p->first_ratio_min = INFINITY, p->first_ratio_max = -INFINITY;
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
         const ppo_policy_stats *token = &stats->policy, *s = token;
         if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
@@ -19888,14 +19588,12 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         snprintf(text, size, "the samples of every prompt earned the same: nothing was learned");
     else if (!pays && r->variety < 0.5f * r->first_variety)
         snprintf(text, size, "only %.0f %% of the samples %sdiffer, first %.0f %%: the policy repeats itself",
-                 100 * (double)r->variety, r->config.samples > 1 ? "of a prompt " : "",
-                 100 * (double)r->first_variety);
+                 100.0 * r->variety, r->config.samples > 1 ? "of a prompt " : "", 100.0 * r->first_variety);
     else if (p->kl > length)
-        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away",
-                 (double)p->kl);
+        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl);
     else if (!pays && p->entropy < 0.1f * first->entropy)
-        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g",
-                 (double)p->entropy, (double)first->entropy);
+        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy,
+                 first->entropy);
     else if (length > 2 * first_length || length < 0.5 * first_length)
         snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
                  first_length);
@@ -19906,10 +19604,8 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     p->iteration = ++r->iteration;
     r->next_prompt += c->prompts + p->refilled;
-    r->samples = p->samples;
-    r->tokens = p->tokens;
-    r->reward_mean[0] = r->reward_mean[1];
-    r->reward_var[0] = r->reward_var[1];
+    r->samples = p->samples, r->tokens = p->tokens;
+    r->reward_mean[0] = r->reward_mean[1], r->reward_var[0] = r->reward_var[1];
     p->seconds = ppo_clock() - r->started;
     p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
     ppo__rlhf_warn(r, p);
@@ -19926,8 +19622,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
 
 /* -- an iteration, step by step -- */
 
-/* Chooses n prompts, each as often as it is sampled: one pass over all of them after another, every pass in an
-   order of its own. *next counts them. */
+/* Chooses n prompts, each as often as it is sampled, in passes of an order of their own. *next counts them. */
 static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
     const int  count = r->prompts.count;
     ppo_status status = PPO_OK;
@@ -20012,7 +19707,7 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
     ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
     ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
     if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
-    if (end) ppo__tape_read(tape, end->data, (size_t)end->rows, r->end_value + s);
+    if (end) ppo__tape_read(tape, end->data, end->rows, r->end_value + s);
     ppo_status status = ppo__tape_settle(tape);
     if (status || !r->reference) return status;
     ppo_tape_reset(tape);
@@ -20026,10 +19721,8 @@ static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
 
 /* The order of the sequences, and where their rows begin. */
 static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
-    for (int s = 0; s < tokens->count; ++s) {
-        r->order[s] = s;
-        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
-    }
+    for (int s = 0; s < tokens->count; ++s)
+        r->order[s] = s, r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
 }
 
 /* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
@@ -20038,7 +19731,7 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
         int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
         float *next_value = r->rows.next_value;
-        memcpy(next_value + row, r->rows.value + row + 1, (size_t)(last - row) * sizeof(float));
+        memcpy(next_value + row, r->rows.value + row + 1, (last - row) * sizeof(float));
         next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
     }
 }
@@ -20063,8 +19756,7 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
     double mean = 0, var = 0;
     for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
     for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
-    r->reward_mean[1] = r->reward_mean[0];
-    r->reward_var[1] = r->reward_var[0];
+    r->reward_mean[1] = r->reward_mean[0], r->reward_var[1] = r->reward_var[0];
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
@@ -20074,19 +19766,12 @@ static int ppo__most_new(const ppo_rlhf *r, int n) {
     return max_new && max_new < room ? max_new : room;
 }
 
-/* What the last tokens before the limit cost: DAPO's soft punishment of overlong samples (Yu 2025, eq. 13). */
-static float ppo__overlong_cost(const ppo_rlhf *r, const ppo_samples *samples, int s) {
-    const ppo_tokens *tokens = &samples->tokens;
-    int               prompt = tokens->prompt[s], n = tokens->start[s + 1] - tokens->start[s] - prompt;
-    int               buffer = r->config.overlong_buffer, over = n - (ppo__most_new(r, prompt) - buffer);
-    return buffer > 0 && over > 0 ? r->config.overlong_penalty * (float)over / (float)buffer : 0;
-}
-
-/* The reward of each token: its KL and the length penalty; at the last one, also the score. */
+/* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    int                       count = samples->tokens.count;
+    const ppo_tokens         *tokens = &samples->tokens;
+    const int                 count = tokens->count, buffer = c->overlong_buffer;
     ppo__rlhf_reward_moments(r, score, count);
     const float  kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
     const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
@@ -20096,16 +19781,16 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        last -= ppo__overlong_cost(r, samples, s);
-        int length = r->first_row[s + 1] - r->first_row[s];
+        int length = r->first_row[s + 1] - r->first_row[s], prompt = tokens->prompt[s];
+        int over = tokens->start[s + 1] - tokens->start[s] - prompt - (ppo__most_new(r, prompt) - buffer);
+        if (buffer > 0 && over > 0) last -= c->overlong_penalty * (float)over / (float)buffer;
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
             rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
             rows->share[row] = 1 / (float)length;
             total += rows->reward[row];
         }
-        r->total[s] = (float)total;
-        r->earned[s] = last - (float)length * c->length_penalty;
+        r->total[s] = (float)total, r->earned[s] = last - (float)length * c->length_penalty;
     }
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
@@ -20139,10 +19824,7 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
                              end - row, 1, c->gamma, lambda, rows->advantage + row, rows->value_target + row);
         } else {
             float advantage = ppo__sequence_advantage(r, s);
-            for (; row < end; ++row) {
-                rows->advantage[row] = advantage;
-                rows->value_target[row] = r->total[s];
-            }
+            for (; row < end; ++row) rows->advantage[row] = advantage, rows->value_target[row] = r->total[s];
         }
     }
     int whiten = c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
@@ -20154,8 +19836,7 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
    a range (Espeholt 2018), and the ratio of the loss is to this policy. */
 static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap, low = r->config.importance_floor;
-    const int   mode = r->config.importance_mode;
-    const int   mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    const int   mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
     double      distance = 0; /* k3 from the policy that sampled to this one */
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
         int    row = r->first_row[s], n = r->first_row[s + 1] - row;
@@ -20177,13 +19858,14 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
     }
     if (cap > 0 || !(r->config.target_kl > 0) || distance <= 1.5 * (double)r->config.target_kl) return PPO_OK;
     return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
-                       distance, (double)r->config.target_kl);
+                       distance, r->config.target_kl);
 }
 
 /* Copies the rows of the micro-batch's sequences; returns how many there are. */
 static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
     const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
-    const size_t              vocab = (size_t)r->policy->config.vocab;
+    const size_t              vocab = r->policy->config.vocab;
+    const int                 how = r->config.aggregation;
     size_t                    at = 0;
     for (int i = 0; i < r->learner.batch[0].count; ++i) {
         size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
@@ -20193,9 +19875,8 @@ static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
         memcpy(to->advantage + at, from->advantage + row, n * sizeof(float));
         memcpy(to->value_target + at, from->value_target + row, n * sizeof(float));
         memcpy(to->share + at, from->share + row, n * sizeof(float));
-        for (size_t k = at; k < at + n && r->config.aggregation != PPO_AGGREGATE_TOKENS; ++k) {
-            to->weight[k] =
-                r->per_token * (r->config.aggregation == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
+        for (size_t k = at; k < at + n && how != PPO_AGGREGATE_TOKENS; ++k) {
+            to->weight[k] = r->per_token * (how == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
             to->advantage[k] *= to->weight[k];
         }
         if (to->ref_logits)
@@ -20216,7 +19897,7 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
    that of each token's own (Zheng 2025, GSPO-token): log pi + mean - the own log-ratio, held constant. */
 static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
                                        const ppo__response_rows *rows) {
-    int        *sequence = logp ? (int *)ppo__tape_take(tape, (size_t)logp->rows, sizeof *sequence) : NULL;
+    int        *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
     ppo_tensor *own, *mean;
     if (!sequence) return NULL;
     for (int s = 0, row = 0; s < batch->count; ++s)
@@ -20293,10 +19974,10 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
 
 /* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    float rows = 0;
+    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1;
+    float       rows = 0;
     for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    return rows /
-           ((float)n * (r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1));
+    return rows / ((float)n * by);
 }
 
 /* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. Where earlier steps of the iteration took the
@@ -20332,8 +20013,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
     ppo_status status = PPO_OK;
     ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
-    p->gradient_steps = r->micros = 0;
-    *kl = 0;
+    p->gradient_steps = r->micros = 0, *kl = 0;
     for (int s = 0, i = 0; s < r->sequences; ++s)
         if (r->learns[s]) r->order[i++] = s;
     for (int epoch = 0; epoch < r->config.epochs && !status && *kl == 0; ++epoch) {
@@ -20351,18 +20031,16 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
    returns to where it was, and learns the same samples with half the learning rate. A rate that ends the first
    epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    enum { ATTEMPTS = 10 };
     ppo_params *params = r->policy->params;
     int64_t     step = params->step;
     double      kl = 0;
     if (r->kept) ppo__params_copy(params, r->kept, 0);
-    for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
+    for (int attempt = 0; attempt < 10; ++attempt) {
         ppo_status status = ppo__rlhf_epochs(r, p, &kl);
         if (status) return status;
         if (!r->kept || kl <= 4 * r->config.target_kl) break;
         ppo__params_copy(params, r->kept, 1);
-        params->step = step;
-        p->gradient_steps = 0;
+        params->step = step, p->gradient_steps = 0;
         r->rate_factor /= 2;
     }
     if (kl == 0) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
@@ -20429,8 +20107,7 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
 }
 
-/* Takes all memory and brings it to its final size: with a micro-batch of the longest sequences, and samples
-   of the longest prompt. */
+/* Takes all memory, at its final size: for a micro-batch of the longest sequences, and for sampling. */
 static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
     const int              longest[2] = {r->longest, 0};
@@ -20482,16 +20159,10 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
 
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     if (!r) return;
-    ppo_lm_free(r->own_reference);
-    ppo_lm_free(r->own_critic);
-    ppo_tokens_free(&r->prompts);
-    ppo_tokens_free(&r->asked);
-    ppo_tokens_free(&r->kept_samples.tokens);
-    ppo_generator_free(r->generator);
-    ppo__learner_free(&r->learner);
-    ppo__arena_free(&r->memory);
-    ppo__arena_free(&r->numbers);
-    ppo__free(r);
+    ppo_lm_free(r->own_reference), ppo_lm_free(r->own_critic);
+    ppo_tokens_free(&r->prompts), ppo_tokens_free(&r->asked), ppo_tokens_free(&r->kept_samples.tokens);
+    ppo_generator_free(r->generator), ppo__learner_free(&r->learner);
+    ppo__arena_free(&r->memory), ppo__arena_free(&r->numbers), ppo__free(r);
 }
 
 /* All but the new start of the optimizers. */
@@ -20502,17 +20173,11 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
-    r->config = *config;
-    r->policy = policy;
-    r->reward = reward;
-    r->user = user;
-    r->kl_coef = config->kl_coef;
-    r->entropy_coef = r->entropy_used = config->entropy_coef;
-    r->rate_factor = 1;
-    r->started = ppo_clock();
+    r->config = *config, r->policy = policy, r->reward = reward, r->user = user;
+    r->learner.loss = ppo__rlhf_loss, r->learner.user = r;
+    r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
-    r->learner.loss = ppo__rlhf_loss;
-    r->learner.user = r;
+    r->rate_factor = 1, r->started = ppo_clock();
     int context = policy->config.context, max_new = config->sampling.max_new, at = 0, longest = 0;
     for (int s = 0; s < prompts->count && !status; ++s) {
         int n = ppo__prompt_length(prompts, s);
@@ -20530,8 +20195,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (!status) status = ppo_params_freeze(policy->params, 0);
     if (!status) status = ppo__rlhf_take(r, at);
     if (status) return ppo_rlhf_free(r), status;
-    *rlhf = r;
-    return PPO_OK;
+    return *rlhf = r, PPO_OK;
 }
 
 PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
@@ -20576,12 +20240,12 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
         m.weights += one;
         m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
     }
-    m.training += r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    m.training += kept;
     m.activations = ppo__tape_bytes(r->learner.tape);
     m.sampling = ppo__tape_bytes(r->generator->tape) + ppo__arena_bytes(&r->generator->memory) +
                  ppo__arena_bytes(&r->generator->numbers) + ppo__arena_bytes(&r->generator->results_memory);
-    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) -
-                (r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0);
+    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
     return m;
 }
 
@@ -20615,9 +20279,8 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
     if (!status) status = ppo__carry_fact(file, way, "critic", critic);
     if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
     if (!status && reference && !r->own_reference)
-        status = ppo__carry_hash(file, way, "reference", ppo__hash_params(reference));
-    if (!status && !(reference && !r->own_reference))
-        status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
+        status = ppo__carry_weights(file, way, "", "reference", r->reference);
+    else if (!status) status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
     if (!status && r->own_reference)
         status = ppo__carry_params(file, way, "reference.", reference, reference->data, 2);
     return status ? status : ppo__carry_items(file, way, items, sizeof items / sizeof *items);
@@ -20665,15 +20328,10 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
         if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
         ppo_lm_free(read[k]);
     }
-    r->iteration = n[0];
-    r->samples = n[1];
-    r->tokens = n[2];
-    r->next_prompt = n[3];
+    r->iteration = n[0], r->samples = n[1], r->tokens = n[2], r->next_prompt = n[3];
     r->started = ppo_clock() - kept.seconds;
-    r->initial.reward = kept.first[0];
-    r->initial.reward_std = kept.first[1];
-    r->initial.mean_length = kept.first[2];
-    r->initial.entropy = kept.first[3];
+    r->initial.reward = kept.first[0], r->initial.reward_std = kept.first[1];
+    r->initial.mean_length = kept.first[2], r->initial.entropy = kept.first[3],
     r->first_variety = kept.first[4];
     if (!(r->config.kl_target > 0)) r->kl_coef = r->config.kl_coef;
     if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
@@ -20691,10 +20349,7 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
     if (!status) status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
     if (!status) status = ppo__get_rlhf(file, *rlhf);
     ppo_file_free(file);
-    if (status && *rlhf) {
-        ppo_rlhf_free(*rlhf);
-        *rlhf = NULL;
-    }
+    if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
     return status;
 }
 

@@ -457,6 +457,13 @@ static void windows_learn_each_token_once_but_those_that_are_given(void **state)
         assert_close(last_log.p[0].held_out_loss, loss_of(copy, &windows), 1e-5);
         ppo_lm_free(copy);
     }
+    ppo_fit_config c = logged_config(); /* the first token after a window: it is no item */
+    ppo_tokens_clear(&data);
+    add_random(&data, &rng, VOCAB, 2 * W, 1);
+    assert_ok(ppo_tokens_mark_given(&data, 0, 2 * W));
+    data.given[W] = 0, c.window = W, c.batch_size = 1;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
+    assert_int_equal(last_log.calls, 1);
     ppo_tokens_free(&data), ppo_tokens_free(&windows);
     ppo_lm_free(lm);
 }
@@ -494,6 +501,9 @@ static void random_windows_begin_anywhere_and_have_something_to_learn(void **sta
         assert_true(found);
     }
     assert_int_equal(places, 8);
+    data.given[25] = data.given[N - 10] = 1, data.given[N - 1] = 0; /* only the last window has it */
+    c.steps = 3;
+    assert_ok(ppo_fit_sft(lm, &data, &c));
     ppo_tokens_free(&data);
     ppo_lm_free(lm);
 }
@@ -1306,6 +1316,16 @@ static void sequences_become_lines(void **state) {
     assert_int_equal(read.n, strlen(text));
     assert_memory_equal(read.data, text, read.n);
     free(read.data);
+    ppo_tokens_clear(&tokens); /* a byte 0 is no end */
+    int zero[3], count;
+    assert_ok(ppo_encode(tok, "a\0b", 3, zero, 3, &count));
+    assert_ok(ppo_tokens_add(&tokens, zero, count, 1));
+    assert_ok(ppo_tokens_save_lines(&tokens, tok, path));
+    text = "{\"prompt\": \"a\", \"completion\": \"\357\277\275b\"}\n";
+    read = bytes_of(path);
+    assert_int_equal(read.n, strlen(text));
+    assert_memory_equal(read.data, text, read.n);
+    free(read.data);
     tokens.token[0] = 4000;
     assert_fails(ppo_tokens_save_lines(&tokens, tok, path), PPO_ERROR_ARGUMENT, "token 4000");
     assert_fails(ppo_tokens_save_lines(NULL, tok, path), PPO_ERROR_ARGUMENT, "NULL");
@@ -1605,6 +1625,13 @@ static void another_training_is_not_continued(void **state) {
     }
     c = fit_of_kind(SFT, &d, 0, path);
     assert_fails(ppo_fit_sft(lm, &d.rejected, &c), PPO_ERROR_FILE, "another \"data\"");
+    ppo_tokens     marked = d.chosen; /* the same tokens, of which others are learned */
+    unsigned char *given = calloc((size_t)marked.start[marked.count], 1);
+    given[marked.start[1] - 1] = 1, marked.given = given;
+    assert_fails(ppo_fit_sft(lm, &marked, &c), PPO_ERROR_FILE, "another \"data\"");
+    marked.given = NULL, marked.prompt = NULL;
+    assert_fails(ppo_fit_sft(lm, &marked, &c), PPO_ERROR_FILE, "another \"data\"");
+    free(given);
     c.held_out = &d.held_out_rejected;
     assert_fails(ppo_fit_sft(lm, &d.chosen, &c), PPO_ERROR_FILE, "another \"held_out\"");
     c.held_out = &d.held_out;
@@ -1717,6 +1744,14 @@ static void settings_that_mean_nothing_are_refused(void **state) {
         }
     ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
     ppo_lm_free(lm), ppo_lm_free(copy);
+}
+
+static void a_prompt_longer_than_its_sequence_leaves_nothing_to_learn(void **state) {
+    (void)state;
+    int              start[] = {0, 2, 4}, prompt[] = {1, INT_MAX}, token[] = {0, 1, 0, 1};
+    const ppo_tokens data = {2, start, prompt, token, NULL, NULL};
+    assert_int_equal(ppo_response_row(&data, 1), 1);
+    assert_int_equal(ppo_response_row(&data, 2), 1);
 }
 
 static void data_that_do_not_fit_are_refused_and_named(void **state) {
@@ -1911,6 +1946,7 @@ int main(void) {
         cmocka_unit_test(another_training_is_not_continued),
         cmocka_unit_test(a_damaged_checkpoint_is_refused_and_changes_nothing),
         cmocka_unit_test(settings_that_mean_nothing_are_refused),
+        cmocka_unit_test(a_prompt_longer_than_its_sequence_leaves_nothing_to_learn),
         cmocka_unit_test(data_that_do_not_fit_are_refused_and_named),
         cmocka_unit_test(a_model_with_a_nan_is_not_trained),
         cmocka_unit_test_teardown(nothing_is_allocated_after_the_first_step, restore_allocator),

@@ -190,7 +190,9 @@ static void a_saved_adapter_has_the_same_bits_when_it_is_loaded(void **state) {
         for (int with_score = 0; with_score < 2; with_score++) {
             const ppo_lm *from = with_score ? scored : lm;
             assert_ok(ppo_lm_save(from, "out", PPO_F32));
+            assert_ok(ppo_params_freeze(base->params, 0));
             assert_ok(ppo_lm_load_adapter("out", base, &back));
+            assert_true(base->params->frozen && back->params->frozen);
             assert_int_equal(back->params->count, from->params->count);
             assert_false(bits_differ(back->params->data, from->params->data, from->params->count));
             assert_close((double)back->lora.alpha / back->lora.rank, 1.5, 1e-7);
@@ -440,6 +442,32 @@ static void ppo_trains_adapters_of_one_base(void **state) {
     ppo_lm_free(base);
 }
 
+/* The same for a reference with LoRA on a base of its own, which the policy does not share. */
+static void the_base_of_a_reference_is_remembered(void **state) {
+    (void)state;
+    ppo_lm *policy = new_base("qwen2"), *base = new_base("qwen2"), *reference = new_adapted(base, NULL, 0);
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_rlhf       *rlhf = NULL;
+    ppo_tokens      prompts = {0};
+    assert_ok(ppo_tokens_add(&prompts, (const int[]){0}, 1, 1));
+    c.prompts = c.minibatch_size = 2, c.sampling.max_new = 2, c.slots = 2;
+    assert_ok(ppo_rlhf_create(policy, reference, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
+    assert_ok(ppo_rlhf_save(rlhf, "run.safetensors"));
+    ppo_rlhf_free(rlhf);
+    assert_ok(ppo_rlhf_resume("run.safetensors", policy, reference, NULL, &prompts, reward_threes, NULL, &c,
+                              &rlhf));
+    ppo_rlhf_free(rlhf);
+    assert_ok(ppo_params_freeze(base->params, 0));
+    base->norm_weight->data[0] += 1;
+    assert_fails(
+        ppo_rlhf_resume("run.safetensors", policy, reference, NULL, &prompts, reward_threes, NULL, &c, &rlhf),
+        PPO_ERROR_FILE, "saved with another \"reference\"");
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(reference);
+    ppo_lm_free(base);
+    ppo_lm_free(policy);
+}
+
 /* What it says is what the hook gave: for a whole model, and for LoRA. */
 static void a_run_knows_the_memory_that_it_takes(void **state) {
     (void)state;
@@ -657,6 +685,7 @@ int main(void) {
         cmocka_unit_test(blocks_that_are_computed_again_have_the_same_gradients),
         cmocka_unit_test_teardown(computing_blocks_again_takes_less_memory, restore_allocator),
         cmocka_unit_test(ppo_trains_adapters_of_one_base),
+        cmocka_unit_test(the_base_of_a_reference_is_remembered),
         cmocka_unit_test_teardown(a_run_knows_the_memory_that_it_takes, restore_allocator),
         cmocka_unit_test(packed_weights_compute_as_rounded_ones),
         cmocka_unit_test(what_cannot_be_computed_is_refused),
