@@ -18,7 +18,7 @@
 #include "lab.h"
 #include "curves.h"
 
-enum { SIZES = 3, JUDGES = 5, MEMBERS = 3, PAIRS = 6000, CORPUS = 12000, PROMPTS = 128, BON = 256 };
+enum { SIZES = 3, JUDGES = 5, MEMBERS = 3, PAIRS = 6000, CORPUS = 20000, PROMPTS = 128, BON = 256 };
 
 static const int widths[SIZES] = {8, 16, 64};
 
@@ -204,16 +204,13 @@ static ppo_status trace_best_of_n(study *s) {
     return status;
 }
 
-/* Fine-tuning on the best of four of its own samples, three times (ReST); and DPO with several beta, on
-   half of the comparisons. */
+/* Fine-tuning on the best of four of its own samples, three times (ReST); and DPO with several beta. */
 static ppo_status trace_others(study *s) {
     static const float       betas[] = {2, 0.7f, 0.3f};
     static const char *const names[] = {"DPO, beta 2", "DPO, beta 0.7", "DPO, beta 0.3"};
     ppo_fit_config           config = ppo_fit_config_default();
-    ppo_tokens               chosen = s->chosen, rejected = s->rejected;
     ppo_lm                  *model = NULL;
     ppo_status               status = ppo_lm_copy(s->first, 0, &model);
-    chosen.count = rejected.count = chosen.count / 2;
     config.seed = s->lab.seed;
     config.epochs = 2;
     config.learning_rate = 3e-4f;
@@ -232,13 +229,13 @@ static ppo_status trace_others(study *s) {
         ppo_tokens_free(&best);
     }
     config.epochs = 1;
-    config.learning_rate = 2e-4f;
+    config.learning_rate = 1e-4f;
     for (int k = 0; k < 3 && !status; k++) {
         ppo_lm_free(model);
         model = NULL;
         config.beta = betas[k];
         status = ppo_lm_copy(s->first, 0, &model);
-        if (!status) status = ppo_fit_dpo(model, s->first, &chosen, &rejected, &config);
+        if (!status) status = ppo_fit_dpo(model, s->first, &s->chosen, &s->rejected, &config);
         if (!status) status = note_model(s, names[k], model, s->judge[LARGE]);
     }
     ppo_lm_free(model);
