@@ -127,23 +127,23 @@ typedef struct worth {
 
 typedef struct both_rewards {
     const lab        *lab;
-    ppo_reward_model *proxy;
-    float             proxy_reward; /* the mean over the samples of the first call: the model's */
-    int               calls;
+    ppo_reward_model *proxy;        /* NULL after the first call, which is for the model's samples */
+    float             proxy_reward; /* their mean */
 } both_rewards;
 
 static ppo_status both(const ppo_samples *samples, float *reward, void *user) {
-    both_rewards *b = (both_rewards *)user;
-    int           n = samples->tokens.count, first = !b->calls++;
-    ppo_status    status = PPO_OK;
-    if (b->proxy && first) status = ppo_reward_model_score(b->proxy, &samples->tokens, reward);
-    for (int s = 0; s < n && b->proxy && first && !status; s++) b->proxy_reward += reward[s] / (float)n;
+    both_rewards     *b = (both_rewards *)user;
+    ppo_reward_model *proxy = b->proxy;
+    int               n = samples->tokens.count;
+    ppo_status        status = proxy ? ppo_reward_model_score(proxy, &samples->tokens, reward) : PPO_OK;
+    for (int s = 0; s < n && proxy && !status; s++) b->proxy_reward += reward[s] / (float)n;
+    b->proxy = NULL;
     return status ? status : true_reward(samples, reward, (void *)b->lab);
 }
 
 static ppo_status evaluate(const lab *l, const ppo_lm *model, const ppo_lm *reference,
                            ppo_reward_model *proxy, const ppo_tokens *prompts, worth *w) {
-    both_rewards b = {l, proxy, 0, 0};
+    both_rewards b = {l, proxy, 0};
     ppo_sampling how = sampling(l, 7);
     ppo_status   status = ppo_lm_evaluate(model, reference, prompts, &how, both, &b, &w->e);
     w->proxy_reward = b.proxy_reward;
