@@ -19114,7 +19114,7 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     "kl_place=reward kl_estimator=k1 kl_coef=0 kl_target=0 kl_weighted=no overlong_buffer=0 refills=0 " \
     "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
     "entropy_target=0 critic_learning_rate=0 gamma=1 gae_lambda=0.95 value_coef=0.5 value_clip=0.2 "    \
-    "overlong_penalty=1 objective_kl_coef=1 "
+    "overlong_penalty=1 objective_kl_coef=1 kl_horizon=10000 entropy_step=0.005 "
 
 #define PPO__RLHF_PRESETS(ROW)                                                                              \
     ROW("ppo", "advantage=gae samples=1 kl_coef=0.05")                                                      \

@@ -2206,6 +2206,7 @@ static void presets_train(void **state) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress first, p;
         c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
+        c.kl_horizon = 9, c.entropy_step = 9;
         assert_ok(ppo_rlhf_config_preset(&c, name));
         c.prompts = 8, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.target_kl = 0.02f;
         c.sampling.max_new = POSITIONS - 2;
