@@ -803,6 +803,12 @@ enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
 /* kl[i]: estimates of KL(pi || ref), one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
    k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020.
 
+   So: report k1, as ppo_rlhf_progress and ppo_lm_evaluation do. It is noisy and may be negative, but its mean
+   over the many tokens of an iteration is accurate. Near ref, k3 has less noise; far from it, rare samples of a
+   large exp(l) carry much of its mean, and most batches have none. In a reward use k1; in a loss use k3
+   weighted by r (PPO on tokens: kl_weighted), or k2 in the first step after sampling. GRPO differentiates k3 as
+   it is: it constrains the KL in the other direction.
+
    A good estimate of a number need not have a good gradient. What the mean over samples of an old policy is
    worth, for r = pi / old, all derivatives by automatic differentiation of the term:
 
@@ -816,10 +822,7 @@ enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
                                           on the action
 
    This is for one choice. In a sequence, a term of the loss leaves out that earlier tokens lead to later ones;
-   a cost in the reward is credited to them, too.
-
-   So: report k3; in a reward use k1; in a loss use k3 weighted by r (PPO on tokens: kl_weighted), or k2 in the
-   first step after sampling. GRPO differentiates k3 as it is: it constrains the KL in the other direction. */
+   a cost in the reward is credited to them, too. */
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl);
 
 /* Direct preference optimization (Rafailov 2023): h = beta ((c - c_ref) - (r - r_ref)),
@@ -2205,7 +2208,8 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float entropy_step;           /* [0.005] */
     float max_grad_norm;          /* 0: off [1] */
     float learning_rate;          /* [3e-4] */
-    float critic_learning_rate;   /* of a critic of its own; 0: learning_rate [0] */
+    float critic_learning_rate;   /* of a critic of its own, which target_kl does not lower; 0: the policy's,
+                                            as lowered [0] */
     int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
     float min_learning_rate;      /* to which the schedule falls [0] */
     int   iterations;             /* after which a schedule ends [0] */
@@ -2223,8 +2227,9 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
    their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
-/* Known methods by name, with 8 samples of each prompt. A preset resets every setting that defines the method;
-   prompts, minibatch_size (sequences), epochs, learning rate, normalize_rewards and target_kl stay as they are.
+/* Known methods by name, with 8 samples of each prompt unless it says one. A preset resets every setting that
+   defines the method; prompts, minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
+       "ppo"                    the default: GAE with a critic, KL in the reward, one sample of each prompt
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
        "dr-grpo"                Liu 2025: groups without division by std or length, no KL; set max_new
@@ -2232,10 +2237,10 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
                                 overlong_buffer to what suits your max_new
        "gspo"                   Zheng 2025: groups, the ratio of the sequence, clip 3e-4 and 4e-4, no KL
        "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
-       "reinforce++"            Hu 2025: whitened returns, KL in the reward; one sample of each prompt is enough
+       "reinforce++"            Hu 2025: whitened returns, KL in the reward, one sample of each prompt
        "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
 PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name);
-/* Their names, as "rloo|grpo|..." */
+/* Their names, as "ppo|rloo|..." */
 PPO_DEF const char *ppo_rlhf_config_presets(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
@@ -2257,10 +2262,11 @@ typedef struct ppo_rlhf_progress {
     float   explained_variance;               /* NaN without a critic */
     float   grad_norm, learning_rate;         /* of the last minibatch */
     int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
-    /* "", or a sentence: nothing could be learned from (no sample ended, with mask_truncated; no prompt's
-       samples earned differently, with refills); the KL is above 1 per token; samples are twice or half as long
-       as at first; or the reward is not clearly above that of the first iteration, but the share of different
-       samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a tenth */
+    /* "", or a sentence: no sample ended, with mask_truncated; samples are twice or half as long as at first.
+       Where the reward is not clearly above that of the first iteration, also: it is clearly below; all that are
+       compared (the samples of a prompt, or all) earned the same; normalized rewards hardly differ; the share of
+       different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
+       tenth; the KL is above 1 per token */
     char warning[160];
 } ppo_rlhf_progress;
 
@@ -2301,8 +2307,9 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
    with the same bits as one that never stopped. */
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
 /* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
-   become those of the file. config: ppo_settings_load() reads the saved one; any setting but the seed may
-   change. Errors, which change no model: another kind of file, other sizes, prompts or reference. */
+   become those of the file. config: ppo_settings_load() reads the saved one; settings may change, but not the
+   seed, nor may a critic or the library's own reference come or go (advantage; kl_coef from or to 0). Errors,
+   which change no model: such a setting, another kind of file, other sizes, prompts or reference. */
 PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
@@ -15171,7 +15178,8 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
     ppo_status status;
     if (!is_json) status = ppo__save("ppo_tokenizer_save", whole, ppo__put_tokenizer, tokenizer);
     else if (!tokenizer->json && tokenizer->kind != PPO__BPE)
-        status = ppo__refuse("ppo_tokenizer_save: \"%.60s\", but it is a tokenizer of characters", path);
+        status =
+            ppo__refuse("%.60s: a tokenizer of characters is saved to one file, as NAME.safetensors", path);
     else status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
     return ppo__free(whole), status;
 }
@@ -17999,6 +18007,7 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     const int       pairs = lines->to[1] != NULL;
+    const char     *wrong = NULL; /* a member that counts, but is of another type */
     char           *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
     const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
     snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
@@ -18007,10 +18016,13 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
-        const int   only = k == PPO__COMPLETION || k == PPO__MESSAGES; /* where there are no pairs */
-        const int   list = k != PPO__TEXT && (pairs ? !only : k < PPO__CHOSEN);
+        const int   counts = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
+        const int   list = counts && k != PPO__TEXT;
         ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
-        if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) value = NULL;
+        if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) {
+            if (counts && !wrong) wrong = ppo__line_members[k];
+            value = NULL;
+        }
         lines->value[k] = value;
     }
     if (lines->json.status) return lines->json.status;
@@ -18025,6 +18037,9 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
         }
         if (has) return PPO_OK;
     }
+    if (wrong)
+        return ppo__file_fail(lines->path, "line %d: \"%s\" is no text%s", lines->number, wrong,
+                              strcmp(wrong, "text") ? ", and no list of messages" : "");
     return ppo__file_fail(lines->path, "line %d has no %s", lines->number,
                           pairs ? "chosen and rejected, as texts with a prompt or as lists of messages"
                                 : "messages, prompt or text");
@@ -19192,7 +19207,8 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
    Three defaults keep it from running away: rewards are normalized, so that no setting depends on their scale;
    the critic is a model of its own, as a value loss in the policy's layers moves the policy at random; and
    target_kl bounds how far an iteration may lead, by ending its epochs or, after a step that is much too long,
-   by going back and lowering the learning rate (ppo__rlhf_learn()).
+   by going back and lowering the learning rate (ppo__rlhf_learn()). The KL to the reference enters in
+   ppo__rlhf_rewards() (kl_place reward) or in ppo__kl_loss() (kl_place loss).
 
    The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
 
@@ -19202,13 +19218,13 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
    -------------------------------------------------------------------------------------------------------- */
 
 /* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt,
-   whitening; and the formula, for all tokens of a sequence, in the variables of ppo__sequence_advantage(). */
+   whitening; and the formula, for all tokens of a sequence (ppo__sequence_advantage() has its variables). */
 #define PPO__ADVANTAGES(ROW)                                            \
     ROW("gae", 1, 0, 1, 0) /* ppo__rlhf_advantages(): token by token */ \
-    ROW("sequence", 1, 0, 1, reward - value)                            \
-    ROW("group", 0, 1, 0, (score - mean_score) / (std + 1e-4) + kl)     \
-    ROW("leave-one-out", 0, 1, 0, reward - (sum - reward) / others)     \
-    ROW("group-mean", 0, 1, 0, reward - sum / k)                        \
+    ROW("sequence", 1, 0, 1, R - V)                                     \
+    ROW("group", 0, 1, 0, (S - mean_S) / (std_S + 1e-4) + (K - mean_K)) \
+    ROW("leave-one-out", 0, 1, 0, R - others_R)                         \
+    ROW("group-mean", 0, 1, 0, R - mean_R)                              \
     ROW("return", 0, 0, 1, 0) /* token by token */
 #define PPO__ADVANTAGE_WORD(word, critic, group, whiten, formula)    "|" word
 #define PPO__ADVANTAGE_NEEDS(word, critic, group, whiten, formula)   {critic, group, whiten},
@@ -19274,7 +19290,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
         PPO__RLHF(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
         PPO__RLHF(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-        PPO__RLHF(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the same"),
+        PPO__RLHF(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the policy's"),
         PPO__RLHF(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
         PPO__RLHF(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
         PPO__RLHF(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
@@ -19307,9 +19323,10 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     "kl_place=reward kl_estimator=k1 kl_coef=0 kl_target=0 kl_weighted=no overlong_buffer=0 refills=0 " \
     "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
     "entropy_target=0 critic_learning_rate=0 gamma=1 gae_lambda=0.95 value_coef=0.5 value_clip=0.2 "    \
-    "overlong_penalty=1 objective_kl_coef=1 "
+    "overlong_penalty=1 objective_kl_coef=1 kl_horizon=10000 entropy_step=0.005 "
 
 #define PPO__RLHF_PRESETS(ROW)                                                                              \
+    ROW("ppo", "advantage=gae samples=1 kl_coef=0.05")                                                      \
     ROW("rloo", "advantage=leave-one-out kl_coef=0.05")                                                     \
     ROW("grpo", "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")         \
     ROW("dr-grpo", "advantage=group-mean aggregation=constant")                                             \
@@ -19345,6 +19362,11 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"objective_kl_coef", "objective", "k3-penalty"},
     {"kl_target", "kl_coef", NULL},
+    {"kl_horizon", "kl_target", NULL},
+    {"entropy_step", "entropy_target", NULL},
+    {"clip_low", "objective", "clip|cispo"},
+    {"clip_high", "objective", "clip|cispo"},
+    {"critic_learning_rate", "value_coef", NULL},
     {"overlong_penalty", "overlong_buffer", NULL},
     {"reference_every", "kl_coef", NULL},
     {"importance_floor", "importance_cap", NULL},
@@ -19368,6 +19390,9 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
+    if (c->min_learning_rate > c->learning_rate)
+        return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g",
+                           (double)c->min_learning_rate, (double)c->learning_rate);
     if (c->objective.objective == PPO_KL_PENALTY)
         return ppo__refuse("objective is kl-penalty: tokens have clip, unclipped, k3-penalty and cispo");
     if (ppo__check_objective("objective", &c->objective)) return PPO_ERROR_ARGUMENT;
@@ -19573,30 +19598,42 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     if (!r->micros) p->first_ratio_min = p->first_ratio_max = 1;
 }
 
-/* The usual ways in which a policy collapses, the most obvious first. Fewer different samples and less
-   entropy are none where the reward rose by two standard errors: the policy repeats what is right. */
+/* The first that holds of the usual ways in which learning fails. Where the reward rose by two standard errors,
+   most are none: the policy repeats what is right. */
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_progress *first = &r->initial;
-    char                    *text = p->warning;
-    size_t                   size = sizeof p->warning;
+    const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
+    int       same = 1;
     if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
-    double length = p->mean_length, first_length = first->mean_length;
-    int    pays = p->reward > first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
-    if (r->config.mask_truncated && !r->trained)
-        snprintf(text, size, "no sample ended, and mask_truncated is yes: nothing was learned");
-    else if (r->config.refills && p->refilled == r->config.prompts * r->config.refills)
-        snprintf(text, size, "the samples of every prompt earned the same: nothing was learned");
-    else if (!pays && r->variety < 0.5f * r->first_variety)
-        snprintf(text, size, "only %.0f %% of the samples %sdiffer, first %.0f %%: the policy repeats itself",
-                 100.0 * r->variety, r->config.samples > 1 ? "of a prompt " : "", 100.0 * r->first_variety);
-    else if (p->kl > length)
-        snprintf(text, size, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl);
-    else if (!pays && p->entropy < 0.1f * first->entropy)
-        snprintf(text, size, "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy,
-                 first->entropy);
-    else if (length > 2 * first_length || length < 0.5 * first_length)
-        snprintf(text, size, "samples have %.1f tokens, in the first iteration %.1f: length drifts", length,
-                 first_length);
+    for (int s = 0; s < r->sequences; ++s) same &= r->earned[s] == r->earned[s / alike * alike];
+    const float  pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
+    const float  errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
+    const double std = r->config.normalize_rewards ? sqrt(r->reward_var[0]) : 0, length = p->mean_length;
+    const struct {
+        int         always, holds; /* always: even if the reward rose */
+        const char *text;
+        double      now, then;
+    } table[] = {
+        {1, r->config.mask_truncated && !r->trained,
+         "no sample ended, and mask_truncated is yes: nothing was learned", 0, 0},
+        {0, same, "the samples of every prompt earned the same: the rewards taught nothing", 0, 0},
+        {0, p->reward_std < 0.05 * std,
+         "the rewards' standard deviation is %.3g, of all so far %.3g: outliers hide the others",
+         p->reward_std, std},
+        {0, r->variety < 0.5f * r->first_variety,
+         "only %.0f %% of the samples differ, first %.0f %%: the policy repeats itself", 100.0 * r->variety,
+         100.0 * r->first_variety},
+        {0, p->kl > length, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl, 0},
+        {0, p->entropy < 0.1f * first->entropy,
+         "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy, first->entropy},
+        {1, length > 2 * first->mean_length || length < 0.5 * first->mean_length,
+         "samples have %.1f tokens, in the first iteration %.1f: length drifts", length, first->mean_length},
+        {0, p->reward < first->reward - 2 * errors, "the reward fell to %.3g, in the first iteration %.3g",
+         p->reward, first->reward},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
+        if (table[k].holds && (table[k].always || !(p->reward > pays_from)))
+            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].now, table[k].then);
 }
 
 /* Ends an iteration: counters, warnings, the coefficient of the KL, the reference. */
@@ -19751,11 +19788,18 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     return status;
 }
 
-/* Mean and variance of all rewards until now, those of this iteration included. */
+/* Mean and variance of all rewards until now, those of this iteration included. After 100 of them, one that is
+   more than 10 standard deviations from their mean counts as if it were that far: a single 1e6 among rewards of
+   0 and 1 would make all later ones the same. */
 static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
-    double mean = 0, var = 0;
-    for (int s = 0; s < count; ++s) mean += score[s] / (double)count;
-    for (int s = 0; s < count; ++s) var += (score[s] - mean) * (score[s] - mean) / count;
+    const double most = r->samples >= 100 && r->reward_var[0] > 0 ? 10 * sqrt(r->reward_var[0]) : INFINITY;
+    const double low = r->reward_mean[0] - most, high = r->reward_mean[0] + most;
+    double       mean = 0, var = 0;
+    for (int s = 0; s < count; ++s) mean += fmin(fmax(score[s], low), high) / (double)count;
+    for (int s = 0; s < count; ++s) {
+        const double off = fmin(fmax(score[s], low), high) - mean;
+        var += off * off / count;
+    }
     r->reward_mean[1] = r->reward_mean[0], r->reward_var[1] = r->reward_var[0];
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
@@ -19795,18 +19839,20 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
     return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
 }
 
-/* The advantage that all tokens of sequence s share. total, earned [k]: R and S of the samples of its prompt.
-   In a group that earned the same, std is 0: the KL, which always differs, must not be divided by it. */
+/* The advantage that all tokens of sequence s share. R: the sum of its rewards; K: the part of it that is KL; S:
+   the rest; the means and the deviation are those of its prompt's samples. Where these earned the same, std_S is
+   0: K, which always differs, must not be divided by it. */
 static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
     const int    k = r->config.samples, others = k > 1 ? k - 1 : 1;
     const float *total = r->total + s / k * k, *earned = r->earned + s / k * k;
-    const float  reward = r->total[s], score = r->earned[s], value = r->rows.value[r->first_row[s]];
-    double       sum = 0, sum_earned = 0, squares = 0;
-    for (int i = 0; i < k; ++i) sum += total[i], sum_earned += earned[i];
-    double mean_score = sum_earned / k;
-    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_score) * (earned[i] - mean_score);
-    double      std = sqrt(squares / others), kl = reward - score - (sum - sum_earned) / k;
-    const float advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
+    const float  R = r->total[s], S = r->earned[s], K = R - S, V = r->rows.value[r->first_row[s]];
+    double       sum_R = 0, sum_S = 0, squares = 0;
+    for (int i = 0; i < k; ++i) sum_R += total[i], sum_S += earned[i];
+    const double mean_R = sum_R / k, mean_S = sum_S / k, mean_K = (sum_R - sum_S) / k;
+    const double others_R = (sum_R - R) / others;
+    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_S) * (earned[i] - mean_S);
+    const double std_S = sqrt(squares / others);
+    const float  advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
     return advantages[r->config.advantage];
 }
 
@@ -19829,6 +19875,11 @@ static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) 
     }
     int whiten = c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
     return status || !whiten ? status : ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
+}
+
+/* The KL per token beyond which an iteration takes no step. */
+static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
+    return r->config.target_kl > 0 ? 1.5 * r->config.target_kl : INFINITY;
 }
 
 /* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
@@ -19856,7 +19907,7 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
             advantage[i] *= mask && within != ratio ? 0 : within;
         }
     }
-    if (cap > 0 || !(r->config.target_kl > 0) || distance <= 1.5 * (double)r->config.target_kl) return PPO_OK;
+    if (cap > 0 || distance <= ppo__rlhf_most_kl(r)) return PPO_OK;
     return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
                        distance, r->config.target_kl);
 }
@@ -19980,25 +20031,24 @@ static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
     return rows / ((float)n * by);
 }
 
-/* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. Where earlier steps of the iteration took the
-   policy beyond 1.5 target_kl, it takes none, and *kl is the distance; otherwise 0. */
+/* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. *kl: how far
+   earlier steps of the iteration took the policy, with a target_kl; too far, and it takes none. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
     ppo_lm                *critic = r->critic == r->policy ? NULL : r->critic;
     ppo_adam               adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
-    double                 rows, distance = 0;
+    double                 rows;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     r->per_token = ppo__rlhf_per_token(r, item, n);
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);
-        for (; stats < r->stats + r->micros; ++stats)
-            distance += (double)stats->policy.approx_kl * stats->weight / rows;
-        *kl = distance <= 1.5 * c->target_kl ? 0 : distance;
+        for (*kl = 0; stats < r->stats + r->micros; ++stats)
+            *kl += (double)stats->policy.approx_kl * stats->weight / rows;
     }
-    if (status || *kl != 0) return status;
+    if (status || !(*kl <= ppo__rlhf_most_kl(r))) return status;
     float scale = (float)(1 / rows), critic_rate = c->critic_learning_rate;
     adam.lr = p->learning_rate;
     status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
@@ -20009,16 +20059,17 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
-    int        count = r->trained, batches = count ? ppo__divide_up(count, r->config.minibatch_size) : 0;
-    ppo_status status = PPO_OK;
-    ppo_rng    rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+    int          count = r->trained, batches = count ? ppo__divide_up(count, r->config.minibatch_size) : 0;
+    const double most = ppo__rlhf_most_kl(r);
+    ppo_status   status = PPO_OK;
+    ppo_rng      rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
     p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
     p->gradient_steps = r->micros = 0, *kl = 0;
     for (int s = 0, i = 0; s < r->sequences; ++s)
         if (r->learns[s]) r->order[i++] = s;
-    for (int epoch = 0; epoch < r->config.epochs && !status && *kl == 0; ++epoch) {
+    for (int epoch = 0; epoch < r->config.epochs && !status && *kl <= most; ++epoch) {
         ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches && !status && *kl == 0; ++b) {
+        for (int b = 0; b < batches && !status && *kl <= most; ++b) {
             int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
             r->first = epoch == 0 && b == 0;
             status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
@@ -20043,7 +20094,7 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
         params->step = step, p->gradient_steps = 0;
         r->rate_factor /= 2;
     }
-    if (kl == 0) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
+    if (kl <= ppo__rlhf_most_kl(r)) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
     else if (p->gradient_steps < ppo__divide_up(r->trained, r->config.minibatch_size)) r->rate_factor *= 0.8f;
     ppo__rlhf_sum_up(r, p);
     return PPO_OK;
@@ -20318,7 +20369,12 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     ppo_rlhf_config      own = ppo_rlhf_config_default();
     ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save");
     if (!status) status = ppo__get_settings(file, ppo_rlhf_settings(), &own);
-    if (!status) status = ppo__check_kept(ppo_rlhf_settings(), "seed", &own, &r->config, "checkpoint");
+    const int critic = ppo__advantage_needs[own.advantage].critic != (r->critic != NULL);
+    const int reference = r->reference == r->own_reference && (own.kl_coef > 0) != (r->reference != NULL);
+    const int fixed[] = {1, critic, reference};
+    static const char *const names[] = {"seed", "advantage", "kl_coef"};
+    for (int k = 0; k < 3 && !status; ++k)
+        if (fixed[k]) status = ppo__check_kept(ppo_rlhf_settings(), names[k], &own, &r->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", lm[0], &read[0]);
     if (!status && r->own_reference) status = ppo_params_sync(r->own_reference->params);
     if (!status) status = ppo__carry_rlhf(file, PPO__LOAD, &kept);

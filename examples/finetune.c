@@ -11,20 +11,30 @@
        build/finetune merge  model=base out=whole adapter=mine                makes one model of both
 
    A folder is one of the model hub, or one of these. Data are lines as ppo_tokens_add_lines() reads them. A run
-   that was killed and is started again continues from OUT.checkpoint, to the same result.
+   that was killed, or ended by Ctrl-C (exit status 130), and is started again continues from OUT.checkpoint, to the
+   same result.
 
    The judge is a command: your rule, in any language. It reads a line {"prompt": "...", "completion": "..."} for
    each sample (they are in OUT.samples.jsonl) and writes a number for each, the reward. You will see what it gave
    before and after. */
 #if !defined(_WIN32) && !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L /* popen() */
+#define _DEFAULT_SOURCE         /* signal(), after which reading continues */
 #endif
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
+#include <signal.h>
 #include <time.h>
 
 #include "finetune_options.h"
+
+static volatile sig_atomic_t interrupted; /* by Ctrl-C: the step or iteration is finished first */
+
+static void on_interrupt(int sig) {
+    interrupted = 1;
+    signal(sig, SIG_DFL); /* the second Ctrl-C kills */
+}
 
 /* -- data -- */
 
@@ -60,7 +70,7 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     else if (!(status = read_text(paths, &text, &bytes)))
         status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
     free(text);
-    if (left_out)
+    if (left_out && (tokens == &j->data[0] || j->held_out_path)) /* else the same lines are read again */
         printf("%s: %d of %d lines are left out: no token to learn is within the context of %d tokens\n",
                paths, left_out, left_out + tokens->count, j->lm->config.context);
     if (!status && !tokens->count)
@@ -71,8 +81,15 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
 /* -- the reward by a command -- */
 
 #ifdef _WIN32
-#define popen  _popen
-#define pclose _pclose
+#define popen          _popen
+#define pclose         _pclose
+#define WIFSIGNALED(x) 0
+#define WTERMSIG(x)    0
+#define WEXITSTATUS(x) (x)
+#define SHIELD         ""
+#else
+#include <sys/wait.h>
+#define SHIELD "trap '' INT; " /* Ctrl-C reaches the judge, too, which is to finish the iteration */
 #endif
 
 /* A ppo_reward_fn: the samples go to a file, which the command reads. */
@@ -82,7 +99,7 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
     const int  count = samples->tokens.count;
     int        n = 0;
     snprintf(path, sizeof path, "%s.samples.jsonl", j->out);
-    if (snprintf(command, sizeof command, "( %s\n) < \"%s\"", j->judge, path) >= (int)sizeof command)
+    if (snprintf(command, sizeof command, SHIELD "( %s\n) < \"%s\"", j->judge, path) >= (int)sizeof command)
         return ppo_fail(PPO_ERROR_ARGUMENT, "judge: the command is too long");
     ppo_status status = ppo_tokens_save_lines(&samples->tokens, j->tokenizer, path);
     FILE      *answers = status ? NULL : popen(command, "r");
@@ -90,7 +107,7 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
         return status ? status : ppo_fail(PPO_ERROR_FILE, "judge: it cannot be started: %s", j->judge);
     for (; n <= count && end != line && fgets(line, sizeof line, answers); n++) {
         float number = strtof(line, &end);
-        if (!isfinite(number)) end = line;
+        if (!isfinite(number) || end[strspn(end, " \t\r\n")]) end = line;
         if (n < count) reward[n] = number;
     }
     int is_number = end != line, result = pclose(answers);
@@ -98,9 +115,10 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
     if (!is_number)
         return ppo_fail(PPO_ERROR_FILE, "judge: line %d is no number: %.*s", n, (int)strcspn(line, "\r\n"),
                         line);
-    return ppo_fail(PPO_ERROR_FILE, "judge: %s%d numbers for %d samples, exit status %d: %s",
+    return ppo_fail(PPO_ERROR_FILE, "judge: %s%d numbers for %d samples, %s %d: %s",
                     n > count ? "more than " : "", n > count ? count : n, count,
-                    result > 255 ? result >> 8 : result, j->judge);
+                    WIFSIGNALED(result) ? "killed by signal" : "exit status",
+                    WIFSIGNALED(result) ? WTERMSIG(result) : WEXITSTATUS(result), j->judge);
 }
 
 /* -- progress: a line now and then, and a row of a CSV file at every step -- */
@@ -135,7 +153,8 @@ static ppo_status report(job *j, int64_t step, int64_t steps, int now, const fig
         printf("\n");
         fflush(stdout);
     }
-    if (j->rows) fflush(j->rows); /* before a checkpoint */
+    if (j->rows && !status && (fflush(j->rows) || ferror(j->rows))) /* before a checkpoint */
+        status = ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j->log);
     return status;
 }
 
@@ -149,7 +168,9 @@ static int on_step(const ppo_fit_progress *p, void *user) {
                         {"grad_norm", p->grad_norm},
                         {"tokens_per_second", p->tokens_per_second},
                         {"seconds", p->seconds}};
-    return j->failed = report(j, p->step, p->steps, !isnan(p->held_out_loss), f, sizeof f / sizeof *f);
+    j->failed = report(j, p->step, p->steps, !isnan(p->held_out_loss), f, sizeof f / sizeof *f);
+    j->stopped = interrupted && p->step && p->step < p->steps;
+    return j->failed || j->stopped;
 }
 
 static ppo_status on_iteration(job *j, const ppo_rlhf_progress *p) {
@@ -331,8 +352,29 @@ static ppo_status fit(job *j, ppo_lm *lm) {
                         : kind == DPO  ? ppo_fit_dpo(lm, j->lm, &j->data[0], &j->data[1], &j->fit)
                                        : ppo_fit_sft(lm, &j->data[0], &j->fit);
     if (!status) status = j->failed;
-    if (!status) status = save_model(j, lm);
+    if (status || j->stopped) return status;
+    status = save_model(j, lm);
     return status || kind == REWARD ? status : show_samples(j, lm);
+}
+
+/* A run continues with the settings that it began with, to the same result. These may differ; the judge, too, which
+   may have been mended. */
+static ppo_status check_checkpoint(const job *j) {
+    static const char   may[] = " iterations slots micro_batch recompute ";
+    const ppo_settings *settings = ppo_rlhf_settings();
+    ppo_rlhf_config     began = j->rlhf;
+    ppo_status          status = ppo_settings_load(settings, j->checkpoint, &began);
+    for (int k = 0; k < settings->count && !status; k++) {
+        char was[64], is[64], name[64];
+        snprintf(name, sizeof name, " %s ", settings->field[k].name);
+        status = ppo_settings_get(settings, &began, settings->field[k].name, was, sizeof was);
+        if (!status) status = ppo_settings_get(settings, &j->rlhf, settings->field[k].name, is, sizeof is);
+        if (!status && strcmp(was, is) && !strstr(may, name))
+            status = ppo_fail(PPO_ERROR_ARGUMENT,
+                              "%s: it began with %s=%s, not %s: give the same again, or remove the file",
+                              j->checkpoint, settings->field[k].name, was, is);
+    }
+    return status;
 }
 
 /* PPO and its relatives: the model samples, the reward function judges, the model learns. */
@@ -344,12 +386,13 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
     if (!status && j->scorer) status = ppo_reward_model_create(&j->scorer, 1, PPO_ENSEMBLE_MEAN, 16, &model);
     j->give = model ? ppo_reward_by_model : ask_judge;
     j->give_user = model ? (void *)model : (void *)j;
-    if (!status) status = measure(j, j->lm, "before");
-    if (!status && exists(j->checkpoint))
+    const int resumes = exists(j->checkpoint);
+    if (!status && resumes)
         status = ppo_rlhf_resume(j->checkpoint, lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf,
                                  &rlhf);
     else if (!status)
         status = ppo_rlhf_create(lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf, &rlhf);
+    if (!status && resumes) status = check_checkpoint(j);
     if (!status) {
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         printf(
@@ -360,15 +403,22 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
         if (p.iteration)
             printf("%s: %lld of %d iterations are done\n", j->checkpoint, (long long)p.iteration,
                    j->rlhf.iterations);
+        if (p.iteration > j->rlhf.iterations)
+            status = ppo_fail(PPO_ERROR_ARGUMENT,
+                              "iterations=%d, but %s has %lld: give as many, or remove the file",
+                              j->rlhf.iterations, j->checkpoint, (long long)p.iteration);
     }
-    while (!status && p.iteration < j->rlhf.iterations) {
+    if (!status) status = measure(j, j->lm, "before");
+    while (!status && !j->stopped && p.iteration < j->rlhf.iterations) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (!status) status = on_iteration(j, &p);
-        if (!status && p.iteration % j->checkpoint_every == 0 && p.iteration < j->rlhf.iterations)
+        const int last = p.iteration == j->rlhf.iterations; /* the folder may not be writable any more */
+        j->stopped = interrupted && !last;
+        if (!status && (last || j->stopped || p.iteration % j->checkpoint_every == 0))
             status = ppo_rlhf_save(rlhf, j->checkpoint);
     }
-    if (!status) status = save_model(j, lm);
-    if (!status) status = measure(j, lm, "after");
+    if (!status && !j->stopped) status = save_model(j, lm);
+    if (!status && !j->stopped) status = measure(j, lm, "after");
     ppo_rlhf_free(rlhf);
     ppo_reward_model_free(model);
     return status;
@@ -389,8 +439,9 @@ static ppo_status train(job *j) {
                j->data[0].count, j->data[0].start[j->data[0].count]);
     if (!status && keeps) status = ppo_lm_copy(j->lm, kind == REWARD, &lm);
     if (!keeps) lm = j->lm;
+    signal(SIGINT, on_interrupt);
     if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
-    if (!status) remove(j->checkpoint);
+    if (!status && !j->stopped) remove(j->checkpoint);
     if (keeps) ppo_lm_free(lm);
     return status;
 }
@@ -398,6 +449,17 @@ static ppo_status train(job *j) {
 static ppo_status merge(job *j) {
     ppo_status status = load_model(j);
     return status ? status : save_model(j, j->lm);
+}
+
+/* The command as it was, each argument in quotes for the shell. */
+static void say_how_to_continue(const job *j) {
+    printf("interrupted, %s is written; to continue:", j->checkpoint);
+    for (int i = 0; i < j->argc; i++) {
+        printf(" '");
+        for (const char *at = j->argv[i]; *at; at++) printf(*at == '\'' ? "'\\''" : "%c", *at);
+        printf("'");
+    }
+    printf("\n");
 }
 
 int main(int argc, char **argv) {
@@ -411,16 +473,19 @@ int main(int argc, char **argv) {
                  : j.method->kind == NEW     ? make_model(&j)
                  : j.method->kind == MERGE   ? merge(&j)
                                              : train(&j);
-    if (!status)
+    if (j.rows) fprintf(j.rows, "\n");
+    if (j.rows && fclose(j.rows) && !status)
+        status = ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j.log);
+    if (!status && j.stopped) say_how_to_continue(&j);
+    else if (!status)
         printf("%s is written: %.0f s, %.0f s of a processor\n", j.out, ppo_clock() - began,
                (double)clock() / CLOCKS_PER_SEC);
     if (status) fflush(stdout), fprintf(stderr, "finetune: %s\n", ppo_last_error());
-    if (j.rows) fprintf(j.rows, "\n"), fclose(j.rows);
     for (int k = 0; k < 2; k++) ppo_tokens_free(&j.data[k]), ppo_tokens_free(&j.held_out[k]);
     ppo_lm_free(j.scorer);
     if (j.lm != j.base) ppo_lm_free(j.lm);
     ppo_lm_free(j.base);
     ppo_tokenizer_free(j.tokenizer);
     ppo_set_threads(1);
-    return status != PPO_OK;
+    return status ? 1 : j.stopped ? 130 : 0;
 }

@@ -20,7 +20,7 @@ typedef struct training {
 /* All others are presets of PPO on tokens. */
 static const training methods[] = {
     {"tokenizer", TOKENIZER}, {"new", NEW}, {"merge", MERGE}, {"text", TEXT}, {"sft", SFT},
-    {"reward", REWARD},       {"dpo", DPO}, {"ppo", RL}};
+    {"reward", REWARD},       {"dpo", DPO}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
@@ -45,8 +45,9 @@ typedef struct job {
     char         **argv;
     ppo_reward_fn  give; /* the reward */
     void          *give_user;
-    FILE          *rows;   /* of the log */
-    ppo_status     failed; /* to write it */
+    FILE          *rows;    /* of the log */
+    ppo_status     failed;  /* to write it */
+    int            stopped; /* by Ctrl-C, before the end */
     char           checkpoint[512];
 } job;
 
@@ -170,7 +171,7 @@ static int usage(job *j) {
     const ppo_settings *table[3];
     void               *config[3];
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
-           "methods: tokenizer new merge text sft reward dpo ppo %s\n"
+           "methods: tokenizer new merge text sft reward dpo %s\n"
            "finetune METHOD help: its settings\n\n",
            ppo_rlhf_config_presets());
     for (int k = 0; k < TEXTS && j->method; k++)

@@ -81,6 +81,8 @@ check unless_another_token_ends_it_now [ -e $work/chat/tokenizer_config.json -a 
 finetune sft model=$work/base out=$work/long data=$work/long.jsonl held_out=$work/sft.jsonl steps=1
 left_out() { grep -q "long.jsonl: 1 of 65 lines are left out: .* context of 32 tokens" $work/out && [ "$(grep -c 'left out' $work/out)" -eq 1 ]; }
 check lines_that_are_too_long_are_told left_out
+finetune sft model=$work/base out=$work/long data=$work/long.jsonl steps=1
+check once_if_they_are_measured_with_too left_out
 check comparisons_are_learned good reward model=$work/sft out=$work/score data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
     epochs=4 learning_rate=1e-2
 check its_accuracy_rises rises held_out_accuracy
@@ -92,7 +94,7 @@ rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new=8 minibatch_
 check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
 check its_reward_rises rises reward
 check the_judge_read_what_was_written grep -q '^{"prompt": "the [a-z]*", "completion": ".*"}$' $work/grpo.samples.jsonl
-for preset in $(build/finetune help | sed -n 's/^methods:.* ppo //p' | tr '|' ' '); do
+for preset in $(build/finetune help | sed -n 's/^methods:.* dpo //p' | tr '|' ' '); do
     check preset_$preset good $preset model=$work/sft judge="$judge" out=$work/preset data=$work/sft.jsonl iterations=1 \
         prompts=4 max_new=4 show=0
 done
@@ -128,8 +130,11 @@ check a_judge_that_fails_is_told grep -q '^finetune: judge: 0 numbers for 64 sam
 check it_leaves_a_checkpoint [ -s $work/again.checkpoint ]
 cp $work/again.checkpoint $work/fewer.checkpoint
 finetune grpo model=$work/sft judge="$judge" out=$work/fewer $rl iterations=1
-fewer() { grep -q ': 2 of 1 iterations are done$' $work/out && ! grep -q ' of 1  ' $work/out && [ -s $work/fewer/model.safetensors ]; }
-check no_iteration_is_added_to_enough fewer
+fewer() { [ $status -eq 1 ] && grep -q 'iterations=1, but .*fewer.checkpoint has 2' $work/err && [ ! -e $work/fewer ]; }
+check fewer_iterations_than_are_done_are_refused fewer
+finetune dapo model=$work/sft judge="$judge" out=$work/fewer $rl iterations=8
+method() { [ $status -eq 1 ] && grep -q 'fewer.checkpoint: it began with .*=.*, not .*: give the same' $work/err && [ ! -e $work/fewer ]; }
+check another_method_is_told method
 cp $work/again.checkpoint $work/other.checkpoint
 head -n 9 $work/sft.jsonl >$work/few.jsonl
 finetune grpo model=$work/sft judge="$judge" out=$work/other $rl data=$work/few.jsonl iterations=8
@@ -139,6 +144,23 @@ check it_is_told_where_a_run_continues grep -q 'again.checkpoint: 2 of 8 iterati
 check grpo_continues cmp $work/grpo/model.safetensors $work/again/model.safetensors
 same_log() { [ "$(cut -d, -f1-4 $work/grpo.csv)" = "$(cut -d, -f1-4 $work/again.csv)" ]; }
 check its_log_continues same_log
+once="[ -e $work/once ] || { : >$work/once; kill -INT \$PPID; }; $judge"
+continues() { # MODEL - Ctrl-C ended the run after a checkpoint; the command that is printed ends it as if it had not
+    [ $status -eq 130 ] && [ -s $work/stopped.checkpoint ] && [ ! -e $work/stopped ] &&
+        eval "$(sed -n 's/.*to continue://p' $work/out)" && cmp $1/model.safetensors $work/stopped/model.safetensors
+}
+finetune grpo model=$work/sft judge="$once" out=$work/stopped $rl iterations=8
+check an_iteration_ends_before_the_interrupt continues $work/grpo
+rm -rf $work/stopped
+gone="rm -rf $work/gone; : >$work/gone; $judge"
+finetune grpo model=$work/sft judge="$gone" out=$work/gone $rl iterations=1
+gone() {
+    [ $status -eq 1 ] && rm $work/gone && good grpo model=$work/sft judge="$judge" out=$work/gone $rl iterations=1 &&
+        grep -q ': 1 of 1 iterations are done$' $work/out
+}
+check a_folder_that_cannot_be_written_loses_nothing gone
+finetune grpo model=$work/sft judge="echo called >$work/called; $judge" out=$work/none $rl samples=1
+check settings_are_checked_before_the_judge_is_asked [ $status -eq 1 -a ! -e $work/called ]
 long="sft model=$work/base data=$work/sft.jsonl epochs=150 batch_size=16 show=0 checkpoint_every=20"
 finetune $long out=$work/long
 build/finetune $long out=$work/killed >/dev/null 2>&1 &
@@ -149,6 +171,12 @@ finetune $long data=$work/few.jsonl out=$work/other
 check other_data_is_told grep -q 'other.checkpoint: saved with another "data": give the same again' $work/err
 finetune $long out=$work/killed
 check a_killed_training_continues cmp $work/long/model.safetensors $work/killed/model.safetensors
+build/finetune $long out=$work/stopped >$work/out 2>$work/err &
+until [ -s $work/stopped.checkpoint ]; do kill -0 $! 2>/dev/null || break; done
+kill -INT $!
+wait $!
+status=$?
+check a_step_ends_before_the_interrupt continues $work/long
 
 one_file() {
     good tokenizer data=$work/text.txt vocab=0 out=$work/chars.safetensors &&
@@ -178,6 +206,8 @@ check refuses_a_setting_of_the_tokenizer is_refused eos $sft eos=3
 check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
 check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
+check refuses_two_numbers_in_a_line is_refused 'no number: 1 2' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 2'
+check tells_what_ended_the_judge is_refused 'signal 9' grpo model=$work/sft data=$work/sft.jsonl judge='kill -9 $$'
 check refuses_too_many_numbers   is_refused 'more than' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 | head -n 9999'
 check refuses_a_judge_that_fails is_refused 'exit status 3' grpo model=$work/sft data=$work/sft.jsonl judge="$judge; exit 3"
 check refuses_two_kinds_of_lora is_refused adapter $sft adapter=$work/lora lora=4
@@ -199,5 +229,7 @@ check refuses_another_token_that_is_not_there is_refused '<none>' $sft start='<n
 check refuses_dtype_of_a_tokenizer is_refused "no setting dtype" tokenizer data=$work/text.txt dtype=bf16
 check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without lora" $sft adapter=$work/lora lora_layers=q_proj
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
+rm $work/none.checkpoint
+[ -e /dev/full ] && check refuses_a_log_on_a_full_disk is_refused 'dev/full' $sft log=/dev/full steps=1
 echo "1..$number"
 [ $failures -eq 0 ]

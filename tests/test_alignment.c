@@ -1373,7 +1373,10 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
                {"{\"text\":\"\xff\"}", 0, "of line 3: a string that is not UTF-8"},
                {"{\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
-               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "line 3 has no messages, prompt or text"},
+               {"{\"prompt\":[],\"completion\":\"a\"}", 0, "\"prompt\" is no text, and no list of messages"},
+               {"{\"prompt\":5}", 0, "line 3: \"prompt\" is no text"},
+               {"{\"text\":[1]}", 0, "line 3: \"text\" is no text"},
+               {"{\"prompt\":\"a\",\"chosen\":5,\"rejected\":\"b\"}", 1, "\"chosen\" is no text"},
                {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
                {"{}", 0, "line 3 has no messages"}};
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;

@@ -624,6 +624,24 @@ static void rewards_are_normalized_by_all_so_far(void **state) {
     end(&b);
 }
 
+/* A reward far from all before counts in the moments as if it were 10 standard deviations from their mean. */
+static void an_outlier_does_not_end_the_normalization(void **state) {
+    (void)state;
+    ppo_rlhf_config c = small_config();
+    bench           b = begin(&c);
+    double          var[3];
+    for (int k = 0; k < 3; k++) {
+        float score[4] = {0, 1, 1, k == 1 ? 5.5f : 1e6f};
+        b.rlhf->samples = k < 2 ? 100 : 99;
+        b.rlhf->reward_mean[0] = 0.5, b.rlhf->reward_var[0] = 0.25;
+        ppo__rlhf_reward_moments(b.rlhf, score, 4);
+        var[k] = b.rlhf->reward_var[1];
+    }
+    assert_true(var[0] == var[1] && var[0] < 1);
+    assert_true(var[2] > 1e9); /* too few to know */
+    end(&b);
+}
+
 /* k3 from the policy before an iteration to the one after it, of whole samples, divided by their tokens. */
 static double distance_of_an_iteration(float learning_rate, float target_kl, ppo_rlhf_progress *p) {
     ppo_rlhf_config c = small_config();
@@ -681,19 +699,31 @@ static void a_collapse_is_told(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
     bench           b = begin(&c);
+    b.rlhf->config.refills = 1; /* the last round's samples do differ */
+    b.rlhf->config.normalize_rewards = 1;
     const struct {
         float       variety, kl, entropy, length, reward;
         const char *word;
-    } cases[] = {{0.6f, 1, 1, 5, 2, ""},
-                 {0.35f, 1, 1, 5, 2, ""}, /* low, as it was from the start */
-                 {0.25f, 1, 1, 5, 2, "25 %|first 60 %|repeats"},
-                 {0.6f, 6, 1, 5, 2, "runs away"},
-                 {0.6f, 1, 0.05f, 5, 2, "entropy"},
-                 {0.6f, 1, 1, 11, 2, "length"},
-                 {0.6f, 1, 1, 2, 2, "length"},
-                 {0.25f, 1, 0.05f, 5, 2.3f, "repeats"}, /* a standard error is 0.2 */
-                 {0.25f, 1, 0.05f, 5, 2.5f, ""},        /* the right answer, again and again */
-                 {0.25f, 6, 0.05f, 5, 2.5f, "runs away"}};
+        int         same;
+        double      var;
+    } cases[] = {{0.6f, 1, 1, 5, 2, "", 0, 0},
+                 {0.35f, 1, 1, 5, 2, "", 0, 0}, /* low, as it was from the start */
+                 {0.25f, 1, 1, 5, 2, "25 %|first 60 %|repeats", 0, 0},
+                 {0.6f, 6, 1, 5, 2, "runs away", 0, 0},
+                 {0.6f, 1, 0.05f, 5, 2, "entropy", 0, 0},
+                 {0.6f, 1, 1, 11, 2, "length", 0, 0},
+                 {0.6f, 1, 1, 2, 2, "length", 0, 0},
+                 {0.25f, 1, 0.05f, 5, 2.3f, "repeats", 0, 0}, /* a standard error is 0.2 */
+                 {0.25f, 1, 0.05f, 5, 2.5f, "", 0, 0},        /* the right answer, again and again */
+                 {0.25f, 6, 0.05f, 5, 2.5f, "", 0, 0},        /* far from the reference */
+                 {0.6f, 1, 1, 11, 2.5f, "length", 0, 0},
+                 {0.6f, 1, 1, 5, 1.3f, "", 0, 0},
+                 {0.6f, 1, 1, 5, 1.1f, "reward fell to 1.1|first iteration 2", 0, 0},
+                 {0.6f, NAN, 1, 5, 1.1f, "reward fell", 0, 0},
+                 {0.6f, 1, 1, 5, 2, "earned the same", 1, 0},
+                 {0.6f, 1, 1, 5, 2.5f, "", 1, 0},
+                 {0.6f, 1, 1, 5, 2, "", 0, 120},
+                 {0.6f, 1, 1, 5, 2, "outliers", 0, 140}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_rlhf_progress p;
         memset(&p, 0, sizeof p);
@@ -701,6 +731,8 @@ static void a_collapse_is_told(void **state) {
         b.rlhf->variety = cases[i].variety;
         p.kl = cases[i].kl, p.entropy = cases[i].entropy, p.mean_length = cases[i].length;
         p.reward = cases[i].reward, p.reward_std = 0.2f * sqrtf(8);
+        p.refilled = 8, b.rlhf->reward_var[0] = cases[i].var;
+        for (int s = 0; s < 8; s++) b.rlhf->earned[s] = cases[i].same ? 1 : (float)s;
         ppo__rlhf_warn(b.rlhf, &p);
         char words[64], *word = strtok(strcpy(words, cases[i].word), "|");
         if (!word) assert_string_equal(p.warning, "");
@@ -1587,6 +1619,24 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.objective.dual_clip = 3, c.objective.objective = PPO_CISPO,
             words = "dual_clip is 3|no effect|objective is cispo";
             break;
+        case 55:
+            c.kl_horizon = 500, words = "kl_horizon is 500|no effect|kl_target is 0";
+            break;
+        case 56:
+            c.entropy_step = 0.1f, words = "entropy_step is 0.1|no effect|entropy_target is 0";
+            break;
+        case 57:
+            c.objective.clip_low = 0.1f, c.objective.objective = PPO_UNCLIPPED;
+            words = "clip_low is 0.1|no effect|objective is unclipped";
+            break;
+        case 58:
+            c.critic_learning_rate = 0.1f, c.value_coef = 0;
+            words = "critic_learning_rate is 0.1|no effect|value_coef is 0";
+            break;
+        case 59:
+            c.learning_rate_schedule = PPO_LINEAR, c.iterations = 5, c.min_learning_rate = 0.1f;
+            words = "min_learning_rate is 0.1|above learning_rate|0.003";
+            break;
         default:
             break;
         }
@@ -2125,7 +2175,7 @@ static void the_entropy_is_held_at_its_target(void **state) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress p;
         c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.kl_coef = 0;
-        c.entropy_target = held ? 0.8f : 0, c.entropy_step = 0.02f;
+        if (held) c.entropy_target = 0.8f, c.entropy_step = 0.02f;
         bench b = begin(&c);
         float before = 0;
         for (int k = 0; k < 60; k++) {
@@ -2156,6 +2206,7 @@ static void presets_train(void **state) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress first, p;
         c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
+        c.kl_horizon = 9, c.entropy_step = 9;
         assert_ok(ppo_rlhf_config_preset(&c, name));
         c.prompts = 8, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.target_kl = 0.02f;
         c.sampling.max_new = POSITIONS - 2;
@@ -2170,8 +2221,12 @@ static void presets_train(void **state) {
             fail_msg("%s: %g, first %g", name, (double)p.reward, (double)first.reward);
         end(&b);
     }
-    assert_int_equal(count, 8);
-    ppo_rlhf_config c = small_config();
+    assert_int_equal(count, 9);
+    ppo_rlhf_config       c = ppo_rlhf_config_default();
+    const ppo_rlhf_config usual = c;
+    assert_ok(ppo_rlhf_config_preset(&c, "dapo"));
+    assert_ok(ppo_rlhf_config_preset(&c, "ppo"));
+    assert_memory_equal(&c, &usual, sizeof c);
     assert_fails(ppo_rlhf_config_preset(&c, "trpo"), PPO_ERROR_ARGUMENT, "no preset \"trpo\"|rloo|grpo");
     assert_fails(ppo_rlhf_config_preset(NULL, "grpo"), PPO_ERROR_ARGUMENT, "ppo_rlhf_config_preset");
 }
@@ -2796,6 +2851,27 @@ static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
     close_run(&r);
 }
 
+/* What the models of a checkpoint depend on. */
+static void a_setting_that_a_checkpoint_does_not_allow_is_named(void **state) {
+    (void)state;
+    static const char *const changes[][2] = {
+        {"advantage=return", "advantage is gae in the checkpoint: it cannot become return"},
+        {"kl_coef=0", "kl_coef is 0.05 in the checkpoint: it cannot become 0"}};
+    const char *path = scratch_path("rlhf");
+    saved_run   r = open_run(&saved_kinds[0], NULL);
+    assert_ok(ppo_rlhf_save(r.rlhf, path));
+    for (int k = 0; k < COUNT(changes); k++) {
+        ppo_rlhf_config c = r.rlhf->config;
+        ppo_rlhf       *other;
+        assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, changes[k][0]));
+        assert_fails(ppo_rlhf_resume(path, r.policy, NULL, NULL, &r.prompts, count_good, NULL, &c, &other),
+                     PPO_ERROR_ARGUMENT, changes[k][1]);
+        assert_null(other);
+    }
+    remove(path);
+    close_run(&r);
+}
+
 /* Counts the bytes of all allocations. */
 static size_t asked_for;
 
@@ -2915,6 +2991,7 @@ int main(void) {
         cmocka_unit_test(target_kl_ends_the_epochs),
         cmocka_unit_test(a_step_too_far_is_taken_back),
         cmocka_unit_test(a_collapse_is_told),
+        cmocka_unit_test(an_outlier_does_not_end_the_normalization),
         cmocka_unit_test(variety_is_that_of_the_samples_of_a_prompt),
         cmocka_unit_test(without_a_kl_there_is_no_reference_but_the_callers),
         cmocka_unit_test(the_learning_rate_follows_its_schedule_by_iterations),
@@ -2937,6 +3014,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_created_is_null),
         cmocka_unit_test(a_run_that_is_saved_anywhere_ends_with_the_same_bits),
         cmocka_unit_test(a_checkpoint_of_something_else_is_not_resumed),
+        cmocka_unit_test(a_setting_that_a_checkpoint_does_not_allow_is_named),
         cmocka_unit_test(settings_are_reached_by_name),
         cmocka_unit_test(settings_that_cannot_work_are_refused_by_name),
         cmocka_unit_test_teardown(what_memory_held_before_changes_nothing, restore_allocator),
