@@ -19362,7 +19362,6 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"objective_kl_coef", "objective", "k3-penalty"},
     {"kl_target", "kl_coef", NULL},
-    {"kl_horizon", "kl_target", NULL},
     {"entropy_step", "entropy_target", NULL},
     {"clip_low", "objective", "clip|cispo"},
     {"clip_high", "objective", "clip|cispo"},

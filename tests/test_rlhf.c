@@ -1620,7 +1620,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             words = "dual_clip is 3|no effect|objective is cispo";
             break;
         case 55:
-            c.kl_horizon = 500, words = "kl_horizon is 500|no effect|kl_target is 0";
+            c.objective.kl_coef = 2, words = "objective_kl_coef is 2|no effect|objective is clip";
             break;
         case 56:
             c.entropy_step = 0.1f, words = "entropy_step is 0.1|no effect|entropy_target is 0";
