@@ -6,7 +6,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 4, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400 };
+enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 5, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400 };
 
 /* Observations are noise around a place of their own, which normalized agents have to find out. */
 static float place, spread;
@@ -46,7 +46,7 @@ static const struct {
     {"unbounded", "box 2 -inf inf", "activation=relu", 0, 1},
     {"half_bounded", "box 2 0.1 inf", "gsde=yes hidden=none", 0, 1},
     {"convolutions", "box 2 -1 1", "conv=3x2x1,5x1x1,2x1x1 hidden=none normalize_obs=yes", 1, 2},
-    {"recurrent_convolution", "discrete 3", "conv=5x1x1,6x2x2 activation=relu recurrent=4 shared_trunk=yes",
+    {"recurrent_convolution", "discrete 3", "conv=5x1x1,6x3x2 activation=relu recurrent=4 shared_trunk=yes",
      0, 1},
     {"recurrent", "discrete 3", "recurrent=6", 0, 1},
     {"recurrent_shared", "multi-discrete 4,3", "recurrent=4 shared_trunk=yes activation=relu", 0, 1},
