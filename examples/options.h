@@ -116,12 +116,13 @@ static void print_help(const options *o) {
         if (flags[i].kind == NUMBER) printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
         printf("\n");
     }
-    printf("  --steps N                  the same as --total-steps\n\nenvironments:");
-    for (int i = 0; i < ENVIRONMENTS; i++) printf(" %s", environments[i].name);
+    printf("  --steps N                  the same as --total-steps\n\n");
+    printf("environments, and the settings that each begins with, before --preset and flags:\n");
+    for (int i = 0; i < ENVIRONMENTS; i++) printf("  %s %s\n", environments[i].name, environments[i].settings);
 #ifndef MORE_ENVIRONMENTS
-    printf(" (more: make lunarlander, make mujoco)");
+    printf("  (more: make lunarlander, make mujoco)\n");
 #endif
-    printf("\npresets: %s\n\n", ppo_config_presets());
+    printf("presets: %s\n\n", ppo_config_presets());
     for (; count-- > 0; field++) {
         char name[64], value[256] = "";
         snprintf(name, sizeof name, "%s", field->name);
