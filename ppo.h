@@ -1529,7 +1529,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
    obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent policy's
    functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name:
    1 to 60 letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
-   are illegal, choose from the logits. */
+   are illegal, choose from the logits. Folders of the path that are missing are made. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 
 #endif /* PPO_NO_CONTROL */
