@@ -95,7 +95,8 @@ STEP BY STEP
         memory                   cfg.recurrent = 64                    where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a critic that sees more  env.actor_obs                         what only a simulator knows
-        a picture                env.draw                              a few lines of text
+        pictures                 env.shape, env.byte_scale, cfg.conv   convolutions; a rollout keeps bytes
+        to be watched            env.draw                              a few lines of text
 
     ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
 
@@ -982,14 +983,15 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
 /* Convolutions over pictures, each followed by the activation. shape is {channels, height, width}, a layer is
-   {channels, kernel, stride}. Parameters: "name.k.weight" (kernel kernel channels before, channels) and
-   "name.k.bias" (1, channels) of the set; see ppo_tape_conv(). */
+   {channels, kernel, stride}; channels 0: it is max pooling, which keeps them and has no activation. Parameters:
+   "name.k.weight" (kernel kernel channels before, channels) and "name.k.bias" (1, channels) of the set; see
+   ppo_tape_conv(). */
 typedef struct ppo_conv {
     int         layers; /* 0: there are none */
     int         activation;
     int         shape[PPO_MAX_LAYERS + 1][3]; /* of the pictures before each layer, and of the results */
     int         kernel[PPO_MAX_LAYERS], stride[PPO_MAX_LAYERS];
-    ppo_tensor *weight[PPO_MAX_LAYERS];
+    ppo_tensor *weight[PPO_MAX_LAYERS]; /* NULL: max pooling */
     ppo_tensor *bias[PPO_MAX_LAYERS];
 } ppo_conv;
 
@@ -1082,6 +1084,8 @@ typedef struct ppo_inputs {
     const float         *obs;       /* (rows, obs_size) */
     const unsigned char *mask;      /* (rows, logits) 0: illegal; NULL: all are legal */
     ppo_sequences        sequences; /* recurrent only; zeros: one step each, from a state of zeros */
+    const unsigned char *obs_bytes; /* instead of obs: byte_scale times these */
+    float                byte_scale;
 } ppo_inputs;
 typedef struct ppo_outputs {
     ppo_tensor *policy;   /* (rows, logits), masked; PPO_BOX: means (rows, n) */
@@ -1129,6 +1133,8 @@ typedef struct ppo_env {
                                  simulator knows comes last (Pinto et al. 2017); 0: both see all */
     int         shape[3];     /* of the picture that the actor sees, as [channels][height][width]: what
                                  ppo_config.conv needs; zeros: it is none */
+    float       byte_scale;   /* above 0: every number of an observation is a whole one from 0 to 255 times
+                                 this, like pixels (1 / 255.f), and a rollout keeps it in a byte; 0: floats */
     ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
                                  within 16 bytes beyond it, the observation or the mask is an error */
@@ -1189,8 +1195,10 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
    have fewer rows than `steps`, and zeros below. */
 typedef struct ppo_rollout {
     int            steps, envs;
-    int           *recorded;            /* [envs] rows of each agent */
-    float         *obs;                 /* [][][obs_size], as the policy saw them (normalized) */
+    int           *recorded;  /* [envs] rows of each agent */
+    float         *obs;       /* [][][obs_size], as the policy saw them (normalized), or NULL: */
+    unsigned char *obs_bytes; /* likewise, in bytes: env.byte_scale without normalize_obs */
+    float          byte_scale;
     ppo_actions    actions;             /* [][][1 or n], before clipping to the box or squashing */
     unsigned char *mask;                /* [][][logits], or NULL: all were legal */
     float         *logp, *value;        /* of the policy that acted */
@@ -1251,61 +1259,61 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config {  /* defaults in brackets */
-    int64_t  total_steps;    /* environment steps, over all environments [100000] */
-    int      num_envs;       /* environments side by side [4] */
-    int      rollout_steps;  /* steps of each per iteration [512] */
-    int      minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int      epochs;         /* passes over each rollout [10] */
-    float    learning_rate;  /* Adam's [3e-4] */
-    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float    critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float    gamma;                  /* discount per step [0.99] */
-    float    gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int      objective;              /* any but PPO_K3_PENALTY [clip] */
-    float    clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int      clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float    dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float    kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float    adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float    target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float    desired_kl;         /* > 0: the learning rate is adapted to hold this approx_kl [0] */
-    float    value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float    value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
-    float    huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int      baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float    entropy_coef;       /* weight of the entropy bonus [0] */
-    int      entropy_schedule;   /* as learning_rate_schedule [constant] */
-    int      normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
-    int      recompute_advantages;    /* 1: before each epoch, by the critic as it is then [0] */
-    float    max_grad_norm;           /* global-norm clip; 0: off [0.5] */
-    float    adam_beta1, adam_beta2;  /* [0.9, 0.999] */
-    float    adam_eps;                /* [1e-5] */
-    float    weight_decay;            /* decoupled, AdamW [0] */
-    int      conv[PPO_MAX_LAYERS][3]; /* convolutions, first of all: channels, kernel, stride of each */
-    int      conv_layers;             /* how many of them [0] */
-    int      hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
-    int      hidden_layers;           /* how many of them [2] */
-    int      activation;              /* any of section 5 [tanh] */
-    int      layer_norm;              /* 1: layer norm of hidden layers, before the activation [0] */
-    int      shared_trunk;            /* 1: one set of hidden layers for actor and critic [0] */
-    int      recurrent;               /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int      sequence_steps;          /* recurrent: steps of a rollout that gradients go back through [32] */
-    int      init;                    /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float    log_std_init;            /* PPO_BOX: initial log standard deviation [0] */
-    int      squash;     /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int      gsde;       /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int      gsde_steps; /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    float    rpo_alpha;  /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
-    int      normalize_obs;    /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int      normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
-    float    clip_obs;         /* normalized observations are clipped to +- this [10] */
-    float    clip_reward;      /* normalized rewards are clipped to +- this [10] */
-    int      self_play;        /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
-    int      snapshot_every;   /* self_play: iterations from one to the next [10] */
-    float    self_play_latest; /* share of the episodes that the latest policy plays against itself [0.5] */
-    uint64_t seed;             /* [1] */
-    int      threads;         /* to step environments and to compute; any number gives the same results [1] */
+typedef struct ppo_config { /* defaults in brackets */
+    int64_t total_steps;    /* environment steps, over all environments [100000] */
+    int     num_envs;       /* environments side by side [4] */
+    int     rollout_steps;  /* steps of each per iteration [512] */
+    int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
+    int     epochs;         /* passes over each rollout [10] */
+    float   learning_rate;  /* Adam's [3e-4] */
+    int     learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float   critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float   gamma;                  /* discount per step [0.99] */
+    float   gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int     objective;              /* any but PPO_K3_PENALTY [clip] */
+    float   clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int     clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float   dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float   kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float   adaptive_kl_target;  /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float   target_kl;           /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float   desired_kl;          /* > 0: the learning rate is adapted to hold this approx_kl [0] */
+    float   value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float   value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
+    float   huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int     baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float   entropy_coef;        /* weight of the entropy bonus [0] */
+    int     entropy_schedule;    /* as learning_rate_schedule [constant] */
+    int     normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
+    int     recompute_advantages;   /* 1: before each epoch, by the critic as it is then [0] */
+    float   max_grad_norm;          /* global-norm clip; 0: off [0.5] */
+    float   adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float   adam_eps;               /* [1e-5] */
+    float   weight_decay;           /* decoupled, AdamW [0] */
+    int   conv[PPO_MAX_LAYERS][3]; /* convolutions, first of all: channels (0: max pooling), kernel, stride */
+    int   conv_layers;             /* how many of them [0] */
+    int   hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
+    int   hidden_layers;           /* how many of them [2] */
+    int   activation;              /* any of section 5 [tanh] */
+    int   layer_norm;              /* 1: layer norm of hidden layers, before the activation [0] */
+    int   shared_trunk;            /* 1: one set of hidden layers for actor and critic [0] */
+    int   recurrent;               /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int   sequence_steps;          /* recurrent: steps of a rollout that gradients go back through [32] */
+    int   init;                    /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float log_std_init;            /* PPO_BOX: initial log standard deviation [0] */
+    int   squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int   gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int   gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float rpo_alpha;     /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+    int   normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int   normalize_reward;   /* 1: divided by the std of the discounted return, likewise [0] */
+    float clip_obs;           /* normalized observations are clipped to +- this [10] */
+    float clip_reward;        /* normalized rewards are clipped to +- this [10] */
+    int   self_play;          /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
+    int   snapshot_every;     /* self_play: iterations from one to the next [10] */
+    float self_play_latest;   /* share of the episodes that the latest policy plays against itself [0.5] */
+    uint64_t        seed;     /* [1] */
+    int             threads;  /* to step environments and to compute; any number gives the same results [1] */
     ppo_callback    callback; /* may be NULL [NULL] */
     void           *callback_user; /* handed to the callback [NULL] */
     ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
@@ -7427,6 +7435,14 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
                        digits, field->max);
 }
 
+/* Number k of a list; the first of a layer may be 0 (max pooling), kernels and strides may not. */
+static ppo_status ppo__check_part(const ppo_field *field, int k, long value) {
+    const int    parts = ppo__field_parts(field);
+    const double min = k % parts ? 1 : field->min;
+    if (value >= min && value <= field->max) return PPO_OK;
+    return ppo__refuse("%s[%d] is %ld, outside %.9g to %.9g", field->name, k / parts, value, min, field->max);
+}
+
 static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const void *at = (const char *)config + field->offset;
     if (field->type == PPO_FIELD_U64) return PPO_OK;
@@ -7437,9 +7453,7 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
         return ppo__refuse("%s_layers is %d, outside 0 to %d", field->name, layers, PPO_MAX_LAYERS - 1);
     for (int k = 0; k < parts * layers; ++k)
-        if (value[k] < field->min || value[k] > field->max)
-            return ppo__refuse("%s[%d] is %d, outside %.9g to %.9g", field->name, k / parts, value[k],
-                               field->min, field->max);
+        if (ppo__check_part(field, k, value[k])) return PPO_ERROR_ARGUMENT;
     return PPO_OK;
 }
 
@@ -7468,7 +7482,7 @@ static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, in
             return ppo__not_a(field, text,
                               parts == 1 ? "a list of widths like 64,64"
                                          : "a list of layers like 16x3x1,32x2x2");
-        if (ppo__check_range(field, (double)number)) return PPO_ERROR_ARGUMENT;
+        if (ppo__check_part(field, count, number)) return PPO_ERROR_ARGUMENT;
         if (count == parts * (PPO_MAX_LAYERS - 1))
             return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
         read[count++] = (int)number;
@@ -9300,7 +9314,8 @@ PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char 
         ppo__window window;
         conv->kernel[k] = layer[k][1];
         conv->stride[k] = layer[k][2];
-        status = ppo__window_make(name, conv->shape[k], layer[k][0], layer[k][1], layer[k][2], &window);
+        const int channels = layer[k][0] ? layer[k][0] : conv->shape[k][0];
+        status = ppo__window_make(name, conv->shape[k], channels, layer[k][1], layer[k][2], &window);
         for (int d = 1; d < 3 && !status; ++d) {
             const int rest = (conv->shape[k][d] - conv->kernel[k]) % conv->stride[k];
             if (rest)
@@ -9311,6 +9326,7 @@ PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char 
         }
         if (status) return status;
         memcpy(conv->shape[k + 1], window.after, sizeof window.after);
+        if (!layer[k][0]) continue;
         conv->weight[k] = ppo__layer_param(params, name, k, "weight",
                                            window.kernel * window.kernel * window.shape[0], window.after[0]);
         if (conv->weight[k]) conv->bias[k] = ppo__layer_param(params, name, k, "bias", 1, window.after[0]);
@@ -9326,8 +9342,9 @@ PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_t
     memcpy(shape, conv->shape[0], sizeof shape);
     if (conv->layers) x = ppo_tape_channels_last(tape, x, shape);
     for (int k = 0; k < conv->layers; ++k)
-        x = ppo_tape_conv(tape, x, shape, conv->weight[k], conv->bias[k], conv->kernel[k], conv->stride[k],
-                          conv->activation);
+        x = conv->weight[k] ? ppo_tape_conv(tape, x, shape, conv->weight[k], conv->bias[k], conv->kernel[k],
+                                            conv->stride[k], conv->activation)
+                            : ppo_tape_max_pool(tape, x, shape, conv->kernel[k], conv->stride[k]);
     return x;
 }
 
@@ -9591,13 +9608,18 @@ static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
 
 /* Columns from .. to - 1 of observations of this size. */
 static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, int size, int from, int to) {
-    const size_t n = (size_t)to - from;
-    const float *obs = inputs->obs;
-    if (n < (size_t)size && obs && inputs->rows > 0) {
+    const size_t         n = (size_t)to - from;
+    const unsigned char *bytes = inputs->obs_bytes;
+    const float         *obs = inputs->obs;
+    if ((bytes || (n < (size_t)size && obs)) && inputs->rows > 0) {
         float *part = ppo_tape_alloc(tape, inputs->rows * n);
         if (!part) return NULL;
-        for (int i = 0; i < inputs->rows; ++i)
-            memcpy(part + i * n, obs + ppo__at(i, size) + from, n * sizeof(float));
+        for (int i = 0; i < inputs->rows; ++i) {
+            const size_t at = ppo__at(i, size) + from;
+            if (!bytes) memcpy(part + i * n, obs + at, n * sizeof(float));
+            for (size_t j = 0; j < n && bytes; ++j)
+                part[i * n + j] = (float)bytes[at + j] * inputs->byte_scale;
+        }
         obs = part;
     }
     return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
@@ -9652,11 +9674,9 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
 
-/* One step of each of `rows` sequences, from these states; mask, state and start may be NULL. */
-static ppo_outputs ppo__forward_rows(ppo_tape *tape, const ppo_actor_critic *model, int rows,
-                                     const float *obs, const unsigned char *mask, const float *state,
-                                     const unsigned char *start, int want) {
-    const ppo_inputs inputs = {rows, obs, mask, {0, NULL, state, start}};
+/* Alone on a tape. */
+static ppo_outputs ppo__forward_once(ppo_tape *tape, const ppo_actor_critic *model, ppo_inputs inputs,
+                                     int want) {
     ppo_tape_reset(tape);
     return ppo_actor_critic_forward(tape, model, &inputs, want);
 }
@@ -9727,6 +9747,9 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->actor_obs < 0 || env->actor_obs > env->obs_size)
         return ppo__refuse("env.actor_obs is %d, outside 0 to env.obs_size, %d", env->actor_obs,
                            env->obs_size);
+    if (!(env->byte_scale >= 0 && env->byte_scale <= FLT_MAX / 255))
+        return ppo__refuse("env.byte_scale is %g, outside 0 to %g", (double)env->byte_scale,
+                           (double)FLT_MAX / 255);
     if (env->state_size > SIZE_MAX / 8)
         return ppo__refuse("env.state_size is %llu bytes, which is too large",
                            (unsigned long long)env->state_size);
@@ -9964,6 +9987,29 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, co
     return PPO_OK;
 }
 
+/* The byte that times scale is nearest to x. */
+static float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
+
+/* Agent e's latest observation is obs [obs_size], if that is numbers, and with env.byte_scale near the values of
+   bytes: then it is these values. */
+static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
+    const int   size = envs->env.obs_size;
+    const float scale = envs->env.byte_scale;
+    float      *to = ppo__obs(envs, e);
+    ppo_status  status = ppo__check_numbers(obs, size, "observation", envs, e, envs->steps[e]);
+    if (status) return status;
+    memcpy(to, obs, (size_t)size * sizeof(float));
+    for (int j = 0; j < size && scale > 0; ++j) {
+        to[j] = ppo__to_byte(obs[j], scale) * scale;
+        if (fabsf(obs[j] - to[j]) <= 1e-3f * scale) continue;
+        return ppo__refuse("observation[%d] is %g (%s, step %lld): with env.byte_scale %g it must be a whole "
+                           "number from 0 to 255 times that",
+                           j, (double)obs[j], ppo__who_is(envs, e).text, (long long)envs->steps[e],
+                           (double)scale);
+    }
+    return PPO_OK;
+}
+
 /* After a call of reset or step: the guards are whole, and what agents observe is numbers. */
 static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
@@ -9978,8 +10024,8 @@ static ppo_status ppo__check_env(ppo__envs *envs, int c) {
                            envs->first + c, env->obs_size);
     for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
         const int read = envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated;
-        if (read) status = ppo__check_numbers(own, env->obs_size, "observation", envs, e, envs->steps[e]);
-        if (read || envs->agents == 1) memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
+        if (read) status = ppo__keep_obs(envs, e, own);
+        else if (envs->agents == 1) memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
     }
     return status;
 }
@@ -10286,7 +10332,7 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
 /* What a column is for: what an agent saw and did, and what a gradient needs. */
 enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
 
-enum { PPO__COLUMNS = 21 };
+enum { PPO__COLUMNS = 22 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
@@ -10303,8 +10349,10 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, cons
     int              floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
     int              outputs = ppo__space_outputs(space);
     int              masked = env->action_mask || ppo__is_pushed(env);
-    int keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
-    const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size, PPO__FOR_BOTH),
+    int       keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
+    const int bytes = env->byte_scale > 0 && !config->normalize_obs;
+    const ppo__column all[] = {PPO__COLUMN(obs, bytes ? 0 : model->obs_size, PPO__FOR_BOTH),
+                               PPO__COLUMN(obs_bytes, bytes ? model->obs_size : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.discrete, floats ? 0 : width, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.box, floats ? width : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(mask, masked && !floats ? outputs : 0, PPO__FOR_BOTH),
@@ -10336,11 +10384,12 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
 }
 
 /* Room for steps * envs samples; uses: of the columns for this; PPO__FOR_ALL. See ppo__arena_status(). */
-static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns, int steps,
-                              int envs, int uses) {
+static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
+                              const ppo_env *env, int steps, int envs, int uses) {
     memset(rollout, 0, sizeof *rollout);
     rollout->steps = steps;
     rollout->envs = envs;
+    rollout->byte_scale = env->byte_scale;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         if (!columns[i].bytes || (uses && !(columns[i].uses & uses))) continue;
         void *data = ppo__arena_zeros(memory, ppo__at(steps, envs), columns[i].bytes);
@@ -10389,6 +10438,19 @@ static ppo_rollout ppo__some_samples(const ppo_rollout *samples, const ppo__colu
         memcpy((char *)&some + columns[i].pointer, &data, sizeof data);
     }
     return some;
+}
+
+/* What the networks read of samples side by side, one step of each; and of observations and states. */
+static ppo_inputs ppo__inputs_of(const ppo_rollout *samples) {
+    const ppo_rollout *s = samples;
+    const ppo_inputs   inputs = {s->envs,      s->obs,       s->mask, {0, NULL, s->state, s->start},
+                                 s->obs_bytes, s->byte_scale};
+    return inputs;
+}
+
+static ppo_inputs ppo__inputs_now(int n, const float *obs, const float *state) {
+    const ppo_inputs inputs = {n, obs, NULL, {0, NULL, state, NULL}, NULL, 0};
+    return inputs;
 }
 
 /* -- the collector -- */
@@ -10517,7 +10579,7 @@ static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const
 static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
     ppo__collector *c = worker->collector;
     if (!c->config->baseline) return PPO_OK;
-    ppo_outputs out = ppo__forward_rows(worker->tape, c->model, 1, obs, NULL, state, NULL, PPO_VALUE);
+    ppo_outputs out = ppo__forward_once(worker->tape, c->model, ppo__inputs_now(1, obs, state), PPO_VALUE);
     if (!out.value) return ppo_tape_status(worker->tape);
     c->rollout.next_value[at] = out.value->data[0];
     return PPO_OK;
@@ -10554,7 +10616,10 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
             if (!c->rollout.terminated[last] && !c->rollout.truncated[last])
                 status = ppo__value_latest(worker, e);
         }
-        memcpy(rows.obs + i * size, c->view + e * size, size * sizeof(float));
+        const float *view = c->view + e * size;
+        if (rows.obs) memcpy(rows.obs + i * size, view, size * sizeof(float));
+        for (size_t j = 0; j < size && rows.obs_bytes; ++j)
+            rows.obs_bytes[i * size + j] = (unsigned char)ppo__to_byte(view[j], rows.byte_scale);
         if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
         if (!width) continue;
         memcpy(rows.state + i * width, c->state + e * step, width * sizeof(float));
@@ -10563,8 +10628,7 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
     if (status) return status;
 
     worker->moment = moment + 1;
-    ppo_outputs out =
-        ppo__forward_rows(worker->tape, model, n, rows.obs, rows.mask, rows.state, rows.start, PPO_POLICY);
+    ppo_outputs out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&rows), PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < n && !status; ++i) {
         const int    e = agent[i], t = c->rollout.recorded[e] - c->carried[e];
@@ -10726,8 +10790,7 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     for (; from < end && !status; from += rows) {
         rows = ppo__min_int(end - from, ROWS);
         ppo_rollout some = ppo__some_samples(rollout, c->columns, (size_t)from, rows);
-        ppo_outputs out = ppo__forward_rows(worker->tape, c->model, rows, some.obs, NULL, some.state,
-                                            some.start, PPO_VALUE);
+        ppo_outputs out = ppo__forward_once(worker->tape, c->model, ppo__inputs_of(&some), PPO_VALUE);
         status = ppo_tape_status(worker->tape);
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
@@ -10772,7 +10835,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         if (status) return status;
         ppo_tape   *tape = c->workers[0].tape;
         ppo_outputs out =
-            ppo__forward_rows(tape, c->model, rollout->envs, c->view, NULL, c->state, NULL, PPO_VALUE);
+            ppo__forward_once(tape, c->model, ppo__inputs_now(rollout->envs, c->view, c->state), PPO_VALUE);
         if (!out.value) return ppo_tape_status(tape);
         latest = out.value->data;
     } else {
@@ -10787,7 +10850,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
             if (!has && c->full[e]) continue; /* it is there: time went on */
             rollout->next_value[at] = has ? rollout->value[below] : latest[e];
             if (t + 1 == rows - c->open[e])
-                ppo__keep_next(c, at, has ? rollout->obs + below * size : c->view + e * size,
+                ppo__keep_next(c, at, c->view + e * size, /* that of the row below, if there is one */
                                has ? rollout->state + below * width : c->state + e * width);
         }
         rollout->recorded[e] = rows -= c->open[e];
@@ -10874,7 +10937,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     const int               agents = ppo__agents(env), copies = envs / agents;
     const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
     ppo__columns(model, env, config, collector->width, collector->columns);
-    ppo__rollout_take(&collector->rollout, memory, collector->columns, steps, envs, PPO__FOR_ALL);
+    ppo__rollout_take(&collector->rollout, memory, collector->columns, env, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
     collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
     collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
@@ -10886,7 +10949,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->open = PPO__ZEROS(memory, unsigned char, envs);
     collector->full = PPO__ZEROS(memory, unsigned char, envs);
     collector->carried = PPO__ZEROS(memory, unsigned char, envs);
-    if (agents > 1) ppo__rollout_take(&collector->held, memory, collector->columns, 1, envs, PPO__FOR_ACTING);
+    if (agents > 1)
+        ppo__rollout_take(&collector->held, memory, collector->columns, env, 1, envs, PPO__FOR_ACTING);
     if (model->gsde && !collector->closed)
         collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
     if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
@@ -10905,7 +10969,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         worker->first = ppo__share(copies, k, workers) * agents;
         worker->count = ppo__share(copies, k + 1, workers) * agents - worker->first;
         worker->acting = PPO__ARRAY(memory, int, worker->count);
-        ppo__rollout_take(&worker->rows, memory, collector->columns, 1, worker->count, PPO__FOR_ACTING);
+        ppo__rollout_take(&worker->rows, memory, collector->columns, env, 1, worker->count, PPO__FOR_ACTING);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
         if (status) break;
@@ -10986,7 +11050,8 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
     PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
     PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__NETWORK(conv, KERNELS, 1, 1024, NULL, "convolutions: channels x kernel x stride, as 16x3x1,32x2x2"),
+    PPO__NETWORK(conv, KERNELS, 0, 1024, NULL,
+                 "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
     PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
     PPO__NETWORK(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
                  "of convolutions and hidden layers"),
@@ -11339,7 +11404,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     if (size < all) memset(view, 0, ppo__at(n, all) * sizeof(float));
     for (int i = 0; i < n; ++i) memcpy(view + ppo__at(i, all), obs + ppo__at(i, size), size * sizeof(float));
     if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, view, n, agent->clip_obs, view);
-    const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}};
+    const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0};
     ppo_outputs      out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     ppo_status status =
@@ -11495,7 +11560,8 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batc
         int         from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
         int samples = ppo__pack_rows(trainer, segments + from, to - from, shard->count, batch->picked + rows);
         ppo_rollout own = ppo__some_samples(&batch->samples, columns, (size_t)rows, samples);
-        ppo_inputs  inputs = {samples, own.obs, own.mask, {0, shard->count, own.state, own.start}};
+        ppo_inputs  inputs = ppo__inputs_of(&own);
+        inputs.sequences.count = shard->count;
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
@@ -11972,8 +12038,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
         return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
                            acts ? "acts next" : "was truncated");
-    if (obs && !(outcome && outcome->terminated))
-        status = ppo__check_numbers(obs, envs->env.obs_size, "observation", envs, e, envs->steps[e]);
+    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, obs);
     if (outcome && !status)
         status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, envs->steps[e] + 1);
     int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
@@ -11983,7 +12048,6 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
 
     ppo_outcome out;
     size_t      outputs = (size_t)ppo__space_outputs(space);
-    if (obs) memcpy(ppo__obs(envs, e), obs, (size_t)envs->env.obs_size * sizeof(float));
     if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
     else memset(envs->mask + e * outputs, 1, outputs);
     if (outcome) {
@@ -12079,8 +12143,8 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
             memory, float, ppo__at(batch->segments, steps) * (size_t)trainer->agent->model.action_space.n);
     trainer->order = PPO__ARRAY(memory, int, samples);
     trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
-    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, steps, batch->segments,
-                      PPO__FOR_LEARNING);
+    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, &trainer->collector.envs.env,
+                      steps, batch->segments, PPO__FOR_LEARNING);
     ppo_status status = ppo__arena_status(memory);
 
     int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
@@ -12477,7 +12541,7 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
     for (int k = 0; k < config->conv_layers; ++k, shape = window.after) {
         const int *layer = config->conv[k];
-        if (ppo__window_make("conv", shape, layer[0], layer[1], layer[2], &window))
+        if (ppo__window_make("conv", shape, layer[0] ? layer[0] : shape[0], layer[1], layer[2], &window))
             return ppo__file_blame(file);
         need += (double)layer[0] * layer[1] * layer[1] * window.shape[0];
         inputs = ppo__picture_size(window.after);
@@ -12613,6 +12677,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->open : NULL, 0, 1},
         {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
         {"open.observation", PPO_F32, 2, {n, obs}, held->obs, PPO__ANY},
+        {"open.observation_bytes", PPO_U8, 2, {n, obs}, held->obs_bytes, PPO__ANY},
         {"open.choices", PPO_I32, 2, {n, wide}, held->actions.discrete, 0, INT_MAX},
         {"open.box", PPO_F32, 2, {n, wide}, held->actions.box, PPO__ANY},
         {"open.mask", PPO_U8, 2, {n, outputs}, held->mask, 0, 1},
@@ -12726,10 +12791,12 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
     const double            samples = (double)config->num_envs * config->rollout_steps;
     const double            seen = env->obs_size + recurrent;
-    const double sample = seen * (1 + config->recompute_advantages) + 2 * outputs + 16; /* floats */
+    const double            kept =
+        recurrent + env->obs_size * (env->byte_scale > 0 && !config->normalize_obs ? 0.25 : 1);
+    const double sample = kept + seen * config->recompute_advantages + 2 * outputs + 16; /* floats */
     const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
     double       batch = config->minibatch_size ? config->minibatch_size : samples;
-    double       tape = sample + 12 * recurrent, shards = config->threads;
+    double       tape = seen + sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k)
         tape += (config->layer_norm ? 12.0 : 8.0) * config->hidden[k];
     for (int k = 0; k < model->conv.layers; ++k) tape += 3.0 * ppo__picture_size(model->conv.shape[k + 1]);
@@ -12989,6 +13056,20 @@ static const char ppo__export_conv[] =
     "        }\n"
     "}\n\n";
 
+static const char ppo__export_pool[] =
+    "/* the largest of each square of each channel */\n"
+    "static inline void @_max_pool(const float *x, int channels, int height, int width, int kernel, int "
+    "stride, float *y) {\n"
+    "    int row, column, k, c;\n"
+    "    for (row = 0; row + kernel <= height; row += stride)\n"
+    "        for (column = 0; column + kernel <= width; column += stride, y += channels)\n"
+    "            for (k = 0; k < kernel * kernel; ++k)\n"
+    "                for (c = 0; c < channels; ++c) {\n"
+    "                    float at = x[((row + k / kernel) * width + column + k % kernel) * channels + c];\n"
+    "                    if (k == 0 || at > y[c]) y[c] = at;\n"
+    "                }\n"
+    "}\n\n";
+
 /* The convolutions: the buffer that has the numbers after them. */
 static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
     const int pixels = conv->shape[0][1] * conv->shape[0][2];
@@ -12996,11 +13077,16 @@ static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *co
     ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", pixels,
                      conv->shape[0][0], pixels);
     for (int k = 0; k < conv->layers; ++k) {
-        const int *shape = conv->shape[k];
-        ppo__export_text(
-            x, "    @_conv(%s, @_conv_%d_weight, @_conv_%d_bias, %d, %d, %d, %d, %d, %d, %d, %s);\n",
-            k % 2 ? "even" : "odd", k, k, shape[0], shape[1], shape[2], conv->kernel[k], conv->stride[k],
-            conv->weight[k]->cols, conv->activation, k % 2 ? "odd" : "even");
+        const int  *shape = conv->shape[k];
+        const char *from = k % 2 ? "even" : "odd", *to = k % 2 ? "odd" : "even";
+        if (conv->weight[k])
+            ppo__export_text(
+                x, "    @_conv(%s, @_conv_%d_weight, @_conv_%d_bias, %d, %d, %d, %d, %d, %d, %d, %s);\n",
+                from, k, k, shape[0], shape[1], shape[2], conv->kernel[k], conv->stride[k],
+                conv->weight[k]->cols, conv->activation, to);
+        else
+            ppo__export_text(x, "    @_max_pool(%s, %d, %d, %d, %d, %d, %s);\n", from, shape[0], shape[1],
+                             shape[2], conv->kernel[k], conv->stride[k], to);
     }
     return conv->layers % 2 ? "even" : "odd";
 }
@@ -13013,12 +13099,14 @@ static void ppo__export_forward(const ppo__export *x) {
     const ppo__space_kind  *kind = ppo__kind(&model->action_space);
     const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
     const char             *from, *l = limit.text;
-    int                     recurrent = model->core.width, widest = model->actor_obs, square = 0;
+    int                     recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
     PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
     for (int k = 0; k < model->conv.layers; ++k) {
-        const int size = ppo__picture_size(model->conv.shape[k + 1]), rows = model->conv.weight[k]->rows;
+        const ppo_tensor *weight = model->conv.weight[k];
+        const int         size = ppo__picture_size(model->conv.shape[k + 1]);
         widest = size > widest ? size : widest;
-        square = rows > square ? rows : square;
+        if (weight && weight->rows > square) square = weight->rows;
+        pools |= !weight;
     }
     for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
@@ -13027,6 +13115,7 @@ static void ppo__export_forward(const ppo__export *x) {
     ppo__export_text(x, "%s%s%s", ppo__export_linear, x->agent->config.layer_norm ? ppo__export_norm : "",
                      recurrent ? ppo__export_gru : "");
     if (square) ppo__export_text(x, ppo__export_conv, square);
+    if (pools) ppo__export_text(x, "%s", ppo__export_pool);
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
                      "static inline void @_forward(const float *obs, %sfloat *output) {\n"

@@ -46,6 +46,7 @@ static const struct {
     {"unbounded", "box 2 -inf inf", "activation=relu", 0, 1},
     {"half_bounded", "box 2 0.1 inf", "gsde=yes hidden=none", 0, 1},
     {"convolutions", "box 2 -1 1", "conv=3x2x1,5x1x1,2x1x1 hidden=none normalize_obs=yes", 1, 2},
+    {"max_pooling", "discrete 4", "conv=5x2x1,0x2x2 activation=relu", 0, 1},
     {"recurrent_convolution", "discrete 3", "conv=5x1x1,6x3x2 activation=relu recurrent=4 shared_trunk=yes",
      0, 1},
     {"recurrent", "discrete 3", "recurrent=6", 0, 1},

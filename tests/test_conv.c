@@ -213,7 +213,8 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
 
 static const char *const networks[] = {"", "shared_trunk=yes", "hidden=none init=uniform",
                                        "recurrent=4 normalize_obs=yes",
-                                       "recurrent=3 shared_trunk=yes sequence_steps=5"};
+                                       "recurrent=3 shared_trunk=yes sequence_steps=5",
+                                       "conv=4x3x1,0x2x2,5x2x2"};
 
 static void the_first_ratio_is_exactly_one(void **state) {
     (void)state;
@@ -225,7 +226,13 @@ static void the_first_ratio_is_exactly_one(void **state) {
             ppo_agent *agent = NULL;
             cfg.callback = check_first_ratio;
             assert_ok(ppo_train(&env, &cfg, &agent));
-            assert_true(agent->model.conv.layers == 2 && product(agent->model.conv.shape[2]) == 2 * 4 * 4);
+            const ppo_conv *conv = &agent->model.conv;
+            if (i < COUNT(networks) - 1) {
+                assert_true(conv->layers == 2 && product(conv->shape[2]) == 2 * 4 * 4);
+            } else {
+                assert_true(conv->layers == 3 && product(conv->shape[3]) == 5 * 2 * 2);
+                assert_true(!conv->weight[1] && conv->weight[2]->rows == 2 * 2 * 4);
+            }
             ppo_agent_free(agent);
         }
     }
@@ -268,6 +275,7 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
                  {400, {-4, -10, 10}, "conv=none", "-4 x -10"},
                  {400, {4, 10, 10}, "conv=8x3x1,8x9x1", "conv|kernel of 9|8 x 8"},
                  {400, {4, 10, 10}, "conv=8x3x12", "moved by 12"},
+                 {400, {4, 10, 10}, "conv=8x3x1,0x3x2", "conv.1|of 8 pixels|misses the last 1"},
                  {400, {4, 10, 10}, "conv=8x3x1,8x3x2", "conv.1|of 8 pixels|misses the last 1"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config cfg = settings(cases[i].settings);
@@ -280,7 +288,7 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
     }
     ppo_config               cfg = settings("");
     static const char *const bad[] = {"16",      "16x3",    "16x3x",    "16x3x1,",  "16x3x1x1",
-                                      "16,3,1",  "x16x3x1", "16x0x1",   "1025x3x1", "16x3x1 ",
+                                      "0x2x0",   "0x0x1",   "16,3,1",  "x16x3x1", "16x0x1",   "1025x3x1", "16x3x1 ",
                                       "16x-3x1", "",        "16x3x1,8", "16X3X1"};
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_config_set(&cfg, "conv", bad[i]), PPO_ERROR_ARGUMENT, "conv");
@@ -288,6 +296,80 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
     assert_fails(ppo_config_check(&cfg), PPO_ERROR_ARGUMENT, "conv[1] is 0");
     cfg.conv_layers = PPO_MAX_LAYERS;
     assert_fails(ppo_config_check(&cfg), PPO_ERROR_ARGUMENT, "conv_layers is 64");
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Bytes
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Breakout's planes of 0 and 1, brighter, and a little off what a byte can say. */
+static float brightness, error;
+
+static void shine(float *obs) {
+    for (int j = 0; j < 400; j++) obs[j] = obs[j] > 0 ? brightness + error : 0;
+}
+
+static void reset_brightly(void *state, ppo_rng *rng, float *obs) {
+    breakout_env().reset(state, rng, obs);
+    shine(obs);
+}
+
+static void step_brightly(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    breakout_env().step(state, rng, action, obs, out);
+    shine(obs);
+}
+
+/* A training that keeps bytes has the bits of one that keeps floats. */
+static void bytes_change_nothing_but_the_memory(void **state) {
+    (void)state;
+    static const char *const more[] = {"", "recurrent=3 recompute_advantages=yes", "normalize_obs=yes"};
+    ppo_env                  env = breakout_env();
+    env.reset = reset_brightly, env.step = step_brightly;
+    for (int i = 0; i < COUNT(more); i++) {
+        ppo_agent *agent[2] = {NULL, NULL};
+        for (int bytes = 0; bytes < 2; bytes++) {
+            ppo_config   cfg = settings(more[i]);
+            ppo_trainer *trainer = NULL;
+            ppo_progress progress;
+            env.byte_scale = bytes ? 1 / 255.0f : 0;
+            brightness = 200 * (1 / 255.0f);
+            error = bytes ? 1e-7f : 0; /* such rounding errors are removed */
+            assert_ok(ppo_agent_create(&env, &cfg, &agent[bytes]));
+            assert_ok(ppo_trainer_create(&env, &cfg, agent[bytes], &trainer));
+            const ppo_rollout *r = ppo_trainer_rollout(trainer);
+            assert_true(bytes && i < 2 ? r->obs_bytes && !r->obs : r->obs && !r->obs_bytes);
+            while (!ppo_trainer_done(trainer)) assert_ok(ppo_trainer_iterate(trainer, &progress));
+            ppo_trainer_free(trainer);
+        }
+        const ppo_params *a = agent[0]->model.params, *b = agent[1]->model.params;
+        assert_false(bits_differ(a->data, b->data, a->count));
+        ppo_agent_free(agent[0]), ppo_agent_free(agent[1]);
+    }
+}
+
+static void what_is_no_byte_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        float       scale, brightness;
+        const char *words;
+    } cases[] = {{1, 0.5f, "observation[|is 0.5 (environment|byte_scale 1 |0 to 255"},
+                 {1, 256, "is 256|0 to 255"},
+                 {1, -1, "is -1|0 to 255"},
+                 {0.1f, 0.15f, "is 0.15|byte_scale 0.1 "},
+                 {1e-45f, 1, "is 1 |0 to 255"},
+                 {-1, 1, "env.byte_scale is -1"},
+                 {NAN, 1, "env.byte_scale is"},
+                 {INFINITY, 1, "env.byte_scale is inf"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env    env = breakout_env();
+        ppo_config cfg = settings("");
+        ppo_agent *agent = NULL;
+        env.reset = reset_brightly, env.step = step_brightly;
+        env.byte_scale = cases[i].scale;
+        brightness = cases[i].brightness, error = 0;
+        assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_null(agent);
+    }
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -435,6 +517,8 @@ int main(void) {
         cmocka_unit_test(the_first_ratio_is_exactly_one),
         cmocka_unit_test(initial_weights_are_orthogonal_or_uniform),
         cmocka_unit_test(settings_that_fit_no_picture_are_refused),
+        cmocka_unit_test(bytes_change_nothing_but_the_memory),
+        cmocka_unit_test(what_is_no_byte_is_refused),
         cmocka_unit_test(a_policy_in_a_file_is_the_same_and_checked),
         cmocka_unit_test_teardown(each_failing_allocation_is_an_error_and_leaks_nothing, restore_allocator),
         cmocka_unit_test(breakout_plays_as_minatar_does),

@@ -98,7 +98,8 @@ static void the_reported_kl_of_a_recurrent_policy_follows_its_sequences(void **s
         float              kl[48];
         double             sum = 0;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
-        ppo_inputs inputs = {48, r->obs, NULL, {16, count, r->state, r->start}}; /* time-major, as it lies */
+        /* time-major, as it lies */
+        ppo_inputs inputs = {48, r->obs, NULL, {16, count, r->state, r->start}, NULL, 0};
         ppo_tape_reset(b.agent->tape);
         ppo_outputs out = ppo_actor_critic_forward(b.agent->tape, &b.agent->model, &inputs, PPO_POLICY);
         assert_ok(ppo_categorical_kl(r->policy, out.policy->data, 48, 3, kl));
@@ -805,13 +806,11 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
         assert_ok(ppo_trainer_iterate(both.trainer, NULL));
         memcpy(before, a->value, sizeof before);
         for (int i = 0; i < n; i++) {
-            const ppo_inputs row = {
-                1,
-                r->obs + 2 * i,
-                NULL,
-                {0, NULL, width ? r->state + i * width : NULL, width ? r->start + i : NULL}};
-            const ppo_inputs after = {
-                1, r->next_obs + 2 * i, NULL, {0, NULL, width ? r->next_state + i * width : NULL, NULL}};
+            ppo_inputs row = {.rows = 1, .obs = r->obs + 2 * i}, after = {.rows = 1, .obs = r->next_obs + 2 * i};
+            if (width) {
+                row.sequences.state = r->state + i * width, row.sequences.start = r->start + i;
+                after.sequences.state = r->next_state + i * width;
+            }
             const int own = !r->terminated[i] && (r->truncated[i] || i >= n - 3);
             ppo_tape_reset(first.agent->tape);
             value[i] = ppo_actor_critic_forward(first.agent->tape, &first.agent->model, &row, PPO_VALUE)
