@@ -61,7 +61,7 @@ typedef struct options {
     ppo_config  config;
     ppo_env     env;
     const char *env_name, *preset, *kernels;                                  /* NULL: not given */
-    const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to; /* paths, NULL: not given */
+    const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to, *export_int8; /* paths, or NULL */
     int         save_every, eval_episodes, no_train, inspect, json, quiet, help;
     const char *program;       /* as it was called */
     char        saved_env[64]; /* the environment of the saved file */
@@ -94,6 +94,7 @@ static const struct flag {
     {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},
     {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
     {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
+    {"export-int8", "FILE.h", "the same with weights of 8 bits, a fourth of the size", TEXT, offsetof(options, export_int8)},
     {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
@@ -203,8 +204,8 @@ static int parse(options *o, int argc, char **argv, int settings) {
 static int check_together(const options *o) {
     int writes = o->save || o->csv || o->tensorboard;
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
-    if (o->watch && (writes || o->export_to || o->json || o->no_train))
-        return fail("--watch goes with no --save, --csv, --tensorboard, --export, --json, --no-train");
+    if (o->watch && (writes || o->export_to || o->export_int8 || o->json || o->no_train))
+        return fail("--watch goes with no --save, --csv, --tensorboard, --export, --export-int8, --json, --no-train");
     if (o->save_every && !o->save) return fail("--save-every goes with --save");
     if (o->no_train && (writes || !(o->resume || o->load)))
         return fail("--no-train needs --load or --resume, and goes with no --save, --csv, --tensorboard");

@@ -45,7 +45,9 @@ static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **train
 /* The files of --save and --export. */
 static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trainer *trainer) {
     ppo_status status = o->save ? ppo_trainer_save(trainer, o->save) : PPO_OK;
-    return status || !o->export_to ? status : ppo_export_c(agent, "policy", o->export_to);
+    if (!status && o->export_to) status = ppo_export_c(agent, "policy", o->export_to);
+    if (!status && o->export_int8) status = ppo_export_c_int8(agent, &o->env, "policy", o->export_int8);
+    return status;
 }
 
 /* The loop. Ends when all steps are done, at Ctrl-C, or with a failure. */
@@ -82,6 +84,7 @@ static void say_how_to_continue(const options *o) {
     print_flag("csv", o->csv);
     print_flag("tensorboard", o->tensorboard);
     print_flag("export", o->export_to);
+    print_flag("export-int8", o->export_int8);
     fprintf(stderr, "\n");
 }
 

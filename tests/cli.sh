@@ -249,7 +249,7 @@ watching() {
 check watch_draws_an_episode watching
 
 only_watches() { # other tasks are refused
-    for flag in --save=$work/no --csv=$work/no --tensorboard=$work/no --export=$work/no --json --no-train; do
+    for flag in --save=$work/no --csv=$work/no --tensorboard=$work/no --export=$work/no --export-int8=$work/no --json --no-train; do
         is_refused watch --watch $work/grid.safetensors $flag && [ ! -e $work/no ] || return 1
     done
 }

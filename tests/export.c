@@ -31,6 +31,7 @@ static const struct {
     const char *name, *space, *settings;
     float       place, spread;
     int         actor_obs; /* 0: the actor sees all */
+    int         int8;      /* 1: weights of 8 bits, 2: and by random observations */
 } agents[] = {
     {"discrete", "discrete 4", "", 0, 1},
     {"one_action", "discrete 1", "hidden=3", 0, 1},
@@ -61,6 +62,10 @@ static const struct {
     {"layer_norm_shared", "discrete 5", "layer_norm=yes shared_trunk=yes recurrent=4", 0, 0.01f},
     {"asymmetric", "discrete 4", "normalize_obs=yes", 2, 5, 7},
     {"asymmetric_convolution", "discrete 4", "conv=3x2x1 recurrent=3", 0, 1, HEIGHT * WIDTH},
+    {"int8_layer_norm", "box 3 -2 2", "normalize_obs=yes layer_norm=yes squash=yes", 2, 5, 7, 1},
+    {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0,
+     1, 0, 1},
+    {"int8_without_env", "multi-discrete 3,2,5", "normalize_obs=yes", 2, 5, 0, 2},
     {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
 };
 
@@ -155,6 +160,7 @@ static void write_agent(const char *folder, int i) {
     FILE       *flags = create(folder, name, "flags"), *answers = create(folder, name, "txt");
     const char *kinds[] = {"", "DISCRETE", "BOX", "MULTI", "MULTI"};
     fprintf(flags, "-DNAME=%s -D%s -DOUTPUTS=%d -DNUMBERS=%d", name, kinds[kind], n_outputs, n_numbers);
+    if (agents[i].int8) fprintf(flags, " -DTOLERANCE=0.2f");
     if (agent->model.core.width) fprintf(flags, " -DWIDTH=%d", agent->model.core.width);
     if (kind != PPO_BOX) {
         fprintf(flags, " -DSIZES=");
@@ -164,7 +170,9 @@ static void write_agent(const char *folder, int i) {
     write_answers(answers, agent, n_outputs, n_numbers);
     fclose(answers);
     snprintf(path, sizeof path, "%s/%s.h", folder, name);
-    check(ppo_export_c(agent, name, path));
+    const int int8 = agents[i].int8;
+    check(int8 ? ppo_export_c_int8(agent, int8 == 1 ? &env : NULL, name, path)
+               : ppo_export_c(agent, name, path));
     snprintf(path, sizeof path, "%s/strange.h", folder);
     snprintf(agent->environment, sizeof agent->environment, "%s", strange);
     if (i == 0) check(ppo_export_c(agent, "strange", path));
@@ -176,10 +184,10 @@ static int refuses(const ppo_agent *agent, const char *name, ppo_status status, 
                    const char *word) {
     char path[512];
     snprintf(path, sizeof path, "%s/refused.h", folder);
-    ppo_status is = ppo_export_c(agent, name, path);
+    ppo_status is = ppo_export_c(agent, name, path), small = ppo_export_c_int8(agent, NULL, name, path);
     FILE      *left = fopen(path, "r");
     if (left) fclose(left);
-    if (is == status && !left && strstr(ppo_last_error(), word)) return 0;
+    if (is == status && small == status && !left && strstr(ppo_last_error(), word)) return 0;
     fprintf(stderr, "\"%s\": status %d, \"%s\"%s\n", name, is, ppo_last_error(),
             left ? ", and there is a file" : "");
     return 1;
@@ -199,6 +207,9 @@ static int refusals(const char *folder) {
     env.action_space = ppo_discrete(2);
     env.reset = noise_reset;
     env.step = noise_step;
+    env.state_size = sizeof(float);
+    env.max_steps = 20;
+    spread = 1;
     cfg.normalize_obs = 1;
     check(ppo_agent_create(&env, &cfg, &agent));
     for (int i = 0; i < COUNT(names); i++)
@@ -208,6 +219,13 @@ static int refusals(const char *folder) {
     agent->model.params->tensors[0]->data[1] = 0;
     agent->obs_norm.mean[2] = 1e300;
     wrong |= refuses(agent, "a", PPO_ERROR_NUMERIC, folder, "not finite");
+    agent->obs_norm.mean[2] = 0;
+    memset(agent->model.params->data, 0, agent->model.params->count * sizeof(float)); /* no scale to find */
+    char path[512];
+    snprintf(path, sizeof path, "%s/zeros.h", folder);
+    check(ppo_export_c_int8(agent, &env, "zeros", path));
+    env.obs_size = OBS - 1;
+    wrong |= ppo_export_c_int8(agent, &env, "zeros", path) != PPO_ERROR_ARGUMENT;
     ppo_agent_free(agent);
     return wrong;
 }

@@ -93,6 +93,25 @@ strange_name() {
 check a_strange_name_of_the_environment_does_no_harm strange_name
 check two_policies_go_into_one_program two_in_one_program
 
+# A policy of 64-64 with weights of 8 bits: the size of its code and numbers, and its answers.
+# Rounded to the nearest, its weights would change 1 % of its greedy actions.
+eight_bits() {
+    mkdir -p $work/int8
+    build/train --quiet --env CartPole-v1 --seed 16 --total-steps 20000 --export $work/int8/exact.h --export-int8 $work/int8/int8.h || return 1
+    sed -i.old 's/policy_/int8_/g' $work/int8/int8.h
+    echo '#include "int8.h"
+int act(const float *obs);
+int act(const float *obs) { return int8_predict(obs); }' >$work/int8/act.c
+    for compiler in $c_compilers; do
+        $compiler -std=c99 $strict -Os -ffreestanding -c $work/int8/act.c -o $work/int8/act.o || return 1
+        bytes=$(size -A $work/int8/act.o | awk '/text|data/ { n += $2 } END { print n }')
+        echo "$bytes bytes ($compiler)"
+        [ "$bytes" -gt 4096 ] && [ "$bytes" -lt 8192 ] || return 1
+    done
+    ${CC:-cc} -O2 -DPPO__IMPLEMENTED -I. -Iexamples -I$work/int8 tests/export_int8.c build/ppo.o -o $work/int8/play -lm && $work/int8/play
+}
+check eight_bits_choose_the_same_in_8_kb eight_bits
+sed 's/^/# /' $work/check.log
 check what_c_has_no_name_or_number_for_is_refused $work/export $work refusals
 
 echo "1..$number"

@@ -1,6 +1,6 @@
 /* For export.sh: the policy NAME.h against what export.c says that it must answer. With FREESTANDING only the part that
    firmware would have. Macros: NAME; DISCRETE, MULTI or BOX; OUTPUTS, NUMBERS: how many; SIZES: of the choices;
-   WIDTH: of a recurrent policy's memory. */
+   WIDTH: of a recurrent policy's memory; TOLERANCE: of its numbers. */
 #define GLUE_(a, b)  a##_##b
 #define GLUE(a, b)   GLUE_(a, b)
 #define TEXT_(x)     #x
@@ -55,7 +55,10 @@ static int read_numbers(FILE *in, float *x, int n) {
     return 1;
 }
 
-static int far(float a, float b) { return !(a == b || fabsf(a - b) <= 1e-5f * fmaxf(1, fabsf(b))); }
+#ifndef TOLERANCE
+#define TOLERANCE 1e-5f
+#endif
+static int far(float a, float b) { return !(a == b || fabsf(a - b) <= TOLERANCE * fmaxf(1, fabsf(b))); }
 
 /* May the choice differ: are two outputs as good as equal? */
 #ifdef BOX
