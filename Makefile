@@ -145,6 +145,10 @@ build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
 build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
 
+# A test that is linked with the library, which is optimized, need not be itself: it compiles in half the time.
+$(LINKED:%=build/plain/%):                         OWN = -O1
+$(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
+
 # The library for the test program $@: an object, or a static copy.
 LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
 
@@ -163,7 +167,7 @@ $(ASAN):  build/asan/%:  tests/%.c
 $(TSAN):  build/tsan/%:  tests/%.c
 $(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(FLAVOUR) -I. $(if $(filter $(@F),$(TOGETHER)),,tests/$(@F).c) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(FLAVOUR) $(OWN) -I. $(if $(filter $(@F),$(TOGETHER)),,tests/$(@F).c) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
 
 $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@

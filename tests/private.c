@@ -9,6 +9,13 @@
 #include "../ppo.h"
 #undef fsync
 
+/* The tests themselves need not be as fast as the library, and compile in half the time. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#pragma GCC optimize("O0")
+#elif defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O1")
+#endif
+
 #include "golden/language.h"
 #include "test.h"
 #include "system.h"
