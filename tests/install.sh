@@ -29,6 +29,7 @@ skip() { # NAME REASON
 }
 
 cat >"$work/app.c" <<'END'
+#define PPO_NO_CONTROL
 #define PPO_NO_LANGUAGE
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION

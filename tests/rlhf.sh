@@ -63,7 +63,7 @@ check ppo_does_not_run_away_on_the_way above "3 * $(figure kl)" "$(figure most_k
 check ppo_wins_against_the_first_model above "$(figure win_rate)" 0.8
 rlhf --dir $work/models --json sample
 check a_saved_policy_is_worth_the_same [ "$(figure true_reward)" = "$ppo" ]
-rlhf --dir $work/models --json --fit "epochs=1 steps=100" dpo
+rlhf --dir $work/models --json --fit "epochs=1 steps=50" dpo
 check dpo_raises_the_true_reward above "$(figure true_reward)" "$sft"
 rlhf --dir $work/models --json rest
 check filtered_fine_tuning_raises_the_true_reward above "$(figure true_reward)" "$sft"

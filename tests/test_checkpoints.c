@@ -2131,7 +2131,7 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
         SMALL("minibatch_size=10000 hidden=64,64", "minibatch_size=2000 hidden=64,64"),
         "minibatch_size=0 hidden=64,64",
         "minibatch_size=0 hidden=64,64 threads=2",
-        "minibatch_size=0 hidden=300,300",
+        SMALL("minibatch_size=0 hidden=300,300", "minibatch_size=0 hidden=150,150"),
         "minibatch_size=0 shared_trunk=yes",
         "recurrent=16 sequence_steps=1000",
         "recurrent=8 sequence_steps=10 minibatch_size=0",

@@ -150,7 +150,7 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
 static void check_pass(const model_shape &s, ppo_lm *lm, ppo_lm *other) {
     ppo_lm    *reference = make_model(s, 0, 9);
     ppo_tokens tokens = {0};
-    make_tokens(s, 4, 4, &tokens);
+    make_tokens(s, SMALL(4, 2), 4, &tokens);
     ppo_rng            rng = test_rng(5);
     int                n = ppo_response_row(&tokens, tokens.count);
     std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
@@ -1101,7 +1101,7 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
     emulation.calls = 0;
     assert_ok(tiny_job(NULL));
     const long calls = emulation.calls;
-    for (long k = 0; k < calls; k += k < 40 ? 1 : 17) {
+    for (long k = 0; k < calls; k += k < 40 ? 1 : SMALL(17, 53)) {
         for (int kind = 0; kind < 2; kind++) {
             emulation.fail_at = k;
             emulation.for_good = kind == 1;

@@ -73,7 +73,7 @@ static void wait_now_and_then(void *user, int thread, int begin, int end) {
 static void thousands_of_runs_with_pauses_come_to_an_end(void **state) {
     (void)state;
     assert_ok(ppo_set_threads(3));
-    for (int round = 0; round < 4000; round++) {
+    for (int round = 0; round < SMALL(4000, 1500); round++) {
         ppo__parallel_for(64, 16, 1e9, wait_now_and_then, &round);
         if (round % 500 == 0) /* long enough to fall asleep */
             for (double until = ppo_clock() + 0.005; ppo_clock() < until;) {
@@ -315,7 +315,7 @@ static void a_trainer_has_the_same_bits_for_any_number(void **state) {
         size_t n, m;
         train_with(1, 1, recurrent, alone, &n);
         assert_true(n < COUNT(alone));
-        for (int k = 0; k < COUNT(numbers_of); k++) {
+        for (int k = 0; k < COUNT(numbers_of); k += SMALL(1, 2)) {
             train_with(numbers_of[k][0], numbers_of[k][1], recurrent, divided, &m);
             assert_true(m == n);
             assert_memory_equal(alone, divided, n * sizeof(float));
@@ -342,7 +342,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     ppo_rng    rng = test_rng(9);
     float     *first = NULL;
     for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
-    for (int run = 0; run < 6; run++) {
+    for (int run = 0; run < 6; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 3 threads, or 1 and 3 */
         const int       with_lora = run / 3, threads = run % 3 + 1;
         ppo_lm_config   shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
         ppo_lora        lora = ppo_lora_default();
@@ -358,7 +358,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
         assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
-        for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+        for (int i = 0; i < SMALL(2, 1); i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
         assert_ok(ppo_set_threads(1));
         if (threads == 1) {
             free(first);
