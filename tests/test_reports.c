@@ -655,8 +655,8 @@ static void crc32c_of_the_tests_knows_the_vectors_of_rfc_3720(void **state) {
     (void)state;
     unsigned char data[32];
     assert_int_equal(crc32c((const unsigned char *)"123456789", 9), 0xe3069283u);
-    assert_int_equal(crc32c(data, 0), 0);
     memset(data, 0, 32);
+    assert_int_equal(crc32c(data, 0), 0);
     assert_int_equal(crc32c(data, 32), 0x8a9136aau);
     memset(data, 255, 32);
     assert_int_equal(crc32c(data, 32), 0x62a8ab43u);
