@@ -7,7 +7,7 @@
    is right as often as they are. PPO rewards right answers alone, and the guesses disappear. What the calculator
    wrote is not the model's: nothing is learned from it, in fine-tuning (ppo_tokens_mark_given()) and in PPO.
 
-       build/tools [SEED [KERNELS]]          in a minute */
+       build/tools [SEED [KERNELS]]          in a minute and a half */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
 
     shape.vocab = ppo_tokenizer_vocab(tokenizer);
     shape.context = TEXT;
-    fit.epochs = 14;
+    fit.epochs = 22;
     if (!status) status = ppo_lm_create(&shape, &lm);
     if (!status) status = ppo_fit_sft(lm, &demonstrations, &fit);
     config.sampling.tool = calculator;
