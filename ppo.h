@@ -3307,35 +3307,21 @@ typedef struct ppo__kernels {
                  float step_size, float inv_sqrt_bias2, float decay);
 } ppo__kernels;
 
-#define PPO__KERNEL_TABLE(prefix, label)                                    \
-    static const ppo__kernels prefix##kernels = {label,                     \
-                                                 prefix##gemm,              \
-                                                 prefix##transpose,         \
-                                                 prefix##exp,               \
-                                                 prefix##log,               \
-                                                 prefix##tanh,              \
-                                                 prefix##relu,              \
-                                                 prefix##gelu,              \
-                                                 prefix##gelu_backward,     \
-                                                 prefix##gelu_erf,          \
-                                                 prefix##gelu_erf_backward, \
-                                                 prefix##silu,              \
-                                                 prefix##silu_backward,     \
-                                                 prefix##elu,               \
-                                                 prefix##elu_backward,      \
-                                                 prefix##tanh_backward,     \
-                                                 prefix##relu_backward,     \
-                                                 prefix##add,               \
-                                                 prefix##scale,             \
-                                                 prefix##column_sum,        \
-                                                 prefix##sum_squares,       \
-                                                 prefix##softmax_stats,     \
-                                                 prefix##softmax_grad,      \
-                                                 prefix##softmax,           \
-                                                 prefix##softmax_backward,  \
-                                                 prefix##norm,              \
-                                                 prefix##norm_backward,     \
-                                                 prefix##adam}
+/* The table of the kernels whose names begin with `prefix`. */
+#define PPO__JOIN2(a, b) a##b
+#define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
+#define PPO__FIVE(p, a, b, c, d, e) \
+    PPO__JOIN(p, a), PPO__JOIN(p, b), PPO__JOIN(p, c), PPO__JOIN(p, d), PPO__JOIN(p, e)
+#define PPO__KERNEL_TABLE(prefix, label)                                                 \
+    static const ppo__kernels PPO__JOIN(prefix, kernels) = {                             \
+        label,                                                                           \
+        PPO__FIVE(prefix, gemm, transpose, exp, log, tanh),                              \
+        PPO__FIVE(prefix, relu, gelu, gelu_backward, gelu_erf, gelu_erf_backward),       \
+        PPO__FIVE(prefix, silu, silu_backward, elu, elu_backward, tanh_backward),        \
+        PPO__FIVE(prefix, relu_backward, add, scale, column_sum, sum_squares),           \
+        PPO__FIVE(prefix, softmax_stats, softmax_grad, softmax, softmax_backward, norm), \
+        PPO__JOIN(prefix, norm_backward),                                                \
+        PPO__JOIN(prefix, adam)}
 
 #define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
 #define PPO__GELU_CUBIC 0.044715f
@@ -3359,30 +3345,6 @@ static void ppo__plain_gemm(int rows, int cols, int inner, const float *a, int a
 static void ppo__plain_transpose(int rows, int cols, const float *a, int lda, float *out, int ldo) {
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < cols; j++) out[j * ldo + i] = a[i * lda + j];
-}
-
-static void ppo__plain_exp(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
-}
-
-static void ppo__plain_log(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = logf(x[i]);
-}
-
-static void ppo__plain_tanh(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = tanhf(x[i]);
-}
-
-static void ppo__plain_relu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? 0.0f : x[i];
-}
-
-static void ppo__plain_tanh_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * (1.0f - y[i] * y[i]);
-}
-
-static void ppo__plain_relu_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
 static void ppo__plain_add(const float *x, float *y, size_t n) {
@@ -3443,34 +3405,10 @@ PPO__BOTH static float ppo__gelu_derivative(float x) {
     return 0.5f * (1.0f + t + x * (1.0f - t * t) * du);
 }
 
-static void ppo__plain_gelu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu(x[i]);
-}
-
-static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_derivative(x[i]);
-}
-
 PPO__BOTH static float ppo__gelu_erf(float x) { return 0.5f * x * erfcf(-PPO__SQRT_HALF * x); }
 
 PPO__BOTH static float ppo__gelu_erf_derivative(float x) {
     return 0.5f * erfcf(-PPO__SQRT_HALF * x) + PPO__DENSITY_0 * x * expf(-0.5f * x * x);
-}
-
-static void ppo__plain_gelu_erf(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu_erf(x[i]);
-}
-
-static void ppo__plain_gelu_erf_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_erf_derivative(x[i]);
-}
-
-static void ppo__plain_elu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? expm1f(x[i]) : x[i];
-}
-
-static void ppo__plain_elu_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = y[i] < 0.0f ? dy[i] * (y[i] + 1.0f) : dy[i];
 }
 
 PPO__BOTH static float ppo__silu(float x) { return x / (1.0f + expf(-x)); }
@@ -3480,13 +3418,29 @@ PPO__BOTH static float ppo__silu_derivative(float x) {
     return s + x * s * (1.0f - s);
 }
 
-static void ppo__plain_silu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__silu(x[i]);
-}
+#define PPO__PLAIN(name, value)                                         \
+    static void ppo__plain_##name(const float *x, float *y, size_t n) { \
+        for (size_t i = 0; i < n; i++) y[i] = value;                    \
+    }
+#define PPO__PLAIN_BACKWARD(name, value)                                                             \
+    static void ppo__plain_##name##_backward(const float *x, const float *dy, float *dx, size_t n) { \
+        for (size_t i = 0; i < n; i++) dx[i] = value;                                                \
+    }
 
-static void ppo__plain_silu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__silu_derivative(x[i]);
-}
+PPO__PLAIN(exp, expf(x[i]))
+PPO__PLAIN(log, logf(x[i]))
+PPO__PLAIN(tanh, tanhf(x[i]))
+PPO__PLAIN(relu, x[i] < 0.0f ? 0.0f : x[i])
+PPO__PLAIN(gelu, ppo__gelu(x[i]))
+PPO__PLAIN(gelu_erf, ppo__gelu_erf(x[i]))
+PPO__PLAIN(silu, ppo__silu(x[i]))
+PPO__PLAIN(elu, x[i] < 0.0f ? expm1f(x[i]) : x[i])
+PPO__PLAIN_BACKWARD(gelu, dy[i] * ppo__gelu_derivative(x[i]))
+PPO__PLAIN_BACKWARD(gelu_erf, dy[i] * ppo__gelu_erf_derivative(x[i]))
+PPO__PLAIN_BACKWARD(silu, dy[i] * ppo__silu_derivative(x[i]))
+PPO__PLAIN_BACKWARD(tanh, dy[i] * (1.0f - x[i] * x[i]))
+PPO__PLAIN_BACKWARD(relu, x[i] > 0.0f ? dy[i] : 0.0f)
+PPO__PLAIN_BACKWARD(elu, x[i] < 0.0f ? dy[i] * (x[i] + 1.0f) : dy[i])
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
     float top = -INFINITY, sum = 0.0f;
@@ -3573,11 +3527,9 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 
 #if defined(PPO__X86) || defined(PPO__NEON)
 
-#define PPO__JOIN2(a, b) a##b
-#define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
-#define PPO__(name)      PPO__JOIN(PPO__ISA, name)
-#define PPO__FN          static PPO__TARGET
-#define PPO__INLINE      static inline __attribute__((always_inline)) PPO__TARGET
+#define PPO__(name) PPO__JOIN(PPO__ISA, name)
+#define PPO__FN     static PPO__TARGET
+#define PPO__INLINE static inline __attribute__((always_inline)) PPO__TARGET
 
 /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
 #ifdef __CUDACC__
@@ -3620,9 +3572,10 @@ typedef struct {
 #endif
 
 #define PPO__KERNEL_PASS
+#define PPO__TILE_ROWS 4
 
-/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float
-   of a should fit in the registers.
+/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows and
+   TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
@@ -3642,6 +3595,20 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
+#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
+#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
+#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
+#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
+#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
+#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
+#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
+#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
+#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
+#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
+#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
+#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+
 #ifdef PPO__SHORT_VECTORS
 
 #define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
@@ -3649,61 +3616,39 @@ typedef struct {
 #define PPO__ISA_NAME                  "fma"
 #define PPO__WIDTH                     4
 #define PPO__VEC                       __m128
+#define PPO__PREFIX                    _mm_
 #define PPO__DOUBLES                   __m128d
-#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 3
-#define PPO__SET1(x)                   _mm_set1_ps(x)
-#define PPO__LOADU(p)                  _mm_loadu_ps(p)
-#define PPO__STOREU(p, v)              _mm_storeu_ps(p, v)
 #define PPO__MASK                      __m128i
 #define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
 #define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
 #define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
-#define PPO__FMA(a, b, c)              _mm_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
 #define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
 #define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
-#define PPO__ZIP_LOW(a, b)             _mm_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)            _mm_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)            _mm_movelh_ps(a, b)
-#define PPO__ZIP2_HIGH(a, b)           _mm_movehl_ps(b, a)
 #include PPO_FILE_NAME
 
 #else
 
-#define PPO__TARGET       __attribute__((target("avx2,fma")))
-#define PPO__ISA          ppo__avx2_
-#define PPO__ISA_NAME     "avx2"
-#define PPO__WIDTH        8
-#define PPO__VEC          __m256
-#define PPO__DOUBLES      __m256d
-#define PPO__TILE_ROWS    4
-#define PPO__TILE_VECS    3
-#define PPO__SET1(x)      _mm256_set1_ps(x)
-#define PPO__LOADU(p)     _mm256_loadu_ps(p)
-#define PPO__STOREU(p, v) _mm256_storeu_ps(p, v)
-#define PPO__MASK         __m256i
+#define PPO__TARGET    __attribute__((target("avx2,fma")))
+#define PPO__ISA       ppo__avx2_
+#define PPO__ISA_NAME  "avx2"
+#define PPO__WIDTH     8
+#define PPO__VEC       __m256
+#define PPO__PREFIX    _mm256_
+#define PPO__DOUBLES   __m256d
+#define PPO__TILE_VECS 3
+#define PPO__MASK      __m256i
 #define PPO__MASK_OF(lanes) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define PPO__LOADM(p, mask)            _mm256_maskload_ps(p, mask)
 #define PPO__STOREM(p, mask, v)        _mm256_maskstore_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
-#define PPO__FMA(a, b, c)              _mm256_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm256_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm256_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm256_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
 #define PPO__LOAD_DOUBLES(p)           _mm256_cvtps_pd(_mm_loadu_ps(p))
 #define PPO__LOAD_GROUPS(p, step) \
     _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
-#define PPO__ZIP_LOW(a, b)   _mm256_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)  _mm256_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)  _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-#define PPO__ZIP2_HIGH(a, b) _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
 #include PPO_FILE_NAME
 
 #define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx2,fma")))
@@ -3711,21 +3656,14 @@ typedef struct {
 #define PPO__ISA_NAME                  "avx512"
 #define PPO__WIDTH                     16
 #define PPO__VEC                       __m512
+#define PPO__PREFIX                    _mm512_
 #define PPO__DOUBLES                   __m512d
-#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 4
-#define PPO__SET1(x)                   _mm512_set1_ps(x)
-#define PPO__LOADU(p)                  _mm512_loadu_ps(p)
-#define PPO__STOREU(p, v)              _mm512_storeu_ps(p, v)
 #define PPO__MASK                      __mmask16
 #define PPO__MASK_OF(lanes)            ((__mmask16)((1u << (lanes)) - 1u))
 #define PPO__LOADM(p, mask)            _mm512_maskz_loadu_ps(mask, p)
 #define PPO__STOREM(p, mask, v)        _mm512_mask_storeu_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm512_mask_blend_ps(mask, pad, v)
-#define PPO__FMA(a, b, c)              _mm512_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm512_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm512_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm512_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
 #define PPO__TIMES_2_TO(y, n)          _mm512_scalef_ps(y, n)
 #define PPO__LOAD_DOUBLES(p)           _mm512_cvtps_pd(_mm256_loadu_ps(p))
@@ -3736,10 +3674,6 @@ typedef struct {
         PPO__LOAD_GROUP(PPO__LOAD_GROUP(_mm512_castps128_ps512(_mm_loadu_ps(p)), 1, (p) + (step)), 2, \
                         (p) + 2 * (step)),                                                            \
         3, (p) + 3 * (step))
-#define PPO__ZIP_LOW(a, b)   _mm512_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)  _mm512_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)  _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#define PPO__ZIP2_HIGH(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 #include PPO_FILE_NAME
 
 #endif
@@ -3771,7 +3705,6 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 #define PPO__WIDTH              4
 #define PPO__VEC                float32x4_t
 #define PPO__DOUBLES            float64x2_t
-#define PPO__TILE_ROWS          4
 #define PPO__TILE_VECS          4
 #define PPO__SET1(x)            vdupq_n_f32(x)
 #define PPO__LOADU(p)           vld1q_f32(p)
@@ -3853,6 +3786,43 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
             __VA_ARGS__;                                    \
         }                                                   \
     } while (0)
+
+/* An elementwise kernel: `value` of each vector x, or of x and dy. The last lanes go through a small array. */
+#define PPO__MAP(name, value)                                             \
+    PPO__FN void PPO__(name)(const float *from, float *to, size_t n) {    \
+        size_t i = 0;                                                     \
+        for (; i + PPO__WIDTH <= n; i += PPO__WIDTH) {                    \
+            const PPO__VEC x = PPO__LOADU(from + i);                      \
+            PPO__STOREU(to + i, value);                                   \
+        }                                                                 \
+        if (i < n) PPO__(map_rest)(PPO__(name), from + i, to + i, n - i); \
+    }
+#define PPO__MAP_BACKWARD(name, value)                                                                  \
+    PPO__FN void PPO__(name##_backward)(const float *from, const float *from_dy, float *to, size_t n) { \
+        size_t i = 0;                                                                                   \
+        for (; i + PPO__WIDTH <= n; i += PPO__WIDTH) {                                                  \
+            const PPO__VEC x = PPO__LOADU(from + i), dy = PPO__LOADU(from_dy + i);                      \
+            PPO__STOREU(to + i, value);                                                                 \
+        }                                                                                               \
+        if (i < n) PPO__(back_rest)(PPO__(name##_backward), from + i, from_dy + i, to + i, n - i);      \
+    }
+
+PPO__FN void PPO__(map_rest)(void (*map)(const float *, float *, size_t), const float *x, float *y,
+                             size_t lanes) {
+    float part[PPO__WIDTH];
+    PPO__STOREU(part, PPO__(load)(x, lanes));
+    map(part, part, PPO__WIDTH);
+    PPO__(store)(y, PPO__LOADU(part), lanes);
+}
+
+PPO__FN void PPO__(back_rest)(void (*map)(const float *, const float *, float *, size_t), const float *x,
+                              const float *dy, float *dx, size_t lanes) {
+    float part[PPO__WIDTH], part_dy[PPO__WIDTH];
+    PPO__STOREU(part, PPO__(load)(x, lanes));
+    PPO__STOREU(part_dy, PPO__(load)(dy, lanes));
+    map(part, part_dy, part_dy, PPO__WIDTH);
+    PPO__(store)(dx, PPO__LOADU(part_dy), lanes);
+}
 
 /* -- matrices -- */
 
@@ -4060,9 +4030,7 @@ PPO__INLINE PPO__VEC PPO__(vexp)(PPO__VEC x) {
     return PPO__(times_2_to)(p + PPO__SET1(1.0f), shifted);
 }
 
-PPO__FN void PPO__(exp)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vexp)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(exp, PPO__(vexp)(x))
 
 /* tanh |x| = w / (w + 2) with w = e^(2|x|) - 1 = 2^n p + (2^n - 1); near 0 a polynomial, which is closer.
    Within 1.50 ulp, measured over all floats. */
@@ -4078,9 +4046,7 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     return PPO__IF_GREATER(size, PPO__SET1(0.26f), by_exp, near_0);
 }
 
-PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vtanh)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(tanh, PPO__(vtanh)(x))
 
 /* x = 2^e (1 + f) with 2/3 <= 1 + f < 4/3; a subnormal x is scaled to a normal one first. Within 0.89 ulp,
    measured over all floats. */
@@ -4099,15 +4065,13 @@ PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
     return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
 }
 
-PPO__FN void PPO__(log)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vlog)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(log, PPO__(vlog)(x))
 
 /* -- elementwise arithmetic -- */
 
-PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__MAX(PPO__SET1(0.0f), PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(relu, PPO__MAX(PPO__SET1(0.0f), x))
+PPO__MAP_BACKWARD(relu, PPO__IF_GREATER(x, PPO__SET1(0.0f), dy, PPO__SET1(0.0f)))
+PPO__MAP_BACKWARD(tanh, PPO__FMA(-x, x, PPO__SET1(1.0f)) * dy)
 
 /* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. Within
    2.6 ulp above 0; below, the exponent's rounding grows with u, to 163 ulp where x s is -1e-30, and what is
@@ -4118,25 +4082,17 @@ PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
     return one / (one + PPO__(vexp)(cubic * PPO__SET1(-2.0f * PPO__GELU_SCALE)));
 }
 
-PPO__FN void PPO__(gelu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(gelu_gate)(v, v * v), lanes);
-    });
+/* d (x s) / d x = s + x s (1 - s) 2 du/dx */
+PPO__INLINE PPO__VEC PPO__(gelu_derivative)(PPO__VEC x) {
+    const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), x * x); /* 0 times infinity is NaN */
+    const PPO__VEC s = PPO__(gelu_gate)(x, square);
+    const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
+                                 PPO__SET1(2.0f * PPO__GELU_SCALE));
+    return PPO__FMA(PPO__FMA(-s, s, s) * x, du, s);
 }
 
-/* d (x s) / d x = s + x s (1 - s) 2 du/dx */
-PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* 0 times infinity is NaN */
-        const PPO__VEC s = PPO__(gelu_gate)(v, square);
-        const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
-                                     PPO__SET1(2.0f * PPO__GELU_SCALE));
-        const PPO__VEC rest = PPO__FMA(-s, s, s) * v;
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(rest, du, s), lanes);
-    });
-}
+PPO__MAP(gelu, PPO__(gelu_gate)(x, (x * x)) * x)
+PPO__MAP_BACKWARD(gelu, PPO__(gelu_derivative)(x) * dy)
 
 /* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. x P is within 8 ulp above 0 and within
    8 + 2 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within
@@ -4149,71 +4105,36 @@ PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
     return PPO__IF_GREATER(x, PPO__SET1(0.0f), one - tail, tail);
 }
 
-PPO__FN void PPO__(gelu_erf)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(normal_cdf)(v), lanes);
-    });
+PPO__INLINE PPO__VEC PPO__(gelu_erf_derivative)(PPO__VEC x) {
+    const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), x * x); /* infinity times 0 is NaN */
+    const PPO__VEC density = PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square);
+    return PPO__FMA(x, density, PPO__(normal_cdf)(x));
 }
 
-PPO__FN void PPO__(gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* infinity times 0 is NaN */
-        const PPO__VEC density = PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(v, density, PPO__(normal_cdf)(v)), lanes);
-    });
-}
+PPO__MAP(gelu_erf, PPO__(normal_cdf)(x) * x)
+PPO__MAP_BACKWARD(gelu_erf, PPO__(gelu_erf_derivative)(x) * dy)
 
 PPO__INLINE PPO__VEC PPO__(logistic)(PPO__VEC x) {
     return PPO__SET1(1.0f) / (PPO__SET1(1.0f) + PPO__(vexp)(-x));
 }
 
-PPO__FN void PPO__(silu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(logistic)(v), lanes);
-    });
+/* d (x s) / d x = s + x s (1 - s) */
+PPO__INLINE PPO__VEC PPO__(silu_derivative)(PPO__VEC x) {
+    const PPO__VEC s = PPO__(logistic)(x);
+    return PPO__FMA(PPO__FMA(-s, s, s), x, s);
 }
 
-/* d (x s) / d x = s + x s (1 - s) */
-PPO__FN void PPO__(silu_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes), s = PPO__(logistic)(v);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(PPO__FMA(-s, s, s), v, s), lanes);
-    });
-}
+PPO__MAP(silu, PPO__(logistic)(x) * x)
+PPO__MAP_BACKWARD(silu, PPO__(silu_derivative)(x) * dy)
 
 /* exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near 0. */
-PPO__FN void PPO__(elu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC zero = PPO__SET1(0.0f), one = PPO__SET1(1.0f), v = PPO__(load)(x + i, lanes);
-        const PPO__VEC t = PPO__(vtanh)(PPO__SET1(0.5f) * PPO__MIN(zero, v));
-        PPO__(store)(y + i, PPO__IF_GREATER(v, zero, v, (t + t) / (one - t)), lanes);
-    });
+PPO__INLINE PPO__VEC PPO__(vexpm1)(PPO__VEC x) {
+    const PPO__VEC t = PPO__(vtanh)(PPO__SET1(0.5f) * x);
+    return (t + t) / (PPO__SET1(1.0f) - t);
 }
 
-PPO__FN void PPO__(elu_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(y + i, lanes), d = PPO__(load)(dy + i, lanes);
-        PPO__(store)(dx + i, PPO__IF_GREATER(PPO__SET1(0.0f), v, PPO__FMA(v, d, d), d), lanes);
-    });
-}
-
-PPO__FN void PPO__(tanh_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC t = PPO__(load)(y + i, lanes);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(-t, t, PPO__SET1(1.0f)), lanes);
-    });
-}
-
-PPO__FN void PPO__(relu_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC zero = PPO__SET1(0.0f);
-        const PPO__VEC d = PPO__IF_GREATER(PPO__(load)(y + i, lanes), zero, PPO__(load)(dy + i, lanes), zero);
-        PPO__(store)(dx + i, d, lanes);
-    });
-}
+PPO__MAP(elu, PPO__IF_GREATER(x, PPO__SET1(0.0f), x, PPO__(vexpm1)(PPO__MIN(PPO__SET1(0.0f), x))))
+PPO__MAP_BACKWARD(elu, PPO__IF_GREATER(PPO__SET1(0.0f), x, PPO__FMA(x, dy, dy), dy))
 
 PPO__FN void PPO__(add)(const float *x, float *y, size_t n) {
     PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(load)(y + i, lanes) + PPO__(load)(x + i, lanes), lanes));
@@ -4490,39 +4411,25 @@ PPO__FN void PPO__(norm_backward)(int centred, const float *x, const float *w, f
     });
 }
 
-#define PPO__TABLE_OF(prefix, label) PPO__KERNEL_TABLE(prefix, label)
-PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
+PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 
 #undef PPO__TARGET
 #undef PPO__ISA
 #undef PPO__ISA_NAME
 #undef PPO__WIDTH
 #undef PPO__VEC
+#undef PPO__PREFIX
 #undef PPO__DOUBLES
-#undef PPO__TILE_ROWS
 #undef PPO__TILE_VECS
-#undef PPO__SET1
-#undef PPO__LOADU
-#undef PPO__STOREU
 #undef PPO__MASK
 #undef PPO__MASK_OF
 #undef PPO__LOADM
 #undef PPO__STOREM
 #undef PPO__PAD
-#undef PPO__FMA
-#undef PPO__MIN
-#undef PPO__MAX
-#undef PPO__SQRT
 #undef PPO__IF_GREATER
 #undef PPO__TIMES_2_TO
 #undef PPO__LOAD_DOUBLES
 #undef PPO__LOAD_GROUPS
-#undef PPO__ZIP_LOW
-#undef PPO__ZIP_HIGH
-#undef PPO__ZIP2_LOW
-#undef PPO__ZIP2_HIGH
-#undef PPO__EACH_VECTOR
-#undef PPO__TABLE_OF
 
 #endif
 
