@@ -3229,10 +3229,10 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
-   runs through the same code with a masked load and store. Each element of a gemm is one chain of fused
-   multiply-adds over k = 0, 1, 2, ...: its bits do not depend on its neighbours. Both are the same in all
-   vector tables. Reductions and softmax rows depend on n and on the content only. A product that is added to
-   something is always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another.
+   runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, 2, ...:
+   its bits do not depend on its neighbours. Both are the same in all vector tables. Reductions and softmax
+   rows depend on n and on the content only. A product that is added to something is always an explicit
+   PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
    result. For rows of n numbers it is given in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
@@ -3246,6 +3246,15 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
 } ppo__softmax_given;
+
+/* y = f(z), and dz = dy f'(z) from y, or from z where y does not tell it; y may be z, and dz may be dy. GELU in its
+   tanh form (Hendrycks and Gimpel 2016), as GPT-2, is z (1 + tanh u) / 2 with u = sqrt(2/pi) (z + 0.044715 z^3); GELU
+   itself z P with P = (1 + erf(z / sqrt 2)) / 2. */
+typedef struct ppo__activation {
+    void (*value)(const float *z, float *y, size_t n); /* NULL: the identity */
+    void (*backward)(const float *kept, const float *dy, float *dz, size_t n);
+    int keeps_z;
+} ppo__activation;
 
 typedef struct ppo__kernels {
     const char *name;
@@ -3261,21 +3270,7 @@ typedef struct ppo__kernels {
     void (*vexp)(const float *x, float *y, size_t n);
     void (*vlog)(const float *x, float *y, size_t n);
     void (*vtanh)(const float *x, float *y, size_t n);
-    void (*relu)(const float *x, float *y, size_t n);
-    /* GELU in its tanh form (Hendrycks and Gimpel 2016), as GPT-2: x (1 + tanh u) / 2 with
-       u = sqrt(2/pi) (x + 0.044715 x^3). From the input x: dx = dy d gelu / d x; dx may be dy */
-    void (*gelu)(const float *x, float *y, size_t n);
-    void (*gelu_backward)(const float *x, const float *dy, float *dx, size_t n);
-    /* GELU itself, x P with P = (1 + erf(x / sqrt 2)) / 2; and x s with s = 1 / (1 + e^-x) */
-    void (*gelu_erf)(const float *x, float *y, size_t n);
-    void (*gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n);
-    void (*silu)(const float *x, float *y, size_t n);
-    void (*silu_backward)(const float *x, const float *dy, float *dx, size_t n);
-    void (*elu)(const float *x, float *y, size_t n);
-    void (*elu_backward)(const float *y, const float *dy, float *dx, size_t n);
-    /* from the output y: dx = dy (1 - y y), and dx = y > 0 ? dy : 0; dx may be dy */
-    void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n);
-    void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n);
+    ppo__activation activation[PPO__ACTIVATIONS];
     void (*add)(const float *x, float *y, size_t n); /* y += x */
     void (*scale)(float a, float *x, size_t n);      /* x *= a */
     /* sum[j] += x(0,j) + x(1,j) + ..., in this order */
@@ -3312,15 +3307,21 @@ typedef struct ppo__kernels {
 #define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
 #define PPO__FIVE(p, a, b, c, d, e) \
     PPO__JOIN(p, a), PPO__JOIN(p, b), PPO__JOIN(p, c), PPO__JOIN(p, d), PPO__JOIN(p, e)
+#define PPO__ACTIVATION(p, name, keeps_z) \
+    { PPO__JOIN(p, name), PPO__JOIN(p, name##_backward), keeps_z }
 #define PPO__KERNEL_TABLE(prefix, label)                                                 \
     static const ppo__kernels PPO__JOIN(prefix, kernels) = {                             \
         label,                                                                           \
         PPO__FIVE(prefix, gemm, transpose, exp, log, tanh),                              \
-        PPO__FIVE(prefix, relu, gelu, gelu_backward, gelu_erf, gelu_erf_backward),       \
-        PPO__FIVE(prefix, silu, silu_backward, elu, elu_backward, tanh_backward),        \
-        PPO__FIVE(prefix, relu_backward, add, scale, column_sum, sum_squares),           \
-        PPO__FIVE(prefix, softmax_stats, softmax_grad, softmax, softmax_backward, norm), \
-        PPO__JOIN(prefix, norm_backward),                                                \
+        {{NULL, NULL, 0},                                                                \
+         PPO__ACTIVATION(prefix, tanh, 0),                                               \
+         PPO__ACTIVATION(prefix, relu, 0),                                               \
+         PPO__ACTIVATION(prefix, gelu, 1),                                               \
+         PPO__ACTIVATION(prefix, gelu_erf, 1),                                           \
+         PPO__ACTIVATION(prefix, silu, 1),                                               \
+         PPO__ACTIVATION(prefix, elu, 0)},                                               \
+        PPO__FIVE(prefix, add, scale, column_sum, sum_squares, softmax_stats),           \
+        PPO__FIVE(prefix, softmax_grad, softmax, softmax_backward, norm, norm_backward), \
         PPO__JOIN(prefix, adam)}
 
 #define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
@@ -4765,11 +4766,10 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    What an operation takes in backward is scratch: it lives until that operation returns.
 
    To add
-       an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
-                                  table, its number in the enum, and a public function of three lines
-       an activation              as gelu (search for it): a constant and its word, two kernels in section 3, a
-                                  row of ppo__activations with its two functions; for a GPU both formulas in
-                                  three functors of ppo_cuda.cuh; C code in section 16's export
+       an elementwise operation   a line PPO__BINARY or PPO__UNARY with its value and derivatives
+       an activation              as gelu (search for it): a constant and its word, two kernels in section 3 and
+                                  a line of PPO__KERNEL_TABLE; for a GPU both formulas in three functors of
+                                  ppo_cuda.cuh; C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -5141,36 +5141,14 @@ PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x) {
     return tensor;
 }
 
-/* Elementwise operations of two operands: a value, and the derivatives along a and b. */
-typedef struct ppo__binary {
-    const char *name;
-    float (*value)(float a, float b);
-    void (*derivative)(float a, float b, float *da, float *db);
-} ppo__binary;
-
-static float           ppo__add(float a, float b) { return a + b; }
-static float           ppo__sub(float a, float b) { return a - b; }
-static float           ppo__mul(float a, float b) { return a * b; }
-static float           ppo__div(float a, float b) { return a / b; }
 PPO__BOTH static float ppo__min(float a, float b) { return a < b ? a : b; }
 PPO__BOTH static float ppo__max(float a, float b) { return a > b ? a : b; }
 
-static void ppo__add_derivative(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
-static void ppo__sub_derivative(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
-static void ppo__mul_derivative(float a, float b, float *da, float *db) { *da = b, *db = a; }
-static void ppo__div_derivative(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
-static void ppo__min_derivative(float a, float b, float *da, float *db) {
-    *da = a < b ? 1.0f : a > b ? 0.0f : 0.5f;
-    *db = 1 - *da;
-}
-static void ppo__max_derivative(float a, float b, float *da, float *db) { ppo__min_derivative(a, b, db, da); }
-
-enum { PPO__ADD, PPO__SUB, PPO__MUL, PPO__DIV, PPO__MIN, PPO__MAX };
-static const ppo__binary ppo__binaries[] = {
-    {"add", ppo__add, ppo__add_derivative}, {"sub", ppo__sub, ppo__sub_derivative},
-    {"mul", ppo__mul, ppo__mul_derivative}, {"div", ppo__div, ppo__div_derivative},
-    {"min", ppo__min, ppo__min_derivative}, {"max", ppo__max, ppo__max_derivative},
-};
+/* An elementwise operation of two operands: its value, and the derivatives along a and b. */
+typedef struct ppo__binary {
+    const char *name;
+    float (*value)(float a, float b, float *da, float *db);
+} ppo__binary;
 
 typedef struct ppo__binary_args {
     const ppo__binary *f;
@@ -5180,12 +5158,11 @@ typedef struct ppo__binary_args {
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
     const float            *a = node->in[0]->data, *b = node->in[1]->data;
-    float                  *y = node->out[0]->data;
+    float                  *y = node->out[0]->data, da, db;
     size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
-    for (size_t i = 0; i < rows; ++i) {
+    for (size_t i = 0; i < rows; ++i)
         for (size_t j = 0; j < cols; ++j)
-            y[i * cols + j] = args->f->value(a[i * cols + j], b[i * args->row_stride + j * args->col_stride]);
-    }
+            *y++ = args->f->value(*a++, b[i * args->row_stride + j * args->col_stride], &da, &db);
     return PPO_OK;
 }
 
@@ -5198,16 +5175,15 @@ static void ppo__binary_backward(ppo_node *node) {
         for (size_t j = 0; j < cols; ++j) {
             size_t at = i * cols + j, at_b = i * args->row_stride + j * args->col_stride;
             float  along_a, along_b;
-            args->f->derivative(a[at], b[at_b], &along_a, &along_b);
+            args->f->value(a[at], b[at_b], &along_a, &along_b);
             if (da) da[at] += dy[at] * along_a;
             if (db) db[at_b] += dy[at] * along_b;
         }
     }
 }
 
-static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
+static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
-    const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols))
         return ppo__shape_error(tape, f->name, a, b);
@@ -5228,80 +5204,42 @@ static void ppo__add_backward(ppo_node *node) {
         if (node->in[k]->grad) ppo__add_to(node->out[0]->grad, node->in[k]->grad, ppo__size(node->out[0]));
 }
 
+/* A row: the operation, and ppo_tape_ + its name. */
+#define PPO__BINARY_ROW(name, of_a_b, along_a, along_b)                        \
+    static float ppo__##name##_value(float a, float b, float *da, float *db) { \
+        *da = along_a;                                                         \
+        *db = along_b;                                                         \
+        return of_a_b;                                                         \
+    }                                                                          \
+    static const ppo__binary ppo__##name##_binary = {#name, ppo__##name##_value};
+#define PPO__BINARY(name, of_a_b, along_a, along_b)                                     \
+    PPO__BINARY_ROW(name, of_a_b, along_a, along_b)                                     \
+    PPO_DEF ppo_tensor *ppo_tape_##name(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { \
+        return ppo__tape_binary(tape, &ppo__##name##_binary, a, b);                     \
+    }
+
+PPO__BINARY_ROW(add, a + b, 1, 1)
+PPO__BINARY(sub, a - b, 1, -1)
+PPO__BINARY(mul, (a * b), b, a)
+PPO__BINARY(div, a / b, 1 / b, -a / (b * b))
+PPO__BINARY(min, ppo__min(a, b), (a < b ? 1.0f : a > b ? 0.0f : 0.5f), 1 - *da)
+PPO__BINARY(max, ppo__max(a, b), (a > b ? 1.0f : a < b ? 0.0f : 0.5f), 1 - *da)
+
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"add", 1, ppo__add_forward, ppo__add_backward};
     ppo_tensor         *in[2] = {a, b};
-    if (!a || !b || a->rows != b->rows || a->cols != b->cols) return ppo__tape_binary(tape, PPO__ADD, a, b);
+    if (!a || !b || a->rows != b->rows || a->cols != b->cols)
+        return ppo__tape_binary(tape, &ppo__add_binary, a, b);
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__SUB, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MUL, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__DIV, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MIN, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MAX, a, b);
-}
-
-/* Elementwise operations of one operand and two constants p and q: y = f(x) over an array, and the
-   derivative at one element, given x and y. */
+/* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the derivative
+   at one element, given x and y. */
 typedef struct ppo__unary {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q);
     float (*derivative)(float x, float y, float p, float q);
 } ppo__unary;
-
-static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vexp(x, y, n); }
-static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vlog(x, y, n); }
-static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q) {
-    ppo__k()->vtanh(x, y, n);
-}
-static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->relu(x, y, n); }
-static void ppo__gelu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->gelu(x, y, n); }
-static void ppo__gelu_erf_value(const float *x, float *y, size_t n, float p, float q) {
-    ppo__k()->gelu_erf(x, y, n);
-}
-static void ppo__silu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->silu(x, y, n); }
-static void ppo__elu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->elu(x, y, n); }
-static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
-    for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
-}
-static void ppo__scale_value(const float *x, float *y, size_t n, float scale, float shift) {
-    for (size_t i = 0; i < n; ++i) y[i] = scale * x[i] + shift;
-}
-static void ppo__clamp_value(const float *x, float *y, size_t n, float low, float high) {
-    for (size_t i = 0; i < n; ++i) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
-}
-
-static float ppo__exp_derivative(float x, float y, float p, float q) { return y; }
-static float ppo__log_derivative(float x, float y, float p, float q) { return 1 / x; }
-static float ppo__tanh_derivative(float x, float y, float p, float q) { return 1 - y * y; }
-static float ppo__relu_derivative(float x, float y, float p, float q) { return x > 0 ? 1.0f : 0.0f; }
-static float ppo__square_derivative(float x, float y, float p, float q) { return 2 * x; }
-static float ppo__scale_derivative(float x, float y, float p, float q) { return p; }
-static float ppo__clamp_derivative(float x, float y, float low, float high) {
-    return x >= low && x <= high ? 1.0f : 0.0f;
-}
-
-enum { PPO__EXP, PPO__LOG, PPO__TANH, PPO__RELU, PPO__SQUARE, PPO__SCALE, PPO__CLAMP };
-static const ppo__unary ppo__unaries[] = {
-    {"exp", ppo__exp_value, ppo__exp_derivative},          {"log", ppo__log_value, ppo__log_derivative},
-    {"tanh", ppo__tanh_value, ppo__tanh_derivative},       {"relu", ppo__relu_value, ppo__relu_derivative},
-    {"square", ppo__square_value, ppo__square_derivative}, {"scale", ppo__scale_value, ppo__scale_derivative},
-    {"clamp", ppo__clamp_value, ppo__clamp_derivative},
-};
 
 typedef struct ppo__unary_args {
     const ppo__unary *f;
@@ -5321,39 +5259,40 @@ static void ppo__unary_backward(ppo_node *node) {
         node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
 }
 
-static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
+static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tensor *x, float p,
+                                                 float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
-    ppo__unary_args     args = {&ppo__unaries[which], p, q};
-    if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
+    ppo__unary_args     args = {f, p, q};
+    if (!ppo__operands(tape, f->name, x, x)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__EXP, x, 0, 0);
-}
+#define PPO__UNARY_ROW(name, values, slope)                                                            \
+    static void  ppo__##name##_value(const float *x, float *y, size_t n, float p, float q) { values; } \
+    static float ppo__##name##_derivative(float x, float y, float p, float q) { return slope; }        \
+    static const ppo__unary ppo__##name##_unary = {#name, ppo__##name##_value, ppo__##name##_derivative};
+#define PPO__UNARY(name, values, slope)                                  \
+    PPO__UNARY_ROW(name, values, slope)                                  \
+    PPO_DEF ppo_tensor *ppo_tape_##name(ppo_tape *tape, ppo_tensor *x) { \
+        return ppo__tape_unary(tape, &ppo__##name##_unary, x, 0, 0);     \
+    }
+#define PPO__EACH(value) \
+    for (size_t i = 0; i < n; ++i) y[i] = value
 
-PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__LOG, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__TANH, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__RELU, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__SQUARE, x, 0, 0);
-}
+PPO__UNARY(exp, ppo__k()->vexp(x, y, n), y)
+PPO__UNARY(log, ppo__k()->vlog(x, y, n), 1 / x)
+PPO__UNARY(tanh, ppo__k()->vtanh(x, y, n), 1 - y * y)
+PPO__UNARY(relu, ppo__k()->activation[PPO_RELU].value(x, y, n), x > 0 ? 1.0f : 0.0f)
+PPO__UNARY(square, PPO__EACH(x[i] * x[i]), 2 * x)
+PPO__UNARY_ROW(scale, PPO__EACH(x[i] * p + q), p)
+PPO__UNARY_ROW(clamp, PPO__EACH(ppo__clamp(x[i], p, q)), x >= p && x <= q ? 1.0f : 0.0f)
 
 PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift) {
-    return ppo__tape_unary(tape, PPO__SCALE, x, scale, shift);
+    return ppo__tape_unary(tape, &ppo__scale_unary, x, scale, shift);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high) {
-    return ppo__tape_unary(tape, PPO__CLAMP, x, low, high);
+    return ppo__tape_unary(tape, &ppo__clamp_unary, x, low, high);
 }
 
 /* Sum and mean: y = sum x / divisor. */
@@ -5448,37 +5387,7 @@ enum { PPO__ROW_GRAIN = 16 };
 
 #define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
-/* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
-   it. */
-typedef struct ppo__activation {
-    const char *name;
-    void (*value)(const float *x, float *y, size_t n, float p, float q); /* NULL: the identity */
-    void (*backward)(const float *kept, float *dz, size_t n);
-    int keeps_z;
-} ppo__activation;
-
-static void ppo__tanh_dz(const float *y, float *dz, size_t n) { ppo__k()->tanh_backward(y, dz, dz, n); }
-static void ppo__relu_dz(const float *y, float *dz, size_t n) { ppo__k()->relu_backward(y, dz, dz, n); }
-static void ppo__gelu_dz(const float *z, float *dz, size_t n) { ppo__k()->gelu_backward(z, dz, dz, n); }
-static void ppo__gelu_erf_dz(const float *z, float *dz, size_t n) {
-    ppo__k()->gelu_erf_backward(z, dz, dz, n);
-}
-static void ppo__silu_dz(const float *z, float *dz, size_t n) { ppo__k()->silu_backward(z, dz, dz, n); }
-
-static void ppo__elu_dz(const float *y, float *dz, size_t n) { ppo__k()->elu_backward(y, dz, dz, n); }
-
-static const ppo__activation ppo__activations[] = {
-    /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},
-    /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
-    /* PPO_RELU */ {"relu", ppo__relu_value, ppo__relu_dz, 0},
-    /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
-    /* PPO_GELU_ERF */ {"gelu_erf", ppo__gelu_erf_value, ppo__gelu_erf_dz, 1},
-    /* PPO_SILU */ {"silu", ppo__silu_value, ppo__silu_dz, 1},
-    /* PPO_ELU */ {"elu", ppo__elu_value, ppo__elu_dz, 0},
-};
-
 static ppo_status ppo__check_activation(const char *where, int activation) {
-    PPO__ASSERT(sizeof ppo__activations == PPO__ACTIVATIONS * sizeof *ppo__activations);
     if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
@@ -5519,14 +5428,14 @@ static void ppo__chain_rows(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer      *layer = &chain->layer[k];
-        const ppo__activation *f = &ppo__activations[layer->activation];
+        const ppo__activation *f = &ppo__k()->activation[layer->activation];
         int                    in = layer->w->rows, out = layer->w->cols;
         size_t                 at = ppo__at(from, out), n = ppo__at(to - from, out);
         float                 *y = layer->y + at;
         ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
                        layer->b ? layer->b->data : NULL, 0, y, out);
         if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
-        if (f->value) f->value(y, y, n, 0, 0);
+        if (f->value) f->value(y, y, n);
     }
 }
 
@@ -5541,7 +5450,7 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
         layer->rows = node->in[0]->rows;
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
-        if (ppo__activations[layer->activation].keeps_z && node->out[0]->grad)
+        if (ppo__k()->activation[layer->activation].keeps_z && node->out[0]->grad)
             layer->before = ppo_tape_alloc(node->tape, n);
         x = layer->y;
     }
@@ -5561,12 +5470,12 @@ static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
         const ppo__layer      *layer = &chain->layer[k];
-        const ppo__activation *f = &ppo__activations[layer->activation];
+        const ppo__activation *f = &ppo__k()->activation[layer->activation];
         int                    in = layer->w->rows, out = layer->w->cols;
         size_t                 at = ppo__at(from, out), at_x = ppo__at(from, in);
         float                 *dz = layer->dz + at;
         if (f->backward)
-            f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, ppo__at(to - from, out));
+            f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
         if (!layer->dx) continue;
         ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
                        layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
@@ -5869,12 +5778,12 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 /* y = f(a) b, with x = (a, b). kept: f(a). Backward: db += dy f(a), da += dy b f'(a). */
 static void ppo__gated_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const int              n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n;
         float       *y = node->out[0]->data + ppo__at(i, n), *fa = (float *)node->kept + ppo__at(i, n);
-        if (f->value) f->value(a, fa, (size_t)n, 0, 0);
+        if (f->value) f->value(a, fa, (size_t)n);
         else memcpy(fa, a, n * sizeof(float));
         for (int j = 0; j < n; ++j) y[j] = fa[j] * b[j];
     }
@@ -5882,7 +5791,7 @@ static void ppo__gated_rows(void *user, int range, int from, int to) {
 
 static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const int              n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n,
@@ -5892,7 +5801,7 @@ static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
         float *dz = node->scratch + ppo__at(i, n);
         for (int j = 0; j < n; ++j) db[j] += dy[j] * fa[j];
         for (int j = 0; j < n; ++j) dz[j] = dy[j] * b[j];
-        if (f->backward) f->backward(f->keeps_z ? a : fa, dz, (size_t)n);
+        if (f->backward) f->backward(f->keeps_z ? a : fa, dz, dz, (size_t)n);
         for (int j = 0; j < n; ++j) da[j] += dz[j];
     }
 }
@@ -5922,18 +5831,18 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
 }
 
 static ppo_status ppo__activate_forward(ppo_node *node) {
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const ppo_tensor      *x = node->in[0];
-    if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x), 0, 0);
+    if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x));
     else memcpy(node->out[0]->data, x->data, ppo__size(x) * sizeof(float));
     return PPO_OK;
 }
 
 static void ppo__activate_backward(ppo_node *node) {
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const ppo_tensor      *x = node->in[0], *y = node->out[0];
     if (f->backward)
-        f->backward((f->keeps_z ? x : y)->data, y->grad, ppo__size(x)); /* y's is not read again */
+        f->backward((f->keeps_z ? x : y)->data, y->grad, y->grad, ppo__size(x)); /* y's is not read again */
     ppo__k()->add(y->grad, x->grad, ppo__size(x));
 }
 
@@ -6055,7 +5964,7 @@ PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const 
 static void ppo__conv_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__window     *window = (const ppo__window *)node->args;
-    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo__activation *f = &ppo__k()->activation[window->activation];
     const ppo_tensor      *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
     const int              channels = window->shape[0], out = w->cols, width = window->after[2],
               line = window->kernel * channels;
@@ -6073,13 +5982,13 @@ static void ppo__conv_rows(void *user, int range, int from, int to) {
         }
     }
     if (node->kept) memcpy((float *)node->kept + at, y->data + at, n * sizeof(float));
-    if (f->value) f->value(y->data + at, y->data + at, n, 0, 0);
+    if (f->value) f->value(y->data + at, y->data + at, n);
 }
 
 static ppo_status ppo__conv_forward(ppo_node *node) {
     const ppo__window *window = (const ppo__window *)node->args;
     const ppo_tensor  *y = node->out[0], *w = node->in[1];
-    if (ppo__activations[window->activation].keeps_z && y->grad) {
+    if (ppo__k()->activation[window->activation].keeps_z && y->grad) {
         node->kept = ppo_tape_alloc(node->tape, ppo__size(y));
         if (!node->kept) return PPO_ERROR_MEMORY;
     }
@@ -6091,13 +6000,13 @@ static ppo_status ppo__conv_forward(ppo_node *node) {
 static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__window     *window = (const ppo__window *)node->args;
-    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo__activation *f = &ppo__k()->activation[window->activation];
     const ppo_tensor      *x = node->in[0], *w = node->in[1], *y = node->out[0];
     const int              channels = window->shape[0], out = w->cols, width = window->after[2];
     const int              kernel = window->kernel, stride = window->stride;
     float                 *dz = y->grad + ppo__at(from, y->cols);
     if (f->backward)
-        f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz,
+        f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz, dz,
                     ppo__at(to - from, y->cols));
     for (int i = from; i < to && x->grad; ++i) {
         for (int row = 0; row < window->after[1]; ++row, dz += width * out) {
@@ -15637,7 +15546,7 @@ typedef struct ppo__lora_args {
 } ppo__lora_args;
 
 static int ppo__lora_keeps_z(const ppo__lora_args *args) {
-    return ppo__activations[args->activation].keeps_z;
+    return ppo__k()->activation[args->activation].keeps_z;
 }
 
 /* Floats of all x A. */
@@ -15649,7 +15558,7 @@ static size_t ppo__lora_kept(const ppo_node *node) {
 static void ppo__lora_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
-    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
     const ppo_tensor      *x = node->in[0], *y = node->in[1];
     const int              rows = to - from, out = y->cols, rank = node->in[2]->cols;
     const size_t           at = ppo__at(from, out), n = ppo__at(rows, out);
@@ -15665,7 +15574,7 @@ static void ppo__lora_rows(void *user, int range, int from, int to) {
         ppo__k()->gemm(rows, b->cols, rank, scaled, rank, 1, b->data, b->cols, to_z, out, to_z, out);
     }
     if (f->keeps_z) memcpy((float *)node->kept + ppo__lora_kept(node) + at, z, n * sizeof *z);
-    if (f->value) f->value(z, z, n, 0, 0);
+    if (f->value) f->value(z, z, n);
 }
 
 static ppo_status ppo__lora_forward(ppo_node *node) {
@@ -15724,11 +15633,11 @@ static void ppo__lora_db(void *user, int range, int from, int to) {
 
 static void ppo__lora_backward(ppo_node *node) {
     const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
-    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
     const ppo_tensor      *x = node->in[0], *y = node->in[1], *out = node->out[0];
     const int              rank = node->in[2]->cols, rows = x->rows;
     if (f->backward)
-        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad,
+        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad, out->grad,
                     ppo__size(out));
     if (y->grad) ppo__add_to(out->grad, y->grad, ppo__size(y));
     for (int i = 0; i < args->parts; ++i) {
