@@ -3808,16 +3808,16 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
         if (i < n) PPO__(back_rest)(PPO__(name##_backward), from + i, from_dy + i, to + i, n - i);      \
     }
 
-PPO__FN void PPO__(map_rest)(void (*map)(const float *, float *, size_t), const float *x, float *y,
-                             size_t lanes) {
+PPO__NOINLINE PPO__FN void PPO__(map_rest)(void (*map)(const float *, float *, size_t), const float *x,
+                                           float *y, size_t lanes) {
     float part[PPO__WIDTH];
     PPO__STOREU(part, PPO__(load)(x, lanes));
     map(part, part, PPO__WIDTH);
     PPO__(store)(y, PPO__LOADU(part), lanes);
 }
 
-PPO__FN void PPO__(back_rest)(void (*map)(const float *, const float *, float *, size_t), const float *x,
-                              const float *dy, float *dx, size_t lanes) {
+PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const float *, float *, size_t),
+                                            const float *x, const float *dy, float *dx, size_t lanes) {
     float part[PPO__WIDTH], part_dy[PPO__WIDTH];
     PPO__STOREU(part, PPO__(load)(x, lanes));
     PPO__STOREU(part_dy, PPO__(load)(dy, lanes));
@@ -4869,7 +4869,7 @@ static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
     return ppo__tape_take_from(tape, tape ? &tape->now.arena : NULL, n, size);
 }
 
-PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
+PPO_DEF PPO__NOINLINE float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
     ppo__arena *arena = !tape ? NULL : tape->backward ? &tape->scratch : &tape->now.numbers;
     return (float *)ppo__tape_take_from(tape, arena, n, sizeof(float));
 }
@@ -5387,7 +5387,7 @@ enum { PPO__ROW_GRAIN = 16 };
 
 #define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
-static ppo_status ppo__check_activation(const char *where, int activation) {
+static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int activation) {
     if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
@@ -5885,7 +5885,7 @@ PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* The numbers of a picture; 0 for what is none or too large. */
-static int ppo__picture_size(const int shape[3]) {
+static PPO__NOINLINE int ppo__picture_size(const int shape[3]) {
     double size = 1;
     for (int k = 0; k < 3; ++k) size *= shape[k] > 0 ? shape[k] : 0;
     return size <= INT_MAX ? (int)size : 0;
