@@ -4900,16 +4900,15 @@ static ppo_status ppo__tape_settle(ppo_tape *tape) {
     return tape ? ppo__settle(tape->device, status) : status;
 }
 
-static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with_grad) {
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
+/* A tensor of these numbers; NULL, too, where data is. */
+static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, float *data, float *grad) {
+    ppo_tensor *tensor = data ? (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor) : NULL;
     if (!tensor) return NULL;
     tensor->rows = rows;
     tensor->cols = cols;
-    tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
-    tensor->grad = NULL;
-    if (with_grad)
-        tensor->grad = (float *)ppo__tape_take_from(tape, &tape->now.grads, ppo__size(tensor), sizeof(float));
-    return tape->status ? NULL : tensor;
+    tensor->data = data;
+    tensor->grad = grad;
+    return tensor;
 }
 
 /* The index of x in a block; huge if it lies before it. */
@@ -4937,13 +4936,7 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         size_t at = ppo__place_in(params->grad, x->grad);
         if (at < params->count) data = x->data, grad = tape->grad + at;
     }
-    if (!data) return x;
-    ppo_tensor *own = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *own);
-    if (!own) return NULL;
-    *own = *x;
-    own->data = data;
-    if (x->grad) own->grad = grad;
-    return own;
+    return data ? ppo__tape_tensor(tape, x->rows, x->cols, data, x->grad ? grad : NULL) : x;
 }
 
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
@@ -4951,13 +4944,9 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
         return (ppo_tensor *)ppo__tape_fail(
             tape, data ? ppo__refuse("constant: %d x %d floats: both must be above 0", rows, cols)
                        : ppo__refuse("constant: data is NULL"));
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
-    if (!tensor) return NULL;
-    tensor->rows = rows;
-    tensor->cols = cols;
-    tensor->data = (float *)ppo__tape_write(tape, data, ppo__size(tensor) * sizeof(float));
-    tensor->grad = NULL;
-    return tensor->data ? tensor : NULL;
+    if (ppo_tape_status(tape)) return NULL;
+    float *there = (float *)ppo__tape_write(tape, data, ppo__at(rows, cols) * sizeof(float));
+    return ppo__tape_tensor(tape, rows, cols, there, NULL);
 }
 
 /* Elementwise work on large arrays is divided into ranges of a multiple of this many floats. */
@@ -5078,7 +5067,11 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
         node->in[i] = ppo__tape_input(tape, in[i]);
         with_grad |= tape->recording && in[i] && in[i]->grad;
     }
-    for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
+    for (int i = 0; i < op->outputs; ++i) {
+        const size_t n = ppo__at(rows, cols);
+        void        *grad = with_grad ? ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float)) : NULL;
+        node->out[i] = ppo__tape_tensor(tape, rows, cols, ppo_tape_alloc(tape, n), (float *)grad);
+    }
     if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
     if (tape->status) return NULL;
     if (args_size) memcpy(node->args, args, args_size);
@@ -5133,12 +5126,8 @@ static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op
 }
 
 PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x) {
-    if (!ppo__operands(tape, "detach", x, x)) return NULL;
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
-    if (!tensor) return NULL;
-    *tensor = *x;
-    tensor->grad = NULL;
-    return tensor;
+    if (ppo__operands(tape, "detach", x, x)) x = ppo__tape_input(tape, x);
+    return ppo_tape_status(tape) ? NULL : ppo__tape_tensor(tape, x->rows, x->cols, x->data, NULL);
 }
 
 PPO__BOTH static float ppo__min(float a, float b) { return a < b ? a : b; }
@@ -5583,12 +5572,8 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 
 /* A large table as an operand: its packed rows are converted as they are needed. */
 static ppo_tensor *ppo__tape_table(ppo_tape *tape, ppo_tensor *table) {
-    if (table->data) return table;
-    ppo_tensor *hidden = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *hidden);
-    if (!hidden) return NULL;
-    *hidden = *table;
-    hidden->data = (float *)(void *)ppo__packed(table); /* which is not read as floats */
-    return hidden;
+    float *packed = (float *)(void *)ppo__packed(table); /* which is not read as floats */
+    return packed ? ppo__tape_tensor(tape, table->rows, table->cols, packed, NULL) : table;
 }
 
 static const float *ppo__table_rows(const ppo_tensor *table, const uint16_t *packed, int from, int rows,
