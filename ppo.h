@@ -4108,8 +4108,8 @@ PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
 
 PPO__INLINE PPO__VEC PPO__(gelu_erf_derivative)(PPO__VEC x) {
     const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), x * x); /* infinity times 0 is NaN */
-    const PPO__VEC density = PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square);
-    return PPO__FMA(x, density, PPO__(normal_cdf)(x));
+    const PPO__VEC cdf = PPO__(normal_cdf)(x);
+    return PPO__FMA(x, PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square), cdf);
 }
 
 PPO__MAP(gelu_erf, PPO__(normal_cdf)(x) * x)
