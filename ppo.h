@@ -4438,16 +4438,14 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 
 static const ppo__kernels *volatile ppo__chosen_kernels;
 
-static PPO__NOINLINE const ppo__kernels *ppo__kernels_choose(void) {
-    const ppo__kernels *kernels = ppo__kernels_find(NULL);
-    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
-    return kernels;
-}
-
 /* The kernels in use. They are found at the first call; two threads that both do so find the same. */
-static const ppo__kernels *ppo__k(void) {
+static PPO__NOINLINE const ppo__kernels *ppo__k(void) {
     const ppo__kernels *kernels = PPO__ATOMIC_LOAD(ppo__chosen_kernels);
-    return kernels ? kernels : ppo__kernels_choose();
+    if (!kernels) {
+        kernels = ppo__kernels_find(NULL);
+        PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
+    }
+    return kernels;
 }
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
