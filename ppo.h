@@ -3229,7 +3229,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
-   runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, 2, ...:
+   runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
    its bits do not depend on its neighbours. Both are the same in all vector tables. Reductions and softmax
    rows depend on n and on the content only. A product that is added to something is always an explicit
    PPO__FMA, so that no compiler can choose to fuse one and not another.
@@ -3247,9 +3247,9 @@ typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
 } ppo__softmax_given;
 
-/* y = f(z), and dz = dy f'(z) from y, or from z where y does not tell it; y may be z, and dz may be dy. GELU in its
-   tanh form (Hendrycks and Gimpel 2016), as GPT-2, is z (1 + tanh u) / 2 with u = sqrt(2/pi) (z + 0.044715 z^3); GELU
-   itself z P with P = (1 + erf(z / sqrt 2)) / 2. */
+/* y = f(z), and dz = dy f'(z) from y, or from z where y does not tell it; y may be z, and dz may be dy. GELU is
+   z P with P = (1 + erf(z / sqrt 2)) / 2, or in the tanh form of GPT-2 z (1 + tanh u) / 2 with
+   u = sqrt(2/pi) (z + 0.044715 z^3). */
 typedef struct ppo__activation {
     void (*value)(const float *z, float *y, size_t n); /* NULL: the identity */
     void (*backward)(const float *kept, const float *dy, float *dz, size_t n);
@@ -3575,8 +3575,8 @@ typedef struct {
 #define PPO__KERNEL_PASS
 #define PPO__TILE_ROWS 4
 
-/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows and
-   TILE_VECS vectors, a row of b and one float of a should fit in the registers.
+/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows
+   and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
@@ -3788,7 +3788,7 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
         }                                                   \
     } while (0)
 
-/* An elementwise kernel: `value` of each vector x, or of x and dy. The last lanes go through a small array. */
+/* An elementwise kernel: `value` of each vector x, or of x and dy. The last lanes go through an array. */
 #define PPO__MAP(name, value)                                             \
     PPO__FN void PPO__(name)(const float *from, float *to, size_t n) {    \
         size_t i = 0;                                                     \
@@ -4765,9 +4765,9 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 
    To add
        an elementwise operation   a line PPO__BINARY or PPO__UNARY with its value and derivatives
-       an activation              as gelu (search for it): a constant and its word, two kernels in section 3 and
-                                  a line of PPO__KERNEL_TABLE; for a GPU both formulas in three functors of
-                                  ppo_cuda.cuh; C code in section 16's export
+       an activation              as gelu (search for it): a constant and its word, two kernels in section 3
+                                  and a line of PPO__KERNEL_TABLE; for a GPU both formulas in three functors
+                                  of ppo_cuda.cuh; C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -5220,8 +5220,8 @@ PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
 
-/* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the derivative
-   at one element, given x and y. */
+/* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the
+   derivative at one element, given x and y. */
 typedef struct ppo__unary {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q);
