@@ -3229,10 +3229,10 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        a field of ppo__kernels, a line in PPO__KERNEL_TABLE, the plain function, and the vector function.
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
-   runs through the same code with a masked load and store. Each element of a gemm is one chain of fused
-   multiply-adds over k = 0, 1, 2, ...: its bits do not depend on its neighbours. Both are the same in all
-   vector tables. Reductions and softmax rows depend on n and on the content only. A product that is added to
-   something is always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another.
+   runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
+   its bits do not depend on its neighbours. Both are the same in all vector tables. Reductions and softmax
+   rows depend on n and on the content only. A product that is added to something is always an explicit
+   PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
    result. For rows of n numbers it is given in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
@@ -3246,6 +3246,15 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 typedef struct ppo__softmax_given {
     const float *max, *log_sum, *entropy, *grad_logp, *grad_entropy;
 } ppo__softmax_given;
+
+/* y = f(z), and dz = dy f'(z) from y, or from z where y does not tell it; y may be z, and dz may be dy. GELU is
+   z P with P = (1 + erf(z / sqrt 2)) / 2, or in the tanh form of GPT-2 z (1 + tanh u) / 2 with
+   u = sqrt(2/pi) (z + 0.044715 z^3). */
+typedef struct ppo__activation {
+    void (*value)(const float *z, float *y, size_t n); /* NULL: the identity */
+    void (*backward)(const float *kept, const float *dy, float *dz, size_t n);
+    int keeps_z;
+} ppo__activation;
 
 typedef struct ppo__kernels {
     const char *name;
@@ -3261,21 +3270,7 @@ typedef struct ppo__kernels {
     void (*vexp)(const float *x, float *y, size_t n);
     void (*vlog)(const float *x, float *y, size_t n);
     void (*vtanh)(const float *x, float *y, size_t n);
-    void (*relu)(const float *x, float *y, size_t n);
-    /* GELU in its tanh form (Hendrycks and Gimpel 2016), as GPT-2: x (1 + tanh u) / 2 with
-       u = sqrt(2/pi) (x + 0.044715 x^3). From the input x: dx = dy d gelu / d x; dx may be dy */
-    void (*gelu)(const float *x, float *y, size_t n);
-    void (*gelu_backward)(const float *x, const float *dy, float *dx, size_t n);
-    /* GELU itself, x P with P = (1 + erf(x / sqrt 2)) / 2; and x s with s = 1 / (1 + e^-x) */
-    void (*gelu_erf)(const float *x, float *y, size_t n);
-    void (*gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n);
-    void (*silu)(const float *x, float *y, size_t n);
-    void (*silu_backward)(const float *x, const float *dy, float *dx, size_t n);
-    void (*elu)(const float *x, float *y, size_t n);
-    void (*elu_backward)(const float *y, const float *dy, float *dx, size_t n);
-    /* from the output y: dx = dy (1 - y y), and dx = y > 0 ? dy : 0; dx may be dy */
-    void (*tanh_backward)(const float *y, const float *dy, float *dx, size_t n);
-    void (*relu_backward)(const float *y, const float *dy, float *dx, size_t n);
+    ppo__activation activation[PPO__ACTIVATIONS];
     void (*add)(const float *x, float *y, size_t n); /* y += x */
     void (*scale)(float a, float *x, size_t n);      /* x *= a */
     /* sum[j] += x(0,j) + x(1,j) + ..., in this order */
@@ -3307,35 +3302,27 @@ typedef struct ppo__kernels {
                  float step_size, float inv_sqrt_bias2, float decay);
 } ppo__kernels;
 
-#define PPO__KERNEL_TABLE(prefix, label)                                    \
-    static const ppo__kernels prefix##kernels = {label,                     \
-                                                 prefix##gemm,              \
-                                                 prefix##transpose,         \
-                                                 prefix##exp,               \
-                                                 prefix##log,               \
-                                                 prefix##tanh,              \
-                                                 prefix##relu,              \
-                                                 prefix##gelu,              \
-                                                 prefix##gelu_backward,     \
-                                                 prefix##gelu_erf,          \
-                                                 prefix##gelu_erf_backward, \
-                                                 prefix##silu,              \
-                                                 prefix##silu_backward,     \
-                                                 prefix##elu,               \
-                                                 prefix##elu_backward,      \
-                                                 prefix##tanh_backward,     \
-                                                 prefix##relu_backward,     \
-                                                 prefix##add,               \
-                                                 prefix##scale,             \
-                                                 prefix##column_sum,        \
-                                                 prefix##sum_squares,       \
-                                                 prefix##softmax_stats,     \
-                                                 prefix##softmax_grad,      \
-                                                 prefix##softmax,           \
-                                                 prefix##softmax_backward,  \
-                                                 prefix##norm,              \
-                                                 prefix##norm_backward,     \
-                                                 prefix##adam}
+/* The table of the kernels whose names begin with `prefix`. */
+#define PPO__JOIN2(a, b) a##b
+#define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
+#define PPO__FIVE(p, a, b, c, d, e) \
+    PPO__JOIN(p, a), PPO__JOIN(p, b), PPO__JOIN(p, c), PPO__JOIN(p, d), PPO__JOIN(p, e)
+#define PPO__ACTIVATION(p, name, keeps_z) \
+    { PPO__JOIN(p, name), PPO__JOIN(p, name##_backward), keeps_z }
+#define PPO__KERNEL_TABLE(prefix, label)                                                 \
+    static const ppo__kernels PPO__JOIN(prefix, kernels) = {                             \
+        label,                                                                           \
+        PPO__FIVE(prefix, gemm, transpose, exp, log, tanh),                              \
+        {{NULL, NULL, 0},                                                                \
+         PPO__ACTIVATION(prefix, tanh, 0),                                               \
+         PPO__ACTIVATION(prefix, relu, 0),                                               \
+         PPO__ACTIVATION(prefix, gelu, 1),                                               \
+         PPO__ACTIVATION(prefix, gelu_erf, 1),                                           \
+         PPO__ACTIVATION(prefix, silu, 1),                                               \
+         PPO__ACTIVATION(prefix, elu, 0)},                                               \
+        PPO__FIVE(prefix, add, scale, column_sum, sum_squares, softmax_stats),           \
+        PPO__FIVE(prefix, softmax_grad, softmax, softmax_backward, norm, norm_backward), \
+        PPO__JOIN(prefix, adam)}
 
 #define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
 #define PPO__GELU_CUBIC 0.044715f
@@ -3359,30 +3346,6 @@ static void ppo__plain_gemm(int rows, int cols, int inner, const float *a, int a
 static void ppo__plain_transpose(int rows, int cols, const float *a, int lda, float *out, int ldo) {
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < cols; j++) out[j * ldo + i] = a[i * lda + j];
-}
-
-static void ppo__plain_exp(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = expf(x[i]);
-}
-
-static void ppo__plain_log(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = logf(x[i]);
-}
-
-static void ppo__plain_tanh(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = tanhf(x[i]);
-}
-
-static void ppo__plain_relu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? 0.0f : x[i];
-}
-
-static void ppo__plain_tanh_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * (1.0f - y[i] * y[i]);
-}
-
-static void ppo__plain_relu_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
 static void ppo__plain_add(const float *x, float *y, size_t n) {
@@ -3443,34 +3406,10 @@ PPO__BOTH static float ppo__gelu_derivative(float x) {
     return 0.5f * (1.0f + t + x * (1.0f - t * t) * du);
 }
 
-static void ppo__plain_gelu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu(x[i]);
-}
-
-static void ppo__plain_gelu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_derivative(x[i]);
-}
-
 PPO__BOTH static float ppo__gelu_erf(float x) { return 0.5f * x * erfcf(-PPO__SQRT_HALF * x); }
 
 PPO__BOTH static float ppo__gelu_erf_derivative(float x) {
     return 0.5f * erfcf(-PPO__SQRT_HALF * x) + PPO__DENSITY_0 * x * expf(-0.5f * x * x);
-}
-
-static void ppo__plain_gelu_erf(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__gelu_erf(x[i]);
-}
-
-static void ppo__plain_gelu_erf_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__gelu_erf_derivative(x[i]);
-}
-
-static void ppo__plain_elu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = x[i] < 0.0f ? expm1f(x[i]) : x[i];
-}
-
-static void ppo__plain_elu_backward(const float *y, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = y[i] < 0.0f ? dy[i] * (y[i] + 1.0f) : dy[i];
 }
 
 PPO__BOTH static float ppo__silu(float x) { return x / (1.0f + expf(-x)); }
@@ -3480,13 +3419,29 @@ PPO__BOTH static float ppo__silu_derivative(float x) {
     return s + x * s * (1.0f - s);
 }
 
-static void ppo__plain_silu(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] = ppo__silu(x[i]);
-}
+#define PPO__PLAIN(name, value)                                         \
+    static void ppo__plain_##name(const float *x, float *y, size_t n) { \
+        for (size_t i = 0; i < n; i++) y[i] = value;                    \
+    }
+#define PPO__PLAIN_BACKWARD(name, value)                                                             \
+    static void ppo__plain_##name##_backward(const float *x, const float *dy, float *dx, size_t n) { \
+        for (size_t i = 0; i < n; i++) dx[i] = value;                                                \
+    }
 
-static void ppo__plain_silu_backward(const float *x, const float *dy, float *dx, size_t n) {
-    for (size_t i = 0; i < n; i++) dx[i] = dy[i] * ppo__silu_derivative(x[i]);
-}
+PPO__PLAIN(exp, expf(x[i]))
+PPO__PLAIN(log, logf(x[i]))
+PPO__PLAIN(tanh, tanhf(x[i]))
+PPO__PLAIN(relu, x[i] < 0.0f ? 0.0f : x[i])
+PPO__PLAIN(gelu, ppo__gelu(x[i]))
+PPO__PLAIN(gelu_erf, ppo__gelu_erf(x[i]))
+PPO__PLAIN(silu, ppo__silu(x[i]))
+PPO__PLAIN(elu, x[i] < 0.0f ? expm1f(x[i]) : x[i])
+PPO__PLAIN_BACKWARD(gelu, dy[i] * ppo__gelu_derivative(x[i]))
+PPO__PLAIN_BACKWARD(gelu_erf, dy[i] * ppo__gelu_erf_derivative(x[i]))
+PPO__PLAIN_BACKWARD(silu, dy[i] * ppo__silu_derivative(x[i]))
+PPO__PLAIN_BACKWARD(tanh, dy[i] * (1.0f - x[i] * x[i]))
+PPO__PLAIN_BACKWARD(relu, x[i] > 0.0f ? dy[i] : 0.0f)
+PPO__PLAIN_BACKWARD(elu, x[i] < 0.0f ? dy[i] * (x[i] + 1.0f) : dy[i])
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
     float top = -INFINITY, sum = 0.0f;
@@ -3573,11 +3528,9 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 
 #if defined(PPO__X86) || defined(PPO__NEON)
 
-#define PPO__JOIN2(a, b) a##b
-#define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
-#define PPO__(name)      PPO__JOIN(PPO__ISA, name)
-#define PPO__FN          static PPO__TARGET
-#define PPO__INLINE      static inline __attribute__((always_inline)) PPO__TARGET
+#define PPO__(name) PPO__JOIN(PPO__ISA, name)
+#define PPO__FN     static PPO__TARGET
+#define PPO__INLINE static inline __attribute__((always_inline)) PPO__TARGET
 
 /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
 #ifdef __CUDACC__
@@ -3620,9 +3573,10 @@ typedef struct {
 #endif
 
 #define PPO__KERNEL_PASS
+#define PPO__TILE_ROWS 4
 
-/* What an instruction set defines. A tile of TILE_ROWS rows and TILE_VECS vectors, a row of b and one float
-   of a should fit in the registers.
+/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows
+   and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
@@ -3642,6 +3596,20 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
+#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
+#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
+#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
+#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
+#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
+#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
+#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
+#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
+#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
+#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
+#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
+#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
+#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+
 #ifdef PPO__SHORT_VECTORS
 
 #define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
@@ -3649,61 +3617,39 @@ typedef struct {
 #define PPO__ISA_NAME                  "fma"
 #define PPO__WIDTH                     4
 #define PPO__VEC                       __m128
+#define PPO__PREFIX                    _mm_
 #define PPO__DOUBLES                   __m128d
-#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 3
-#define PPO__SET1(x)                   _mm_set1_ps(x)
-#define PPO__LOADU(p)                  _mm_loadu_ps(p)
-#define PPO__STOREU(p, v)              _mm_storeu_ps(p, v)
 #define PPO__MASK                      __m128i
 #define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
 #define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
 #define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
-#define PPO__FMA(a, b, c)              _mm_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
 #define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
 #define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
-#define PPO__ZIP_LOW(a, b)             _mm_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)            _mm_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)            _mm_movelh_ps(a, b)
-#define PPO__ZIP2_HIGH(a, b)           _mm_movehl_ps(b, a)
 #include PPO_FILE_NAME
 
 #else
 
-#define PPO__TARGET       __attribute__((target("avx2,fma")))
-#define PPO__ISA          ppo__avx2_
-#define PPO__ISA_NAME     "avx2"
-#define PPO__WIDTH        8
-#define PPO__VEC          __m256
-#define PPO__DOUBLES      __m256d
-#define PPO__TILE_ROWS    4
-#define PPO__TILE_VECS    3
-#define PPO__SET1(x)      _mm256_set1_ps(x)
-#define PPO__LOADU(p)     _mm256_loadu_ps(p)
-#define PPO__STOREU(p, v) _mm256_storeu_ps(p, v)
-#define PPO__MASK         __m256i
+#define PPO__TARGET    __attribute__((target("avx2,fma")))
+#define PPO__ISA       ppo__avx2_
+#define PPO__ISA_NAME  "avx2"
+#define PPO__WIDTH     8
+#define PPO__VEC       __m256
+#define PPO__PREFIX    _mm256_
+#define PPO__DOUBLES   __m256d
+#define PPO__TILE_VECS 3
+#define PPO__MASK      __m256i
 #define PPO__MASK_OF(lanes) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
 #define PPO__LOADM(p, mask)            _mm256_maskload_ps(p, mask)
 #define PPO__STOREM(p, mask, v)        _mm256_maskstore_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
-#define PPO__FMA(a, b, c)              _mm256_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm256_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm256_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm256_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
 #define PPO__LOAD_DOUBLES(p)           _mm256_cvtps_pd(_mm_loadu_ps(p))
 #define PPO__LOAD_GROUPS(p, step) \
     _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
-#define PPO__ZIP_LOW(a, b)   _mm256_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)  _mm256_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)  _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
-#define PPO__ZIP2_HIGH(a, b) _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)))
 #include PPO_FILE_NAME
 
 #define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx2,fma")))
@@ -3711,21 +3657,14 @@ typedef struct {
 #define PPO__ISA_NAME                  "avx512"
 #define PPO__WIDTH                     16
 #define PPO__VEC                       __m512
+#define PPO__PREFIX                    _mm512_
 #define PPO__DOUBLES                   __m512d
-#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 4
-#define PPO__SET1(x)                   _mm512_set1_ps(x)
-#define PPO__LOADU(p)                  _mm512_loadu_ps(p)
-#define PPO__STOREU(p, v)              _mm512_storeu_ps(p, v)
 #define PPO__MASK                      __mmask16
 #define PPO__MASK_OF(lanes)            ((__mmask16)((1u << (lanes)) - 1u))
 #define PPO__LOADM(p, mask)            _mm512_maskz_loadu_ps(mask, p)
 #define PPO__STOREM(p, mask, v)        _mm512_mask_storeu_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm512_mask_blend_ps(mask, pad, v)
-#define PPO__FMA(a, b, c)              _mm512_fmadd_ps(a, b, c)
-#define PPO__MIN(a, b)                 _mm512_min_ps(a, b)
-#define PPO__MAX(a, b)                 _mm512_max_ps(a, b)
-#define PPO__SQRT(a)                   _mm512_sqrt_ps(a)
 #define PPO__IF_GREATER(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
 #define PPO__TIMES_2_TO(y, n)          _mm512_scalef_ps(y, n)
 #define PPO__LOAD_DOUBLES(p)           _mm512_cvtps_pd(_mm256_loadu_ps(p))
@@ -3736,10 +3675,6 @@ typedef struct {
         PPO__LOAD_GROUP(PPO__LOAD_GROUP(_mm512_castps128_ps512(_mm_loadu_ps(p)), 1, (p) + (step)), 2, \
                         (p) + 2 * (step)),                                                            \
         3, (p) + 3 * (step))
-#define PPO__ZIP_LOW(a, b)   _mm512_unpacklo_ps(a, b)
-#define PPO__ZIP_HIGH(a, b)  _mm512_unpackhi_ps(a, b)
-#define PPO__ZIP2_LOW(a, b)  _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
-#define PPO__ZIP2_HIGH(a, b) _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b)))
 #include PPO_FILE_NAME
 
 #endif
@@ -3771,7 +3706,6 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 #define PPO__WIDTH              4
 #define PPO__VEC                float32x4_t
 #define PPO__DOUBLES            float64x2_t
-#define PPO__TILE_ROWS          4
 #define PPO__TILE_VECS          4
 #define PPO__SET1(x)            vdupq_n_f32(x)
 #define PPO__LOADU(p)           vld1q_f32(p)
@@ -3853,6 +3787,43 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
             __VA_ARGS__;                                    \
         }                                                   \
     } while (0)
+
+/* An elementwise kernel: `value` of each vector x, or of x and dy. The last lanes go through an array. */
+#define PPO__MAP(name, value)                                             \
+    PPO__FN void PPO__(name)(const float *from, float *to, size_t n) {    \
+        size_t i = 0;                                                     \
+        for (; i + PPO__WIDTH <= n; i += PPO__WIDTH) {                    \
+            const PPO__VEC x = PPO__LOADU(from + i);                      \
+            PPO__STOREU(to + i, value);                                   \
+        }                                                                 \
+        if (i < n) PPO__(map_rest)(PPO__(name), from + i, to + i, n - i); \
+    }
+#define PPO__MAP_BACKWARD(name, value)                                                                  \
+    PPO__FN void PPO__(name##_backward)(const float *from, const float *from_dy, float *to, size_t n) { \
+        size_t i = 0;                                                                                   \
+        for (; i + PPO__WIDTH <= n; i += PPO__WIDTH) {                                                  \
+            const PPO__VEC x = PPO__LOADU(from + i), dy = PPO__LOADU(from_dy + i);                      \
+            PPO__STOREU(to + i, value);                                                                 \
+        }                                                                                               \
+        if (i < n) PPO__(back_rest)(PPO__(name##_backward), from + i, from_dy + i, to + i, n - i);      \
+    }
+
+PPO__NOINLINE PPO__FN void PPO__(map_rest)(void (*map)(const float *, float *, size_t), const float *x,
+                                           float *y, size_t lanes) {
+    float part[PPO__WIDTH];
+    PPO__STOREU(part, PPO__(load)(x, lanes));
+    map(part, part, PPO__WIDTH);
+    PPO__(store)(y, PPO__LOADU(part), lanes);
+}
+
+PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const float *, float *, size_t),
+                                            const float *x, const float *dy, float *dx, size_t lanes) {
+    float part[PPO__WIDTH], part_dy[PPO__WIDTH];
+    PPO__STOREU(part, PPO__(load)(x, lanes));
+    PPO__STOREU(part_dy, PPO__(load)(dy, lanes));
+    map(part, part_dy, part_dy, PPO__WIDTH);
+    PPO__(store)(dx, PPO__LOADU(part_dy), lanes);
+}
 
 /* -- matrices -- */
 
@@ -4060,9 +4031,7 @@ PPO__INLINE PPO__VEC PPO__(vexp)(PPO__VEC x) {
     return PPO__(times_2_to)(p + PPO__SET1(1.0f), shifted);
 }
 
-PPO__FN void PPO__(exp)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vexp)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(exp, PPO__(vexp)(x))
 
 /* tanh |x| = w / (w + 2) with w = e^(2|x|) - 1 = 2^n p + (2^n - 1); near 0 a polynomial, which is closer.
    Within 1.50 ulp, measured over all floats. */
@@ -4078,9 +4047,7 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     return PPO__IF_GREATER(size, PPO__SET1(0.26f), by_exp, near_0);
 }
 
-PPO__FN void PPO__(tanh)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vtanh)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(tanh, PPO__(vtanh)(x))
 
 /* x = 2^e (1 + f) with 2/3 <= 1 + f < 4/3; a subnormal x is scaled to a normal one first. Within 0.89 ulp,
    measured over all floats. */
@@ -4099,15 +4066,13 @@ PPO__INLINE PPO__VEC PPO__(vlog)(PPO__VEC x) {
     return PPO__IF_GREATER(x, zero, PPO__IF_GREATER(x, PPO__SET1(FLT_MAX), x, y), outside);
 }
 
-PPO__FN void PPO__(log)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(vlog)(PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(log, PPO__(vlog)(x))
 
 /* -- elementwise arithmetic -- */
 
-PPO__FN void PPO__(relu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__MAX(PPO__SET1(0.0f), PPO__(load)(x + i, lanes)), lanes));
-}
+PPO__MAP(relu, PPO__MAX(PPO__SET1(0.0f), x))
+PPO__MAP_BACKWARD(relu, PPO__IF_GREATER(x, PPO__SET1(0.0f), dy, PPO__SET1(0.0f)))
+PPO__MAP_BACKWARD(tanh, PPO__FMA(-x, x, PPO__SET1(1.0f)) * dy)
 
 /* x (1 + tanh u) / 2 = x s with s = 1 / (1 + e^(-2u)), which loses no digits where tanh u is near -1. Within
    2.6 ulp above 0; below, the exponent's rounding grows with u, to 163 ulp where x s is -1e-30, and what is
@@ -4118,25 +4083,17 @@ PPO__INLINE PPO__VEC PPO__(gelu_gate)(PPO__VEC x, PPO__VEC square) {
     return one / (one + PPO__(vexp)(cubic * PPO__SET1(-2.0f * PPO__GELU_SCALE)));
 }
 
-PPO__FN void PPO__(gelu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(gelu_gate)(v, v * v), lanes);
-    });
+/* d (x s) / d x = s + x s (1 - s) 2 du/dx */
+PPO__INLINE PPO__VEC PPO__(gelu_derivative)(PPO__VEC x) {
+    const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), x * x); /* 0 times infinity is NaN */
+    const PPO__VEC s = PPO__(gelu_gate)(x, square);
+    const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
+                                 PPO__SET1(2.0f * PPO__GELU_SCALE));
+    return PPO__FMA(PPO__FMA(-s, s, s) * x, du, s);
 }
 
-/* d (x s) / d x = s + x s (1 - s) 2 du/dx */
-PPO__FN void PPO__(gelu_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* 0 times infinity is NaN */
-        const PPO__VEC s = PPO__(gelu_gate)(v, square);
-        const PPO__VEC du = PPO__FMA(PPO__SET1(6.0f * PPO__GELU_SCALE * PPO__GELU_CUBIC), square,
-                                     PPO__SET1(2.0f * PPO__GELU_SCALE));
-        const PPO__VEC rest = PPO__FMA(-s, s, s) * v;
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(rest, du, s), lanes);
-    });
-}
+PPO__MAP(gelu, PPO__(gelu_gate)(x, (x * x)) * x)
+PPO__MAP_BACKWARD(gelu, PPO__(gelu_derivative)(x) * dy)
 
 /* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. x P is within 8 ulp above 0 and within
    8 + 2 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within
@@ -4149,71 +4106,36 @@ PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
     return PPO__IF_GREATER(x, PPO__SET1(0.0f), one - tail, tail);
 }
 
-PPO__FN void PPO__(gelu_erf)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(normal_cdf)(v), lanes);
-    });
+PPO__INLINE PPO__VEC PPO__(gelu_erf_derivative)(PPO__VEC x) {
+    const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), x * x); /* infinity times 0 is NaN */
+    const PPO__VEC cdf = PPO__(normal_cdf)(x);
+    return PPO__FMA(x, PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square), cdf);
 }
 
-PPO__FN void PPO__(gelu_erf_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        const PPO__VEC square = PPO__MIN(PPO__SET1(FLT_MAX), v * v); /* infinity times 0 is NaN */
-        const PPO__VEC density = PPO__SET1(PPO__DENSITY_0) * PPO__(vexp)(PPO__SET1(-0.5f) * square);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(v, density, PPO__(normal_cdf)(v)), lanes);
-    });
-}
+PPO__MAP(gelu_erf, PPO__(normal_cdf)(x) * x)
+PPO__MAP_BACKWARD(gelu_erf, PPO__(gelu_erf_derivative)(x) * dy)
 
 PPO__INLINE PPO__VEC PPO__(logistic)(PPO__VEC x) {
     return PPO__SET1(1.0f) / (PPO__SET1(1.0f) + PPO__(vexp)(-x));
 }
 
-PPO__FN void PPO__(silu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes);
-        PPO__(store)(y + i, v * PPO__(logistic)(v), lanes);
-    });
+/* d (x s) / d x = s + x s (1 - s) */
+PPO__INLINE PPO__VEC PPO__(silu_derivative)(PPO__VEC x) {
+    const PPO__VEC s = PPO__(logistic)(x);
+    return PPO__FMA(PPO__FMA(-s, s, s), x, s);
 }
 
-/* d (x s) / d x = s + x s (1 - s) */
-PPO__FN void PPO__(silu_backward)(const float *x, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(x + i, lanes), s = PPO__(logistic)(v);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(PPO__FMA(-s, s, s), v, s), lanes);
-    });
-}
+PPO__MAP(silu, PPO__(logistic)(x) * x)
+PPO__MAP_BACKWARD(silu, PPO__(silu_derivative)(x) * dy)
 
 /* exp(x) - 1 = 2 t / (1 - t) with t = tanh(x / 2), which keeps its digits near 0. */
-PPO__FN void PPO__(elu)(const float *x, float *y, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC zero = PPO__SET1(0.0f), one = PPO__SET1(1.0f), v = PPO__(load)(x + i, lanes);
-        const PPO__VEC t = PPO__(vtanh)(PPO__SET1(0.5f) * PPO__MIN(zero, v));
-        PPO__(store)(y + i, PPO__IF_GREATER(v, zero, v, (t + t) / (one - t)), lanes);
-    });
+PPO__INLINE PPO__VEC PPO__(vexpm1)(PPO__VEC x) {
+    const PPO__VEC t = PPO__(vtanh)(PPO__SET1(0.5f) * x);
+    return (t + t) / (PPO__SET1(1.0f) - t);
 }
 
-PPO__FN void PPO__(elu_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC v = PPO__(load)(y + i, lanes), d = PPO__(load)(dy + i, lanes);
-        PPO__(store)(dx + i, PPO__IF_GREATER(PPO__SET1(0.0f), v, PPO__FMA(v, d, d), d), lanes);
-    });
-}
-
-PPO__FN void PPO__(tanh_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC t = PPO__(load)(y + i, lanes);
-        PPO__(store)(dx + i, PPO__(load)(dy + i, lanes) * PPO__FMA(-t, t, PPO__SET1(1.0f)), lanes);
-    });
-}
-
-PPO__FN void PPO__(relu_backward)(const float *y, const float *dy, float *dx, size_t n) {
-    PPO__EACH_VECTOR(n, {
-        const PPO__VEC zero = PPO__SET1(0.0f);
-        const PPO__VEC d = PPO__IF_GREATER(PPO__(load)(y + i, lanes), zero, PPO__(load)(dy + i, lanes), zero);
-        PPO__(store)(dx + i, d, lanes);
-    });
-}
+PPO__MAP(elu, PPO__IF_GREATER(x, PPO__SET1(0.0f), x, PPO__(vexpm1)(PPO__MIN(PPO__SET1(0.0f), x))))
+PPO__MAP_BACKWARD(elu, PPO__IF_GREATER(PPO__SET1(0.0f), x, PPO__FMA(x, dy, dy), dy))
 
 PPO__FN void PPO__(add)(const float *x, float *y, size_t n) {
     PPO__EACH_VECTOR(n, PPO__(store)(y + i, PPO__(load)(y + i, lanes) + PPO__(load)(x + i, lanes), lanes));
@@ -4490,39 +4412,25 @@ PPO__FN void PPO__(norm_backward)(int centred, const float *x, const float *w, f
     });
 }
 
-#define PPO__TABLE_OF(prefix, label) PPO__KERNEL_TABLE(prefix, label)
-PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
+PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 
 #undef PPO__TARGET
 #undef PPO__ISA
 #undef PPO__ISA_NAME
 #undef PPO__WIDTH
 #undef PPO__VEC
+#undef PPO__PREFIX
 #undef PPO__DOUBLES
-#undef PPO__TILE_ROWS
 #undef PPO__TILE_VECS
-#undef PPO__SET1
-#undef PPO__LOADU
-#undef PPO__STOREU
 #undef PPO__MASK
 #undef PPO__MASK_OF
 #undef PPO__LOADM
 #undef PPO__STOREM
 #undef PPO__PAD
-#undef PPO__FMA
-#undef PPO__MIN
-#undef PPO__MAX
-#undef PPO__SQRT
 #undef PPO__IF_GREATER
 #undef PPO__TIMES_2_TO
 #undef PPO__LOAD_DOUBLES
 #undef PPO__LOAD_GROUPS
-#undef PPO__ZIP_LOW
-#undef PPO__ZIP_HIGH
-#undef PPO__ZIP2_LOW
-#undef PPO__ZIP2_HIGH
-#undef PPO__EACH_VECTOR
-#undef PPO__TABLE_OF
 
 #endif
 
@@ -4530,16 +4438,14 @@ PPO__TABLE_OF(PPO__ISA, PPO__ISA_NAME);
 
 static const ppo__kernels *volatile ppo__chosen_kernels;
 
-static PPO__NOINLINE const ppo__kernels *ppo__kernels_choose(void) {
-    const ppo__kernels *kernels = ppo__kernels_find(NULL);
-    PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
-    return kernels;
-}
-
 /* The kernels in use. They are found at the first call; two threads that both do so find the same. */
-static const ppo__kernels *ppo__k(void) {
+static PPO__NOINLINE const ppo__kernels *ppo__k(void) {
     const ppo__kernels *kernels = PPO__ATOMIC_LOAD(ppo__chosen_kernels);
-    return kernels ? kernels : ppo__kernels_choose();
+    if (!kernels) {
+        kernels = ppo__kernels_find(NULL);
+        PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
+    }
+    return kernels;
 }
 
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
@@ -4858,11 +4764,10 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    What an operation takes in backward is scratch: it lives until that operation returns.
 
    To add
-       an elementwise operation   a row in ppo__binaries or ppo__unaries, its value and derivative above the
-                                  table, its number in the enum, and a public function of three lines
-       an activation              as gelu (search for it): a constant and its word, two kernels in section 3, a
-                                  row of ppo__activations with its two functions; for a GPU both formulas in
-                                  three functors of ppo_cuda.cuh; C code in section 16's export
+       an elementwise operation   a line PPO__BINARY or PPO__UNARY with its value and derivatives
+       an activation              as gelu (search for it): a constant and its word, two kernels in section 3
+                                  and a line of PPO__KERNEL_TABLE; for a GPU both formulas in three functors
+                                  of ppo_cuda.cuh; C code in section 16's export
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -4962,7 +4867,7 @@ static void *ppo__tape_take(ppo_tape *tape, size_t n, size_t size) {
     return ppo__tape_take_from(tape, tape ? &tape->now.arena : NULL, n, size);
 }
 
-PPO_DEF float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
+PPO_DEF PPO__NOINLINE float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
     ppo__arena *arena = !tape ? NULL : tape->backward ? &tape->scratch : &tape->now.numbers;
     return (float *)ppo__tape_take_from(tape, arena, n, sizeof(float));
 }
@@ -4993,16 +4898,15 @@ static ppo_status ppo__tape_settle(ppo_tape *tape) {
     return tape ? ppo__settle(tape->device, status) : status;
 }
 
-static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, int with_grad) {
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
+/* A tensor of these numbers; NULL, too, where data is. */
+static ppo_tensor *ppo__tape_tensor(ppo_tape *tape, int rows, int cols, float *data, float *grad) {
+    ppo_tensor *tensor = data ? (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor) : NULL;
     if (!tensor) return NULL;
     tensor->rows = rows;
     tensor->cols = cols;
-    tensor->data = ppo_tape_alloc(tape, ppo__size(tensor));
-    tensor->grad = NULL;
-    if (with_grad)
-        tensor->grad = (float *)ppo__tape_take_from(tape, &tape->now.grads, ppo__size(tensor), sizeof(float));
-    return tape->status ? NULL : tensor;
+    tensor->data = data;
+    tensor->grad = grad;
+    return tensor;
 }
 
 /* The index of x in a block; huge if it lies before it. */
@@ -5030,13 +4934,7 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         size_t at = ppo__place_in(params->grad, x->grad);
         if (at < params->count) data = x->data, grad = tape->grad + at;
     }
-    if (!data) return x;
-    ppo_tensor *own = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *own);
-    if (!own) return NULL;
-    *own = *x;
-    own->data = data;
-    if (x->grad) own->grad = grad;
-    return own;
+    return data ? ppo__tape_tensor(tape, x->rows, x->cols, data, x->grad ? grad : NULL) : x;
 }
 
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols) {
@@ -5044,13 +4942,9 @@ PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int row
         return (ppo_tensor *)ppo__tape_fail(
             tape, data ? ppo__refuse("constant: %d x %d floats: both must be above 0", rows, cols)
                        : ppo__refuse("constant: data is NULL"));
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
-    if (!tensor) return NULL;
-    tensor->rows = rows;
-    tensor->cols = cols;
-    tensor->data = (float *)ppo__tape_write(tape, data, ppo__size(tensor) * sizeof(float));
-    tensor->grad = NULL;
-    return tensor->data ? tensor : NULL;
+    if (ppo_tape_status(tape)) return NULL;
+    float *there = (float *)ppo__tape_write(tape, data, ppo__at(rows, cols) * sizeof(float));
+    return ppo__tape_tensor(tape, rows, cols, there, NULL);
 }
 
 /* Elementwise work on large arrays is divided into ranges of a multiple of this many floats. */
@@ -5171,7 +5065,11 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
         node->in[i] = ppo__tape_input(tape, in[i]);
         with_grad |= tape->recording && in[i] && in[i]->grad;
     }
-    for (int i = 0; i < op->outputs; ++i) node->out[i] = ppo__tape_tensor(tape, rows, cols, with_grad);
+    for (int i = 0; i < op->outputs; ++i) {
+        const size_t n = ppo__at(rows, cols);
+        void        *grad = with_grad ? ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float)) : NULL;
+        node->out[i] = ppo__tape_tensor(tape, rows, cols, ppo_tape_alloc(tape, n), (float *)grad);
+    }
     if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
     if (tape->status) return NULL;
     if (args_size) memcpy(node->args, args, args_size);
@@ -5226,44 +5124,18 @@ static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op
 }
 
 PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x) {
-    if (!ppo__operands(tape, "detach", x, x)) return NULL;
-    ppo_tensor *tensor = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *tensor);
-    if (!tensor) return NULL;
-    *tensor = *x;
-    tensor->grad = NULL;
-    return tensor;
+    if (ppo__operands(tape, "detach", x, x)) x = ppo__tape_input(tape, x);
+    return ppo_tape_status(tape) ? NULL : ppo__tape_tensor(tape, x->rows, x->cols, x->data, NULL);
 }
 
-/* Elementwise operations of two operands: a value, and the derivatives along a and b. */
-typedef struct ppo__binary {
-    const char *name;
-    float (*value)(float a, float b);
-    void (*derivative)(float a, float b, float *da, float *db);
-} ppo__binary;
-
-static float           ppo__add(float a, float b) { return a + b; }
-static float           ppo__sub(float a, float b) { return a - b; }
-static float           ppo__mul(float a, float b) { return a * b; }
-static float           ppo__div(float a, float b) { return a / b; }
 PPO__BOTH static float ppo__min(float a, float b) { return a < b ? a : b; }
 PPO__BOTH static float ppo__max(float a, float b) { return a > b ? a : b; }
 
-static void ppo__add_derivative(float a, float b, float *da, float *db) { *da = 1, *db = 1; }
-static void ppo__sub_derivative(float a, float b, float *da, float *db) { *da = 1, *db = -1; }
-static void ppo__mul_derivative(float a, float b, float *da, float *db) { *da = b, *db = a; }
-static void ppo__div_derivative(float a, float b, float *da, float *db) { *da = 1 / b, *db = -a / (b * b); }
-static void ppo__min_derivative(float a, float b, float *da, float *db) {
-    *da = a < b ? 1.0f : a > b ? 0.0f : 0.5f;
-    *db = 1 - *da;
-}
-static void ppo__max_derivative(float a, float b, float *da, float *db) { ppo__min_derivative(a, b, db, da); }
-
-enum { PPO__ADD, PPO__SUB, PPO__MUL, PPO__DIV, PPO__MIN, PPO__MAX };
-static const ppo__binary ppo__binaries[] = {
-    {"add", ppo__add, ppo__add_derivative}, {"sub", ppo__sub, ppo__sub_derivative},
-    {"mul", ppo__mul, ppo__mul_derivative}, {"div", ppo__div, ppo__div_derivative},
-    {"min", ppo__min, ppo__min_derivative}, {"max", ppo__max, ppo__max_derivative},
-};
+/* An elementwise operation of two operands: its value, and the derivatives along a and b. */
+typedef struct ppo__binary {
+    const char *name;
+    float (*value)(float a, float b, float *da, float *db);
+} ppo__binary;
 
 typedef struct ppo__binary_args {
     const ppo__binary *f;
@@ -5273,12 +5145,11 @@ typedef struct ppo__binary_args {
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
     const float            *a = node->in[0]->data, *b = node->in[1]->data;
-    float                  *y = node->out[0]->data;
+    float                  *y = node->out[0]->data, da, db;
     size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
-    for (size_t i = 0; i < rows; ++i) {
+    for (size_t i = 0; i < rows; ++i)
         for (size_t j = 0; j < cols; ++j)
-            y[i * cols + j] = args->f->value(a[i * cols + j], b[i * args->row_stride + j * args->col_stride]);
-    }
+            *y++ = args->f->value(*a++, b[i * args->row_stride + j * args->col_stride], &da, &db);
     return PPO_OK;
 }
 
@@ -5291,16 +5162,15 @@ static void ppo__binary_backward(ppo_node *node) {
         for (size_t j = 0; j < cols; ++j) {
             size_t at = i * cols + j, at_b = i * args->row_stride + j * args->col_stride;
             float  along_a, along_b;
-            args->f->derivative(a[at], b[at_b], &along_a, &along_b);
+            args->f->value(a[at], b[at_b], &along_a, &along_b);
             if (da) da[at] += dy[at] * along_a;
             if (db) db[at_b] += dy[at] * along_b;
         }
     }
 }
 
-static ppo_tensor *ppo__tape_binary(ppo_tape *tape, int which, ppo_tensor *a, ppo_tensor *b) {
+static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"binary", 1, ppo__binary_forward, ppo__binary_backward};
-    const ppo__binary  *f = &ppo__binaries[which];
     if (!ppo__operands(tape, f->name, a, b)) return NULL;
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols))
         return ppo__shape_error(tape, f->name, a, b);
@@ -5321,80 +5191,42 @@ static void ppo__add_backward(ppo_node *node) {
         if (node->in[k]->grad) ppo__add_to(node->out[0]->grad, node->in[k]->grad, ppo__size(node->out[0]));
 }
 
+/* A row: the operation, and ppo_tape_ + its name. */
+#define PPO__BINARY_ROW(name, of_a_b, along_a, along_b)                        \
+    static float ppo__##name##_value(float a, float b, float *da, float *db) { \
+        *da = along_a;                                                         \
+        *db = along_b;                                                         \
+        return of_a_b;                                                         \
+    }                                                                          \
+    static const ppo__binary ppo__##name##_binary = {#name, ppo__##name##_value};
+#define PPO__BINARY(name, of_a_b, along_a, along_b)                                     \
+    PPO__BINARY_ROW(name, of_a_b, along_a, along_b)                                     \
+    PPO_DEF ppo_tensor *ppo_tape_##name(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) { \
+        return ppo__tape_binary(tape, &ppo__##name##_binary, a, b);                     \
+    }
+
+PPO__BINARY_ROW(add, a + b, 1, 1)
+PPO__BINARY(sub, a - b, 1, -1)
+PPO__BINARY(mul, (a * b), b, a)
+PPO__BINARY(div, a / b, 1 / b, -a / (b * b))
+PPO__BINARY(min, ppo__min(a, b), (a < b ? 1.0f : a > b ? 0.0f : 0.5f), 1 - *da)
+PPO__BINARY(max, ppo__max(a, b), (a > b ? 1.0f : a < b ? 0.0f : 0.5f), 1 - *da)
+
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"add", 1, ppo__add_forward, ppo__add_backward};
     ppo_tensor         *in[2] = {a, b};
-    if (!a || !b || a->rows != b->rows || a->cols != b->cols) return ppo__tape_binary(tape, PPO__ADD, a, b);
+    if (!a || !b || a->rows != b->rows || a->cols != b->cols)
+        return ppo__tape_binary(tape, &ppo__add_binary, a, b);
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_sub(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__SUB, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_mul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MUL, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_div(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__DIV, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_min(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MIN, a, b);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
-    return ppo__tape_binary(tape, PPO__MAX, a, b);
-}
-
-/* Elementwise operations of one operand and two constants p and q: y = f(x) over an array, and the
+/* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the
    derivative at one element, given x and y. */
 typedef struct ppo__unary {
     const char *name;
     void (*value)(const float *x, float *y, size_t n, float p, float q);
     float (*derivative)(float x, float y, float p, float q);
 } ppo__unary;
-
-static void ppo__exp_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vexp(x, y, n); }
-static void ppo__log_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->vlog(x, y, n); }
-static void ppo__tanh_value(const float *x, float *y, size_t n, float p, float q) {
-    ppo__k()->vtanh(x, y, n);
-}
-static void ppo__relu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->relu(x, y, n); }
-static void ppo__gelu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->gelu(x, y, n); }
-static void ppo__gelu_erf_value(const float *x, float *y, size_t n, float p, float q) {
-    ppo__k()->gelu_erf(x, y, n);
-}
-static void ppo__silu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->silu(x, y, n); }
-static void ppo__elu_value(const float *x, float *y, size_t n, float p, float q) { ppo__k()->elu(x, y, n); }
-static void ppo__square_value(const float *x, float *y, size_t n, float p, float q) {
-    for (size_t i = 0; i < n; ++i) y[i] = x[i] * x[i];
-}
-static void ppo__scale_value(const float *x, float *y, size_t n, float scale, float shift) {
-    for (size_t i = 0; i < n; ++i) y[i] = scale * x[i] + shift;
-}
-static void ppo__clamp_value(const float *x, float *y, size_t n, float low, float high) {
-    for (size_t i = 0; i < n; ++i) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
-}
-
-static float ppo__exp_derivative(float x, float y, float p, float q) { return y; }
-static float ppo__log_derivative(float x, float y, float p, float q) { return 1 / x; }
-static float ppo__tanh_derivative(float x, float y, float p, float q) { return 1 - y * y; }
-static float ppo__relu_derivative(float x, float y, float p, float q) { return x > 0 ? 1.0f : 0.0f; }
-static float ppo__square_derivative(float x, float y, float p, float q) { return 2 * x; }
-static float ppo__scale_derivative(float x, float y, float p, float q) { return p; }
-static float ppo__clamp_derivative(float x, float y, float low, float high) {
-    return x >= low && x <= high ? 1.0f : 0.0f;
-}
-
-enum { PPO__EXP, PPO__LOG, PPO__TANH, PPO__RELU, PPO__SQUARE, PPO__SCALE, PPO__CLAMP };
-static const ppo__unary ppo__unaries[] = {
-    {"exp", ppo__exp_value, ppo__exp_derivative},          {"log", ppo__log_value, ppo__log_derivative},
-    {"tanh", ppo__tanh_value, ppo__tanh_derivative},       {"relu", ppo__relu_value, ppo__relu_derivative},
-    {"square", ppo__square_value, ppo__square_derivative}, {"scale", ppo__scale_value, ppo__scale_derivative},
-    {"clamp", ppo__clamp_value, ppo__clamp_derivative},
-};
 
 typedef struct ppo__unary_args {
     const ppo__unary *f;
@@ -5414,39 +5246,40 @@ static void ppo__unary_backward(ppo_node *node) {
         node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
 }
 
-static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, int which, ppo_tensor *x, float p, float q) {
+static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tensor *x, float p,
+                                                 float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
-    ppo__unary_args     args = {&ppo__unaries[which], p, q};
-    if (!ppo__operands(tape, args.f->name, x, x)) return NULL;
+    ppo__unary_args     args = {f, p, q};
+    if (!ppo__operands(tape, f->name, x, x)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__EXP, x, 0, 0);
-}
+#define PPO__UNARY_ROW(name, values, slope)                                                            \
+    static void  ppo__##name##_value(const float *x, float *y, size_t n, float p, float q) { values; } \
+    static float ppo__##name##_derivative(float x, float y, float p, float q) { return slope; }        \
+    static const ppo__unary ppo__##name##_unary = {#name, ppo__##name##_value, ppo__##name##_derivative};
+#define PPO__UNARY(name, values, slope)                                  \
+    PPO__UNARY_ROW(name, values, slope)                                  \
+    PPO_DEF ppo_tensor *ppo_tape_##name(ppo_tape *tape, ppo_tensor *x) { \
+        return ppo__tape_unary(tape, &ppo__##name##_unary, x, 0, 0);     \
+    }
+#define PPO__EACH(value) \
+    for (size_t i = 0; i < n; ++i) y[i] = value
 
-PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__LOG, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__TANH, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__RELU, x, 0, 0);
-}
-
-PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x) {
-    return ppo__tape_unary(tape, PPO__SQUARE, x, 0, 0);
-}
+PPO__UNARY(exp, ppo__k()->vexp(x, y, n), y)
+PPO__UNARY(log, ppo__k()->vlog(x, y, n), 1 / x)
+PPO__UNARY(tanh, ppo__k()->vtanh(x, y, n), 1 - y * y)
+PPO__UNARY(relu, ppo__k()->activation[PPO_RELU].value(x, y, n), x > 0 ? 1.0f : 0.0f)
+PPO__UNARY(square, PPO__EACH(x[i] * x[i]), 2 * x)
+PPO__UNARY_ROW(scale, PPO__EACH(x[i] * p + q), p)
+PPO__UNARY_ROW(clamp, PPO__EACH(ppo__clamp(x[i], p, q)), x >= p && x <= q ? 1.0f : 0.0f)
 
 PPO_DEF ppo_tensor *ppo_tape_scale(ppo_tape *tape, ppo_tensor *x, float scale, float shift) {
-    return ppo__tape_unary(tape, PPO__SCALE, x, scale, shift);
+    return ppo__tape_unary(tape, &ppo__scale_unary, x, scale, shift);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high) {
-    return ppo__tape_unary(tape, PPO__CLAMP, x, low, high);
+    return ppo__tape_unary(tape, &ppo__clamp_unary, x, low, high);
 }
 
 /* Sum and mean: y = sum x / divisor. */
@@ -5541,37 +5374,7 @@ enum { PPO__ROW_GRAIN = 16 };
 
 #define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
-/* Activations: y = f(z) for z = x w + b, in place; and dz = dy f'(z) from y, or from z where y does not tell
-   it. */
-typedef struct ppo__activation {
-    const char *name;
-    void (*value)(const float *x, float *y, size_t n, float p, float q); /* NULL: the identity */
-    void (*backward)(const float *kept, float *dz, size_t n);
-    int keeps_z;
-} ppo__activation;
-
-static void ppo__tanh_dz(const float *y, float *dz, size_t n) { ppo__k()->tanh_backward(y, dz, dz, n); }
-static void ppo__relu_dz(const float *y, float *dz, size_t n) { ppo__k()->relu_backward(y, dz, dz, n); }
-static void ppo__gelu_dz(const float *z, float *dz, size_t n) { ppo__k()->gelu_backward(z, dz, dz, n); }
-static void ppo__gelu_erf_dz(const float *z, float *dz, size_t n) {
-    ppo__k()->gelu_erf_backward(z, dz, dz, n);
-}
-static void ppo__silu_dz(const float *z, float *dz, size_t n) { ppo__k()->silu_backward(z, dz, dz, n); }
-
-static void ppo__elu_dz(const float *y, float *dz, size_t n) { ppo__k()->elu_backward(y, dz, dz, n); }
-
-static const ppo__activation ppo__activations[] = {
-    /* PPO_IDENTITY */ {"identity", NULL, NULL, 0},
-    /* PPO_TANH */ {"tanh", ppo__tanh_value, ppo__tanh_dz, 0},
-    /* PPO_RELU */ {"relu", ppo__relu_value, ppo__relu_dz, 0},
-    /* PPO_GELU */ {"gelu", ppo__gelu_value, ppo__gelu_dz, 1},
-    /* PPO_GELU_ERF */ {"gelu_erf", ppo__gelu_erf_value, ppo__gelu_erf_dz, 1},
-    /* PPO_SILU */ {"silu", ppo__silu_value, ppo__silu_dz, 1},
-    /* PPO_ELU */ {"elu", ppo__elu_value, ppo__elu_dz, 0},
-};
-
-static ppo_status ppo__check_activation(const char *where, int activation) {
-    PPO__ASSERT(sizeof ppo__activations == PPO__ACTIVATIONS * sizeof *ppo__activations);
+static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int activation) {
     if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
@@ -5612,14 +5415,14 @@ static void ppo__chain_rows(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer      *layer = &chain->layer[k];
-        const ppo__activation *f = &ppo__activations[layer->activation];
+        const ppo__activation *f = &ppo__k()->activation[layer->activation];
         int                    in = layer->w->rows, out = layer->w->cols;
         size_t                 at = ppo__at(from, out), n = ppo__at(to - from, out);
         float                 *y = layer->y + at;
         ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
                        layer->b ? layer->b->data : NULL, 0, y, out);
         if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
-        if (f->value) f->value(y, y, n, 0, 0);
+        if (f->value) f->value(y, y, n);
     }
 }
 
@@ -5634,7 +5437,7 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
         layer->rows = node->in[0]->rows;
         layer->x = x;
         layer->y = k == chain->count - 1 ? node->out[0]->data : ppo_tape_alloc(node->tape, n);
-        if (ppo__activations[layer->activation].keeps_z && node->out[0]->grad)
+        if (ppo__k()->activation[layer->activation].keeps_z && node->out[0]->grad)
             layer->before = ppo_tape_alloc(node->tape, n);
         x = layer->y;
     }
@@ -5654,12 +5457,12 @@ static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
         const ppo__layer      *layer = &chain->layer[k];
-        const ppo__activation *f = &ppo__activations[layer->activation];
+        const ppo__activation *f = &ppo__k()->activation[layer->activation];
         int                    in = layer->w->rows, out = layer->w->cols;
         size_t                 at = ppo__at(from, out), at_x = ppo__at(from, in);
         float                 *dz = layer->dz + at;
         if (f->backward)
-            f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, ppo__at(to - from, out));
+            f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
         if (!layer->dx) continue;
         ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
                        layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
@@ -5767,12 +5570,8 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 
 /* A large table as an operand: its packed rows are converted as they are needed. */
 static ppo_tensor *ppo__tape_table(ppo_tape *tape, ppo_tensor *table) {
-    if (table->data) return table;
-    ppo_tensor *hidden = (ppo_tensor *)ppo__tape_take(tape, 1, sizeof *hidden);
-    if (!hidden) return NULL;
-    *hidden = *table;
-    hidden->data = (float *)(void *)ppo__packed(table); /* which is not read as floats */
-    return hidden;
+    float *packed = (float *)(void *)ppo__packed(table); /* which is not read as floats */
+    return packed ? ppo__tape_tensor(tape, table->rows, table->cols, packed, NULL) : table;
 }
 
 static const float *ppo__table_rows(const ppo_tensor *table, const uint16_t *packed, int from, int rows,
@@ -5962,12 +5761,12 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 /* y = f(a) b, with x = (a, b). kept: f(a). Backward: db += dy f(a), da += dy b f'(a). */
 static void ppo__gated_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const int              n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n;
         float       *y = node->out[0]->data + ppo__at(i, n), *fa = (float *)node->kept + ppo__at(i, n);
-        if (f->value) f->value(a, fa, (size_t)n, 0, 0);
+        if (f->value) f->value(a, fa, (size_t)n);
         else memcpy(fa, a, n * sizeof(float));
         for (int j = 0; j < n; ++j) y[j] = fa[j] * b[j];
     }
@@ -5975,7 +5774,7 @@ static void ppo__gated_rows(void *user, int range, int from, int to) {
 
 static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const int              n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n,
@@ -5985,7 +5784,7 @@ static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
         float *dz = node->scratch + ppo__at(i, n);
         for (int j = 0; j < n; ++j) db[j] += dy[j] * fa[j];
         for (int j = 0; j < n; ++j) dz[j] = dy[j] * b[j];
-        if (f->backward) f->backward(f->keeps_z ? a : fa, dz, (size_t)n);
+        if (f->backward) f->backward(f->keeps_z ? a : fa, dz, dz, (size_t)n);
         for (int j = 0; j < n; ++j) da[j] += dz[j];
     }
 }
@@ -6015,18 +5814,18 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
 }
 
 static ppo_status ppo__activate_forward(ppo_node *node) {
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const ppo_tensor      *x = node->in[0];
-    if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x), 0, 0);
+    if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x));
     else memcpy(node->out[0]->data, x->data, ppo__size(x) * sizeof(float));
     return PPO_OK;
 }
 
 static void ppo__activate_backward(ppo_node *node) {
-    const ppo__activation *f = &ppo__activations[*(const int *)node->args];
+    const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
     const ppo_tensor      *x = node->in[0], *y = node->out[0];
     if (f->backward)
-        f->backward((f->keeps_z ? x : y)->data, y->grad, ppo__size(x)); /* y's is not read again */
+        f->backward((f->keeps_z ? x : y)->data, y->grad, y->grad, ppo__size(x)); /* y's is not read again */
     ppo__k()->add(y->grad, x->grad, ppo__size(x));
 }
 
@@ -6069,7 +5868,7 @@ PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* The numbers of a picture; 0 for what is none or too large. */
-static int ppo__picture_size(const int shape[3]) {
+static PPO__NOINLINE int ppo__picture_size(const int shape[3]) {
     double size = 1;
     for (int k = 0; k < 3; ++k) size *= shape[k] > 0 ? shape[k] : 0;
     return size <= INT_MAX ? (int)size : 0;
@@ -6148,7 +5947,7 @@ PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const 
 static void ppo__conv_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__window     *window = (const ppo__window *)node->args;
-    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo__activation *f = &ppo__k()->activation[window->activation];
     const ppo_tensor      *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
     const int              channels = window->shape[0], out = w->cols, width = window->after[2],
               line = window->kernel * channels;
@@ -6166,13 +5965,13 @@ static void ppo__conv_rows(void *user, int range, int from, int to) {
         }
     }
     if (node->kept) memcpy((float *)node->kept + at, y->data + at, n * sizeof(float));
-    if (f->value) f->value(y->data + at, y->data + at, n, 0, 0);
+    if (f->value) f->value(y->data + at, y->data + at, n);
 }
 
 static ppo_status ppo__conv_forward(ppo_node *node) {
     const ppo__window *window = (const ppo__window *)node->args;
     const ppo_tensor  *y = node->out[0], *w = node->in[1];
-    if (ppo__activations[window->activation].keeps_z && y->grad) {
+    if (ppo__k()->activation[window->activation].keeps_z && y->grad) {
         node->kept = ppo_tape_alloc(node->tape, ppo__size(y));
         if (!node->kept) return PPO_ERROR_MEMORY;
     }
@@ -6184,13 +5983,13 @@ static ppo_status ppo__conv_forward(ppo_node *node) {
 static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__window     *window = (const ppo__window *)node->args;
-    const ppo__activation *f = &ppo__activations[window->activation];
+    const ppo__activation *f = &ppo__k()->activation[window->activation];
     const ppo_tensor      *x = node->in[0], *w = node->in[1], *y = node->out[0];
     const int              channels = window->shape[0], out = w->cols, width = window->after[2];
     const int              kernel = window->kernel, stride = window->stride;
     float                 *dz = y->grad + ppo__at(from, y->cols);
     if (f->backward)
-        f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz,
+        f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz, dz,
                     ppo__at(to - from, y->cols));
     for (int i = from; i < to && x->grad; ++i) {
         for (int row = 0; row < window->after[1]; ++row, dz += width * out) {
@@ -15730,7 +15529,7 @@ typedef struct ppo__lora_args {
 } ppo__lora_args;
 
 static int ppo__lora_keeps_z(const ppo__lora_args *args) {
-    return ppo__activations[args->activation].keeps_z;
+    return ppo__k()->activation[args->activation].keeps_z;
 }
 
 /* Floats of all x A. */
@@ -15742,7 +15541,7 @@ static size_t ppo__lora_kept(const ppo_node *node) {
 static void ppo__lora_rows(void *user, int range, int from, int to) {
     const ppo_node        *node = (const ppo_node *)user;
     const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
-    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
     const ppo_tensor      *x = node->in[0], *y = node->in[1];
     const int              rows = to - from, out = y->cols, rank = node->in[2]->cols;
     const size_t           at = ppo__at(from, out), n = ppo__at(rows, out);
@@ -15758,7 +15557,7 @@ static void ppo__lora_rows(void *user, int range, int from, int to) {
         ppo__k()->gemm(rows, b->cols, rank, scaled, rank, 1, b->data, b->cols, to_z, out, to_z, out);
     }
     if (f->keeps_z) memcpy((float *)node->kept + ppo__lora_kept(node) + at, z, n * sizeof *z);
-    if (f->value) f->value(z, z, n, 0, 0);
+    if (f->value) f->value(z, z, n);
 }
 
 static ppo_status ppo__lora_forward(ppo_node *node) {
@@ -15817,11 +15616,11 @@ static void ppo__lora_db(void *user, int range, int from, int to) {
 
 static void ppo__lora_backward(ppo_node *node) {
     const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
-    const ppo__activation *f = &ppo__activations[args->activation];
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
     const ppo_tensor      *x = node->in[0], *y = node->in[1], *out = node->out[0];
     const int              rank = node->in[2]->cols, rows = x->rows;
     if (f->backward)
-        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad,
+        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad, out->grad,
                     ppo__size(out));
     if (y->grad) ppo__add_to(out->grad, y->grad, ppo__size(y));
     for (int i = 0; i < args->parts; ++i) {

@@ -41,9 +41,10 @@ static inline double train(ppo_env env, ppo_config c, ppo_agent **agent) {
 enum { VOCAB = 512, CONTEXT = 128, BATCH = 16, BATCHES = 10 };
 
 static inline ppo_status transformer_create(ppo_lm **lm, ppo_tokens *data) {
-    ppo_lm_config shape = {VOCAB, CONTEXT, 128, 4, 4, 0, 1}; /* width 128, 4 layers, 4 heads */
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_rng       rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     int           token[CONTEXT];
+    shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = 128, shape.layers = 4, shape.heads = 4;
     ppo_status    status = ppo_lm_create(&shape, lm);
     for (int s = 0; s < BATCH * BATCHES && !status; s++) {
         for (int i = 0; i < CONTEXT; i++) token[i] = ppo_rng_below(&rng, VOCAB);

@@ -112,11 +112,11 @@ static void run_exp(const rows_case *c, const float *x, int n, float *y) {
 }
 
 static void run_gelu(const rows_case *c, const float *x, int n, float *y) {
-    ppo__k()->gelu(x, y, (size_t)(n * c->in));
+    ppo__k()->activation[PPO_GELU].value(x, y, (size_t)(n * c->in));
 }
 
 static void run_gelu_backward(const rows_case *c, const float *x, int n, float *y) {
-    ppo__k()->gelu_backward(x, x, y, (size_t)(n * c->in));
+    ppo__k()->activation[PPO_GELU].backward(x, x, y, (size_t)(n * c->in));
 }
 
 static void run_softmax(const rows_case *c, const float *x, int n, float *y) {
@@ -534,10 +534,10 @@ static double want_derivative(double x) {
 static void run_vexp(const float *x, float *y, size_t n) { ppo__k()->vexp(x, y, n); }
 static void run_vlog(const float *x, float *y, size_t n) { ppo__k()->vlog(x, y, n); }
 static void run_vtanh(const float *x, float *y, size_t n) { ppo__k()->vtanh(x, y, n); }
-static void run_vgelu(const float *x, float *y, size_t n) { ppo__k()->gelu(x, y, n); }
+static void run_vgelu(const float *x, float *y, size_t n) { ppo__k()->activation[PPO_GELU].value(x, y, n); }
 static void run_derivative(const float *x, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = 1;
-    ppo__k()->gelu_backward(x, y, y, n);
+    ppo__k()->activation[PPO_GELU].backward(x, y, y, n);
 }
 
 static double want_gelu_erf(double x) { return 0.5 * x * erfc(-x * sqrt(0.5)); }
@@ -550,26 +550,28 @@ static double want_silu_derivative(double x) {
     const double e = exp(-fabs(x)), s = x > 0 ? 1 / (1 + e) : e / (1 + e);
     return isinf(x) ? NAN : s + x * s * (1 - s);
 }
-static void run_gelu_erf(const float *x, float *y, size_t n) { ppo__k()->gelu_erf(x, y, n); }
-static void run_silu(const float *x, float *y, size_t n) { ppo__k()->silu(x, y, n); }
+static void run_gelu_erf(const float *x, float *y, size_t n) {
+    ppo__k()->activation[PPO_GELU_ERF].value(x, y, n);
+}
+static void run_silu(const float *x, float *y, size_t n) { ppo__k()->activation[PPO_SILU].value(x, y, n); }
 static void run_gelu_erf_derivative(const float *x, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = 1;
-    ppo__k()->gelu_erf_backward(x, y, y, n);
+    ppo__k()->activation[PPO_GELU_ERF].backward(x, y, y, n);
 }
 static void run_silu_derivative(const float *x, float *y, size_t n) {
     for (size_t i = 0; i < n; i++) y[i] = 1;
-    ppo__k()->silu_backward(x, y, y, n);
+    ppo__k()->activation[PPO_SILU].backward(x, y, y, n);
 }
 
 static double want_elu(double x) { return x < 0 ? expm1(x) : x; }
 static double want_elu_derivative(double x) { return x < 0 ? exp(x) : 1; }
-static void   run_elu(const float *x, float *y, size_t n) { ppo__k()->elu(x, y, n); }
+static void   run_elu(const float *x, float *y, size_t n) { ppo__k()->activation[PPO_ELU].value(x, y, n); }
 static void   run_elu_derivative(const float *x, float *y, size_t n) {
-    float one[64];
-    for (int i = 0; i < 64; i++) one[i] = 1;
+      float one[64];
+      for (int i = 0; i < 64; i++) one[i] = 1;
     run_elu(x, y, n);
-    for (size_t at = 0; at < n; at += 64)
-        ppo__k()->elu_backward(y + at, one, y + at, n - at < 64 ? n - at : 64);
+      for (size_t at = 0; at < n; at += 64)
+        ppo__k()->activation[PPO_ELU].backward(y + at, one, y + at, n - at < 64 ? n - at : 64);
 }
 
 /* The exponent of the normal density is rounded. */
@@ -689,15 +691,15 @@ static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_
             for (int i = 0; i < n; i++) gelu_of(kx[i], &want[i], &derivative[i]);
             for (int i = 0; i < n; i++) bound[i] = gelu_bound(kx[i], want[i]);
             ky[n] = kz[n] = kx[n] = kw[n] = 7;
-            ppo__k()->gelu(kx, ky, (size_t)n);
+            ppo__k()->activation[PPO_GELU].value(kx, ky, (size_t)n);
             assert_wanted("gelu", ky, n, &w, set);
             for (int i = 0; i < n; i++) want[i] = derivative[i] * kw[i];
             for (int i = 0; i < n; i++) bound[i] = GELU_DERIVATIVE * fabs(kw[i]) + ulp(want[i]);
-            ppo__k()->gelu_backward(kx, kw, kz, (size_t)n);
+            ppo__k()->activation[PPO_GELU].backward(kx, kw, kz, (size_t)n);
             assert_wanted("gelu_backward", kz, n, &w, set);
 
-            ppo__k()->gelu_backward(kx, kw, kw, (size_t)n);
-            ppo__k()->gelu(kx, kx, (size_t)n);
+            ppo__k()->activation[PPO_GELU].backward(kx, kw, kw, (size_t)n);
+            ppo__k()->activation[PPO_GELU].value(kx, kx, (size_t)n);
             assert_false(bits_differ(kx, ky, (size_t)n + 1) || bits_differ(kw, kz, (size_t)n + 1));
         }
     }
@@ -712,8 +714,8 @@ static void gelu_has_the_same_bits_in_all_vector_sets(void **state) {
     FOR_EACH_KERNEL_SET(set) {
         if (!strcmp(ppo_kernels_name(), "plain")) continue;
         int k = sets++ > 0;
-        ppo__k()->gelu(x, y[k], N);
-        ppo__k()->gelu_backward(x, x, dx[k], N);
+        ppo__k()->activation[PPO_GELU].value(x, y[k], N);
+        ppo__k()->activation[PPO_GELU].backward(x, x, dx[k], N);
         assert_false(k && (bits_differ(y[0], y[1], N) || bits_differ(dx[0], dx[1], N)));
     }
 }
