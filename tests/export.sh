@@ -111,6 +111,8 @@ check two_policies_go_into_one_program two_in_one_program
 # A policy of 64-64 with weights of 8 bits: the size of its code and numbers, and its answers.
 # Rounded to the nearest, its weights would change 1 % of its greedy actions.
 eight_bits() {
+    library=build/ppo.o
+    [ -f $library ] || library=build/control.o
     mkdir -p $work/int8
     build/train --quiet --env CartPole-v1 --seed 16 --total-steps 20000 --export $work/int8/exact.h --export-int8 $work/int8/int8.h || return 1
     sed -i.old 's/policy_/int8_/g' $work/int8/int8.h
@@ -123,7 +125,7 @@ int act(const float *obs) { return int8_predict(obs); }' >$work/int8/act.c
         echo "$bytes bytes ($compiler)"
         [ "$bytes" -gt 4096 ] && [ "$bytes" -lt 8192 ] || return 1
     done
-    ${CC:-cc} -O2 -DPPO__IMPLEMENTED -I. -Iexamples -I$work/int8 tests/export_int8.c build/ppo.o -o $work/int8/play -lm && $work/int8/play
+    ${CC:-cc} -O2 -DPPO__IMPLEMENTED -I. -Iexamples -I$work/int8 tests/export_int8.c $library -o $work/int8/play -lm && $work/int8/play
 }
 check eight_bits_choose_the_same_in_8_kb eight_bits
 sed 's/^/# /' $work/check.log
