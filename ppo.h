@@ -16421,13 +16421,20 @@ static int ppo__hub_style(const ppo_lm_config *c) {
     return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
 }
 
-/* The names of Hugging Face's classes begin so. */
-static const char *const ppo__hub_classes[] = {"GPT2",    "GPTNeo", "GPTNeoX", "Llama",
-                                               "Mistral", "Qwen2",  "Qwen3"};
+/* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
+static const char *const ppo__hub_classes[][2] = {
+    {"GPT2", ""},
+    {"GPTNeo", ""},
+    {"GPTNeoX", ""},
+    {"Llama", "window"},
+    {"Mistral", "qkv_bias proj_bias ffn_bias"},
+    {"Qwen2", "qkv_bias proj_bias ffn_bias"},
+    {"Qwen3", "ffn_bias"},
+};
 
 /* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or the other,
-   of which the last is written; a.b is b in the object a. Those of rotary positions are read from what transformers 5
-   (rope_parameters) and 4 (rope_scaling) write. The first five must be there. */
+   of which the last is written; rope.b is b in the object of rotary positions. The first five must be there, and the
+   last three where they have a meaning. */
 static const struct {
     const char *name, *key[PPO__HUB_STYLES];
 } ppo__hub_settings[] = {
@@ -16446,22 +16453,22 @@ static const struct {
     {"qkv_bias", {NULL, NULL, "attention_bias", ""}},
     {"proj_bias", {NULL, NULL, "attention_bias", ""}},
     {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
-    {"rope_theta",
-     {NULL, NULL, "rope_parameters.rope_theta|rotary_emb_base", "rope_parameters.rope_theta|rope_theta"}},
+    {"rope_theta", {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta"}},
     {"tied", {"tie_word_embeddings", "", "", ""}},
     {"eos", {"eos_token_id", "", "", ""}},
-    {"rope_scaling", {NULL, NULL, "rope_parameters.rope_type|rope_scaling.rope_type", ""}},
-    {"rope_factor", {NULL, NULL, "rope_parameters.factor|rope_scaling.factor", ""}},
-    {"rope_low", {NULL, NULL, "rope_parameters.low_freq_factor|rope_scaling.low_freq_factor", ""}},
-    {"rope_high", {NULL, NULL, "rope_parameters.high_freq_factor|rope_scaling.high_freq_factor", ""}},
-    {"rope_context",
-     {NULL, NULL,
-      "rope_parameters.original_max_position_embeddings|rope_scaling.original_max_position_embeddings", ""}},
+    {"rope_scaling", {NULL, NULL, "rope.rope_type", ""}},
+    {"rope_context", {NULL, NULL, "rope.original_max_position_embeddings", ""}},
+    {"rope_factor", {NULL, NULL, "rope.factor", ""}},
+    {"rope_low", {NULL, NULL, "rope.low_freq_factor", ""}},
+    {"rope_high", {NULL, NULL, "rope.high_freq_factor", ""}},
 };
 enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
 
-static const char *ppo__hub_key(int k, int style) {
+/* NULL: the family has no such setting. */
+static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     const char *const *key = ppo__hub_settings[k].key;
+    int                style = ppo__hub_style(c);
+    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family][1])) return NULL;
     while (key[style] && !*key[style]) --style;
     return key[style];
 }
@@ -16569,20 +16576,23 @@ static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias"
 typedef struct ppo__hub_json {
     ppo__json   json;
     ppo__value *all;     /* of it */
-    char        key[64]; /* what was found last */
+    char        key[64]; /* what was looked for last */
 } ppo__hub_json;
 
-/* The first of "a.b|c" that is there, or NULL. */
+/* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4 calls
+   rope_scaling, or else, where 5 writes it, in rope_parameters. */
 static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
     ppo__value *value = NULL;
     for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
-        char first[64];
+        ppo__value *in = hub->all;
+        const int   dot = strncmp(keys, "rope.", 5) ? 0 : 4;
+        const char *rope = dot ? "rope_scaling" : "";
+        if (dot) in = ppo__json_get(&hub->json, hub->all, rope);
+        if (dot && (!in || (in->kind == '{' && !in->count)))
+            in = ppo__json_get(&hub->json, hub->all, rope = "rope_parameters");
         n = strcspn(keys, "|");
-        snprintf(hub->key, sizeof hub->key, "%.*s", (int)n, keys);
-        char *dot = strchr(strcpy(first, hub->key), '.');
-        if (dot) *dot = 0;
-        value = ppo__json_get(&hub->json, hub->all, first);
-        if (value && dot) value = value->kind == '{' ? ppo__json_get(&hub->json, value, dot + 1) : NULL;
+        snprintf(hub->key, sizeof hub->key, "%s%.*s", rope, (int)n - dot, keys + dot);
+        value = ppo__json_get(&hub->json, in, hub->key + strlen(rope) + !!dot);
     }
     return value;
 }
@@ -16593,8 +16603,10 @@ static const char *ppo__hub_text(ppo__hub_json *hub, const char *keys) {
     if (!value) return NULL;
     if (value->kind == '"' || value->kind == 's') return ppo__json_decode(&hub->json, value);
     if (value->kind == 't' || value->kind == 'f') return value->kind == 't' ? "yes" : "no";
+    if (value->kind == '{') return value->count ? "{...}" : "{}";
     ppo__json_skip(&hub->json);
     *hub->json.at = 0; /* a character that was taken already */
+    for (char *from = value->at, *to = from; (*to = *from) != 0; ++from) to += *from < 0 || *from > ' ';
     return value->at;
 }
 
@@ -16623,7 +16635,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
             const int     n = layer - first,
                       end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
             for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
-            if (layer < end) layer = end;
+            if ((layer = end) < 64) bits &= ~(UINT64_MAX << layer); /* repeated 0 times */
         } else {
             const char *word = ppo__json_decode(json, v);
             const int   is_local = !strcmp(word, local);
@@ -16653,7 +16665,7 @@ static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
     list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
     const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
-    int         first = from ? ppo__parse_count(from, &rest) : 0;
+    int         first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
     if (*rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
     for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
@@ -16677,13 +16689,14 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     const int style = ppo__hub_style(c);
     if (!strcmp(family, "qwen3")) c->head_size = 128;
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, style);
+        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, c);
         if (!key || !ppo__hub_applies(c, name)) continue;
-        if (!strcmp(family, "qwen2") && !strcmp(key, "attention_bias")) continue;
         const char *text = ppo__hub_text(hub, key), *value;
-        if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope_scaling.type");
+        if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope.type");
+        if (!text && !strcmp(name, "rope_context")) c->rope_context = c->context;
         if (hub->json.status) return hub->json.status;
-        if (!text && k < 5) return ppo__file_fail(path, "there is no %s", key);
+        if (!text && (k < 5 || k >= PPO__HUB_SETTINGS - 3))
+            return ppo__file_fail(path, "there is no %s", hub->key);
         if (!text) continue;
         if (!strcmp(name,
                     "eos")) { /* of several the first; one that GPT-2 has, but not this vocabulary, is none */
@@ -16699,10 +16712,8 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     }
     if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
     ppo_status status = ppo__hub_window(hub, c);
-    if (status || hub->json.status || c->positions != PPO_ROTARY) return status ? status : hub->json.status;
-    const char *part =
-        ppo__hub_text(hub, "rope_parameters.partial_rotary_factor|partial_rotary_factor|rotary_pct");
-    if (!part && style != PPO__GPT_NEOX) return PPO_OK;
+    if (status || hub->json.status || style != PPO__GPT_NEOX) return status ? status : hub->json.status;
+    const char *part = ppo__hub_text(hub, "rope.partial_rotary_factor|rotary_pct");
     if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
         return ppo__hub_unknown(hub, part);
     c->rotary_size = (int)(share * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
@@ -16823,7 +16834,7 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-/* Carries an array there, some rows at a time. */
+/* Carries an array there, some rows at a time. Of a parameter without numbers: must it be there, is it of this shape? */
 static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
                                  int cols, int rank) {
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
@@ -16833,11 +16844,6 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     const int        type = array ? array->type : hub->type;
     const size_t     row = ppo__at(cols, ppo__types[type].size);
     const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
-    if (cols > hub->room)
-        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
-    if (!hub->floats) return PPO_ERROR_MEMORY;
-    float *floats = hub->floats;
-    void  *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     if (way == PPO__SAVE) {
         data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
@@ -16851,7 +16857,13 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
         if (strcmp(ppo__shape_text(is, type, array->shape, array->rank), wanted))
             return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
         ((ppo__entry *)(void *)array)->taken = 1;
+        if (!x->data) return PPO_OK;
     }
+    if (cols > hub->room)
+        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
+    if (!hub->floats) return PPO_ERROR_MEMORY;
+    float *floats = hub->floats;
+    void  *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
         const int    n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
         const size_t count = ppo__at(n, cols), at = (size_t)r * row;
@@ -16870,32 +16882,44 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     return array ? PPO_OK : ppo_file_add(hub->files[0], name, type, shape, rank, data);
 }
 
-/* All parameters, by the family's names. */
-static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
+/* Carries a parameter, by the family's names. */
+static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *ours, ppo_tensor *x) {
+    const char          *end = strrchr(ours, '.'), *rest;
+    const int            is_bias = !strcmp(end, ".bias"), in_block = !strncmp(ours, "transformer.h.", 14);
     const ppo_lm_config *c = &hub->lm->full;
-    const ppo_params    *params = hub->lm->params;
     const ppo_file      *file;
-    int                  rows, cols;
+    int                  rows, cols, own = !strcmp(ours, "score.bias"); /* transformers has none */
     ppo__hub_name        name;
+    if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) return PPO_OK;
     for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
-        for (int k = 0; k < 2 * (strchr(name.ours, '%') ? c->layers : 1); ++k) {
-            char ours[96], theirs[96];
-            int  i = 0;
-            snprintf(ours, 80, name.ours, k / 2);
-            snprintf(theirs, 80, name.theirs, k / 2);
-            strcat(ours, k % 2 ? ".bias" : ".weight");
-            strcat(theirs, k % 2 ? ".bias" : ".weight");
-            while (i < params->tensor_count && strcmp(params->names[i], ours)) ++i;
-            if (i == params->tensor_count) continue;
-            ppo_tensor *x = params->tensors[i];
-            ppo__hub_shape(c, x, name.how, &rows, &cols);
-            const int rank = k % 2 || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2;
-            const int own = !strcmp(ours, "score.bias"); /* transformers has none */
-            if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) continue;
-            if (ppo__hub_array(hub, way, theirs, x, name.how, rows, cols, rank)) return ppo__failed;
-        }
+        const int block = in_block ? ppo__parse_count(ours + 14, &rest) : 0;
+        char      text[96];
+        snprintf(text, 80, name.ours, block);
+        if (strcmp(strcat(text, end), ours)) continue;
+        snprintf(text, 80, name.theirs, block);
+        ppo__hub_shape(c, x, name.how, &rows, &cols);
+        if (ppo__hub_array(hub, way, strcat(text, end), x, name.how, rows, cols,
+                           is_bias || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2))
+            return ppo__failed;
     }
     return PPO_OK;
+}
+
+static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
+    const ppo_params *params = hub->lm->params;
+    ppo_status        status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i)
+        status = ppo__hub_param(hub, way, params->names[i], params->tensors[i]);
+    return status;
+}
+
+/* Is a parameter in the files? All must be there before a model of these sizes is created. */
+static ppo_status ppo__hub_expect(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                  int random, float x) {
+    ppo_tensor expected;
+    memset(&expected, 0, sizeof expected);
+    expected.rows = rows, expected.cols = cols;
+    return ppo__hub_param((ppo__hub *)user, PPO__LOAD, name, &expected);
 }
 
 static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
@@ -16929,13 +16953,11 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-/* What the arrays say of the settings; and enough numbers for a model of these must be there before it is created. */
+/* What the arrays say of the settings; and those of a model of these must be there. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config  *c = &likely->config;
     const ppo_file *file;
     char            name[80];
-    ppo__lm_adding  here = {NULL, NULL, 0, 0};
-    double          there = 0;
     hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
@@ -16947,17 +16969,9 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
         c->tied = 1; /* a classifier has no head for tokens */
     const ppo_lm_config given = *c;
     if (ppo__lm_describe(likely, &given)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
-    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
-        for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
-            const ppo_array *array = ppo_file_at(hub->files[i], k);
-            there += (double)array->bytes / ppo__types[array->type].size;
-        }
-    ppo__lm_visit(likely, ppo__lm_add, &here);
-    if (here.count > there + c->score)
-        return ppo__file_fail(hub->folder,
-                              "config.json describes %.0f parameters, the arrays have %.0f numbers",
-                              here.count, there);
-    return PPO_OK;
+    hub->lm = likely;
+    const ppo_status status = ppo__lm_visit(likely, ppo__hub_expect, hub);
+    return hub->lm = NULL, status;
 }
 
 /* A head of its own, in the file of a model that is to have none, must be the embedding. */
@@ -17058,10 +17072,10 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
         const char *field = ppo__lm_fields[i].name;
         char        is[32], other[32];
         int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
-        said |= !strcmp(field, "rotary_size") && c->positions == PPO_ROTARY && family.positions == PPO_ROTARY;
-        said |= !strcmp(field, "window_layers") && style != PPO__GPT2 && style != PPO__GPT_NEOX;
+        said |= !strcmp(field, "rotary_size") && (style == PPO__GPT_NEOX || c->rotary_size == c->head_size);
+        said |= !strcmp(field, "window_layers"); /* which have no meaning without a window */
         for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
-            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, style);
+            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, c);
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
         if (said || !strcmp(is, other)) continue;
@@ -17092,7 +17106,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     ppo__header          json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-             ppo__hub_classes[c->family],
+             ppo__hub_classes[c->family][0],
              c->score             ? "ForSequenceClassification"
              : style == PPO__GPT2 ? "LMHeadModel"
                                   : "ForCausalLM",
@@ -17101,7 +17115,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
              : hub->type == PPO_BF16 ? "bfloat16"
                                      : "float32");
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
-        const char *key = ppo__hub_key(k, style), *name = ppo__hub_settings[k].name;
+        const char *key = ppo__hub_key(k, c), *name = ppo__hub_settings[k].name;
         char        value[32];
         ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
                          sizeof value);
@@ -17113,10 +17127,10 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         if (!strcmp(value, "no")) word = "false";
         if (!strcmp(name, "eos") && hub->lm->config.eos < 0) word = "null";
         key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
-        const int dot = (int)strcspn(key, ".");
+        const char *dot = strchr(key, '.');
         ppo__put(&json, ",%s", *within ? " " : "\n  ");
-        if (key[dot] && !*within) ppo__put(&json, "\"%.*s\": {", dot, within = key);
-        ppo__put(&json, "\"%s\": %s%s%s", key[dot] ? key + dot + 1 : key, quote, word, quote);
+        if (dot && !*within) ppo__put(&json, "\"rope_scaling\": {"), within = key;
+        ppo__put(&json, "\"%s\": %s%s%s", dot ? dot + 1 : key, quote, word, quote);
     }
     if (*within) ppo__put(&json, "}");
     if (style == PPO__GPT_NEO)
@@ -17124,10 +17138,8 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     else if (style == PPO__LLAMAS && c->window > 0)
         ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
                         "sliding_attention", "full_attention", "]");
-    if (c->positions == PPO_ROTARY && c->rotary_size != c->head_size)
-        ppo__put(&json, ",\n  \"%s\": %.9g", style == PPO__GPT_NEOX ? "rotary_pct" : "partial_rotary_factor",
-                 (double)c->rotary_size / c->head_size);
-    else if (style == PPO__GPT_NEOX) ppo__put(&json, ",\n  \"rotary_pct\": 1.0");
+    if (style == PPO__GPT_NEOX)
+        ppo__put(&json, ",\n  \"rotary_pct\": %.9g", (double)c->rotary_size / c->head_size);
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
     return PPO_OK;
@@ -17268,13 +17280,13 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
         {"alora_invocation_tokens", ""}, {"peft_type", "LORA"},   {"bias", "none"},
         {"trainable_token_indices", ""}, {"use_dora", "no"},      {"rank_pattern", "{}"},
         {"layer_replication", ""},       {"alpha_pattern", "{}"}, {"use_qalora", "no"},
-        {"target_parameters", ""},       {"lora_bias", "no"},
+        {"target_parameters", ""},       {"lora_bias", "no"},     {"init_lora_weights", "yes no gaussian"},
     };
     const char *path = hub->json.path, *rest = "";
     double      alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
         const char *value = ppo__hub_text(hub, as_here[k][0]);
-        if (value && strcmp(value, as_here[k][1]))
+        if (value && !ppo__is_word(value, as_here[k][1]))
             return ppo__file_fail(path, "%s is %.40s, which is not supported", as_here[k][0], value);
     }
     const char *rank = ppo__hub_text(hub, "r"), *scale = ppo__hub_text(hub, "lora_alpha");

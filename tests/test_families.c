@@ -268,10 +268,10 @@ static const struct {
     {0, "\"n_head\": 3", "\"n_head\": 4", "config.json|width is 6, which 4 heads"},
     {0, "\"n_head\": 3", "\"n_heads\": 3", "there is no n_head"},
     {0, "\"n_layer\": 2", "\"n_layer\": 65", "n_layer|65, outside 1 to 64"},
-    {0, "\"n_layer\": 2", "\"n_layer\": 3", "describes|parameters|numbers"},
+    {0, "\"n_layer\": 2", "\"n_layer\": 3", "there is no \"transformer.h.2.ln_1.weight\""},
     {0, "\"n_layer\": 2", "\"n_layer\": 1", "has no place in a model with this config.json"},
     {0, "\"n_layer\": 2", "\"n_layer\": \"x\"", "n_layer|\"x\" is not a number"},
-    {0, "\"n_embd\": 6", "\"n_embd\": 60000", "describes|numbers"},
+    {0, "\"n_embd\": 6", "\"n_embd\": 60000", "wte.weight\" is F32 (17, 6), not F32 (17, 60000)"},
     {0, "\"n_inner\": null", "\"n_inner\": 23", "c_fc|(6, 24), not F32 (6, 23)"},
     {0, "\"scale_attn_by_inverse_layer_idx\": false", "\"scale_attn_by_inverse_layer_idx\": true",
      "scale_attn_by_inverse_layer_idx is there, which is not supported"},
@@ -294,7 +294,15 @@ static const struct {
     {6, "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 4", "heads is 6, which 4 kv_heads"},
     {6, "\"head_dim\": 4", "\"head_dim\": 2", "q_proj|(24, 12), not F32 (12, 12)"},
     {6, "\"rms_norm_eps\": 1e-06", "\"rms_norm_eps\": -1", "rms_norm_eps|-1, outside"},
-    {6, "\"attention_bias\": false", "\"attention_bias\": true", "describes|numbers"},
+    {6, "\"attention_bias\": false", "\"attention_bias\": true",
+     "there is no \"model.layers.0.self_attn.q_proj.bias\""},
+    {6, "\"rope_type\": \"default\"", "\"type\": \"mrope\"", "rope_parameters.type \"mrope\" is not known"},
+    {6, "\"rope_type\": \"default\"", "\"type\": \"linear\"", "there is no rope_parameters.factor"},
+    {6, "\"rope_parameters\"",
+     "\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8}, \"rope_parameters\"",
+     "there is no rope_scaling.low_freq_factor"},
+    {6, "\"rope_parameters\"", "\"rope_scaling\": \"linear\", \"rope_parameters\"",
+     "config.json|expected \"{\""},
     {7, "\"low_freq_factor\": 1.0", "\"low_freq_factor\": 9.0", "rope_low is 9, must be below rope_high"},
     {10, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true",
      "lm_head.weight\" is not the embedding, but tie_word_embeddings is true"},
@@ -313,6 +321,54 @@ static void what_is_not_supported_is_refused_by_its_key(void **state) {
         write_folder_with(odd_configs[i].model, text, PPO_F32, 1, NULL, NULL);
         assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, odd_configs[i].words);
         assert_null(lm);
+    }
+}
+
+/* As transformers 5.23 reads it: another value of a member, or one more, and a setting. */
+static const struct {
+    int         model;
+    const char *from, *to, *setting, *is;
+} read_configs[] = {
+    {6, "\"rope_type\"", "\"partial_rotary_factor\": 0.5, \"rope_type\"", "rotary_size", "4"},
+    {6, "\"model_type\"", "\"partial_rotary_factor\": 0.5, \"model_type\"", "rotary_size", "4"},
+    {6, "\"model_type\"", "\"rotary_pct\": 0.5, \"model_type\"", "rotary_size", "4"},
+    {6, "\"model_type\"", "\"sliding_window\": 8, \"model_type\"", "window", "0"},
+    {6, "\"rope_type\": \"default\"", "\"type\": \"linear\", \"factor\": 4.0", "rope_factor", "4"},
+    {6, "\"rope_type\": \"default\"", "\"rope_type\": \"default\", \"type\": \"mrope\"", "rope_scaling",
+     "plain"},
+    {6, "\"model_type\"", "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"model_type\"",
+     "rope_factor", "2"},
+    {6, "\"model_type\"", "\"rope_scaling\": {\"rope_theta\": 77}, \"model_type\"", "rope_theta", "77"},
+    {6, "\"model_type\"", "\"rope_scaling\": {}, \"rope_theta\": 77, \"model_type\"", "rope_theta", "10000"},
+    {6, "\"rope_parameters\"", "\"rope_theta\": 77, \"rope_parameters_2\"", "rope_theta", "77"},
+    {7, "\"original_max_position_embeddings\": 16, ", "", "rope_context", "40"},
+    {4, "\"partial_rotary_factor\": 0.25, ", "\"partial_rotary_factor\": 0.5, ", "rotary_size", "4"},
+    {4, "\"partial_rotary_factor\": 0.25, ", "", "rotary_size", "2"},
+    {4, "\"rope_parameters\"", "\"partial_rotary_factor\": 0.5, \"rope_parameters_2\"", "rotary_size", "2"},
+    {4, "\"rope_parameters\"", "\"rotary_pct\": 0.5, \"rope_parameters_2\"", "rotary_size", "4"},
+    {8, "\"model_type\"", "\"attention_bias\": true, \"mlp_bias\": true, \"model_type\"", "ffn_bias", "no"},
+    {11, "\"layer_types\"", "\"layer_types_2\"", "window_layers", "6"},
+    {11,
+     "\"layer_types\": [\"full_attention\", \"sliding_attention\", \"sliding_attention\"], "
+     "\"max_position_embeddings\": 40, \"max_window_layers\": 1, ",
+     "\"max_position_embeddings\": 40, ", "window", "0"},
+    {2, "\"attention_layers\": [\"global\", \"local\"], \"attention_types\": [",
+     "\"attention_types\": [[[\"local\"], 0], ", "window_layers", "2"},
+};
+
+static void a_config_means_what_it_means_in_transformers(void **state) {
+    (void)state;
+    for (int i = 0; i < COUNT(read_configs); i++) {
+        const char *old = g_family_config[read_configs[i].model], *at = strstr(old, read_configs[i].from);
+        char        text[4000], is[32];
+        if (!at) fail_msg("row %d is not in the config: %s", i, old);
+        sprintf(text, "%.*s%s%s", (int)(at - old), old, read_configs[i].to,
+                at + strlen(read_configs[i].from));
+        write_folder_with(read_configs[i].model, text, PPO_F32, 1, NULL, NULL);
+        ppo_lm *lm = load("in");
+        assert_ok(ppo_settings_get(ppo_lm_settings(), &lm->full, read_configs[i].setting, is, sizeof is));
+        if (strcmp(is, read_configs[i].is)) fail_msg("row %d: %s is %s", i, read_configs[i].setting, is);
+        ppo_lm_free(lm);
     }
 }
 
@@ -350,8 +406,7 @@ static void every_array_must_be_there_and_have_a_place(void **state) {
         const int model = g_family_array[i].model;
         if (model != 3 && model != 4 && model != 13) continue;
         write_folder_with(model, g_family_config[model], PPO_F32, 1, NULL, g_family_array[i].name);
-        assert_int_equal(ppo_lm_load("in", &lm),
-                         PPO_ERROR_FILE); /* it is missing, or there are too few numbers */
+        assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, g_family_array[i].name);
         assert_null(lm);
     }
     write_folder_with(6, g_family_config[6], PPO_F32, 1, "model.layers.0.self_attn.q_proj.bias", NULL);
@@ -360,14 +415,14 @@ static void every_array_must_be_there_and_have_a_place(void **state) {
                       NULL);
     ppo_lm_free(load("in")); /* which is no parameter */
     write_folder_with(6, g_family_config[6], PPO_F32, 1, "score.weight", NULL);
-    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "describes|numbers");
+    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "score.weight\" is F32 (1, 2), not F32 (1, 12)");
     write_folder_with(6, g_family_config[6], PPO_F32, 2, NULL, NULL);
     write_text("in/model.safetensors.index.json", "{\"weight_map\": {\"a\": \"../one\"}}");
     assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "index.json|no name of a file: \"../one\"");
     write_text("in/model.safetensors.index.json", "{\"weight_map\": {}}");
     assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "index.json|names no file");
     write_text("in/model.safetensors.index.json", "{\"weight_map\": {\"a\": \"one-of-two.safetensors\"}}");
-    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "numbers");
+    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "there is no \"");
     remove("in/model.safetensors.index.json");
     assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "model.safetensors|cannot be opened");
     assert_fails(ppo_lm_load("nowhere", &lm), PPO_ERROR_FILE, "nowhere|cannot be opened");
@@ -390,6 +445,17 @@ static void settings_that_a_folder_cannot_say_are_refused(void **state) {
     lm->norm_weight->data[3] = 70000;
     assert_fails(ppo_lm_save(lm, "out", PPO_F16), PPO_ERROR_NUMERIC, "ln_f.weight|70000|F16");
     ppo_lm_free(lm);
+    static const char *const odd[][2] = {
+        {"llama", "window=4"}, {"llama", "rotary_size=2"}, {"qwen2", "qkv_bias=no"}};
+    for (int i = 0; i < COUNT(odd); i++) { /* transformers would read another model */
+        char words[32];
+        sprintf(words, "%.*s is|%s", (int)strcspn(odd[i][1], "="), odd[i][1], odd[i][0]);
+        assert_ok(ppo_lm_config_family(&c, odd[i][0]));
+        assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, odd[i][1]));
+        assert_ok(ppo_lm_create(&c, &lm));
+        assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT, words);
+        ppo_lm_free(lm);
+    }
     assert_fails(ppo_lm_config_family(&c, "gpt5"), PPO_ERROR_ARGUMENT, "family|gpt5|none of gpt2");
 }
 
@@ -478,6 +544,7 @@ int main(void) {
         cmocka_unit_test(what_is_saved_is_loaded_with_the_same_bits_and_settings),
         cmocka_unit_test(a_model_with_a_score_is_a_classifier),
         cmocka_unit_test(what_is_not_supported_is_refused_by_its_key),
+        cmocka_unit_test(a_config_means_what_it_means_in_transformers),
         cmocka_unit_test(the_token_that_ends_a_text_is_kept),
         cmocka_unit_test(every_array_must_be_there_and_have_a_place),
         cmocka_unit_test(settings_that_a_folder_cannot_say_are_refused),
