@@ -1693,8 +1693,9 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
    saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
    BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen 3.5, and Digits; or
    as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback; normalizers
-   NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. PPO_ERROR_FILE
-   if a file breaks any of these rules, or has what is not supported, which is named. */
+   NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. Its truncation
+   and padding are not applied: transformers sets them in each call. PPO_ERROR_FILE if a file breaks any of
+   these rules, or has what is not supported, which is named. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -13716,6 +13717,7 @@ typedef struct ppo__added {
     int         name_bytes, bytes, token;
     int         special, left, right; /* 1: it is special; it takes the spaces on its left, on its right */
     int         normalized;           /* 1: found after the rewriting */
+    int         place;                /* in its file */
 } ppo__added;
 
 struct ppo_tokenizer {
@@ -14638,21 +14640,17 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 #define PPO__METASPACE "\342\226\201" /* SentencePiece's */
 
 /* What cuts a text into words, as files spell it. */
+#define PPO__WORDS_OF(letter, digits, letters)                                                        \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
+    "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 static const struct {
     const char *regex;
     int         digits, mark; /* of ppo__words; what marks count as */
 } ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     3, PPO__OTHER}, /* Llama 3 */
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     1, PPO__OTHER}, /* Qwen 2 and 3 */
-    {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| "
-     "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|"
-     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
-     1, PPO__LETTER}, /* Qwen 3.5 */
+    {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
+    {PPO__WORDS_OF("\\p{L}", "", "\\p{L}"), 1, PPO__OTHER},                /* Qwen 2 and 3 */
+    {PPO__WORDS_OF("[\\p{L}\\p{M}]", "", "\\p{L}\\p{M}"), 1, PPO__LETTER}, /* Qwen 3.5 */
 };
 
 /* A tokenizer.json while it is read. */
@@ -14661,6 +14659,7 @@ typedef struct ppo__tokfile {
     ppo_tokenizer *tok;
     ppo__arena     memory;
     short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
+    int            keys;          /* names in the vocabulary */
     int            mark;          /* as what marks count */
     int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
 } ppo__tokfile;
@@ -14783,7 +14782,8 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
         if (at == 4) {
             const char *what = ppo__json_text(json, part, "content");
             int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
-            ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64 && !stop, "Strip of", what);
+            ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64, "Strip of", what);
+            ppo__tokfile_need(file, !stop, "Strip with a stop", NULL);
             file->tok->strip = (int)start;
         }
     }
@@ -14799,17 +14799,22 @@ static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
         if (strcmp(type, "ByteLevel") == 0) continue;
         ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
+        ppo__value *tokens = ppo__json_get(json, part, "special_tokens");
         ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
                           type);
         while (ppo__json_each(json, single, '[', &item)) {
-            ppo__value *token = ppo__json_get(json, item, "SpecialToken");
-            const char *name = ppo__json_text(json, token, "id");
-            int         id = ppo_tokenizer_special(tok, name);
-            side += ppo__json_get(json, item, "Sequence") != NULL;
-            ppo__tokfile_need(file, side < 2 && (!token || (id >= 0 && tok->bounds[side] < PPO__MAX_BOUNDS)),
-                              "TemplateProcessing with", name);
-            if (token && !json->status) tok->bound[side][tok->bounds[side]++] = id;
+            ppo__value   *token = ppo__json_get(json, item, "SpecialToken"), *id = NULL;
+            ppo__value   *named = token ? token : ppo__json_get(json, item, "Sequence");
+            const char   *name = ppo__json_text(json, named, "id");
+            ppo__value   *ids = name ? ppo__json_get(json, ppo__json_get(json, tokens, name), "ids") : NULL;
+            const int64_t first = ppo__json_each(json, ids, '[', &id) ? ppo__json_integer(json) : -1;
+            const int     end = side > 0, room = tok->bounds[end] < PPO__MAX_BOUNDS;
+            int           known = room && ids && ids->count == 1 && first == ppo_tokenizer_special(tok, name);
+            if (!token) known = name && !strcmp(name, "A") && !side++;
+            ppo__tokfile_need(file, known, "TemplateProcessing with", name ? name : "no id");
+            if (token && !json->status) tok->bound[end][tok->bounds[end]++] = (int)first;
         }
+        ppo__tokfile_need(file, side == 1, "TemplateProcessing without a text", NULL);
     }
 }
 
@@ -14859,7 +14864,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
         ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
         ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
         if (json->status) return;
-        added->token = (int)id;
+        added->token = (int)id, added->place = tok->added_count;
         if (tok->vocab <= id) tok->vocab = (int)id + 1;
         ++tok->added_count;
     }
@@ -14882,6 +14887,7 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
         char *name = (char *)item->key;
         int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
         if (tok->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
+        ++file->keys;
         tok->key[id] = name;
         tok->key_bytes[id] = bytes < 0 ? (int)strlen(name) : bytes;
         if (bytes < 0) continue; /* no text of bytes is called so, so nothing needs to find it */
@@ -14937,12 +14943,19 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         int found = ppo__tokfile_find(file, copy, &bytes);
         if (bytes < 0) bytes = one->name_bytes;
         int same = tok->key[t] && tok->key_bytes[t] == bytes && memcmp(tok->key[t], copy, bytes) == 0;
-        ppo__tokfile_need(file, !added[t] && (same || (found < 0 && !tok->key[t])),
+        int again = k && strcmp(one->name, tok->added[k - 1].name) == 0;
+        ppo__tokfile_need(file, !added[t] && !again && (same || (found < 0 && !tok->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
         added[t] = one, tok->special[t] = (char)one->special;
     }
-    for (int t = 0; t < tok->vocab; ++t) total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
+    for (int t = 0, next = file->keys, last = -1; t < tok->vocab; ++t) {
+        total += tok->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
+        if (!added[t] || tok->key[t]) continue; /* others are numbered after the vocabulary, in their order */
+        ppo__tokfile_need(file, t == next++ && added[t]->place > last,
+                          "an added token that tokenizers would number differently:", added[t]->name);
+        last = added[t]->place;
+    }
     ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
     if (file->json.status) return;
     char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);

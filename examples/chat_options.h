@@ -80,8 +80,9 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
 /* The form of the chat, if it was not given, and the tokens that end an answer: those that the folder says, and
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {
-    int        first[8] = {-1}, n = 0, found[ALL_ENDS];
-    ppo_status status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
+    static const ppo_message empty = {"user", ""};
+    int                      first[8] = {-1}, n = 0, found[ALL_ENDS];
+    ppo_status               status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
     if (!status) status = ppo_encode_as(c->tokenizer, PPO_ENCODE_BOUNDS, "", 0, first, 8, NULL);
     for (int k = 0; k < ALL_ENDS; k++) {
         found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
@@ -92,6 +93,8 @@ static ppo_status prepare(chat *c) {
     c->start = first[0];
     if (c->form == AUTO && found[PPO_CHATML] >= 0) c->form = PPO_CHATML;
     if (c->form == AUTO) c->form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
+    if (!status && c->form != RAW) /* has the tokenizer its tokens? */
+        status = ppo_tokens_add_chat(&c->tokens, c->tokenizer, c->form, &empty, 1, 1);
     return status;
 }
 

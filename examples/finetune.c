@@ -24,6 +24,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <time.h>
 
@@ -239,20 +240,20 @@ static int exists(const char *path) {
 /* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
    of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
-    char       path[512];
+    char       path[600];
     ppo_file  *empty = NULL;
-    const int  file = is_file(j->out);
+    const int  file = is_file(j->out), is_new = !exists(j->out) && errno == ENOENT;
     ppo_status status = ppo_file_create(&empty);
     snprintf(path, sizeof path, "%s/%s", j->out, lora ? "config.json" : "adapter_config.json");
     if (!status && !file && exists(path))
         status =
             ppo_fail(PPO_ERROR_FILE, "%s is there, of a model of another kind: choose another folder", path);
     for (int folder = 0; folder <= !file && !status; folder++) {
-        snprintf(path, sizeof path, "%s%s", j->out, folder ? "/empty.tmp" : ".tmp");
+        snprintf(path, sizeof path, "%s%s", folder ? j->out : j->checkpoint, folder ? "/empty.tmp" : ".tmp");
         status = ppo_file_write(empty, path);
         if (!status) remove(path);
+        if (!status && folder && is_new) remove(j->out); /* what was there stays: a file, a link, a folder */
     }
-    if (!file) remove(j->out); /* if it is empty */
     ppo_file_free(empty);
     return status;
 }

@@ -73,7 +73,8 @@ static const struct {
 };
 enum { TEXTS = sizeof texts / sizeof *texts };
 
-static const ppo_settings *own_settings(void) {
+/* Checkpoints of the others are a setting of ppo_fit_settings(). */
+static const ppo_settings *own_settings(int with_checkpoints) {
 #define OWN_AT(name, place, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(job, place), min, max, choices, help, 0 }
 #define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
@@ -91,8 +92,9 @@ static const ppo_settings *own_settings(void) {
         OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),
         OWN(checkpoint_every, INT, 1, 1 << 30, NULL, "iterations between checkpoints of ppo and its presets"),
     };
-    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
-    return &settings;
+    enum { COUNT = sizeof fields / sizeof *fields };
+    static const ppo_settings settings[] = {{fields, COUNT - 1}, {fields, COUNT}};
+    return &settings[with_checkpoints];
 }
 
 /* What not every method has, or what needs another setting, one of "a|b": elsewhere it would have no effect. */
@@ -157,7 +159,7 @@ static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
     if (j->method->kind >= TEXT && j->method->kind < RL) table[n] = ppo_fit_settings(), config[n++] = &j->fit;
     if (j->method->kind >= TEXT && j->method->kind < RL && j->method->kind != REWARD)
         table[n] = ppo_sampling_settings(), config[n++] = &j->rlhf.sampling;
-    table[n] = own_settings(), config[n++] = j;
+    table[n] = own_settings(j->method->kind == RL), config[n++] = j;
     return n;
 }
 
@@ -200,6 +202,12 @@ static ppo_status take(job *j, const char *argument) {
                     j->method->name);
 }
 
+static size_t length_of(const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    return n;
+}
+
 /* What the method needs must be there. */
 static ppo_status check(const job *j) {
     const int   kind = j->method->kind;
@@ -211,6 +219,10 @@ static ppo_status check(const job *j) {
                                                                           : NULL;
     if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
     if (!*j->out) return ppo_fail(PPO_ERROR_ARGUMENT, "out is empty");
+    if (j->model && kind != NEW && length_of(j->out) == length_of(j->model) &&
+        !strncmp(j->out, j->model, length_of(j->out)))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "out is the model, %s, which stays as it is: choose another",
+                        j->out);
     if (j->adapter && j->lora.rank)
         return ppo_fail(PPO_ERROR_ARGUMENT, "adapter or lora: one of them, the adapter has its rank");
     for (int k = 0; k < EFFECTS; k++) {

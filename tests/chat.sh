@@ -115,8 +115,8 @@ check refuses_a_missing_folder     is_refused nowhere $work/nowhere
 check refuses_an_unknown_setting   is_refused warmth $talker --warmth 2
 check refuses_a_value_out_of_range is_refused temperature $talker --temperature 0
 check refuses_to_set_what_ends     is_refused eos $talker --eos 3
-other_form() { says '' 'hello\n' $talker --form llama3 && tells 'no token'; }
-check refuses_a_form_of_other_tokens other_form
+check refuses_a_form_of_other_tokens is_refused 'no token' $talker --form llama3
+check at_its_start eval '! tells "> "'
 build/chat --help >$work/out
 helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '--form .*zephyr' $work/out; }
 check help_lists_the_settings helps

@@ -217,6 +217,19 @@ check refuses_a_layer_that_is_not_there is_refused '"c_attn"' $sft lora=4 lora_l
 check refuses_kernels_that_are_not_there is_refused abacus $sft kernels=abacus
 check refuses_a_folder_in_a_file  finetune $sft out=$work/text.txt/none
 check before_it_trains           eval '[ $status -eq 1 ] && grep -q "text.txt/none.*cannot be written" $work/err && [ ! -s $work/out ]'
+stays() { # what is there is not removed by a run that is refused
+    cp $work/text.txt $work/a-file && mkdir -p $work/a-folder && ln -sfn a-folder $work/a-link || return 1
+    for out in a-file a-folder a-link; do finetune $sft judge=cat out=$work/$out; finetune $sft pack=yes out=$work/$out; done
+    cmp $work/text.txt $work/a-file && [ -d $work/a-folder -a -h $work/a-link ] && finetune $sft out=$work/a-file steps=1 &&
+        [ $status -eq 1 ] && grep -q 'a-file.*cannot be written' $work/err && cmp $work/text.txt $work/a-file
+}
+check what_is_there_stays stays
+check a_link_to_a_folder_is_written_through good $sft out=$work/a-link steps=1
+check and_stays_one [ -h $work/a-link -a -s $work/a-folder/model.safetensors ]
+check refuses_to_replace_its_model finetune $sft out=$work/base/
+check which_it_says grep -q 'out is the model' $work/err
+once() { good sft help && [ "$(grep -c checkpoint_every $work/out)" -eq 1 ] && good grpo help && grep -q checkpoint_every $work/out; }
+check a_setting_is_listed_once once
 for set in vocab=5 lora_alpha=8 lora_layers=q_proj merge=yes beta=1 patience=2 judge=cat specials=x; do
     check "refuses_${set%=*}_without_effect" is_refused "${set%=*}" $sft $set
 done

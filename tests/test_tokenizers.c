@@ -1262,12 +1262,13 @@ static void special_tokens_in_a_text_are_for_those_who_ask(void **state) {
 /* A small file, in which `old` is replaced. */
 static const char small[] = "\357\273\277{\"version\": \"1.0\", \"truncation\": {\"max\": [1, -2.5e1, true, "
                             "null]}, \"added_tokens\": [{\"id\": 0, \"content\": "
-                            "\"<s>\", \"single_word\": false, \"special\": true}, {\"id\": 9, \"content\": "
+                            "\"<s>\", \"single_word\": false, \"special\": true}, {\"id\": 7, \"content\": "
                             "\"  \", \"normalized\": true}], \"normalizer\": {\"type\": \"NFC\"}, "
                             "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"\342\226\201\", "
                             "\"prepend_scheme\": \"first\", \"split\": true}, "
                             "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": "
-                            "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}]}, "
+                            "[{\"SpecialToken\": {\"id\": \"<s>\"}}, {\"Sequence\": {\"id\": \"A\"}}], "
+                            "\"special_tokens\": {\"<s>\": {\"id\": \"<s>\", \"ids\": [0]}}}, "
                             "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"Replace\", "
                             "\"pattern\": {\"String\": \"\342\226\201\"}, \"content\": \" \"}, "
                             "{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", "
@@ -1275,7 +1276,7 @@ static const char small[] = "\357\273\277{\"version\": \"1.0\", \"truncation\": 
                             "\"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": \"<s>\", "
                             "\"fuse_unk\": true, \"byte_fallback\": false, \"vocab\": {\"<s>\": 0, "
                             "\"a\": 1, \"b\": 2, \"\\u2581\": 3, \"ab\": 4, \"\342\226\201ab\": 5, "
-                            "\"<0x41>\": 7}, \"merges\": [\"a b\", [\"\342\226\201\", \"ab\"]]}}";
+                            "\"<0x41>\": 6}, \"merges\": [\"a b\", [\"\342\226\201\", \"ab\"]]}}";
 
 static ppo_status load_changed(const char *old, const char *by) {
     static char text[2 * sizeof small];
@@ -1304,21 +1305,33 @@ static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
         {"\"Metaspace\"", "\"ByteLevel\"", "decoder \"Replace\""},
         {"\"TemplateProcessing\"", "\"BertProcessing\"", "post_processor \"BertProcessing\""},
         {"{\"id\": \"<s>\"}", "{\"id\": \"<x>\"}", "TemplateProcessing with \"<x>\""},
+        {"{\"id\": \"A\"}", "{\"id\": \"B\"}", "TemplateProcessing with \"B\""},
+        {"{\"id\": \"A\"}", "{\"id\": \"A\"}}, {\"Sequence\": {\"id\": \"A\"}",
+         "TemplateProcessing with \"A\""},
+        {"\"Sequence\": {\"id\": \"A\"}", "\"SpecialToken\": {\"id\": \"<s>\"}",
+         "TemplateProcessing without a text"},
+        {"\"ids\": [0]", "\"ids\": [1]", "TemplateProcessing with \"<s>\""},
+        {"\"ids\": [0]", "\"ids\": [4294967296]", "TemplateProcessing with \"<s>\""},
+        {"\"ids\": [0]", "\"ids\": [0, 0]", "TemplateProcessing with \"<s>\""},
+        {"\"special_tokens\"", "\"special\"", "TemplateProcessing with \"<s>\""},
         {"\"ByteFallback\"", "\"WordPiece\"", "decoder \"WordPiece\""},
         {"{\"type\": \"Fuse\"}, ", "", "decoder \"Strip\""},
         {"{\"type\": \"NFC\"}",
          "{\"type\": \"Replace\", \"content\": \"\", \"pattern\": {\"String\": \" \"}}", "empties: \"  \""},
         {"\"decoder\"", "\"other\"", "no decoder"},
         {"\"content\": \"  \"", "\"content\": \"\"", "the added token \"\""},
-        {"\"stop\": 0", "\"stop\": 1", "Strip of"},
+        {"\"stop\": 0", "\"stop\": 1", "Strip with a stop"},
         {"\"BPE\"", "\"Unigram\"", "model \"Unigram\""},
         {"\"dropout\": null", "\"dropout\": 0.1", "dropout"},
         {"\"dropout\": null", "\"end_of_word_suffix\": \"</w>\"", "end_of_word_suffix \"</w>\""},
         {"\"unk_token\": \"<s>\"", "\"unk_token\": \"<t>\"", "unk_token \"<t>\""},
         {"\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback without \"<0x00>\""},
         {"\"single_word\": false", "\"single_word\": true", "single_word"},
-        {"\"id\": 9", "\"id\": 300000", "the added token"},
-        {"\"id\": 9", "\"id\": 5", "names of a token"},
+        {"\"id\": 7", "\"id\": 300000", "the added token"},
+        {"\"id\": 7", "\"id\": 5", "names of a token"},
+        {"\"id\": 7", "\"id\": 8", "number differently: \"  \""},
+        {"{\"id\": 7", "{\"id\": 8, \"content\": \"  \"}, {\"id\": 7", "tokens of a name: \"  \""},
+        {"{\"id\": 7", "{\"id\": 8, \"content\": \"<t>\"}, {\"id\": 7", "number differently: \"<t>\""},
         {"\"id\": 0", "\"id\": 8", "names of a token"},
         {"\"ab\": 4", "\"ab\": 262144", "above 262143"},
         {"\"ab\": 4", "\"ab\": 2", "there twice: \"ab\""},
@@ -1336,7 +1349,7 @@ static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
         {"\"a\": 1", "\"\377\": 1", "not UTF-8"},
     };
     assert_ok(load_changed("1.0", "1.0"));
-    assert_ok(load_changed("{\"id\": 9", "{\"id\": 10, \"content\": \"  \"}, {\"id\": 9")); /* a name twice */
+    assert_ok(load_changed("{\"id\": 7", "{\"id\": 7, \"content\": \"<t>\"}, {\"id\": 8"));
     for (int i = 0; i < COUNT(cases); i++)
         assert_fails(load_changed(cases[i][0], cases[i][1]), PPO_ERROR_FILE, cases[i][2]);
     assert_fails(load_text(""), PPO_ERROR_FILE, HUB ": byte 0: expected \"{\"");
