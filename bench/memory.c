@@ -1,10 +1,11 @@
 /* memory.c - what fine-tuning by reinforcement learning takes: GRPO and PPO of models that people have, with LoRA and
    of all weights; 16 samples of 512 tokens, one of which is learned from at a time, its blocks computed again in
-   backward. The models have random weights. Each row is a process of its own; its peak is what the system says that it
-   had, from the model on:
+   backward. The models have random weights. "all" is the count of ppo_rlhf_memory(). Of rows that are asked for, an
+   iteration is run, and "peak" is what the system says that its process had, from the model on; that of GPT-2 takes
+   minutes.
 
-       build/bench-memory                  all that fit into 20 GiB
-       build/bench-memory gpt2 LoRA 128    rows whose model and way contain these words, of 128 tokens */
+       build/bench-memory                  all that fit into 20 GiB, counted
+       build/bench-memory gpt2 LoRA 128    rows whose model and way contain these words, of 128 tokens, measured */
 #define _POSIX_C_SOURCE 200809L
 #include "ppo.h"
 
@@ -33,7 +34,7 @@ static const struct way {
             {"PPO, BF16", NULL, 1, 1, 1.3},
             {"GRPO", "grpo", 0, 0, 8},
             {"PPO", NULL, 0, 0, 12}};
-enum { WAYS = sizeof ways / sizeof *ways };
+enum { WAYS = sizeof ways / sizeof *ways, MODELS = sizeof models / sizeof *models };
 
 enum { PROMPT = 64, SAMPLES = 16 };
 
@@ -45,6 +46,14 @@ static void forget_peak(void) {
     fclose(file);
 }
 
+/* A ppo_reward_fn: without a difference between samples nothing would be learned. */
+static ppo_status reward_of(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++)
+        reward[s] = (float)(samples->tokens.token[samples->tokens.start[s + 1] - 1] % 7);
+    return PPO_OK;
+}
+
 static int shape_of(const struct model *m, ppo_lm_config *c) {
     char family[16];
     *c = ppo_lm_config_default();
@@ -52,7 +61,7 @@ static int shape_of(const struct model *m, ppo_lm_config *c) {
     return ppo_lm_config_family(c, family) || ppo_settings_set_all(ppo_lm_settings(), c, m->settings);
 }
 
-static int measure(const struct model *m, const struct way *w, int length) {
+static int measure(const struct model *m, const struct way *w, int length, int iterations) {
     static const double gib = 1024.0 * 1024 * 1024;
     ppo_lm_config       shape;
     ppo_rlhf_config     c = ppo_rlhf_config_default();
@@ -75,14 +84,17 @@ static int measure(const struct model *m, const struct way *w, int length) {
     c.minibatch_size = SAMPLES;
     c.micro_batch = 1;
     c.recompute = 1;
-    if (!status) status = ppo_rlhf_create(w->lora ? lm : base, NULL, NULL, &prompts, NULL, NULL, &c, &rlhf);
+    if (!status)
+        status = ppo_rlhf_create(w->lora ? lm : base, NULL, NULL, &prompts, reward_of, NULL, &c, &rlhf);
+    if (!status && iterations) status = ppo_rlhf_iterate(rlhf, NULL);
     if (status) return fail();
     const ppo_memory r = ppo_rlhf_memory(rlhf);
     getrusage(RUSAGE_SELF, &used);
-    printf("%-16s %-11s %8.2f %9.2f %12.2f %9.2f %8.2f %7.2f\n", m->name, w->name, r.weights / gib,
-           r.training / gib, r.activations / gib, r.sampling / gib,
-           (r.weights + r.training + r.activations + r.sampling + r.samples) / gib,
-           (double)used.ru_maxrss / 1024 / 1024);
+    printf("%-16s %-11s %8.2f %9.2f %12.2f %9.2f %8.2f", m->name, w->name, r.weights / gib, r.training / gib,
+           r.activations / gib, r.sampling / gib,
+           (r.weights + r.training + r.activations + r.sampling + r.samples) / gib);
+    if (iterations) printf(" %7.2f", (double)used.ru_maxrss / 1024 / 1024);
+    printf("\n");
     ppo_rlhf_free(rlhf);
     ppo_tokens_free(&prompts);
     ppo_lm_free(lm);
@@ -98,20 +110,32 @@ static double weights_of(const ppo_lm_config *c) {
     return 4 * ((2 - c->tied) * width * c->vocab + c->layers * block);
 }
 
+/* What the arguments may be; exit status 1. */
+static int usage(void) {
+    fprintf(stderr,
+            "usage: bench-memory [MODEL [WAY [TOKENS]]], words of their names and a number above %d\n",
+            PROMPT);
+    for (int k = 0; k < MODELS; k++) fprintf(stderr, "  MODEL: %s\n", models[k].name);
+    for (int k = 0; k < WAYS; k++) fprintf(stderr, "  WAY: %s\n", ways[k].name);
+    return 1;
+}
+
 int main(int argc, char **argv) {
     const double most = 20.0 * 1024 * 1024 * 1024;
     const int    length = argc > 3 ? atoi(argv[3]) : 512;
-    if (argc > 2 && argv[1][0] == '-') {
-        const int k = atoi(argv[2]);
-        return measure(&models[k / WAYS], &ways[k % WAYS], length);
+    int          rows = 0;
+    if (argc == 5) { /* a row, in a process of its own */
+        const int k = atoi(argv[4]);
+        return measure(&models[k / WAYS], &ways[k % WAYS], length, !strcmp(argv[1], "measured"));
     }
-    printf("GiB              way          weights  training  activations  sampling      all    peak\n");
-    fflush(stdout);
-    for (int k = 0; k < WAYS * (int)(sizeof models / sizeof *models); k++) {
+    for (int k = 0; k < WAYS * MODELS && length > PROMPT; k++) {
         ppo_lm_config shape;
         char          command[600];
         if (argc > 1 && !strstr(models[k / WAYS].name, argv[1])) continue;
         if (argc > 2 && !strstr(ways[k % WAYS].name, argv[2])) continue;
+        if (!rows++)
+            printf(
+                "GiB              way          weights  training  activations  sampling      all    peak\n");
         if (shape_of(&models[k / WAYS], &shape)) return fail();
         const double least = ways[k % WAYS].weights * weights_of(&shape);
         if (least > most) {
@@ -120,8 +144,9 @@ int main(int argc, char **argv) {
             continue;
         }
         fflush(stdout);
-        snprintf(command, sizeof command, "'%s' - %d %d", argv[0], k, length);
+        snprintf(command, sizeof command, "'%s' %s - %d %d", argv[0], argc > 1 ? "measured" : "counted",
+                 length, k);
         if (system(command)) return 1;
     }
-    return 0;
+    return rows ? 0 : usage();
 }
