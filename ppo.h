@@ -1955,11 +1955,13 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
    ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
    which then nothing is left to learn is left out, as is a longer prompt; *left_out (may be NULL) counts
-   them. Lines have up to 64 MiB, one of which is in memory at a time. Errors, with the line, after which
-   tokens and rejected are as they were: those of reading and encoding, a line that is none of these. */
+   them. needs: what each of the others must have, or 0. Lines have up to 64 MiB, one of which is in memory at
+   a time. Errors, with the line, after which tokens and rejected are as they were: those of reading and
+   encoding, a line that is none of these, or lacks what is needed. */
+enum { PPO_NEEDS_PROMPT = 1, PPO_NEEDS_RESPONSE };
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest, int *left_out);
+                                        int longest, int needs, int *left_out);
 
 /* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
    Bytes that are no UTF-8, such as half a character, become U+FFFD. */
@@ -14425,20 +14427,26 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
     return length;
 }
 
-PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
-                              size_t capacity, size_t *bytes) {
-    int unknown;
-    if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
-    if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
-    if (!text) capacity = 0;
-    size_t length = ppo__token_text(tokenizer, tokens, 0, n, tokenizer->strip, 0, text, capacity, &unknown);
+/* All of that text, or a refusal; capacity 0: only its length. */
+static ppo_status ppo__decode(const char *function, const ppo_tokenizer *tok, const int *tokens, int n,
+                              int strip, int ordinary, char *text, size_t capacity, size_t *bytes) {
+    int    unknown;
+    size_t length = ppo__token_text(tok, tokens, 0, n, strip, ordinary, text, capacity, &unknown);
     if (unknown < n)
-        return ppo__refuse("ppo_decode: token %d at position %d is not in 0 .. %d", tokens[unknown], unknown,
-                           tokenizer->vocab - 1);
+        return ppo__refuse("%s: token %d at position %d is not in 0 .. %d", function, tokens[unknown],
+                           unknown, tok->vocab - 1);
     if (bytes) *bytes = length;
     if (capacity == 0 || length < capacity) return PPO_OK;
-    return ppo__refuse("ppo_decode: there is room for %.0f bytes, but there are %.0f with the final 0",
+    return ppo__refuse("%s: there is room for %.0f bytes, but there are %.0f with the final 0", function,
                        (double)capacity, (double)length + 1);
+}
+
+PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
+                              size_t capacity, size_t *bytes) {
+    if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
+    if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
+    return ppo__decode("ppo_decode", tokenizer, tokens, n, tokenizer->strip, 0, text, text ? capacity : 0,
+                       bytes);
 }
 
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
@@ -14494,16 +14502,11 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
     if (what == PPO_PROMPT_TEXT) end = prompt;
-    int    unknown, strip = what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip;
-    size_t length = ppo__token_text(tokenizer, tokens->token, i, end, strip, 1, text, capacity, &unknown);
-    if (unknown == end && length < capacity) return PPO_OK;
-    *text = 0;
-    if (unknown < end)
-        return ppo__refuse("ppo_tokens_text: token %d of sequence %d is not in 0 .. %d",
-                           tokens->token[unknown], s, tokenizer->vocab - 1);
-    return ppo__refuse(
-        "ppo_tokens_text: the text of sequence %d has more than the %.0f bytes there is room for", s,
-        (double)capacity - 1);
+    ppo_status status =
+        ppo__decode("ppo_tokens_text", tokenizer, tokens->token + i, end - i,
+                    what == PPO_RESPONSE_TEXT ? 0 : tokenizer->strip, 1, text, capacity, NULL);
+    if (status) *text = 0;
+    return status;
 }
 
 /* -- chats -- */
@@ -18063,7 +18066,7 @@ typedef struct ppo__lines {
     const char          *path;
     const ppo_tokenizer *tokenizer;
     ppo_tokens          *to[2];
-    int                  form, start, end, longest, number, left_out;
+    int                  form, start, end, longest, needs, number, left_out;
     char                *line; /* an array that grows, with a 0 for its end */
     char                 part[32];
     ppo__json            json;
@@ -18204,6 +18207,11 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         if (status == PPO_ERROR_ARGUMENT)
             status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
         if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
+        if (status || !keep) continue;
+        const int last = lines->to[k]->count - 1, learns = lines->needs == PPO_NEEDS_RESPONSE;
+        if (lines->needs && !(learns ? ppo__response_length(lines->to[k], last) : lines->to[k]->prompt[last]))
+            status = ppo__file_fail(lines->path, "line %d has no %s", lines->number,
+                                    learns ? "token to learn after its prompt" : "prompt");
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
     lines->left_out += !keep;
@@ -18212,7 +18220,7 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
 
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest, int *left_out) {
+                                        int longest, int needs, int *left_out) {
     ppo__lines lines;
     int        more = 1;
     if (left_out) *left_out = 0;
@@ -18222,7 +18230,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
     memset(&lines, 0, sizeof lines);
     lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
-    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest;
+    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest, lines.needs = needs;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     FILE      *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);

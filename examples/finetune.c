@@ -65,9 +65,9 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     const int  longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
     ppo_status status;
     if (kind != TEXT || strstr(paths, ".json"))
-        status =
-            ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
-                                 j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest, &left_out);
+        status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
+                                      j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest,
+                                      kind == RL ? PPO_NEEDS_PROMPT : PPO_NEEDS_RESPONSE, &left_out);
     else if (!(status = read_text(paths, &text, &bytes)))
         status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
     free(text);

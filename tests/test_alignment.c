@@ -1149,14 +1149,14 @@ static ppo_tokenizer *byte_tokenizer(void) {
     return tok;
 }
 
-static int        left_out; /* by add_lines() */
+static int        needs, left_out; /* by add_lines() */
 static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
                             ppo_tokens *rejected) {
     const char *path = scratch_path("lines");
     put_bytes(path, text, strlen(text));
     ppo_status status =
         ppo_tokens_add_lines(tokens, rejected, path, tok, PPO_CHATML, ppo_tokenizer_special(tok, "<bos>"),
-                             ppo_tokenizer_special(tok, "<eos>"), longest, &left_out);
+                             ppo_tokenizer_special(tok, "<eos>"), longest, needs, &left_out);
     remove(path);
     return status;
 }
@@ -1391,19 +1391,29 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                      bad[i].words);
         assert_true(tokens.count == 1 && tokens.start[1] == 6 && rejected.count == 0);
     }
+    needs = PPO_NEEDS_RESPONSE;
+    assert_fails(
+        add_lines("\n{\"prompt\":\"a\",\"completion\":\"b\"}\n{\"prompt\":\"a\"}", tok, 0, &tokens, NULL),
+        PPO_ERROR_FILE, "line 3 has no token to learn after its prompt");
+    assert_true(tokens.count == 1);
+    needs = 0;
     assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &letters));
+    needs = PPO_NEEDS_PROMPT;
+    assert_fails(add_lines("{\"prompt\":\"a\"}\n{\"text\":\"ab\"}", letters, 0, &tokens, NULL),
+                 PPO_ERROR_FILE, "line 2 has no prompt");
+    needs = 0;
     assert_fails(add_lines("{\"text\":\"ab\"}\n{\"text\":\"abc\"}", letters, 0, &tokens, NULL),
                  PPO_ERROR_FILE, "line 2: |vocabulary lacks U+0063");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, PPO_CHATML, -1, -1, 0, NULL),
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
                  PPO_ERROR_FILE, "/nowhere/at all: cannot be opened");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, PPO_CHATML, -1, -1, 0, NULL),
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
                  PPO_ERROR_FILE, "not a plain file");
-    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, PPO_CHATML, -1, -1, 0, NULL),
+    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
                  PPO_ERROR_ARGUMENT, "rejected");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, PPO_CHATML, -1, -1, -1, NULL),
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, PPO_CHATML, -1, -1, -1, 0, NULL),
                  PPO_ERROR_ARGUMENT, "longest is -1");
-    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, PPO_CHATML, -1, -1, 0, NULL), PPO_ERROR_ARGUMENT,
-                 "NULL");
+    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
+                 PPO_ERROR_ARGUMENT, "NULL");
     ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
     ppo_tokenizer_free(tok), ppo_tokenizer_free(letters);
 }

@@ -979,13 +979,13 @@ static void texts_become_sequences_and_come_back(void **state) {
         }
     }
     assert_fails(ppo_tokens_text(&tokens, 0, PPO_WHOLE_TEXT, tok, text, 5), PPO_ERROR_ARGUMENT,
-                 "sequence 0 has more than the 4 bytes");
+                 "room for 5 bytes");
     assert_string_equal(text, "");
     assert_fails(ppo_tokens_text(&tokens, 0, 3, tok, text, 64), PPO_ERROR_ARGUMENT, "what is 3");
     int              alien[] = {1, 9}, bounds[] = {0, 2}, beyond[] = {7};
     const ppo_tokens foreign = {1, bounds, beyond, alien, NULL, NULL};
     assert_fails(ppo_tokens_text(&foreign, 0, PPO_PROMPT_TEXT, tok, text, 64), PPO_ERROR_ARGUMENT,
-                 "token 9 of sequence 0|0 .. 5");
+                 "token 9 at position 1|0 .. 5");
     assert_fails(ppo_tokens_text(&tokens, 3, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence 3 in 3");
     assert_string_equal(text, "");
     assert_fails(ppo_tokens_text(&tokens, -1, 0, tok, text, 64), PPO_ERROR_ARGUMENT, "no sequence -1 in 3");
