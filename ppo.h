@@ -15874,11 +15874,10 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
     return status ? status : ppo__visit_score(lm, visit, user);
 }
 
-/* Adds parameters, or with params NULL counts their numbers, and with them the room that they need. */
+/* Adds parameters, or with params NULL counts the room that they need. */
 typedef struct ppo__lm_adding {
     ppo_params *params;
     ppo_rng    *rng; /* NULL: the numbers will be overwritten */
-    double      count;
     size_t      room;
 } ppo__lm_adding;
 
@@ -15887,7 +15886,6 @@ static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name,
     ppo__lm_adding *adding = (ppo__lm_adding *)user;
     const size_t    size = ppo__padded(rows, cols);
     if (!adding->params) {
-        adding->count += (double)rows * cols;
         adding->room = size < SIZE_MAX - adding->room ? adding->room + size : SIZE_MAX;
         return PPO_OK;
     }
@@ -15992,7 +15990,7 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
 /* Makes the parameters of a model; how: of one with LoRA, else NULL. random 0: they will be overwritten. */
 static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t seed, int random) {
     ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
-    ppo__lm_adding all = {NULL, random ? &rng : NULL, 0, 0};
+    ppo__lm_adding all = {NULL, random ? &rng : NULL, 0};
     ppo_status     status = PPO_OK;
     for (int pass = 0; pass < 2 && !status; ++pass) {
         status = how ? ppo__lora_visit(lm, how, ppo__lm_add, &all) : ppo__lm_visit(lm, ppo__lm_add, &all);
@@ -16438,15 +16436,13 @@ static int ppo__hub_style(const ppo_lm_config *c) {
 }
 
 /* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
-static const char *const ppo__hub_classes[][2] = {
-    {"GPT2", ""},
-    {"GPTNeo", ""},
-    {"GPTNeoX", ""},
-    {"Llama", "window"},
-    {"Mistral", "qkv_bias proj_bias ffn_bias"},
-    {"Qwen2", "qkv_bias proj_bias ffn_bias"},
-    {"Qwen3", "ffn_bias"},
-};
+static const char *const ppo__hub_classes[][2] = {{"GPT2", ""},
+                                                  {"GPTNeo", ""},
+                                                  {"GPTNeoX", ""},
+                                                  {"Llama", "window"},
+                                                  {"Mistral", "qkv_bias proj_bias ffn_bias"},
+                                                  {"Qwen2", "qkv_bias proj_bias ffn_bias"},
+                                                  {"Qwen3", "ffn_bias"}};
 
 /* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or the other,
    of which the last is written; rope.b is b in the object of rotary positions. The first five must be there, and the
