@@ -7,7 +7,7 @@
    is right as often as they are. PPO rewards right answers alone, and the guesses disappear. What the calculator
    wrote is not the model's: nothing is learned from it, in fine-tuning (ppo_tokens_mark_given()) and in PPO.
 
-       build/tools [SEED [KERNELS]]          in a minute and a half */
+       build/tools [SEED [KERNELS]]          in two minutes */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
