@@ -3,11 +3,15 @@
 #   table     Table 1 of the paper (Schulman 2017): eleven objectives on seven tasks, 1,000,000 steps each
 #   cleanrl   HalfCheetah, Hopper and Walker2d with the settings of CleanRL, 1,000,000 steps
 #   cleanrl8  these and Ant, 8,000,000 steps
-# JOBS (1) runs stand side by side. A run that is done is a file in build/mujoco-runs/, and is not repeated.
+# JOBS (1) runs stand side by side. A run that is done is a line of bench/learning/results/mujoco.txt, and is not
+# repeated: what, task, seed, mean return of the last 100 episodes. Its curve is in build/mujoco-runs/.
 # mujoco.sh report - prints the tables of the runs that are done.
 set -eu
+cd "$(dirname "$0")/.."
 program=${MUJOCO:-build/mujoco}
 runs=build/mujoco-runs
+finished=bench/learning/results/mujoco.txt
+touch $finished
 tasks='HalfCheetah Hopper InvertedDoublePendulum InvertedPendulum Reacher Swimmer Walker2d'
 
 # Each row of Table 1: its name, the paper's score, and its settings. "random" is the policy before training.
@@ -66,25 +70,11 @@ plan() { # WHAT SEED ...
     done
 }
 
-# Lines of the runs that are done: what, task, seed, and the mean return of the last 100 episodes.
-results() { # ROW ...
-    for row in "$@"; do
-        for file in $runs/"$row"/*.csv; do
-            [ ! -f "$file" ] || awk -F, -v row="$row" -v run="$(basename "$file" .csv)" '
-                NR == 1 { while ($++c != "rollout/ep_rew_mean"); next }
-                { last = $c }
-                END { seed = task = run; sub(/.*-/, "", seed); sub(/-[0-9]*$/, "", task)
-                      print row, task, seed, last }
-            ' "$file"
-        done
-    done
-}
-
 # The score of a run is 0 for the random policy and 1 for the best run of its task; that of a row is the mean over
 # tasks and seeds, beside the least and the greatest of a seed.
 report() {
     echo "Table 1, and the mean returns of the last 100 episodes"
-    { rows | cut -d' ' -f1,2; results $(rows | cut -d' ' -f1); } | awk -v tasks="$tasks" '
+    { rows | cut -d' ' -f1,2; grep -v ^cleanrl $finished || :; } | awk -v tasks="$tasks" '
         function score(t, x) {
             zero = sum["random", t] / of["random", t]
             return best[t] > zero ? (x - zero) / (best[t] - zero) : 0
@@ -122,7 +112,7 @@ report() {
         }'
     for what in cleanrl cleanrl8; do
         echo "$what: mean and deviation of the runs, of the last 100 episodes"
-        { published | sed -n "s/^$what //p"; results $what | sed "s/^$what/run/"; } | awk '
+        { published | sed -n "s/^$what //p"; sed -n "s/^$what /run /p" $finished; } | awk '
             $1 != "run" { task[++n] = $1; there[$1] = $2 " +- " $3; next }
             { sum[$2] += $4; squares[$2] += $4 * $4; of[$2]++ }
             END { print "| | CleanRL | ppo.h | runs |\n| --- | --- | --- | --- |"
@@ -137,15 +127,21 @@ table | cleanrl | cleanrl8)
     what=$1
     shift
     [ $# -gt 0 ] || set -- 1 2 3
-    plan "$what" "$@" | xargs -P "${JOBS:-1}" -L 1 sh "$0" run
+    plan "$what" "$@" | xargs -P "${JOBS:-1}" -L 1 sh bench/mujoco.sh run
     report ;;
-run) # FILE FLAG ... - one of them; its file gets its name when it is complete
+run) # FILE FLAG ... - one of them
     file=$runs/$2
+    name=${2##*/}
+    line="${2%/*} ${name%-*} ${name##*-}"
     shift 2
-    [ ! -f "$file.csv" ] || exit 0
+    ! grep -q "^$line " $finished || exit 0
     mkdir -p "${file%/*}"
-    "$program" --quiet --json "$@" --csv "$file.part" >"$file.json" 2>"$file.log" &&
-        mv "$file.part" "$file.csv" || echo "$file failed: $(tail -n 1 "$file.log")" >&2 ;;
+    if "$program" --quiet --json "$@" --csv "$file.csv" >"$file.json" 2>"$file.log"; then
+        awk -F, -v line="$line" 'NR == 1 { while ($++c != "rollout/ep_rew_mean"); } { last = $c } END { print line, last }' \
+            "$file.csv" >>$finished
+    else
+        echo "$file failed: $(tail -n 1 "$file.log")" >&2
+    fi ;;
 report) report ;;
 *)
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
