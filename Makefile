@@ -305,6 +305,26 @@ $(CUDA_CHECKED):
 cuda-bench: ## measures CUDA on a GPU (PPO_BENCH_PYTHON: a Python with the peers); ARGS=--quick for a smaller one
 	@$(call on_gpu,measured) build/cuda/bench $(ARGS)
 
+# --- the playground, and the manual's pages --------------------------------------------------------------------------
+
+# A page in one file: its parts replace the lines @NAME@. stb_ds.h is where CC finds it; the engine needs no JavaScript
+# of Emscripten's.
+WEB = examples/web
+EMFLAGS = -O3 -msimd128 -sALLOW_MEMORY_GROWTH --no-entry
+
+web: build/web/index.html ## builds the playground, one page that trains in a browser, with Emscripten
+
+build/web/web.wasm: $(wildcard $(WEB)/*.[ch]) $(HEADERS) Makefile | build/stb_ds.found
+	@command -v emcc >/dev/null || { echo "please install emscripten (Debian, Ubuntu, Fedora, Arch): there is no emcc" >&2; exit 1; }
+	@mkdir -p $(@D)/include
+	@stb=$$($(CC) -I. -M examples/ppo.c | tr ' ' '\n' | grep -m1 'stb_ds\.h$$') && cp "$$stb" $(@D)/include
+	emcc $(EMFLAGS) -I. -I$(@D)/include $(WEB)/web.c -o $@
+
+build/web/index.html: build/web/web.wasm $(wildcard $(WEB)/*.html $(WEB)/*.css $(WEB)/*.js)
+	@base64 <$< | tr -d '\n' >$(<:.wasm=.wasm.txt)
+	@sed $(foreach f,$(WEB)/style.css $(WEB)/page.js $(WEB)/worker.js build/web/web.wasm.txt,-e '/^@$(notdir $(f))@$$/{r $(f)' -e 'd}') \
+	    $(WEB)/page.html >$@ && echo $@
+
 # --- installing ----------------------------------------------------------------------------------------------------
 
 PREFIX  ?= /usr/local
