@@ -129,7 +129,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 # The longest come first.
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) $(ASAN) \
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) $(ASAN) \
 	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
@@ -488,4 +488,4 @@ systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
 .PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
-    cuda cuda-programs cuda-test cuda-bench clean help
+    cuda cuda-programs cuda-test cuda-bench web clean help

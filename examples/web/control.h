@@ -14,36 +14,43 @@
 #include "../envs/pendulum.h"
 #include "lander.h"
 
-enum { CONTROL_SOURCES = 16, CONTROL_SAMPLES = 256, CONTROL_RECENT = 100, CONTROL_STATE = 24, CONTROL_BYTES = 256 };
+enum {
+    CONTROL_SOURCES = 16,
+    CONTROL_SAMPLES = 256,
+    CONTROL_RECENT = 100,
+    CONTROL_STATE = 24,
+    CONTROL_BYTES = 256
+};
 
 /* The frame: names and numbers of floats, from which the page finds them. Samples are of the latest rollout: the
    ratio and the value are of the policy as it is now, the rest is as it was collected. */
-#define CONTROL_FRAME(FIELD)                                                                                      \
-    FIELD(steps, 1)                   /* of the environment, since the start */                                   \
-    FIELD(iteration, 1)               /* complete ones */                                                         \
-    FIELD(gradient_steps, 1)                                                                                      \
-    FIELD(learning, 1)                /* 0: it collects; 1: it learns */                                          \
-    FIELD(progress, 1)                /* of that phase, 0 to 1 */                                                 \
-    FIELD(mean_return, 1)             /* of the last 100 episodes */                                              \
-    FIELD(episodes, 1)                                                                                            \
-    FIELD(kl, 1)                      /* of the latest iteration, and so on */                                    \
-    FIELD(clip_fraction, 1)                                                                                       \
-    FIELD(entropy, 1)                                                                                             \
-    FIELD(explained_variance, 1)                                                                                  \
-    FIELD(value_loss, 1)                                                                                          \
-    FIELD(clip_low, 1)                /* the sliders' settings */                                                 \
-    FIELD(gae_lambda, 1)                                                                                          \
-    FIELD(epochs, 1)                                                                                              \
-    FIELD(learning_rate, 1)                                                                                       \
-    FIELD(entropy_coef, 1)                                                                                        \
-    FIELD(now_kl, 1)                  /* of the samples below: mean of k3 */                                      \
-    FIELD(now_clip_fraction, 1)                                                                                   \
-    FIELD(state, CONTROL_STATE)       /* of the episode that is shown */                                          \
-    FIELD(shown_return, 1)                                                                                        \
-    FIELD(samples, 1)                 /* how many of these are set */                                             \
-    FIELD(ratio, CONTROL_SAMPLES)                                                                                 \
-    FIELD(advantage, CONTROL_SAMPLES) /* mean 0, standard deviation 1 */                                          \
-    FIELD(value, CONTROL_SAMPLES)                                                                                 \
+#define CONTROL_FRAME(FIELD)                                                       \
+    FIELD(steps, 1)     /* of the environment, since the start */                  \
+    FIELD(iteration, 1) /* complete ones */                                        \
+    FIELD(gradient_steps, 1)                                                       \
+    FIELD(learning, 1)      /* 0: it collects; 1: it learns */                     \
+    FIELD(progress, 1)      /* of that phase, 0 to 1 */                            \
+    FIELD(learned_steps, 1) /* those that complete iterations have learned from */ \
+    FIELD(mean_return, 1)   /* of the last 100 episodes */                         \
+    FIELD(episodes, 1)                                                             \
+    FIELD(kl, 1) /* of the latest iteration, and so on */                          \
+    FIELD(clip_fraction, 1)                                                        \
+    FIELD(entropy, 1)                                                              \
+    FIELD(explained_variance, 1)                                                   \
+    FIELD(value_loss, 1)                                                           \
+    FIELD(clip_low, 1) /* the sliders' settings */                                 \
+    FIELD(gae_lambda, 1)                                                           \
+    FIELD(epochs, 1)                                                               \
+    FIELD(learning_rate, 1)                                                        \
+    FIELD(entropy_coef, 1)                                                         \
+    FIELD(now_kl, 1) /* of the samples below: mean of k3 */                        \
+    FIELD(now_clip_fraction, 1)                                                    \
+    FIELD(state, CONTROL_STATE) /* of the episode that is shown */                 \
+    FIELD(shown_return, 1)                                                         \
+    FIELD(samples, 1) /* how many of these are set */                              \
+    FIELD(ratio, CONTROL_SAMPLES)                                                  \
+    FIELD(advantage, CONTROL_SAMPLES) /* mean 0, standard deviation 1 */           \
+    FIELD(value, CONTROL_SAMPLES)                                                  \
     FIELD(target, CONTROL_SAMPLES)
 #define CONTROL_FIELD(name, count) float name[count];
 struct control_frame {
@@ -52,7 +59,10 @@ struct control_frame {
 
 /* A copy of the environment, in the middle of an episode. */
 struct control_world {
-    union { double aligned; char bytes[CONTROL_BYTES]; } state;
+    union {
+        double aligned;
+        char   bytes[CONTROL_BYTES];
+    } state;
     ppo_rng rng;
     float   obs[8], total; /* the return so far */
     int     age;
@@ -70,7 +80,7 @@ static struct {
 
     struct control_world source[CONTROL_SOURCES], shown;
     float                recent[CONTROL_RECENT]; /* returns of episodes, a ring */
-    int64_t              episodes, steps, iteration;
+    int64_t              episodes, steps, learned, iteration;
     ppo_progress         latest;
 
     /* samples of the latest rollout, as they were collected */
@@ -84,8 +94,10 @@ static struct {
 
 static const char *const control_presets[3] = {
     "num_envs=8 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2e-3",
-    "num_envs=8 rollout_steps=128 minibatch_size=128 epochs=8 learning_rate=1e-3 gamma=0.9 normalize_reward=yes",
-    "num_envs=16 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2e-3 gae_lambda=0.98 entropy_coef=0.01",
+    "num_envs=8 rollout_steps=128 minibatch_size=128 epochs=8 learning_rate=1e-3 gamma=0.9 "
+    "normalize_reward=yes",
+    "num_envs=16 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2e-3 gae_lambda=0.98 "
+    "entropy_coef=0.01",
 };
 
 /* -- worlds -- */
@@ -154,8 +166,9 @@ static ppo_status control_start(int task, unsigned seed, const char *settings) {
     memset(&control, 0, sizeof control);
     control.env = task == 0 ? cartpole_env() : task == 1 ? pendulum_env() : lander_env();
     control.config = ppo_config_default();
-    ppo_status status = ppo_config_set_all(&control.config, "total_steps=1000000000000 learning_rate_schedule=constant "
-                                                            "hidden=32,32 activation=relu");
+    ppo_status status =
+        ppo_config_set_all(&control.config, "total_steps=1000000000000 learning_rate_schedule=constant "
+                                            "hidden=32,32 activation=relu");
     if (!status) status = ppo_config_set_all(&control.config, control_presets[task]);
     if (!status && settings) status = ppo_config_set_all(&control.config, settings);
     control.config.seed = seed;
@@ -195,7 +208,8 @@ static void control_keep_samples(void) {
     }
     mean /= control.samples;
     double std = sqrt(square / control.samples - mean * mean) + 1e-8;
-    for (int k = 0; k < control.samples; k++) control.advantage[k] = (float)((control.advantage[k] - mean) / std);
+    for (int k = 0; k < control.samples; k++)
+        control.advantage[k] = (float)((control.advantage[k] - mean) / std);
 }
 
 /* Learns for about that many milliseconds; below 0: one minibatch. */
@@ -209,6 +223,7 @@ static ppo_status control_learn(double milliseconds) {
     if (status || !progress.iteration) return status;
     control.latest = progress;
     control.learning = 0;
+    control.learned = control.steps;
     control.iteration++;
     return control.changed ? control_renew() : PPO_OK;
 }
@@ -266,7 +281,8 @@ static ppo_status control_look(struct control_frame *f) {
     inputs.rows = control.samples;
     inputs.obs = control.obs;
     ppo_tape_reset(control.tape);
-    ppo_outputs out = ppo_actor_critic_forward(control.tape, &control.agent->model, &inputs, PPO_POLICY | PPO_VALUE);
+    ppo_outputs out =
+        ppo_actor_critic_forward(control.tape, &control.agent->model, &inputs, PPO_POLICY | PPO_VALUE);
     ppo_actions actions = {control.choice, control.box};
     ppo_tensor *logp = NULL;
     if (control.agent->model.action_space.kind == PPO_BOX) actions.discrete = NULL;
@@ -298,6 +314,7 @@ static ppo_status control_fill(void) {
     for (int k = 0; k < recent; k++) f->mean_return[0] += control.recent[k] / (float)recent;
     if (!recent) f->mean_return[0] = NAN;
     f->steps[0] = (float)control.steps;
+    f->learned_steps[0] = (float)control.learned;
     f->iteration[0] = (float)control.iteration;
     f->gradient_steps[0] = (float)step;
     f->learning[0] = (float)control.learning;

@@ -14,26 +14,28 @@
 #include <string.h>
 
 enum { lander_points = 11, lander_parts = 8 };
-static const float lander_width = 20, lander_height = 40 / 3.0f, lander_pad = 10 / 3.0f; /* m; of the pad's ground */
+static const float lander_width = 20, lander_height = 40 / 3.0f,
+                   lander_pad = 10 / 3.0f; /* m; of the pad's ground */
 
 typedef struct lander {
-    float x, y, angle;   /* of the centre; rad from upright, counterclockwise */
-    float vx, vy, spin;  /* m/s, m/s, rad/s */
-    float touches[2];    /* 1: the left or right foot stands on the ground */
-    float engine;        /* the action of the last step */
-    float shaping;       /* the potential after it, whose gain is the reward */
-    int   still;         /* steps for which it has been at rest on both feet */
+    float x, y, angle;           /* of the centre; rad from upright, counterclockwise */
+    float vx, vy, spin;          /* m/s, m/s, rad/s */
+    float touches[2];            /* 1: the left or right foot stands on the ground */
+    float engine;                /* the action of the last step */
+    float shaping;               /* the potential after it, whose gain is the reward */
+    int   still;                 /* steps for which it has been at rest on both feet */
     float ground[lander_points]; /* m, at equal distances over the width */
 } lander;
 
 static const float lander_foot[2][2] = {{-0.67f, -0.6f}, {0.67f, -0.6f}}; /* m, from the centre */
-static const float lander_hull[6][2] = {{-0.47f, 0.57f}, {-0.57f, 0},    {-0.57f, -0.33f},
-                                        {0.57f, -0.33f}, {0.57f, 0},     {0.47f, 0.57f}};
+static const float lander_hull[6][2] = {{-0.47f, 0.57f}, {-0.57f, 0}, {-0.57f, -0.33f},
+                                        {0.57f, -0.33f}, {0.57f, 0},  {0.47f, 0.57f}};
 
 /* The height of the ground at x, and its slope. */
 static inline float lander_ground(const lander *s, float x, float *slope) {
-    float at = fminf(fmaxf(x / lander_width, 0), 0.9999f) * (lander_points - 1), width = lander_width / (lander_points - 1);
-    int   k = (int)at;
+    float at = fminf(fmaxf(x / lander_width, 0), 0.9999f) * (lander_points - 1),
+          width = lander_width / (lander_points - 1);
+    int k = (int)at;
     *slope = (s->ground[k + 1] - s->ground[k]) / width;
     return s->ground[k] + (at - (float)k) * width * *slope;
 }
@@ -48,7 +50,8 @@ static inline float lander_depth(const lander *s, const float point[2], float ou
 
 /* A part of a step, under the engines' forces: the feet are springs with dampers, on ground that rubs. */
 static inline void lander_move(lander *s, float fx, float fy, float turn) {
-    const float dt = 1 / 50.0f / lander_parts, gravity = 10, stiff = 400, damp = 20, rub = 0.5f, inertia = 0.3f;
+    const float dt = 1 / 50.0f / lander_parts, gravity = 10, stiff = 400, damp = 20, rub = 0.5f,
+                inertia = 0.3f;
     fy -= gravity;
     for (int k = 0; k < 2; k++) {
         float r[2], slope, depth = lander_depth(s, lander_foot[k], r, &slope);
@@ -76,7 +79,8 @@ static inline float lander_observe(lander *s, float *obs) {
     obs[5] = s->spin * 20 / 50;
     obs[6] = s->touches[0];
     obs[7] = s->touches[1];
-    return -100 * hypotf(obs[0], obs[1]) - 100 * hypotf(obs[2], obs[3]) - 100 * fabsf(obs[4]) + 10 * (obs[6] + obs[7]);
+    return -100 * hypotf(obs[0], obs[1]) - 100 * hypotf(obs[2], obs[3]) - 100 * fabsf(obs[4]) +
+           10 * (obs[6] + obs[7]);
 }
 
 static inline void lander_reset(void *state, ppo_rng *rng, float *obs) {
@@ -95,7 +99,8 @@ static inline void lander_reset(void *state, ppo_rng *rng, float *obs) {
 }
 
 /* 0: nothing; 1: the left engine, which pushes to the right and turns clockwise; 2: the main one; 3: the right one. */
-static inline void lander_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+static inline void lander_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                               ppo_outcome *out) {
     const float main_power = 17.5f, side_power = 2.4f, side_turn = 4; /* m/s^2, m/s^2, rad/s^2 */
     lander     *s = (lander *)state;
     float       main = action->discrete == 2, side = (action->discrete == 1) - (float)(action->discrete == 3);
@@ -105,8 +110,8 @@ static inline void lander_step(void *state, ppo_rng *rng, const ppo_action *acti
     s->engine = (float)action->discrete;
     for (int part = 0; part < lander_parts; part++) {
         float c = cosf(s->angle), n = sinf(s->angle);
-        lander_move(s, main * main_power * -n + side * side_power * c, main * main_power * c + side * side_power * n,
-                    -side * side_turn);
+        lander_move(s, main * main_power * -n + side * side_power * c,
+                    main * main_power * c + side * side_power * n, -side * side_turn);
     }
     float shaping = lander_observe(s, obs);
     for (int k = 0; k < 6; k++) lost |= lander_depth(s, lander_hull[k], r, &slope) > 0;
@@ -114,9 +119,9 @@ static inline void lander_step(void *state, ppo_rng *rng, const ppo_action *acti
     int rests = s->touches[0] && s->touches[1] && hypotf(s->vx, s->vy) < 0.05f && fabsf(s->spin) < 0.05f;
     s->still = rests ? s->still + 1 : 0;
     out->terminated = lost || s->still >= 25;
-    out->reward = lost               ? -100
-                  : s->still >= 25   ? 100
-                                     : shaping - s->shaping - 0.3f * main - 0.03f * fabsf(side);
+    out->reward = lost             ? -100
+                  : s->still >= 25 ? 100
+                                   : shaping - s->shaping - 0.3f * main - 0.03f * fabsf(side);
     s->shaping = shaping;
 }
 

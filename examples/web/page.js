@@ -63,7 +63,7 @@ function adopt(tab, frame) {
 /* -- what is running -- */
 
 const state = {tab: "control", running: false, fresh: {control: true, words: true}, history: {control: [], words: []},
-    spoken: 0, frame: {}};
+    spoken: 0, frame: {}, start: {control: 0, words: 0}};
 const seedOf = id => Math.max(1, Math.floor(Number($(id).value)) || 1);
 
 function set(tab) {
@@ -81,8 +81,9 @@ function start(keep) {
     const tab = state.tab;
     state.history[tab] = [];
     state.fresh[tab] = !keep;
+    state.start[tab]++;
     $("error").hidden = true;
-    tell("start", {task: $("task").selectedIndex, wish: $("wish").selectedIndex, settings: keep ? settingsOf(tab) : "",
+    tell("start", {start: state.start[tab], task: $("task").selectedIndex, wish: $("wish").selectedIndex, settings: keep ? settingsOf(tab) : "",
         seed: seedOf(tab === "control" ? "seed" : "words-seed")});
 }
 
@@ -352,7 +353,7 @@ function drawControl(f) {
 function takeControl(f) {
     const last = state.history.control.at(-1);
     if (f.iteration && (!last || last.iteration !== f.iteration))
-        remember("control", {iteration: f.iteration, steps: f.steps, mean_return: f.mean_return, kl: f.kl,
+        remember("control", {iteration: f.iteration, steps: f.learned_steps, mean_return: f.mean_return, kl: f.kl,
             clip_fraction: f.clip_fraction, entropy: f.entropy});
 }
 
@@ -449,7 +450,7 @@ worker.onmessage = ({data}) => {
         run(false);
         $("error").textContent = data.text;
         $("error").hidden = false;
-    } else {
+    } else if (data.start === state.start[data.tab]) { // not of a start before
         data.frame.speed = data.speed;
         state.frame[data.tab] = data.frame;
         if (state.fresh[data.tab]) adopt(data.tab, data.frame), state.fresh[data.tab] = false;
@@ -458,6 +459,8 @@ worker.onmessage = ({data}) => {
         draw();
     }
 };
+
+worker.onerror = error => { $("error").textContent = "The engine does not run: " + error.message; $("error").hidden = false; };
 
 readColours();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });

@@ -26,25 +26,27 @@ EMSCRIPTEN_KEEPALIVE char       *web_settings(void) { return web_text; }
 EMSCRIPTEN_KEEPALIVE const char *web_error(void) { return ppo_last_error(); }
 EMSCRIPTEN_KEEPALIVE const char *web_kernels(void) { return ppo_kernels_name(); }
 
-EMSCRIPTEN_KEEPALIVE int    web_control_start(int task, unsigned seed) { return control_start(task, seed, web_text); }
-EMSCRIPTEN_KEEPALIVE int    web_control_set(void) { return control_set(web_text); }
-EMSCRIPTEN_KEEPALIVE int    web_control_run(double milliseconds) { return control_run(milliseconds); }
-EMSCRIPTEN_KEEPALIVE int    web_control_gradient_step(void) { return control_gradient_step(); }
-EMSCRIPTEN_KEEPALIVE int    web_control_show(void) { return control_show(); }
-EMSCRIPTEN_KEEPALIVE int    web_control_fill(void) { return control_fill(); }
+EMSCRIPTEN_KEEPALIVE int web_control_start(int task, unsigned seed) {
+    return control_start(task, seed, web_text);
+}
+EMSCRIPTEN_KEEPALIVE int web_control_set(void) { return control_set(web_text); }
+EMSCRIPTEN_KEEPALIVE int web_control_run(double milliseconds) { return control_run(milliseconds); }
+EMSCRIPTEN_KEEPALIVE int web_control_gradient_step(void) { return control_gradient_step(); }
+EMSCRIPTEN_KEEPALIVE int web_control_show(void) { return control_show(); }
+EMSCRIPTEN_KEEPALIVE int web_control_fill(void) { return control_fill(); }
 EMSCRIPTEN_KEEPALIVE const web_field *web_control_fields(void) { return web_control_list; }
-EMSCRIPTEN_KEEPALIVE float *web_control_frame(void) { return (float *)&control.frame; }
-EMSCRIPTEN_KEEPALIVE double web_control_steps(void) { return (double)control.steps; }
+EMSCRIPTEN_KEEPALIVE float           *web_control_frame(void) { return (float *)&control.frame; }
+EMSCRIPTEN_KEEPALIVE double           web_control_steps(void) { return (double)control.steps; }
 
-EMSCRIPTEN_KEEPALIVE int    web_words_start(unsigned seed, int wish) {
+EMSCRIPTEN_KEEPALIVE int web_words_start(unsigned seed, int wish) {
     ppo_status status = words_start(seed);
     words.wish = wish;
     return status ? status : words_set(web_text);
 }
-EMSCRIPTEN_KEEPALIVE int    web_words_advance(void) { return words_advance(); }
+EMSCRIPTEN_KEEPALIVE int              web_words_advance(void) { return words_advance(); }
 EMSCRIPTEN_KEEPALIVE const web_field *web_words_fields(void) { return web_words_list; }
-EMSCRIPTEN_KEEPALIVE float *web_words_frame(void) { return (float *)&words.frame; }
-EMSCRIPTEN_KEEPALIVE int    web_words_set(int wish) {
-    words.wish = wish;
-    return words_set(web_text);
+EMSCRIPTEN_KEEPALIVE float           *web_words_frame(void) { return (float *)&words.frame; }
+EMSCRIPTEN_KEEPALIVE int              web_words_set(int wish) {
+                 words.wish = wish;
+                 return words_set(web_text);
 }

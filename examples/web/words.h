@@ -11,27 +11,33 @@
 #include <math.h>
 #include <string.h>
 
-enum { WORDS_BATCH = 64, WORDS_LETTERS = 12, WORDS_SHOWN = 12, WORDS_READING = 300, WORDS_TOKENS = WORDS_BATCH * 16 };
+enum {
+    WORDS_BATCH = 64,
+    WORDS_LETTERS = 12,
+    WORDS_SHOWN = 12,
+    WORDS_READING = 300,
+    WORDS_TOKENS = WORDS_BATCH * 16
+};
 
 /* The frame, as in control.h. Of each shown sample, [WORDS_LETTERS]: tokens as characters (0: none; '.' ends it; the
    first is given), and of each what was computed when it was sampled. */
-#define WORDS_FRAME(FIELD)                                                                                        \
-    FIELD(reading, 1)       /* 1: it still reads */                                                               \
-    FIELD(step, 1)          /* gradient steps of reading */                                                       \
-    FIELD(loss, 1)          /* of reading */                                                                      \
-    FIELD(iteration, 1)     /* of PPO, and of the latest one: */                                                  \
-    FIELD(reward, 1)                                                                                              \
-    FIELD(kl, 1)            /* to the model that only read, summed over a word */                                 \
-    FIELD(entropy, 1)                                                                                             \
-    FIELD(clip_fraction, 1)                                                                                       \
-    FIELD(distinct, 1)      /* share of different words */                                                        \
-    FIELD(kl_coef, 1)       /* as in use, and so on */                                                            \
-    FIELD(clip_low, 1)                                                                                            \
-    FIELD(epochs, 1)                                                                                              \
-    FIELD(learning_rate, 1)                                                                                       \
-    FIELD(letter, WORDS_SHOWN * WORDS_LETTERS)                                                                    \
-    FIELD(advantage, WORDS_SHOWN * WORDS_LETTERS)                                                                 \
-    FIELD(log_ratio, WORDS_SHOWN * WORDS_LETTERS) /* log of the probability by that of the other model */         \
+#define WORDS_FRAME(FIELD)                                                                               \
+    FIELD(reading, 1)   /* 1: it still reads */                                                          \
+    FIELD(step, 1)      /* gradient steps of reading */                                                  \
+    FIELD(loss, 1)      /* of reading */                                                                 \
+    FIELD(iteration, 1) /* of PPO, and of the latest one: */                                             \
+    FIELD(reward, 1)                                                                                     \
+    FIELD(kl, 1) /* to the model that only read, summed over a word */                                   \
+    FIELD(entropy, 1)                                                                                    \
+    FIELD(clip_fraction, 1)                                                                              \
+    FIELD(distinct, 1) /* share of different words */                                                    \
+    FIELD(kl_coef, 1)  /* as in use, and so on */                                                        \
+    FIELD(clip_low, 1)                                                                                   \
+    FIELD(epochs, 1)                                                                                     \
+    FIELD(learning_rate, 1)                                                                              \
+    FIELD(letter, WORDS_SHOWN *WORDS_LETTERS)                                                            \
+    FIELD(advantage, WORDS_SHOWN *WORDS_LETTERS)                                                         \
+    FIELD(log_ratio, WORDS_SHOWN *WORDS_LETTERS) /* log of the probability by that of the other model */ \
     FIELD(score, WORDS_SHOWN)
 #define WORDS_FIELD(name, count) float name[count];
 struct words_frame {
@@ -39,36 +45,51 @@ struct words_frame {
 };
 
 static const char words_list[] =
-    "aardvark albatross alligator alpaca anchovy ant anteater antelope armadillo baboon badger barracuda bat bear beaver "
-    "bee beetle bison blackbird boa boar bobcat buffalo bullfinch bumblebee butterfly buzzard camel canary capybara carp "
-    "caterpillar catfish centipede chameleon cheetah chicken chinchilla chipmunk clam cobra cockatoo cod condor coral "
-    "cormorant cow coyote crab crane cricket crocodile crow cuckoo deer dingo dodo dog dolphin donkey dormouse dove "
-    "dragonfly duck eagle earthworm eel egret elephant elk emu falcon ferret finch firefly flamingo flea flounder fly fox "
-    "frog gazelle gecko gerbil giraffe gnat goat goldfish goose gopher gorilla grasshopper grouse gull guppy haddock "
-    "halibut hamster hare hawk hedgehog heron herring hippo hornet horse hummingbird hyena ibex ibis iguana impala jackal "
-    "jackdaw jaguar jay jellyfish kangaroo kestrel kingfisher kite kiwi koala ladybird lark lemming lemur leopard limpet "
-    "lion lizard llama lobster locust lynx macaw mackerel magpie mallard mammoth manatee mantis marmot marten mink "
-    "minnow mole mongoose monkey moose mosquito moth mouse mule mussel newt nightingale ocelot octopus opossum orca oriole "
-    "osprey ostrich otter owl ox oyster panda panther parrot partridge peacock pelican penguin perch pheasant pig pigeon "
-    "pike platypus pony porcupine porpoise possum prawn puffin puma python quail rabbit raccoon rat raven reindeer rhino "
-    "robin rook rooster salamander salmon sardine scorpion seagull seal shark sheep shrew shrimp skunk sloth slug snail "
-    "snake sparrow spider sponge squid squirrel starfish starling stingray stoat stork swallow swan swift tadpole tapir "
-    "termite tern thrush tiger toad tortoise toucan trout tuna turkey turtle urchin viper vole vulture wallaby walrus "
+    "aardvark albatross alligator alpaca anchovy ant anteater antelope armadillo baboon badger barracuda bat "
+    "bear beaver "
+    "bee beetle bison blackbird boa boar bobcat buffalo bullfinch bumblebee butterfly buzzard camel canary "
+    "capybara carp "
+    "caterpillar catfish centipede chameleon cheetah chicken chinchilla chipmunk clam cobra cockatoo cod "
+    "condor coral "
+    "cormorant cow coyote crab crane cricket crocodile crow cuckoo deer dingo dodo dog dolphin donkey "
+    "dormouse dove "
+    "dragonfly duck eagle earthworm eel egret elephant elk emu falcon ferret finch firefly flamingo flea "
+    "flounder fly fox "
+    "frog gazelle gecko gerbil giraffe gnat goat goldfish goose gopher gorilla grasshopper grouse gull guppy "
+    "haddock "
+    "halibut hamster hare hawk hedgehog heron herring hippo hornet horse hummingbird hyena ibex ibis iguana "
+    "impala jackal "
+    "jackdaw jaguar jay jellyfish kangaroo kestrel kingfisher kite kiwi koala ladybird lark lemming lemur "
+    "leopard limpet "
+    "lion lizard llama lobster locust lynx macaw mackerel magpie mallard mammoth manatee mantis marmot "
+    "marten mink "
+    "minnow mole mongoose monkey moose mosquito moth mouse mule mussel newt nightingale ocelot octopus "
+    "opossum orca oriole "
+    "osprey ostrich otter owl ox oyster panda panther parrot partridge peacock pelican penguin perch "
+    "pheasant pig pigeon "
+    "pike platypus pony porcupine porpoise possum prawn puffin puma python quail rabbit raccoon rat raven "
+    "reindeer rhino "
+    "robin rook rooster salamander salmon sardine scorpion seagull seal shark sheep shrew shrimp skunk sloth "
+    "slug snail "
+    "snake sparrow spider sponge squid squirrel starfish starling stingray stoat stork swallow swan swift "
+    "tadpole tapir "
+    "termite tern thrush tiger toad tortoise toucan trout tuna turkey turtle urchin viper vole vulture "
+    "wallaby walrus "
     "warbler wasp weasel weevil whale wolf wolverine wombat woodpecker worm wren yak zebra ";
 
 static struct {
-    ppo_tokenizer   *tokenizer;
-    int              eos;
-    ppo_lm          *model, *reference, *critic; /* reference NULL: it still reads */
-    ppo_tokens       data, batch, prompts;
-    ppo_tape        *tape;
-    ppo_generator   *generator;
-    ppo_rlhf        *rlhf;
-    ppo_rlhf_config  config;
-    ppo_rng          rng;
-    int              wish;    /* which reward */
-    int              changed; /* settings: the next iteration needs another ppo_rlhf */
-    int              step;
+    ppo_tokenizer     *tokenizer;
+    int                eos;
+    ppo_lm            *model, *reference, *critic; /* reference NULL: it still reads */
+    ppo_tokens         data, batch, prompts;
+    ppo_tape          *tape;
+    ppo_generator     *generator;
+    ppo_rlhf          *rlhf;
+    ppo_rlhf_config    config;
+    ppo_rng            rng;
+    int                wish;    /* which reward */
+    int                changed; /* settings: the next iteration needs another ppo_rlhf */
+    int                step;
     struct words_frame frame;
 } words;
 
@@ -119,6 +140,7 @@ static ppo_status words_start(unsigned seed) {
     shape.context = 16;
     shape.width = 32;
     shape.layers = 1;
+    shape.activation = PPO_RELU;
     shape.seed = seed;
     words.rng = ppo_rng_stream(seed, PPO_STREAM_USER, 100);
     words.config = ppo_rlhf_config_default();
@@ -140,7 +162,7 @@ static ppo_status words_read(void) {
     adam.lr = ppo_schedule(PPO_COSINE, 1e-2f, (float)words.step / WORDS_READING);
     ppo_status status = PPO_OK;
     ppo_tokens_clear(&words.batch);
-    for (int k = 0; k < WORDS_BATCH && !status; k++)
+    for (int k = 0; k < WORDS_BATCH / 2 && !status; k++)
         status = ppo_tokens_add_from(&words.batch, &words.data, ppo_rng_below(&words.rng, words.data.count));
     if (status) return status;
     ppo_tape_reset(words.tape);
@@ -167,8 +189,13 @@ static ppo_status words_begin(void) {
 
 /* Settings by name, and the reward: they count from the next iteration on. */
 static ppo_status words_set(const char *settings) {
+    ppo_status status = ppo_settings_set_all(ppo_rlhf_settings(), &words.config, settings);
     words.changed = 1;
-    return ppo_settings_set_all(ppo_rlhf_settings(), &words.config, settings);
+    words.frame.kl_coef[0] = words.config.kl_coef;
+    words.frame.clip_low[0] = words.config.objective.clip_low;
+    words.frame.epochs[0] = (float)words.config.epochs;
+    words.frame.learning_rate[0] = words.config.learning_rate;
+    return status;
 }
 
 /* The reward of a sample: of its letters with the given one, without the end. */
@@ -184,9 +211,9 @@ static ppo_status words_explain(const ppo_samples *samples, const float *score) 
     struct words_frame *f = &words.frame;
     const ppo_tokens   *t = &samples->tokens;
     const int           n = ppo_response_row(t, t->count);
-    float               reward[WORDS_TOKENS], next[WORDS_TOKENS], advantage[WORDS_TOKENS], target[WORDS_TOKENS];
-    float               log_ratio[WORDS_TOKENS];
-    unsigned char       last[WORDS_TOKENS], never[WORDS_TOKENS] = {0};
+    float         reward[WORDS_TOKENS], next[WORDS_TOKENS], advantage[WORDS_TOKENS], target[WORDS_TOKENS];
+    float         log_ratio[WORDS_TOKENS];
+    unsigned char last[WORDS_TOKENS], never[WORDS_TOKENS] = {0};
     ppo_tape_reset(words.tape);
     ppo_tape_record(words.tape, 0);
     ppo_response before = ppo_lm_response(words.tape, words.reference, t, 1, PPO_POLICY);
@@ -203,8 +230,8 @@ static ppo_status words_explain(const ppo_samples *samples, const float *score) 
             next[row] = last[row] ? 0 : judged.value->data[row + 1];
         }
     }
-    status = ppo_gae(reward, judged.value->data, next, last, never, n, 1, words.config.gamma, words.config.gae_lambda,
-                     advantage, target);
+    status = ppo_gae(reward, judged.value->data, next, last, never, n, 1, words.config.gamma,
+                     words.config.gae_lambda, advantage, target);
     if (!status) status = ppo_whiten(advantage, NULL, n, 1);
     memset(f->letter, 0, sizeof f->letter + sizeof f->advantage + sizeof f->log_ratio);
     for (int s = 0; s < WORDS_SHOWN && s < t->count; s++) {
@@ -249,8 +276,8 @@ static ppo_status words_iterate(void) {
         ppo_rlhf_free(words.rlhf);
         words.rlhf = NULL;
         words.changed = 0;
-        status = ppo_rlhf_create(words.model, words.reference, words.critic, &words.prompts, NULL, NULL, &words.config,
-                                 &words.rlhf);
+        status = ppo_rlhf_create(words.model, words.reference, words.critic, &words.prompts, NULL, NULL,
+                                 &words.config, &words.rlhf);
     }
     words.config.sampling.seed++;
     if (!status) status = ppo_generate(words.generator, &words.prompts, &words.config.sampling, &samples);
@@ -278,10 +305,6 @@ static ppo_status words_advance(void) {
     }
     words.frame.reading[0] = !words.reference;
     words.frame.step[0] = (float)words.step;
-    words.frame.kl_coef[0] = words.config.kl_coef;
-    words.frame.clip_low[0] = words.config.objective.clip_low;
-    words.frame.epochs[0] = (float)words.config.epochs;
-    words.frame.learning_rate[0] = words.config.learning_rate;
     return status;
 }
 

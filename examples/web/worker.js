@@ -6,7 +6,8 @@
 let engine, memory, tab = "control", running = false, slow = false, waiting = false;
 let shown = 0, sent = 0, counted = 0, countedAt = 0, speed = 0;
 const fields = {}, shownPerSecond = [50, 20, 50], channel = new MessageChannel();
-let task = 0;
+const start = {}; /* of each tab: the number of its latest start, which its frames carry */
+let task = 0, before = Promise.resolve();
 
 /* What the C library asks of a system: the time. Everything else is absent. */
 const system = new Proxy({}, {
@@ -56,7 +57,7 @@ function send() {
     const floats = new Float32Array(memory.buffer, engine["web_" + tab + "_frame"]());
     for (const f of fields[tab])
         frame[f.name] = f.floats === 1 ? floats[f.offset] : floats.slice(f.offset, f.offset + f.floats);
-    postMessage({type: "frame", tab, frame, speed});
+    postMessage({type: "frame", tab, frame, speed, start: start[tab]});
     sent = now;
 }
 
@@ -94,10 +95,11 @@ const answers = {
         postMessage({type: "ready", kernels: text(engine.web_kernels())});
     },
     start(m) {
+        start[tab] = m.start;
         settings(m.settings);
         if (tab === "control") check(engine.web_control_start(task = m.task, m.seed));
         else check(engine.web_words_start(m.seed, m.wish));
-        counted = 0, countedAt = shown = performance.now();
+        counted = speed = 0, countedAt = shown = performance.now();
         send();
     },
     set(m) {
@@ -118,7 +120,7 @@ const answers = {
     tab(m) { tab = m.tab; }
 };
 
-onmessage = async m => {
-    await answers[m.data.type](m.data);
-    next();
+/* One after another: the first one takes its time. */
+onmessage = m => {
+    before = before.then(() => answers[m.data.type](m.data)).then(next);
 };
