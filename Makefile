@@ -130,7 +130,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) $(ASAN) \
-	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh $(PLAIN)
+	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
@@ -325,6 +325,13 @@ build/web/index.html: build/web/web.wasm $(wildcard $(WEB)/*.html $(WEB)/*.css $
 	@sed $(foreach f,$(WEB)/style.css $(WEB)/page.js $(WEB)/worker.js build/web/web.wasm.txt,-e '/^@$(notdir $(f))@$$/{r $(f)' -e 'd}') \
 	    $(WEB)/page.html >$@ && echo $@
 
+# The manual's pages. SOURCE=https://.../ppo.h#L lets links to lines lead into a repository.
+docs: build/docs/index.html ## writes the manual as pages, build/docs/index.html, from the comments of ppo.h
+
+build/docs/index.html: ppo.h $(wildcard examples/docs/*) Makefile
+	@mkdir -p $(@D); cp examples/docs/style.css $(@D)/docs.css
+	@awk -v out=$(@D) -v source='$(SOURCE)' -v script=examples/docs/search.js -f examples/docs/pages.awk $< && echo $@
+
 # --- installing ----------------------------------------------------------------------------------------------------
 
 PREFIX  ?= /usr/local
@@ -488,4 +495,4 @@ systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
 .PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
-    cuda cuda-programs cuda-test cuda-bench web clean help
+    cuda cuda-programs cuda-test cuda-bench web docs clean help

@@ -1,0 +1,102 @@
+#!/bin/sh
+# docs.sh - `make docs`: every public name has its place, every link leads somewhere, and every example of the manual
+# compiles (docs.c has what surrounds them). Reports in TAP.
+set -u
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+work=build/docs-test pages=build/docs
+rm -rf $work
+mkdir -p $work
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' $work/check.log | tail -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+is_written() { ${MAKE:-make} --no-print-directory docs; }
+
+# What the interface declares, by the compiler's eyes: functions and constants; and types by their names.
+has_every_name() {
+    interface='/^#if defined(PPO_IMPLEMENTATION) .*PPO__IMPLEMENTED/,$d'
+    sed "$interface" ppo.h | ${CC:-cc} -E -P -DPPO_DEF= -x c - 2>/dev/null |
+        grep -oE '\b(ppo_[a-z0-9_]+\(|PPO_[A-Z0-9_]+\b|typedef struct ppo_[a-z0-9_]+)' |
+        sed 's/typedef struct //; s/(//' | grep -vE '^(ppo|PPO)__|PPO_DEF' | sort -u >$work/names
+    [ "$(wc -l <$work/names)" -gt 400 ] || return 1
+    sed 's/.*#//' $work/ids | sort -u | comm -13 - $work/names >$work/missing
+    [ ! -s $work/missing ] || { cat $work/missing; return 1; }
+}
+
+ids() { grep -oE 'id="[^"]+"' "$1" | sed 's/id="\(.*\)"/\1/'; }
+list_ids() { for page in $pages/*.html; do ids "$page" | sed "s/^/${page##*/}#/"; done | sort >$work/ids; }
+links_lead_somewhere() {
+    [ -z "$(uniq -d $work/ids)" ] || { uniq -d $work/ids; return 1; }
+    { grep -ohE 'href="[^"]+#[^"]+"' $pages/*.html | sed 's/href="\(.*\)"/\1/' | grep -v '^#'
+      grep -oE '"[a-z]+\.html#[^"]+"' $pages/search.js | tr -d '"'; } | sort -u >$work/links
+    [ "$(wc -l <$work/links)" -gt 800 ] && [ -z "$(comm -13 $work/ids $work/links)" ] || { comm -13 $work/ids $work/links; return 1; }
+}
+
+tags_are_closed() {
+    for page in $pages/*.html; do
+        for tag in p pre ul li table tr td article a code nav main; do
+            [ "$(grep -oE "<$tag[ >]" "$page" | wc -l)" -eq "$(grep -o "</$tag>" "$page" | wc -l)" ] || { echo "$page: $tag"; return 1; }
+        done
+    done
+}
+
+defaults_have_their_column() {
+    grep -q '<code>float gae_lambda;</code></td><td>0: one-step TD, 1: Monte Carlo</td><td><code>0.95</code>' $pages/control.html
+}
+
+# Numbered files, one for each example: its text without tags, and with text after a statement as a comment.
+extract() {
+    cat $pages/[a-r]*.html | awk -v work=$work '
+        /<pre class="code">/ { example++; sub(/.*<pre class="code">/, ""); on = 1 }
+        on { s = $0; gsub(/<[^>]*>/, "", s); gsub(/&lt;/, "<", s); gsub(/&gt;/, ">", s); gsub(/&amp;/, "\\&", s)
+             gsub(/\{\.\.\.\}/, "{}", s); sub(/\);  /, "); //", s); print s >(work "/example-" example ".txt") }
+        /<\/pre>/ { on = 0 }'
+}
+
+# Declarations begin with typedef or static, and functions end with a brace at the start of a line.
+split_example() {
+    awk -v top="$2/top.h" -v body="$2/body.h" 'BEGIN { printf "" >top; printf "" >body }
+        !on && /^(typedef|static)/ { on = 1; ends = /;( *\/\/.*)?$/ }
+        { print >(on ? top : body) }
+        /^}/ || /^{}/ || /\) {}/ || ends { on = ends = 0 }' "$1"
+}
+
+compiles() {
+    if grep -q 'int main' "$1"; then
+        ${CC:-cc} -Wall -Wextra -Werror -O0 -I. -Iexamples -fsyntax-only -x c "$1"
+        return
+    fi
+    split_example "$1" $work
+    for context in CONTROL LANGUAGE; do
+        ${CC:-cc} -std=c99 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Wno-unused-variable \
+            -Wno-unused-but-set-parameter -Wno-unused-but-set-variable \
+            -Werror -I. -I$work -D$context -DTOP='"top.h"' -DBODY='"body.h"' -fsyntax-only tests/docs.c 2>$work/$context.log && return 0
+    done
+    cat "$1" $work/CONTROL.log $work/LANGUAGE.log
+    return 1
+}
+
+check pages_are_written is_written
+list_ids
+check every_public_name_has_its_place has_every_name
+check links_lead_somewhere links_lead_somewhere
+check tags_are_closed tags_are_closed
+check defaults_have_their_column defaults_have_their_column
+extract
+check manual_has_examples test -f $work/example-6.txt
+for example in $work/example-*.txt; do check "$(basename "$example" .txt)_compiles" compiles "$example"; done
+echo "1..$number"
+[ $failures -eq 0 ]
