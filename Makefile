@@ -310,7 +310,7 @@ cuda-bench: ## measures CUDA on a GPU (PPO_BENCH_PYTHON: a Python with the peers
 # A page in one file: its parts replace the lines @NAME@. stb_ds.h is where CC finds it; the engine needs no JavaScript
 # of Emscripten's.
 WEB = examples/web
-EMFLAGS = -O3 -msimd128 -sALLOW_MEMORY_GROWTH --no-entry
+EMFLAGS = -O3 -msimd128 -Wall -Wextra -sALLOW_MEMORY_GROWTH --no-entry
 
 web: build/web/index.html ## builds the playground, one page that trains in a browser, with Emscripten
 

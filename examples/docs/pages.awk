@@ -200,7 +200,16 @@ function flush(block, kind,    rows, n, least, k) {
         for (k = 1; k <= n; k++) block = block substr(rows[k], least + 1) (k < n ? "\n" : "")
     }
     if (kind == "pre") print "<pre" (block ~ /;( *\/\/[^\n]*)?(\n|$)|\);  / ? " class=\"code\"" : "") ">" linked(block) "</pre>" >file
-    else print "<p>" linked(block) "</p>" >file
+    else print "<p>" quoted(linked(block)) "</p>" >file
+}
+
+# `word` as code.
+function quoted(s,    done) {
+    while (match(s, /`[^`]+`/)) {
+        done = done substr(s, 1, RSTART - 1) "<code>" substr(s, RSTART + 1, RLENGTH - 2) "</code>"
+        s = substr(s, RSTART + RLENGTH)
+    }
+    return done s
 }
 
 # -- pages --

@@ -50,7 +50,7 @@ static inline float lander_depth(const lander *s, const float point[2], float ou
 
 /* A part of a step, under the engines' forces: the feet are springs with dampers, on ground that rubs. */
 static inline void lander_move(lander *s, float fx, float fy, float turn) {
-    const float dt = 1 / 50.0f / lander_parts, gravity = 10, stiff = 400, damp = 20, rub = 0.5f,
+    const float dt = 1 / 50.0f / lander_parts, gravity = 10, stiff = 250, damp = 8, rub = 0.5f,
                 inertia = 0.3f;
     fy -= gravity;
     for (int k = 0; k < 2; k++) {
