@@ -131,6 +131,18 @@ async function main() {
         return await evaluate(`document.querySelector("output[for=control-epochs]").textContent`) === "5";
     });
 
+    await check("slow_motion_takes_single_steps", async () => {
+        const gradientStep = async () => Number(/gradient step ([\d,]+)/.exec(await textOf("phase"))[1].replace(",", ""));
+        await click("#control .slow");
+        await click("#control .step");
+        await click("#control .run");
+        await sleep(700);
+        const steps = await gradientStep();
+        await click("#control .run");
+        await click("#control .slow");
+        return steps > 1 && steps < 12;
+    });
+
     let fastest = 0;
     await check("cartpole_reaches_475", async () => {
         await evaluate(`window.longest = 0; { let last = performance.now(); (function frame() { const now = performance.now();
