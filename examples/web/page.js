@@ -181,7 +181,7 @@ function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}
 /* Lines over the history: each {of, colour}, of a record's field. low and high: what the axis has at least. */
 function lines(id, history, across, list, low, high) {
     const all = list.flatMap(l => history.map(r => r[l.of])).filter(Number.isFinite);
-    const bottom = Math.min(low, ...all), top = Math.max(high, ...all), last = history.at(-1);
+    const bottom = all.length ? Math.min(low, ...all) : 0, top = all.length ? Math.max(high, ...all) : 1, last = history.at(-1);
     const {g, x, y} = axes(id, [0, Math.max(1, last ? last[across] : 1), bottom, top + (top - bottom) * 0.04]);
     for (const l of list) {
         g.strokeStyle = l.colour;
