@@ -42,20 +42,24 @@ links_lead_somewhere() {
     [ -z "$(uniq -d $work/ids)" ] || { uniq -d $work/ids; return 1; }
     { grep -ohE 'href="[^"]+#[^"]+"' $pages/*.html | sed 's/href="\(.*\)"/\1/' | grep -v '^#'
       grep -oE '"[a-z]+\.html#[^"]+"' $pages/search.js | tr -d '"'; } | sort -u >$work/links
-    [ "$(wc -l <$work/links)" -gt 800 ] && [ -z "$(comm -13 $work/ids $work/links)" ] || { comm -13 $work/ids $work/links; return 1; }
+    comm -13 $work/ids $work/links
+    [ "$(wc -l <$work/links)" -gt 800 ] && [ -z "$(comm -13 $work/ids $work/links)" ]
 }
 
 tags_are_closed() {
     for page in $pages/*.html; do
         for tag in p pre ul li table tr td article a code nav main; do
-            [ "$(grep -oE "<$tag[ >]" "$page" | wc -l)" -eq "$(grep -o "</$tag>" "$page" | wc -l)" ] || { echo "$page: $tag"; return 1; }
+            opened=$(grep -oE "<$tag[ >]" "$page" | wc -l) closed=$(grep -o "</$tag>" "$page" | wc -l)
+            [ "$opened" -eq "$closed" ] || { echo "$page: $tag"; return 1; }
         done
     done
 }
 
 defaults_have_their_column() {
-    grep -q '<code>float gae_lambda;</code></td><td>0: one-step TD, 1: Monte Carlo</td><td><code>0.95</code>' $pages/control.html
+    field='<td><code>float gae_lambda;</code></td><td>0: one-step TD, 1: Monte Carlo</td>'
+    grep -q "$field<td><code>0.95</code></td>" $pages/control.html
 }
+search_knows() { grep -q '"ppo_gae", "mathematics.html#ppo_gae", "Generalized advantage estimation' $pages/search.js; }
 
 # Numbered files, one for each example: its text without tags, and with text after a statement as a comment.
 extract() {
@@ -83,7 +87,8 @@ compiles() {
     for context in CONTROL LANGUAGE; do
         ${CC:-cc} -std=c99 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Wno-unused-variable \
             -Wno-unused-but-set-parameter -Wno-unused-but-set-variable \
-            -Werror -I. -I$work -D$context -DTOP='"top.h"' -DBODY='"body.h"' -fsyntax-only tests/docs.c 2>$work/$context.log && return 0
+            -Werror -I. -I$work -D$context -DTOP='"top.h"' -DBODY='"body.h"' -fsyntax-only tests/docs.c \
+            2>$work/$context.log && return 0
     done
     cat "$1" $work/CONTROL.log $work/LANGUAGE.log
     return 1
@@ -95,6 +100,7 @@ check every_public_name_has_its_place has_every_name
 check links_lead_somewhere links_lead_somewhere
 check tags_are_closed tags_are_closed
 check defaults_have_their_column defaults_have_their_column
+check search_knows_names_and_sentences search_knows
 extract
 check manual_has_examples test -f $work/example-6.txt
 for example in $work/example-*.txt; do check "$(basename "$example" .txt)_compiles" compiles "$example"; done

@@ -9,8 +9,13 @@ const sleep = ms => new Promise(done => setTimeout(done, ms));
 
 /* -- a browser -- */
 
-const chromium = spawn("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
-    "--user-data-dir=" + folder + "/profile", "about:blank"], {stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"]});
+const chromium = spawn(
+    "chromium",
+    [
+        "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe",
+        "--user-data-dir=" + folder + "/profile", "about:blank"
+    ],
+    {stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"]});
 const answers = new Map(), complaints = [];
 let calls = 0, session, left = "";
 
@@ -19,9 +24,12 @@ chromium.stdio[4].on("data", data => {
     left = parts.pop();
     for (const m of parts.map(JSON.parse)) {
         if (m.id) answers.get(m.id)(m);
-        if (m.method === "Runtime.exceptionThrown") complaints.push(m.params.exceptionDetails.exception?.description);
-        if (m.method === "Runtime.consoleAPICalled" && m.params.type === "error") complaints.push(m.params.args[0].value);
-        if (m.method === "Log.entryAdded" && m.params.entry.level === "error") complaints.push(m.params.entry.text);
+        if (m.method === "Runtime.exceptionThrown")
+            complaints.push(m.params.exceptionDetails.exception?.description);
+        if (m.method === "Runtime.consoleAPICalled" && m.params.type === "error")
+            complaints.push(m.params.args[0].value);
+        if (m.method === "Log.entryAdded" && m.params.entry.level === "error")
+            complaints.push(m.params.entry.text);
         if (m.method === "Network.requestWillBeSent" && !/^(file|data|blob):/.test(m.params.request.url))
             complaints.push("the page asks for " + m.params.request.url);
     }
@@ -30,11 +38,14 @@ chromium.stdio[4].on("data", data => {
 function call(method, params = {}) {
     const id = ++calls;
     chromium.stdio[3].write(JSON.stringify({id, method, params, sessionId: session}) + "\0");
-    return new Promise((done, fail) => answers.set(id, m => m.error ? fail(Error(method + ": " + m.error.message)) : done(m.result)));
+    return new Promise(
+        (done, fail) =>
+            answers.set(id, m => m.error ? fail(Error(method + ": " + m.error.message)) : done(m.result)));
 }
 
 async function evaluate(expression) {
-    const {result, exceptionDetails} = await call("Runtime.evaluate", {expression, awaitPromise: true, returnByValue: true});
+    const {result, exceptionDetails} =
+        await call("Runtime.evaluate", {expression, awaitPromise: true, returnByValue: true});
     if (exceptionDetails) throw Error(exceptionDetails.exception.description);
     return result.value;
 }
@@ -42,13 +53,15 @@ const textOf = id => evaluate(`document.getElementById("${id}")?.textContent || 
 const numberOf = async id => Number((await textOf(id)).replace(/,/g, "").replace("\u2212", "-"));
 
 async function until(what, seconds) {
-    for (const end = Date.now() + 1000 * seconds; Date.now() < end; await sleep(50)) if (await what()) return true;
+    for (const end = Date.now() + 1000 * seconds; Date.now() < end; await sleep(50))
+        if (await what()) return true;
     return false;
 }
 
 /* A click in the middle of an element. */
 async function click(selector) {
-    const at = await evaluate(`(() => { const e = document.querySelector(${JSON.stringify(selector)}); e.scrollIntoView({block: "center"});
+    const at = await evaluate(`(() => { const e = document.querySelector(${
+        JSON.stringify(selector)}); e.scrollIntoView({block: "center"});
         const b = e.getBoundingClientRect(); return {x: b.x + b.width / 2, y: b.y + b.height / 2}; })()`);
     for (const type of ["mousePressed", "mouseReleased"])
         await call("Input.dispatchMouseEvent", {type, ...at, button: "left", clickCount: 1});
@@ -56,7 +69,17 @@ async function click(selector) {
 
 async function key(name) {
     const text = {Enter: "\r", " ": " "}[name];
-    const code = {Enter: 13, " ": 32, Tab: 9, ArrowRight: 39, ArrowLeft: 37, ArrowUp: 38, ArrowDown: 40, Home: 36, End: 35}[name];
+    const code = {
+        Enter: 13,
+        " ": 32,
+        Tab: 9,
+        ArrowRight: 39,
+        ArrowLeft: 37,
+        ArrowUp: 38,
+        ArrowDown: 40,
+        Home: 36,
+        End: 35
+    }[name];
     const event = {key: name, code: name === " " ? "Space" : name, windowsVirtualKeyCode: code};
     await call("Input.dispatchKeyEvent", {type: text ? "keyDown" : "rawKeyDown", text, ...event});
     await call("Input.dispatchKeyEvent", {type: "keyUp", ...event});
@@ -64,11 +87,15 @@ async function key(name) {
 const focus = selector => evaluate(`document.querySelector(${JSON.stringify(selector)}).focus()`);
 
 async function picture(name, width, dark) {
-    await call("Emulation.setDeviceMetricsOverride", {width, height: 900, deviceScaleFactor: 1, mobile: false});
-    await call("Emulation.setEmulatedMedia", {features: [{name: "prefers-color-scheme", value: dark ? "dark" : "light"}]});
+    await call(
+        "Emulation.setDeviceMetricsOverride", {width, height: 900, deviceScaleFactor: 1, mobile: false});
+    await call(
+        "Emulation.setEmulatedMedia",
+        {features: [{name: "prefers-color-scheme", value: dark ? "dark" : "light"}]});
     await sleep(400);
     const {cssContentSize} = await call("Page.getLayoutMetrics");
-    const {data} = await call("Page.captureScreenshot", {captureBeyondViewport: true, clip: {...cssContentSize, scale: 1}});
+    const {data} = await call(
+        "Page.captureScreenshot", {captureBeyondViewport: true, clip: {...cssContentSize, scale: 1}});
     fs.writeFileSync(path.join(folder, name + ".png"), Buffer.from(data, "base64"));
     return evaluate("document.documentElement.scrollWidth <= innerWidth");
 }
@@ -80,9 +107,7 @@ async function check(name, what) {
     let passed = false, said = "";
     try {
         passed = await what();
-    } catch (error) {
-        said = error.message;
-    }
+    } catch (error) { said = error.message; }
     console.log(`${passed ? "ok" : "not ok"} ${++number} - ${name}`);
     if (said) console.log("# " + said);
     if (!passed) failures++;
@@ -91,16 +116,30 @@ const note = text => console.log("# " + text);
 
 async function main() {
     const {targetInfos} = await call("Target.getTargets");
-    ({sessionId: session} = await call("Target.attachToTarget", {targetId: targetInfos.find(t => t.type === "page").targetId, flatten: true}));
+    ({sessionId: session} = await call(
+         "Target.attachToTarget",
+         {targetId: targetInfos.find(t => t.type === "page").targetId, flatten: true}));
     for (const domain of ["Runtime", "Log", "Page", "Network"]) await call(domain + ".enable");
-    await call("Emulation.setDeviceMetricsOverride", {width: 1400, height: 900, deviceScaleFactor: 1, mobile: false});
+    await call(
+        "Emulation.setDeviceMetricsOverride",
+        {width: 1400, height: 900, deviceScaleFactor: 1, mobile: false});
     await call("Page.navigate", {url: "file://" + path.resolve(page)});
 
-    await check("page_has_at_most_1_MB", () => { note(fs.statSync(page).size + " bytes"); return fs.statSync(page).size <= 1e6; });
-    await check("page_opens_from_the_file_system", () => until(async () => /^[a-z]/.test(await textOf("kernels")), 10));
-    await check("sliders_show_the_defaults", async () => await until(async () => await evaluate(
-        `document.getElementById("control-clip_low").value`) === "0.2", 5));
-    await check("nothing_runs_before_start", async () => { await sleep(200); return await textOf("steps") === "0"; });
+    await check("page_has_at_most_1_MB", () => {
+        note(fs.statSync(page).size + " bytes");
+        return fs.statSync(page).size <= 1e6;
+    });
+    await check(
+        "page_opens_from_the_file_system",
+        () => until(async () => /^[a-z]/.test(await textOf("kernels")), 10));
+    await check(
+        "sliders_show_the_defaults",
+        async () => await until(
+            async () => await evaluate(`document.getElementById("control-clip_low").value`) === "0.2", 5));
+    await check("nothing_runs_before_start", async () => {
+        await sleep(200);
+        return await textOf("steps") === "0";
+    });
 
     await check("one_gradient_step_is_one", async () => {
         await click("#control .step");
@@ -108,8 +147,10 @@ async function main() {
         await click("#control .step");
         return one && await until(async () => /gradient step 2$/.test(await textOf("phase")), 5);
     });
-    await check("ratios_have_left_1_after_it", async () => / percent. KL 0\.\d*[1-9]/.test(
-        await evaluate(`document.getElementById("ratio").getAttribute("aria-label")`)));
+    await check(
+        "ratios_have_left_1_after_it",
+        async () => / percent. KL 0\.\d*[1-9]/.test(
+            await evaluate(`document.getElementById("ratio").getAttribute("aria-label")`)));
 
     await check("space_on_start_begins_and_pauses", async () => {
         await focus("#control .run");
@@ -132,7 +173,8 @@ async function main() {
     });
 
     await check("slow_motion_takes_single_steps", async () => {
-        const gradientStep = async () => Number(/gradient step ([\d,]+)/.exec(await textOf("phase"))[1].replace(",", ""));
+        const gradientStep = async () =>
+            Number(/gradient step ([\d,]+)/.exec(await textOf("phase"))[1].replace(",", ""));
         await click("#control .slow");
         await click("#control .step");
         await click("#control .run");
@@ -145,7 +187,8 @@ async function main() {
 
     let fastest = 0;
     await check("cartpole_reaches_475", async () => {
-        await evaluate(`window.longest = 0; { let last = performance.now(); (function frame() { const now = performance.now();
+        await evaluate(
+            `window.longest = 0; { let last = performance.now(); (function frame() { const now = performance.now();
             longest = Math.max(longest, now - last); last = now; requestAnimationFrame(frame); })(); }`);
         await focus("#control-epochs");
         await key("ArrowLeft");
@@ -156,7 +199,8 @@ async function main() {
             return await numberOf("mean-return") >= 475;
         }, 60);
     });
-    note(`${await textOf("steps")} steps, fastest second ${fastest} steps, longest time without a picture ` +
+    note(
+        `${await textOf("steps")} steps, fastest second ${fastest} steps, longest time without a picture ` +
         `${Math.round(await evaluate("longest"))} ms`);
     await check("fits_1400_pixels", () => picture("control-1400", 1400));
     await check("fits_800_pixels_in_the_dark", () => picture("control-800-dark", 800, true));
@@ -164,17 +208,20 @@ async function main() {
 
     for (const [index, task] of ["Pendulum", "Lander"].entries())
         await check(task.toLowerCase() + "_trains", async () => {
-            await evaluate(`{ const t = document.getElementById("task"); t.selectedIndex = ${index + 1}; t.dispatchEvent(new Event("change")); }`);
+            await evaluate(`{ const t = document.getElementById("task"); t.selectedIndex = ${
+                index + 1}; t.dispatchEvent(new Event("change")); }`);
             const trains = await until(async () => /^iteration ([4-9]|\d\d)/.test(await textOf("phase")), 20);
             await picture(task.toLowerCase() + "-800", 800);
             return trains && await numberOf("mean-return") < 0 &&
-                await evaluate(`document.getElementById("control-gae_lambda").value`) === ["0.95", "0.98"][index];
+                await evaluate(`document.getElementById("control-gae_lambda").value`) ===
+                ["0.95", "0.98"][index];
         });
 
     await check("arrow_key_opens_the_second_tab", async () => {
         await focus("#tab-control");
         await key("ArrowRight");
-        return await evaluate(`!document.getElementById("words").hidden && document.getElementById("control").hidden`) &&
+        return await evaluate(
+                   `!document.getElementById("words").hidden && document.getElementById("control").hidden`) &&
             until(() => evaluate(`document.getElementById("words-kl_coef").value === "0.05"`), 5);
     });
     await check("model_reads_and_then_is_rewarded", async () => {
@@ -182,22 +229,33 @@ async function main() {
         return await until(async () => await numberOf("iteration") >= 1, 30) &&
             await until(async () => await numberOf("iteration") >= 12 && await numberOf("reward") > 0.5, 30);
     });
-    await check("letters_have_colours", () => evaluate(
-        `[...document.querySelectorAll("#samples span")].filter(e => /rgba/.test(e.style.background)).length > 30`));
+    await check(
+        "letters_have_colours",
+        () => evaluate(
+            `[...document.querySelectorAll("#samples span")].filter(e => /rgba/.test(e.style.background)).length > 30`));
     await check("second_tab_fits_1400_pixels", () => picture("words-1400", 1400));
     await check("second_tab_fits_800_pixels_in_the_dark", async () => {
         await click("[value=log_ratio]");
         return picture("words-800-dark", 800, true);
     });
     await check("second_tab_fits_360_pixels", () => picture("words-360", 360));
-    await check("every_control_has_a_name", () => evaluate(`[...document.querySelectorAll("button, input, select, canvas")].every(
+    await check(
+        "every_control_has_a_name",
+        () => evaluate(`[...document.querySelectorAll("button, input, select, canvas")].every(
         e => e.textContent.trim() || e.getAttribute("aria-label") || e.labels && e.labels.length)`));
-    await check("no_error_and_no_request", () => complaints.length === 0 && evaluate(`document.getElementById("error").hidden`));
+    await check(
+        "no_error_and_no_request",
+        () => complaints.length === 0 && evaluate(`document.getElementById("error").hidden`));
     for (const text of complaints) note(text);
     console.log("1.." + number);
 }
 
-main().catch(error => { console.log("Bail out! " + error.message); failures++; }).finally(() => {
-    chromium.on("exit", () => process.exit(failures ? 1 : 0));
-    chromium.kill();
-});
+main()
+    .catch(error => {
+        console.log("Bail out! " + error.message);
+        failures++;
+    })
+    .finally(() => {
+        chromium.on("exit", () => process.exit(failures ? 1 : 0));
+        chromium.kill();
+    });

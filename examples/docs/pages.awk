@@ -1,16 +1,17 @@
-# pages.awk - the manual as pages (`make docs`): awk -v out=FOLDER [-v source=URL] -v script=search.js -f pages.awk ppo.h
+# pages.awk - the manual as pages: awk -v out=FOLDER -v script=search.js [-v source=URL] -f pages.awk ppo.h
 #
-# Reads the interface part of ppo.h and writes index.html (the comment at its top), a page for each wing, the source with
-# numbered lines, and what a search needs. What is expected of the header is how it is written anyway: a banner opens each
-# wing and each section; a comment stands before what it explains; a field's comment stands at the end of its line, with
-# the default in brackets where the struct says so; what is indented by four or more is not running text.
+# Reads the interface part of ppo.h and writes index.html (the comment at its top), a page for each wing, the
+# source with numbered lines, and what a search needs. It relies on how the header is written: a banner opens
+# each wing and each section; a comment stands before what it explains; a field's comment stands at the end of
+# its line, with the default in brackets where the struct says so; what is indented by four or more is not
+# running text.
 #
-# source: where links to lines go, such as https://.../ppo.h#L (the number follows); the default is the page source.html.
+# source: where links to lines go, such as https://.../ppo.h#L (the number follows); the default is source.html.
 
 { line[NR] = $0 }
 
 # The implementation: where a function begins.
-/^PPO_DEF .*ppo_[a-z0-9_]+\(.*[{,]$/ || /^PPO_DEF .*ppo_[a-z0-9_]+\(.*}$/ { defined[function_name($0)] = NR }
+/^PPO_DEF .*ppo_[a-z0-9_]+\(.*[{},]$/ { defined[function_name($0)] = NR }
 
 END {
     if (source == "") source = "source.html#L"
@@ -147,7 +148,8 @@ function linked(s, own,    done, name, before) {
         s = substr(s, RSTART + RLENGTH)
         if (own && (name in page) && !(name in anchored) && name_item[name] == own) {
             anchored[name] = 1
-            done = done before "<a class=\"name\" id=\"" name "\" href=\"" at(name in defined ? defined[name] : now) "\">" name "</a>"
+            done = done before "<a class=\"name\" id=\"" name "\" href=\"" \
+                at(name in defined ? defined[name] : now) "\">" name "</a>"
         } else if (name in page) done = done before "<a href=\"" page[name] "#" name "\">" name "</a>"
         else done = done before name
     }
@@ -161,7 +163,8 @@ function indent(s) {
     return RLENGTH
 }
 
-# Lines from .. to as paragraphs; what is indented by four or more beyond `base`, has columns, or is code stays as it is.
+# Lines from .. to as paragraphs; what is indented by four or more beyond `base`, has columns, or is code stays
+# as it is.
 function prose(from, to, base,    i, s, kind, was, block, from_indent) {
     block = ""
     was = ""
@@ -189,7 +192,7 @@ function prose(from, to, base,    i, s, kind, was, block, from_indent) {
     flush(block, was)
 }
 
-function flush(block, kind,    rows, n, least, k) {
+function flush(block, kind,    rows, n, least, k, code) {
     sub(/\n+$/, "", block)
     if (block == "") return
     if (kind == "pre") { # without what all lines are indented by
@@ -199,8 +202,10 @@ function flush(block, kind,    rows, n, least, k) {
         block = ""
         for (k = 1; k <= n; k++) block = block substr(rows[k], least + 1) (k < n ? "\n" : "")
     }
-    if (kind == "pre") print "<pre" (block ~ /;( *\/\/[^\n]*)?(\n|$)|\);  / ? " class=\"code\"" : "") ">" linked(block) "</pre>" >file
-    else print "<p>" quoted(linked(block)) "</p>" >file
+    if (kind == "pre") {
+        code = block ~ /;( *\/\/[^\n]*)?(\n|$)|\);  / ? " class=\"code\"" : ""
+        print "<pre" code ">" linked(block) "</pre>" >file
+    } else print "<p>" quoted(linked(block)) "</p>" >file
 }
 
 # `word` as code.
@@ -214,14 +219,21 @@ function quoted(s,    done) {
 
 # -- pages --
 
+function top(title, more) {
+    print "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">" >file
+    print "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">" >file
+    print "<title>ppo.h: " title "</title>\n<link rel=\"stylesheet\" href=\"docs.css\">\n</head>\n<body" more ">" >file
+}
+
 function head(title,    w, s) {
-    print "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" \
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" title "</title>\n" \
-        "<link rel=\"stylesheet\" href=\"docs.css\">\n</head>\n<body>\n<a class=\"skip\" href=\"#main\">To the text</a>\n" \
-        "<nav aria-label=\"Contents\">\n<p class=\"title\"><a href=\"index.html\">ppo.h</a></p>\n<input id=\"search\" type=\"search\" " \
-        "placeholder=\"Search names\" aria-label=\"Search names\" autocomplete=\"off\">\n<ul id=\"found\" aria-live=\"polite\"></ul>\n<details open><summary>Contents</summary>" >file
-    print "<p><a href=\"index.html\">Manual</a></p><ul>" >file
-    for (s = 1; s <= chapters; s++) print "<li><a href=\"index.html#chapter-" s "\">" escape(chapter_title(chapter[s])) "</a></li>" >file
+    top(title, "")
+    print "<a class=\"skip\" href=\"#main\">To the text</a>\n<nav aria-label=\"Contents\">" >file
+    print "<p class=\"title\"><a href=\"index.html\">ppo.h</a></p>" >file
+    print "<input id=\"search\" type=\"search\" placeholder=\"Search names\" aria-label=\"Search names\" " \
+        "autocomplete=\"off\">\n<ul id=\"found\" aria-live=\"polite\"></ul>" >file
+    print "<details open><summary>Contents</summary>\n<p><a href=\"index.html\">Manual</a></p><ul>" >file
+    for (s = 1; s <= chapters; s++)
+        print "<li><a href=\"index.html#chapter-" s "\">" escape(chapter_title(chapter[s])) "</a></li>" >file
     print "</ul>" >file
     for (w = 1; w <= wings; w++) {
         print "<p><a href=\"" wing_page[w] "\">" wing_title(w) "</a></p><ul>" >file
@@ -246,11 +258,13 @@ function short_title(s) {
 
 function section_id(s) { return "section-" (section_title[s] + 0) }
 
-function wing_title(w) { return substr(wing_name[w], 1, 3) == "PPO" ? "PPO's mathematics" : capital(tolower(wing_name[w])) }
+function wing_title(w) {
+    return substr(wing_name[w], 1, 3) == "PPO" ? "PPO's mathematics" : capital(tolower(wing_name[w]))
+}
 
 function write_manual(    c, title) {
     file = out "/index.html"
-    head("ppo.h: manual")
+    head("manual")
     print "<h1>ppo.h</h1>" >file
     prose(1, chapter_line[1] - 1, 3)
     for (c = 1; c <= chapters; c++) {
@@ -270,7 +284,7 @@ function chapter_title(s) {
 
 function write_wing(w,    s, k) {
     file = out "/" wing_page[w]
-    head("ppo.h: " tolower(wing_title(w)))
+    head(wing_title(w))
     print "<h1>" wing_title(w) "</h1>" >file
     for (s = 1; s <= section; s++) {
         if (section_wing[s] != w) continue
@@ -318,8 +332,10 @@ function write_struct(i, k,    name, defaults, s, text, field, value) {
     defaults = name ~ /defaults in brackets/
     gsub(/^typedef | {.*/, "", name)
     print "<table><caption><code>" linked(name, k) "</code>" >file
-    if (match(line[i], /\/\*.*\*\//) && !defaults) print " " linked(trim(substr(line[i], RSTART + 2, RLENGTH - 4))) >file
-    print "</caption><thead><tr><th>Field</th><th>Meaning</th>" (defaults ? "<th>Default</th>" : "") "</tr></thead><tbody>" >file
+    if (match(line[i], /\/\*.*\*\//) && !defaults)
+        print " " linked(trim(substr(line[i], RSTART + 2, RLENGTH - 4))) >file
+    print "</caption><thead><tr><th>Field</th><th>Meaning</th>" (defaults ? "<th>Default</th>" : "") >file
+    print "</tr></thead><tbody>" >file
     for (i++; line[i] !~ /^}/; i++) {
         s = trim(line[i])
         if (s == "") continue
@@ -356,24 +372,24 @@ function first_sentence(k,    s, i) {
     return trim(s)
 }
 
+function entry(name, address, text) { print "[\"" name "\", \"" address "\", \"" text "\"]," >file }
+
 function write_search(    k, s) {
     file = out "/search.js"
     print "const entries = [" >file
-    for (k = 1; k <= chapters; k++) print "[\"" chapter_title(chapter[k]) "\", \"index.html#chapter-" k "\", \"manual\"]," >file
-    for (k = 1; k <= section; k++) {
-        print "[\"" short_title(k) "\", \"" wing_page[section_wing[k]] "#" section_id(k) "\", \"section\"]," >file
-    }
+    for (k = 1; k <= chapters; k++) entry(chapter_title(chapter[k]), "index.html#chapter-" k, "manual")
+    for (k = 1; k <= section; k++) entry(short_title(k), wing_page[section_wing[k]] "#" section_id(k), "section")
     for (k = 1; k <= name_count; k++)
-        print "[\"" names[k] "\", \"" page[names[k]] "#" names[k] "\", \"" first_sentence(name_item[names[k]]) "\"]," >file
+        entry(names[k], page[names[k]] "#" names[k], first_sentence(name_item[names[k]]))
     print "];" >file
     while ((getline s <script) > 0) print s >file
     close(file)
 }
 
-function write_source(    i) {
+function write_source(    i, s) {
     file = out "/source.html"
-    print "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, " \
-        "initial-scale=1\">\n<title>ppo.h: source</title>\n<link rel=\"stylesheet\" href=\"docs.css\">\n</head>\n<body class=\"source\">\n<pre>" >file
+    top("source", " class=\"source\"")
+    print "<pre>" >file
     while ((getline s <ARGV[1]) > 0) print "<span id=\"L" (++i) "\">" escape(s) "</span>" >file
     print "</pre>\n</body>\n</html>" >file
     close(file)

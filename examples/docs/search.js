@@ -3,11 +3,14 @@
 const box = document.getElementById("search"), found = document.getElementById("found");
 box.addEventListener("input", () => {
     const words = box.value.toLowerCase().trim().split(/[^a-z0-9_]+/).filter(Boolean);
-    const rank = ([name]) => [words[0], "ppo_" + words[0]].some(w => name.toLowerCase().startsWith(w)) ? 0 : 1;
-    const hits = entries.filter(([name, , text]) => words.every(w => (name + " " + text).toLowerCase().includes(w)));
+    const rank =
+        ([name]) => [words[0], "ppo_" + words[0]].some(w => name.toLowerCase().startsWith(w)) ? 0 : 1;
+    const hits =
+        entries.filter(([name, , text]) => words.every(w => (name + " " + text).toLowerCase().includes(w)));
     hits.sort((a, b) => rank(a) - rank(b));
     found.replaceChildren(...(words.length ? hits.slice(0, 12) : []).map(([name, address, text]) => {
-        const item = document.createElement("li"), link = document.createElement("a"), more = document.createElement("small");
+        const item = document.createElement("li"), link = document.createElement("a"),
+              more = document.createElement("small");
         link.href = address;
         link.textContent = name;
         more.textContent = text;

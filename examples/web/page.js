@@ -2,12 +2,15 @@
 "use strict";
 
 const $ = id => document.getElementById(id);
-const number = (x, digits = 0) => Number.isFinite(x) ? x.toLocaleString("en", {maximumFractionDigits: digits,
-    minimumFractionDigits: digits}).replace("-", "\u2212") : "\u2013";
+const number = (x, digits = 0) => Number.isFinite(x) ?
+    x.toLocaleString("en", {maximumFractionDigits: digits, minimumFractionDigits: digits})
+        .replace("-", "\u2212") :
+    "\u2013";
 
 /* -- the worker -- */
 
-const worker = new Worker(URL.createObjectURL(new Blob([$("worker").textContent], {type: "text/javascript"})));
+const worker =
+    new Worker(URL.createObjectURL(new Blob([$("worker").textContent], {type: "text/javascript"})));
 const tell = (type, more) => worker.postMessage({type, ...more});
 
 /* -- settings -- */
@@ -19,16 +22,32 @@ const sliders = {
         {names: ["clip_low", "clip_high"], label: "Clip", min: 0.02, max: 0.6, step: 0.01, digits: 2},
         {names: ["gae_lambda"], label: "GAE lambda", min: 0, max: 1, step: 0.01, digits: 2},
         {names: ["epochs"], label: "Epochs", min: 1, max: 20, step: 1, digits: 0},
-        {names: ["learning_rate"], label: "Learning rate", min: -5, max: -1.5, step: 0.05, digits: 5,
-            of: x => 10 ** x, to: Math.log10},
+        {
+            names: ["learning_rate"],
+            label: "Learning rate",
+            min: -5,
+            max: -1.5,
+            step: 0.05,
+            digits: 5,
+            of: x => 10 ** x,
+            to: Math.log10
+        },
         {names: ["entropy_coef"], label: "Entropy bonus", min: 0, max: 0.1, step: 0.002, digits: 3},
     ],
     words: [
         {names: ["kl_coef"], label: "KL penalty", min: 0, max: 0.3, step: 0.005, digits: 3},
         {names: ["clip_low", "clip_high"], label: "Clip", min: 0.02, max: 0.6, step: 0.01, digits: 2},
         {names: ["epochs"], label: "Epochs", min: 1, max: 10, step: 1, digits: 0},
-        {names: ["learning_rate"], label: "Learning rate", min: -5, max: -2, step: 0.05, digits: 5,
-            of: x => 10 ** x, to: Math.log10},
+        {
+            names: ["learning_rate"],
+            label: "Learning rate",
+            min: -5,
+            max: -2,
+            step: 0.05,
+            digits: 5,
+            of: x => 10 ** x,
+            to: Math.log10
+        },
     ],
 };
 const valueOf = s => Number((s.of || same)(Number(s.input.value)).toPrecision(4));
@@ -49,7 +68,10 @@ for (const tab of ["control", "words"])
         $(tab).querySelector(".sliders").append(row);
         s.input = row.querySelector("input");
         s.output = row.querySelector("output");
-        s.input.addEventListener("input", () => { showSlider(s); set(tab); });
+        s.input.addEventListener("input", () => {
+            showSlider(s);
+            set(tab);
+        });
     }
 
 /* The sliders show what is in use, as after the choice of a task. */
@@ -62,13 +84,18 @@ function adopt(tab, frame) {
 
 /* -- what is running -- */
 
-const state = {tab: "control", running: false, fresh: {control: true, words: true}, history: {control: [], words: []},
-    spoken: 0, frame: {}, start: {control: 0, words: 0}};
+const state = {
+    tab: "control",
+    running: false,
+    fresh: {control: true, words: true},
+    history: {control: [], words: []},
+    spoken: 0,
+    frame: {},
+    start: {control: 0, words: 0}
+};
 const seedOf = id => Math.max(1, Math.floor(Number($(id).value)) || 1);
 
-function set(tab) {
-    tell("set", {settings: settingsOf(tab), wish: $("wish").selectedIndex});
-}
+function set(tab) { tell("set", {settings: settingsOf(tab), wish: $("wish").selectedIndex}); }
 
 function run(on) {
     state.running = on;
@@ -83,8 +110,13 @@ function start(keep) {
     state.fresh[tab] = !keep;
     state.start[tab]++;
     $("error").hidden = true;
-    tell("start", {start: state.start[tab], task: $("task").selectedIndex, wish: $("wish").selectedIndex, settings: keep ? settingsOf(tab) : "",
-        seed: seedOf(tab === "control" ? "seed" : "words-seed")});
+    tell("start", {
+        start: state.start[tab],
+        task: $("task").selectedIndex,
+        wish: $("wish").selectedIndex,
+        settings: keep ? settingsOf(tab) : "",
+        seed: seedOf(tab === "control" ? "seed" : "words-seed")
+    });
 }
 
 const started = {};
@@ -105,7 +137,10 @@ function open(tab) {
 for (const tab of ["control", "words"]) {
     const panel = $(tab);
     panel.querySelector(".run").addEventListener("click", () => run(!state.running));
-    panel.querySelector(".step").addEventListener("click", () => { run(false); tell("step"); });
+    panel.querySelector(".step").addEventListener("click", () => {
+        run(false);
+        tell("step");
+    });
     panel.querySelector(".reset").addEventListener("click", () => start(true));
     panel.querySelector(".slow").addEventListener("change", e => tell("slow", {on: e.target.checked}));
     $("tab-" + tab).addEventListener("click", () => open(tab));
@@ -119,7 +154,8 @@ $("task").addEventListener("change", () => start(false));
 $("seed").addEventListener("change", () => start(true));
 $("words-seed").addEventListener("change", () => start(true));
 $("wish").addEventListener("change", () => set("words"));
-for (const radio of document.querySelectorAll("[name=colour]")) radio.addEventListener("change", () => drawSamples());
+for (const radio of document.querySelectorAll("[name=colour]"))
+    radio.addEventListener("change", () => drawSamples());
 
 /* -- drawing -- */
 
@@ -128,7 +164,8 @@ function readColours() {
     const style = getComputedStyle(document.documentElement);
     for (const name of ["card", "text", "soft", "line", "grid", "plus", "minus", "shade"])
         colours[name] = style.getPropertyValue("--" + name).trim();
-    for (const name of ["plus", "minus"]) colours[name + "Rgb"] = style.getPropertyValue(`--${name}-rgb`).trim();
+    for (const name of ["plus", "minus"])
+        colours[name + "Rgb"] = style.getPropertyValue(`--${name}-rgb`).trim();
 }
 
 /* An empty canvas of the size that it has on the page. */
@@ -150,11 +187,13 @@ function describe(id, words) { $(id).setAttribute("aria-label", words); }
 function ticks(low, high, most) {
     const rough = (high - low) / most, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= rough * 0.999), list = [];
-    for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + 1e-9 * step; x += step) list.push(Math.abs(x) < 1e-12 ? 0 : x);
+    for (let x = Math.ceil(low / step - 1e-9) * step; x <= high + 1e-9 * step; x += step)
+        list.push(Math.abs(x) < 1e-12 ? 0 : x);
     return {list, digits: Math.max(0, Math.ceil(-Math.log10(step) - 1e-9))};
 }
-const short = (x, digits) => Math.abs(x) >= 1e6 ? number(x / 1e6, 1) + "M" : Math.abs(x) >= 1e4 ? number(x / 1e3) + "k"
-    : number(x, digits);
+const short = (x, digits) => Math.abs(x) >= 1e6 ? number(x / 1e6, 1) + "M" :
+    Math.abs(x) >= 1e4                          ? number(x / 1e3) + "k" :
+                                                  number(x, digits);
 
 /* Axes in a canvas, and functions from numbers to places. box: [left, right, bottom, top]; tall: room for a label */
 function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}) {
@@ -173,7 +212,8 @@ function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}
     }
     g.textAlign = "center";
     g.textBaseline = "top";
-    for (const v of columns.list) g.fillText(short(v, columns.digits), Math.min(x(v), w - 14), h - pad.bottom + 6);
+    for (const v of columns.list)
+        g.fillText(short(v, columns.digits), Math.min(x(v), w - 14), h - pad.bottom + 6);
     if (label) g.fillText(label, (pad.left + w - pad.right) / 2, h - 14);
     return {g, x, y, w, h, pad};
 }
@@ -181,15 +221,20 @@ function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}
 /* Lines over the history: each {of, colour}, of a record's field. low and high: what the axis has at least. */
 function lines(id, history, across, list, low, high) {
     const all = list.flatMap(l => history.map(r => r[l.of])).filter(Number.isFinite);
-    const bottom = all.length ? Math.min(low, ...all) : 0, top = all.length ? Math.max(high, ...all) : 1, last = history.at(-1);
-    const {g, x, y} = axes(id, [0, Math.max(1, last ? last[across] : 1), bottom, top + (top - bottom) * 0.04]);
+    const bottom = all.length ? Math.min(low, ...all) : 0, top = all.length ? Math.max(high, ...all) : 1,
+          last = history.at(-1);
+    const {g, x, y} =
+        axes(id, [0, Math.max(1, last ? last[across] : 1), bottom, top + (top - bottom) * 0.04]);
     for (const l of list) {
         g.strokeStyle = l.colour;
         g.lineWidth = 2;
         g.beginPath();
         let down = false;
         for (const r of history) {
-            if (!Number.isFinite(r[l.of])) { down = false; continue; }
+            if (!Number.isFinite(r[l.of])) {
+                down = false;
+                continue;
+            }
             down ? g.lineTo(x(r[across]), y(r[l.of])) : g.moveTo(x(r[across]), y(r[l.of]));
             down = true;
         }
@@ -202,49 +247,59 @@ function lines(id, history, across, list, low, high) {
 function remember(tab, record) {
     const history = state.history[tab];
     history.push(record);
-    if (history.length > 800) state.history[tab] = history.filter((_, k) => k % 2 || k === history.length - 1);
+    if (history.length > 800)
+        state.history[tab] = history.filter((_, k) => k % 2 || k === history.length - 1);
 }
 
 /* -- the tasks -- */
 
 const worlds = [
     {
-        text: "The policy as it is now, at natural speed. Look for the moment it begins to save poles that lean; a return of 500 " +
+        text:
+            "The policy as it is now, at natural speed. Look for the moment it begins to save poles that lean; a return of 500 " +
             "is the most there is.",
         draw(s, {g, w, h}) {
             const scale = Math.min(w / 5.2, h / 2.1), x = w / 2 + s[0] * scale, y = h * 0.72;
             g.strokeStyle = colours.line, g.lineWidth = 2;
             g.beginPath(), g.moveTo(w / 2 - 2.4 * scale, y), g.lineTo(w / 2 + 2.4 * scale, y), g.stroke();
             g.fillStyle = colours.text;
-            g.beginPath(), g.roundRect(x - 0.25 * scale, y - 0.12 * scale, 0.5 * scale, 0.24 * scale, 4), g.fill();
+            g.beginPath(), g.roundRect(x - 0.25 * scale, y - 0.12 * scale, 0.5 * scale, 0.24 * scale, 4),
+                g.fill();
             g.strokeStyle = colours.minus, g.lineWidth = Math.max(4, 0.07 * scale);
             g.beginPath(), g.moveTo(x, y - 0.06 * scale);
             g.lineTo(x + Math.sin(s[1]) * scale, y - 0.06 * scale - Math.cos(s[1]) * scale), g.stroke();
         }
     },
     {
-        text: "The policy as it is now, at natural speed. The motor is too weak to lift the rod at once. Look for the moment " +
+        text:
+            "The policy as it is now, at natural speed. The motor is too weak to lift the rod at once. Look for the moment " +
             "it begins to swing; about \u2212150 is good.",
         draw(s, {g, w, h}) {
             const length = Math.min(w, h) * 0.4, x = w / 2, y = h / 2;
             g.strokeStyle = colours.line, g.lineWidth = 1;
             g.beginPath(), g.arc(x, y, length, 0, 7), g.stroke();
             g.strokeStyle = colours.minus, g.lineWidth = length * 0.14;
-            g.beginPath(), g.moveTo(x, y), g.lineTo(x - Math.sin(s[0]) * length, y - Math.cos(s[0]) * length), g.stroke();
+            g.beginPath(), g.moveTo(x, y), g.lineTo(x - Math.sin(s[0]) * length, y - Math.cos(s[0]) * length),
+                g.stroke();
             g.fillStyle = colours.text;
             g.beginPath(), g.arc(x, y, length * 0.07, 0, 7), g.fill();
         }
     },
     {
-        text: "The policy as it is now, at natural speed. Look for three phases: it falls, it hovers and never lands, it lands " +
+        text:
+            "The policy as it is now, at natural speed. Look for three phases: it falls, it hovers and never lands, it lands " +
             "between the flags; 200 is a good landing.",
         draw(s, {g, w, h}) {
-            const scale = Math.min(w / 20, h / 13.4), left = w / 2 - 10 * scale, x = v => left + v * scale, y = v => h - v * scale;
+            const scale = Math.min(w / 20, h / 13.4), left = w / 2 - 10 * scale, x = v => left + v * scale,
+                  y = v => h - v * scale;
             const corner = (dx, dy) => {
                 const c = Math.cos(s[2]), n = Math.sin(s[2]);
                 return [x(s[0] + c * dx - n * dy), y(s[1] + n * dx + c * dy)];
             };
-            const path = points => { g.beginPath(); points.forEach((p, k) => k ? g.lineTo(...corner(...p)) : g.moveTo(...corner(...p))); };
+            const path = points => {
+                g.beginPath();
+                points.forEach((p, k) => k ? g.lineTo(...corner(...p)) : g.moveTo(...corner(...p)));
+            };
             g.save(), g.beginPath(), g.rect(left, 0, 20 * scale, h), g.clip();
             g.fillStyle = colours.line;
             g.beginPath(), g.moveTo(x(0), h);
@@ -262,7 +317,8 @@ const worlds = [
             g.strokeStyle = colours.soft, g.lineWidth = 2;
             for (const k of [-1, 1]) path([[k * 0.45, -0.3], [k * 0.67, -0.6]]), g.stroke();
             g.fillStyle = colours.text;
-            path([[-0.47, 0.57], [-0.57, 0], [-0.57, -0.33], [0.57, -0.33], [0.57, 0], [0.47, 0.57]]), g.fill();
+            path([[-0.47, 0.57], [-0.57, 0], [-0.57, -0.33], [0.57, -0.33], [0.57, 0], [0.47, 0.57]]),
+                g.fill();
             g.restore();
         }
     }
@@ -272,20 +328,23 @@ const worlds = [
 
 /* The clipped objective, for an advantage of 1 and of -1, and a histogram of ratios. */
 function drawRatios(f) {
-    const clip = f.clip_low, span = Math.max(0.4, 1.6 * clip), bins = 41, plus = Array(bins).fill(0), minus = Array(bins).fill(0);
+    const clip = f.clip_low, span = Math.max(0.4, 1.6 * clip), bins = 41, plus = Array(bins).fill(0),
+          minus = Array(bins).fill(0);
     for (let k = 0; k < f.samples; k++) {
         const bin = Math.floor((f.ratio[k] - 1 + span) / (2 * span) * bins);
         (f.advantage[k] > 0 ? plus : minus)[Math.max(0, Math.min(bins - 1, bin))]++;
     }
     const most = Math.max(8, ...plus.map((n, k) => n + minus[k]));
-    const {g, x, y, w, h, pad} = axes("ratio", [1 - span, 1 + span, 0, most], {label: "ratio: probability now / then"});
+    const {g, x, y, w, h, pad} =
+        axes("ratio", [1 - span, 1 + span, 0, most], {label: "ratio: probability now / then"});
     const width = x(2 * span / bins) - x(0), base = y(0);
     g.fillStyle = colours.shade;
     g.fillRect(x(1 + clip), pad.top, x(1 + span) - x(1 + clip), base - pad.top);
     g.fillRect(x(1 - span), pad.top, x(1 - clip) - x(1 - span), base - pad.top);
     for (let k = 0; k < bins; k++) {
         const left = x(1 - span + 2 * span * k / bins);
-        g.fillStyle = `rgba(${colours.plusRgb}, 0.75)`, g.fillRect(left, y(plus[k]), width - 1, base - y(plus[k]));
+        g.fillStyle = `rgba(${colours.plusRgb}, 0.75)`,
+        g.fillRect(left, y(plus[k]), width - 1, base - y(plus[k]));
         g.fillStyle = `rgba(${colours.minusRgb}, 0.75)`;
         g.fillRect(left, y(plus[k] + minus[k]), width - 1, y(plus[k]) - y(plus[k] + minus[k]));
     }
@@ -294,16 +353,20 @@ function drawRatios(f) {
         g.strokeStyle = sign > 0 ? colours.plus : colours.minus, g.lineWidth = 2;
         g.beginPath();
         for (let k = 0; k <= 100; k++) {
-            const r = 1 - span + 2 * span * k / 100, v = Math.min(sign * r, sign * Math.max(1 - clip, Math.min(1 + clip, r)));
+            const r = 1 - span + 2 * span * k / 100,
+                  v = Math.min(sign * r, sign * Math.max(1 - clip, Math.min(1 + clip, r)));
             k ? g.lineTo(x(r), gain(v)) : g.moveTo(x(r), gain(v));
         }
         g.stroke();
     }
     g.strokeStyle = colours.soft, g.lineWidth = 1, g.setLineDash([4, 4]);
-    for (const v of [1 - clip, 1 + clip]) g.beginPath(), g.moveTo(x(v), pad.top), g.lineTo(x(v), base), g.stroke();
+    for (const v of [1 - clip, 1 + clip])
+        g.beginPath(), g.moveTo(x(v), pad.top), g.lineTo(x(v), base), g.stroke();
     g.setLineDash([]);
-    describe("ratio", `Ratios of ${f.samples} samples. Beyond the clip of ${number(clip, 2)}: ` +
-        `${number(100 * f.now_clip_fraction)} percent. KL ${number(f.now_kl, 4)}.`);
+    describe(
+        "ratio",
+        `Ratios of ${f.samples} samples. Beyond the clip of ${number(clip, 2)}: ` +
+            `${number(100 * f.now_clip_fraction)} percent. KL ${number(f.now_kl, 4)}.`);
 }
 
 function drawValues(f) {
@@ -322,7 +385,8 @@ function drawValues(f) {
         g.textAlign = "right", g.textBaseline = "bottom", g.fillStyle = colours.text;
         g.fillText("explained variance " + number(f.explained_variance, 2), x(box[1]) - 4, y(box[2]) - 4);
     }
-    describe("value", `Predicted values against returns. Explained variance ${number(f.explained_variance, 2)}.`);
+    describe(
+        "value", `Predicted values against returns. Explained variance ${number(f.explained_variance, 2)}.`);
 }
 
 function drawControl(f) {
@@ -332,7 +396,9 @@ function drawControl(f) {
     canvas.g.fillStyle = colours.soft, canvas.g.textBaseline = "top";
     canvas.g.fillText("return so far " + number(f.shown_return), 2, 2);
     $("world-text").textContent = world.text;
-    lines("return", history, "steps", [{of: "mean_return", colour: colours.plus}], Infinity, $("task").selectedIndex ? -Infinity : 500);
+    lines(
+        "return", history, "steps", [{of: "mean_return", colour: colours.plus}], Infinity,
+        $("task").selectedIndex ? -Infinity : 500);
     drawRatios(f);
     drawValues(f);
     lines("kl", history, "steps", [{of: "kl", colour: colours.plus}], 0, 0.01);
@@ -341,8 +407,9 @@ function drawControl(f) {
     $("mean-return").textContent = number(f.mean_return, Math.abs(f.mean_return) < 100 ? 1 : 0);
     $("steps").textContent = number(f.steps);
     $("speed").textContent = number(state.running ? f.speed : 0);
-    $("phase").textContent = `iteration ${number(f.iteration + 1)}, ` + (f.learning ? "learning " : "collecting ") +
-        number(100 * f.progress) + "%, gradient step " + number(f.gradient_steps);
+    $("phase").textContent = `iteration ${number(f.iteration + 1)}, ` +
+        (f.learning ? "learning " : "collecting ") + number(100 * f.progress) + "%, gradient step " +
+        number(f.gradient_steps);
     describe("world", `${$("task").value}. Return of this episode so far ${number(f.shown_return)}.`);
     describe("return", `Mean return ${number(f.mean_return, 1)} after ${number(f.steps)} steps.`);
     describe("kl", `KL of the latest iteration ${number(f.kl, 4)}.`);
@@ -353,8 +420,14 @@ function drawControl(f) {
 function takeControl(f) {
     const last = state.history.control.at(-1);
     if (f.iteration && (!last || last.iteration !== f.iteration))
-        remember("control", {iteration: f.iteration, steps: f.learned_steps, mean_return: f.mean_return, kl: f.kl,
-            clip_fraction: f.clip_fraction, entropy: f.entropy});
+        remember("control", {
+            iteration: f.iteration,
+            steps: f.learned_steps,
+            mean_return: f.mean_return,
+            kl: f.kl,
+            clip_fraction: f.clip_fraction,
+            entropy: f.entropy
+        });
 }
 
 /* -- the second tab -- */
@@ -362,28 +435,36 @@ function takeControl(f) {
 const letters = 12, colourTexts = {
     advantage: "<span class=plus>Blue</span>: this letter turned out better than the critic expected; " +
         "<span class=minus>orange</span>: worse. Look for the letter that decides a word's reward: those after it hardly matter.",
-    log_ratio: "<span class=plus>Blue</span>: the model now likes this letter more than the one that only read; " +
+    log_ratio:
+        "<span class=plus>Blue</span>: the model now likes this letter more than the one that only read; " +
         "<span class=minus>orange</span>: less. Look for the places where it left what it had learned from words.",
 };
 
 function drawSamples() {
-    const f = state.frame.words, by = document.querySelector("[name=colour]:checked").value, list = $("samples");
+    const f = state.frame.words, by = document.querySelector("[name=colour]:checked").value,
+          list = $("samples");
     $("colour-text").innerHTML = colourTexts[by];
     list.textContent = "";
     if (!f || !f.iteration) {
-        list.innerHTML = "<li>" + (f && f.step ? "It reads names of animals \u2026" : "Press Start.") + "</li>";
+        list.innerHTML =
+            "<li>" + (f && f.step ? "It reads names of animals \u2026" : "Press Start.") + "</li>";
         return;
     }
     for (let s = 0; s < f.score.length; s++) {
         const item = document.createElement("li");
         let word = "";
         for (let k = 0; k < letters && f.letter[s * letters + k]; k++) {
-            const at = s * letters + k, span = document.createElement("span"), letter = String.fromCharCode(f.letter[at]);
+            const at = s * letters + k, span = document.createElement("span"),
+                  letter = String.fromCharCode(f.letter[at]);
             const strength = Math.max(-1, Math.min(1, f[by][at] / (by === "advantage" ? 2.5 : 3)));
             span.textContent = letter;
             if (!k) span.className = "given";
-            else span.style.background = `rgba(${strength > 0 ? colours.plusRgb : colours.minusRgb}, ${Math.abs(0.75 * strength)})`;
-            if (k) span.title = `${by === "advantage" ? "advantage" : "log p / p of the reader"} ${number(f[by][at], 2)}`;
+            else
+                span.style.background = `rgba(${strength > 0 ? colours.plusRgb : colours.minusRgb}, ${
+                    Math.abs(0.75 * strength)})`;
+            if (k)
+                span.title =
+                    `${by === "advantage" ? "advantage" : "log p / p of the reader"} ${number(f[by][at], 2)}`;
             if (letter !== ".") word += letter;
             item.append(span);
         }
@@ -401,21 +482,28 @@ function drawWords(f) {
     drawSamples();
     lines("words-reward", history, "iteration", [{of: "reward", colour: colours.plus}], 0, 1);
     lines("words-kls", history, "iteration", [{of: "kl", colour: colours.plus}], 0, 5);
-    lines("words-variety", history, "iteration", [{of: "entropy", colour: colours.minus}, {of: "distinct", colour: colours.plus}], 0, 1);
+    lines(
+        "words-variety", history, "iteration",
+        [{of: "entropy", colour: colours.minus}, {of: "distinct", colour: colours.plus}], 0, 1);
     $("reward").textContent = f.iteration ? number(f.reward, 2) : "\u2013";
     $("words-kl").textContent = f.iteration ? number(f.kl, 1) : "\u2013";
     $("iteration").textContent = number(f.iteration);
-    $("words-phase").textContent = !f.iteration && !f.step ? "ready" : f.reading || !f.iteration
-        ? `it reads: step ${number(f.step)} of 300, loss ${number(f.loss, 2)}` : "PPO on tokens";
+    $("words-phase").textContent = !f.iteration && !f.step ? "ready" :
+        f.reading || !f.iteration ? `it reads: step ${number(f.step)} of 300, loss ${number(f.loss, 2)}` :
+                                    "PPO on tokens";
     describe("words-reward", `Mean reward ${number(f.reward, 2)} in iteration ${number(f.iteration)}.`);
     describe("words-kls", `KL ${number(f.kl, 1)} per word.`);
-    describe("words-variety", `Different words ${number(100 * f.distinct)} percent, entropy ${number(f.entropy, 2)}.`);
+    describe(
+        "words-variety",
+        `Different words ${number(100 * f.distinct)} percent, entropy ${number(f.entropy, 2)}.`);
 }
 
 function takeWords(f) {
     const last = state.history.words.at(-1);
     if (f.iteration && (!last || last.iteration !== f.iteration))
-        remember("words", {iteration: f.iteration, reward: f.reward, kl: f.kl, entropy: f.entropy, distinct: f.distinct});
+        remember(
+            "words",
+            {iteration: f.iteration, reward: f.reward, kl: f.kl, entropy: f.entropy, distinct: f.distinct});
 }
 
 /* -- frames -- */
@@ -437,9 +525,9 @@ function speak() {
     const f = state.frame[state.tab], now = performance.now();
     if (!state.running || now - state.spoken < 30000) return;
     state.spoken = now;
-    $(state.tab).querySelector(".spoken").textContent = state.tab === "control"
-        ? `${number(f.steps)} steps, mean return ${number(f.mean_return)}`
-        : `Iteration ${number(f.iteration)}, reward ${number(f.reward, 2)}, KL ${number(f.kl, 1)}`;
+    $(state.tab).querySelector(".spoken").textContent = state.tab === "control" ?
+        `${number(f.steps)} steps, mean return ${number(f.mean_return)}` :
+        `Iteration ${number(f.iteration)}, reward ${number(f.reward, 2)}, KL ${number(f.kl, 1)}`;
 }
 
 worker.onmessage = ({data}) => {
@@ -450,7 +538,7 @@ worker.onmessage = ({data}) => {
         run(false);
         $("error").textContent = data.text;
         $("error").hidden = false;
-    } else if (data.start === state.start[data.tab]) { // not of a start before
+    } else if (data.start === state.start[data.tab]) {  // not of a start before
         data.frame.speed = data.speed;
         state.frame[data.tab] = data.frame;
         if (state.fresh[data.tab]) adopt(data.tab, data.frame), state.fresh[data.tab] = false;
@@ -460,10 +548,17 @@ worker.onmessage = ({data}) => {
     }
 };
 
-worker.onerror = error => { $("error").textContent = "The engine does not run: " + error.message; $("error").hidden = false; };
+worker.onerror = error => {
+    $("error").textContent = "The engine does not run: " + error.message;
+    $("error").hidden = false;
+};
 
 readColours();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readColours();
+    draw();
+});
 new ResizeObserver(draw).observe(document.body);
-fetch("data:application/octet-stream;base64," + $("wasm").textContent.trim()).then(r => r.arrayBuffer())
+fetch("data:application/octet-stream;base64," + $("wasm").textContent.trim())
+    .then(r => r.arrayBuffer())
     .then(wasm => tell("load", {wasm}));

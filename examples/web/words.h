@@ -1,6 +1,6 @@
 /* words.h - the page's second tab: a tiny language model is rewarded for its words. Include ppo.h before it.
 
-   A transformer of some 13,000 parameters reads names of animals, letter by letter (supervised fine-tuning), and
+   A transformer of some 14,000 parameters reads names of animals, letter by letter (supervised fine-tuning), and
    then invents words that begin with a given letter. PPO on tokens raises the reward that is chosen on the page,
    and a penalty for the KL to the model that only read holds it back. The samples of an iteration go through
    public functions here, one after another, so that the page can show what each letter's advantage is made of. */

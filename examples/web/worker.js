@@ -13,7 +13,8 @@ let task = 0, before = Promise.resolve();
 const system = new Proxy({}, {
     get: (_, name) => (...given) => {
         if (name === "clock_time_get")
-            new DataView(memory.buffer).setBigUint64(given[2], BigInt(Math.round(performance.now() * 1e6)), true);
+            new DataView(memory.buffer)
+                .setBigUint64(given[2], BigInt(Math.round(performance.now() * 1e6)), true);
         return 0;
     }
 });
@@ -24,7 +25,8 @@ function text(at) {
 }
 
 function settings(words) {
-    new Uint8Array(memory.buffer, engine.web_settings()).set(new TextEncoder().encode(words.slice(0, 250) + "\0"));
+    new Uint8Array(memory.buffer, engine.web_settings())
+        .set(new TextEncoder().encode(words.slice(0, 250) + "\0"));
 }
 
 function check(status) {
@@ -69,7 +71,8 @@ function work() {
     else if (!slow) check(engine.web_control_run(8));
     else {
         const learning = fields.control.find(f => f.name === "learning").offset;
-        if (new Float32Array(memory.buffer, engine.web_control_frame())[learning]) check(engine.web_control_gradient_step());
+        if (new Float32Array(memory.buffer, engine.web_control_frame())[learning])
+            check(engine.web_control_gradient_step());
         else check(engine.web_control_run(1));
     }
     if (slow || performance.now() - sent > 33) send();
