@@ -197,7 +197,7 @@ async function main() {
         return until(async () => {
             fastest = Math.max(fastest, await numberOf("speed"));
             return await numberOf("mean-return") >= 475;
-        }, 60);
+        }, 180);
     });
     note(
         `${await textOf("steps")} steps, fastest second ${fastest} steps, longest time without a picture ` +
@@ -226,8 +226,8 @@ async function main() {
     });
     await check("model_reads_and_then_is_rewarded", async () => {
         await click("#words .run");
-        return await until(async () => await numberOf("iteration") >= 1, 30) &&
-            await until(async () => await numberOf("iteration") >= 12 && await numberOf("reward") > 0.5, 30);
+        return await until(async () => await numberOf("iteration") >= 1, 120) &&
+            await until(async () => await numberOf("iteration") >= 12 && await numberOf("reward") > 0.5, 120);
     });
     await check(
         "letters_have_colours",

@@ -71,7 +71,7 @@ function read_interface(    i, e, depth, title) {
             if (!item_open) add_item(i)
             if (!item_from[items]) item_from[items] = i
             do {
-                depth += gsub(/{/, "{", line[i]) - gsub(/}/, "}", line[i])
+                depth += gsub(/[{]/, "{", line[i]) - gsub(/[}]/, "}", line[i])
                 item_to[items] = i
                 add_names(i)
             } while (depth > 0 && ++i < end)
@@ -181,7 +181,7 @@ function prose(from, to, base,    i, s, kind, was, block, from_indent) {
             continue
         }
         kind = indent(s) >= base + 4 || (s ~ /[^ .]    *[^ ]/ && s !~ /^ *[0-9]+\. /) ? "pre" : "p"
-        if (s ~ /^ *[#}]/ || s ~ /{$/) kind = "pre"
+        if (s ~ /^ *[#}]/ || s ~ /[{]$/) kind = "pre"
         if (kind != was || (kind == "p" && s ~ /^ *[0-9]+\. /)) {
             flush(block, was)
             block = ""
@@ -303,7 +303,7 @@ function write_item(k,    i, block, tables, first, depth) {
     if (item_from[k]) {
         block = ""
         for (i = item_from[k]; i <= item_to[k]; i++) {
-            if (line[i] ~ /^(typedef )?struct .*{/) {
+            if (line[i] ~ /^(typedef )?struct .*[{]/) {
                 first[++tables] = i
                 while (line[i] !~ /^}/) i++
             } else {
@@ -330,7 +330,7 @@ function write_struct(i, k,    name, defaults, s, text, field, value) {
     now = i
     name = line[i]
     defaults = name ~ /defaults in brackets/
-    gsub(/^typedef | {.*/, "", name)
+    gsub(/^typedef | [{].*/, "", name)
     print "<table><caption><code>" linked(name, k) "</code>" >file
     if (match(line[i], /\/\*.*\*\//) && !defaults)
         print " " linked(trim(substr(line[i], RSTART + 2, RLENGTH - 4))) >file
