@@ -185,13 +185,20 @@ async function main() {
         return steps > 1 && steps < 12;
     });
 
+    await check("an_experiment_sets_the_sliders_and_runs", async () => {
+        await click("#control .try");
+        const runs = await until(async () => await numberOf("steps") > 1000, 30);
+        await click("#control .run");
+        return runs && await evaluate(`document.getElementById("control-gae_lambda").value`) === "0" &&
+            await evaluate(`document.getElementById("control-clip_low").value`) === "0.2";
+    });
+    await evaluate(`{ const t = document.getElementById("task"); t.dispatchEvent(new Event("change")); }`);
+
     let fastest = 0;
     await check("cartpole_reaches_475", async () => {
         await evaluate(
             `window.longest = 0; { let last = performance.now(); (function frame() { const now = performance.now();
             longest = Math.max(longest, now - last); last = now; requestAnimationFrame(frame); })(); }`);
-        await focus("#control-epochs");
-        await key("ArrowLeft");
         await click("#control .reset");
         await click("#control .run");
         return until(async () => {

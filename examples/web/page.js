@@ -103,8 +103,8 @@ function run(on) {
     tell("run", {on});
 }
 
-/* Begins anew: with the settings of the task, or with those of the sliders. */
-function start(keep) {
+/* Begins anew: with those of the sliders, or with the settings of the task and these. */
+function start(keep, settings = "") {
     const tab = state.tab;
     state.history[tab] = [];
     state.fresh[tab] = !keep;
@@ -114,7 +114,7 @@ function start(keep) {
         start: state.start[tab],
         task: $("task").selectedIndex,
         wish: $("wish").selectedIndex,
-        settings: keep ? settingsOf(tab) : "",
+        settings: keep ? settingsOf(tab) : settings,
         seed: seedOf(tab === "control" ? "seed" : "words-seed")
     });
 }
@@ -142,6 +142,13 @@ for (const tab of ["control", "words"]) {
         tell("step");
     });
     panel.querySelector(".reset").addEventListener("click", () => start(true));
+    for (const button of panel.querySelectorAll(".try"))
+        button.addEventListener("click", () => {
+            if (tab === "control") $("task").selectedIndex = 0;
+            else $("wish").selectedIndex = Number(button.dataset.wish);
+            start(false, button.dataset.settings);
+            run(true);
+        });
     panel.querySelector(".slow").addEventListener("change", e => tell("slow", {on: e.target.checked}));
     $("tab-" + tab).addEventListener("click", () => open(tab));
     $("tab-" + tab).addEventListener("keydown", e => {
