@@ -129,7 +129,7 @@ function open(tab) {
         $("tab-" + name).setAttribute("aria-selected", name === tab);
         $("tab-" + name).tabIndex = name === tab ? 0 : -1;
     }
-    tell("slow", {on: $(tab).querySelector(".slow").checked});
+    tell("pace", {pace: $(tab).querySelector(".pace").selectedIndex});
     if (!started[tab]) started[tab] = true, start(false);
     else if (state.frame[tab]) draw();
 }
@@ -149,7 +149,7 @@ for (const tab of ["control", "words"]) {
             start(false, button.dataset.settings);
             run(true);
         });
-    panel.querySelector(".slow").addEventListener("change", e => tell("slow", {on: e.target.checked}));
+    panel.querySelector(".pace").addEventListener("change", e => tell("pace", {pace: e.target.selectedIndex}));
     $("tab-" + tab).addEventListener("click", () => open(tab));
     $("tab-" + tab).addEventListener("keydown", e => {
         if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;

@@ -1,12 +1,13 @@
 /* worker.js - runs the engine (web.c) beside the page, in slices of a few milliseconds, so that the page is never
-   waited for. It takes {type: "load", "start", "set", "run", "slow", "step" or "tab"} and sends frames: objects of
+   waited for. It takes {type: "load", "start", "set", "run", "pace", "step" or "tab"} and sends frames: objects of
    numbers and arrays, with the names that control.h and words.h give them. */
 "use strict";
 
-let engine, memory, tab = "control", running = false, slow = false, waiting = false;
+let engine, memory, tab = "control", running = false, pace = 0, waiting = false;
 let shown = 0, sent = 0, counted = 0, countedAt = 0, speed = 0;
 const fields = {}, shownPerSecond = [50, 20, 50], channel = new MessageChannel();
 const start = {}; /* of each tab: the number of its latest start, which its frames carry */
+const pauses = {control: [0, 20, 100], words: [0, 250, 1000]}; /* ms after a slice, for each pace */
 let task = 0, before = Promise.resolve();
 
 /* What the C library asks of a system: the time. Everything else is absent. */
@@ -68,21 +69,21 @@ function work() {
     waiting = false;
     if (!running) return;
     if (tab === "words") check(engine.web_words_advance());
-    else if (!slow) check(engine.web_control_run(8));
+    else if (pace < 2) check(engine.web_control_run(pace ? 2 : 8));
     else {
         const learning = fields.control.find(f => f.name === "learning").offset;
         if (new Float32Array(memory.buffer, engine.web_control_frame())[learning])
             check(engine.web_control_gradient_step());
         else check(engine.web_control_run(1));
     }
-    if (slow || performance.now() - sent > 33) send();
+    if (pace === 2 || performance.now() - sent > 33) send();
     next();
 }
 
 function next() {
     if (waiting || !running) return;
     waiting = true;
-    if (slow) setTimeout(work, tab === "words" ? 700 : 100);
+    if (pace) setTimeout(work, pauses[tab][pace]);
     else channel.port2.postMessage(0);
 }
 channel.port1.onmessage = work;
@@ -115,7 +116,7 @@ const answers = {
         shown = countedAt = performance.now();
         counted = engine.web_control_steps();
     },
-    slow(m) { slow = m.on; },
+    pace(m) { pace = m.pace; },
     step() {
         check(tab === "control" ? engine.web_control_gradient_step() : engine.web_words_advance());
         send();
