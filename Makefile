@@ -152,6 +152,8 @@ $(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
 # The library for the test program $@: an object, or a static copy.
 LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
 
+build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
+
 OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o
 $(OBJECTS): tests/private.c $(TOGETHER:%=tests/%.c) $(TEST_HEADERS) Makefile | build/stb_ds.found
 	@mkdir -p $(@D)

@@ -137,7 +137,7 @@ async function main() {
     await check(
         "sliders_show_the_defaults",
         async () => await until(
-            async () => await evaluate(`document.getElementById("control-clip_low").value`) === "0.2", 5));
+            async () => await evaluate(`document.getElementById("control-clip_low").value`) === "0.2", 20));
     await check("nothing_runs_before_start", async () => {
         await sleep(200);
         return await textOf("steps") === "0";
@@ -145,9 +145,9 @@ async function main() {
 
     await check("one_gradient_step_is_one", async () => {
         await click("#control .step");
-        const one = await until(async () => /gradient step 1$/.test(await textOf("phase")), 5);
+        const one = await until(async () => /gradient step 1$/.test(await textOf("phase")), 20);
         await click("#control .step");
-        return one && await until(async () => /gradient step 2$/.test(await textOf("phase")), 5);
+        return one && await until(async () => /gradient step 2$/.test(await textOf("phase")), 20);
     });
     await check(
         "ratios_have_left_1_after_it",
@@ -157,16 +157,18 @@ async function main() {
     await check("space_on_start_begins_and_pauses", async () => {
         await focus("#control .run");
         await key(" ");
-        const runs = await until(async () => await numberOf("steps") > 3000, 10);
+        const runs = await until(async () => await numberOf("steps") > 3000, 20);
         await key(" ");
-        await sleep(300);
-        const before = await textOf("steps");
-        await sleep(300);
-        return runs && await textOf("steps") === before;
+        const stops = await until(async () => {
+            const before = await textOf("steps");
+            await sleep(300);
+            return await textOf("steps") === before;
+        }, 20);
+        return runs && stops;
     });
     await check("reset_begins_anew", async () => {
         await click("#control .reset");
-        return until(async () => await textOf("steps") === "0", 5);
+        return until(async () => await textOf("steps") === "0", 20);
     });
     await check("arrow_keys_move_a_slider", async () => {
         await focus("#control-epochs");
@@ -179,20 +181,20 @@ async function main() {
             Number(/gradient step ([\d,]+)/.exec(await textOf("phase"))[1].replace(",", ""));
         await choose("#control .pace", 2);
         await click("#control .step");
+        const one = await until(async () => await gradientStep() === 1, 20);
         await click("#control .run");
-        await sleep(700);
-        const steps = await gradientStep();
+        const more = await until(async () => await gradientStep() >= 4, 20), steps = await gradientStep();
         await click("#control .run");
         await choose("#control .pace", 0);
-        return steps > 1 && steps < 12;
+        return one && more && steps < 60; // in that time it takes hundreds at full speed
     });
-
     await check("an_experiment_sets_the_sliders_and_runs", async () => {
+        const valueOf = name => evaluate(`document.getElementById("control-${name}").value`);
         await click("#control .try");
-        const runs = await until(async () => await numberOf("steps") > 1000, 30);
+        const sets = await until(async () => await valueOf("gae_lambda") === "0", 20);
+        const runs = await until(async () => await numberOf("steps") > 2000, 30);
         await click("#control .run");
-        return runs && await evaluate(`document.getElementById("control-gae_lambda").value`) === "0" &&
-            await evaluate(`document.getElementById("control-clip_low").value`) === "0.2";
+        return sets && runs && await valueOf("clip_low") === "0.2";
     });
     await choose("#task", 0);
 
@@ -231,7 +233,7 @@ async function main() {
         await key("ArrowRight");
         return await evaluate(
                    `!document.getElementById("words").hidden && document.getElementById("control").hidden`) &&
-            until(() => evaluate(`document.getElementById("words-kl_coef").value === "0.05"`), 5);
+            until(() => evaluate(`document.getElementById("words-kl_coef").value === "0.05"`), 20);
     });
     await check("model_reads_and_then_is_rewarded", async () => {
         await click("#words .run");
