@@ -334,6 +334,8 @@ build/docs/index.html: ppo.h $(wildcard examples/docs/*) Makefile
 	@mkdir -p $(@D); cp examples/docs/style.css $(@D)/docs.css
 	@awk -v out=$(@D) -v source='$(SOURCE)' -v script=examples/docs/search.js -f examples/docs/pages.awk $< && echo $@
 
+.PHONY: web docs
+
 # --- installing ----------------------------------------------------------------------------------------------------
 
 PREFIX  ?= /usr/local
@@ -497,4 +499,4 @@ systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
 .PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
-    cuda cuda-programs cuda-test cuda-bench web docs clean help
+    cuda cuda-programs cuda-test cuda-bench clean help
