@@ -66,7 +66,7 @@ extract() {
     cat $pages/[a-r]*.html | awk -v work=$work '
         /<pre class="code">/ { example++; sub(/.*<pre class="code">/, ""); on = 1 }
         on { s = $0; gsub(/<[^>]*>/, "", s); gsub(/&lt;/, "<", s); gsub(/&gt;/, ">", s); gsub(/&amp;/, "\\&", s)
-             gsub(/\{\.\.\.\}/, "{}", s); sub(/\);  /, "); //", s); print s >(work "/example-" example ".txt") }
+             gsub(/[{]\.\.\.[}]/, "{}", s); sub(/\);  /, "); //", s); print s >(work "/example-" example ".txt") }
         /<\/pre>/ { on = 0 }'
 }
 
@@ -75,7 +75,7 @@ split_example() {
     awk -v top="$2/top.h" -v body="$2/body.h" 'BEGIN { printf "" >top; printf "" >body }
         !on && /^(typedef|static)/ { on = 1; ends = /;( *\/\/.*)?$/ }
         { print >(on ? top : body) }
-        /^}/ || /^{}/ || /\) {}/ || ends { on = ends = 0 }' "$1"
+        /^[}]/ || /^[{][}]/ || /\) [{][}]/ || ends { on = ends = 0 }' "$1"
 }
 
 compiles() {
