@@ -205,7 +205,9 @@ async function main() {
             longest = Math.max(longest, now - last); last = now; requestAnimationFrame(frame); })(); }`);
         await click("#control .reset");
         await click("#control .run");
-        return until(async () => {
+        const defaults = await until(
+            () => evaluate(`document.getElementById("control-gae_lambda").value === "0.95"`), 20);
+        return defaults && until(async () => {
             fastest = Math.max(fastest, await numberOf("speed"));
             reached = await numberOf("steps");
             return await numberOf("mean-return") >= 475;

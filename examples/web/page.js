@@ -91,7 +91,8 @@ const state = {
     history: {control: [], words: []},
     spoken: 0,
     frame: {},
-    start: {control: 0, words: 0}
+    start: {control: 0, words: 0},
+    asked: {control: "", words: ""} // the settings of a start whose first frame has not come yet
 };
 const seedOf = id => Math.max(1, Math.floor(Number($(id).value)) || 1);
 
@@ -106,15 +107,17 @@ function run(on) {
 /* Begins anew: with those of the sliders, or with the settings of the task and these. */
 function start(keep, settings = "") {
     const tab = state.tab;
+    if (keep) settings = state.fresh[tab] ? state.asked[tab] : settingsOf(tab);
+    else state.fresh[tab] = true;
+    state.asked[tab] = settings;
     state.history[tab] = [];
-    state.fresh[tab] = !keep;
     state.start[tab]++;
     $("error").hidden = true;
     tell("start", {
         start: state.start[tab],
         task: $("task").selectedIndex,
         wish: $("wish").selectedIndex,
-        settings: keep ? settingsOf(tab) : settings,
+        settings,
         seed: seedOf(tab === "control" ? "seed" : "words-seed")
     });
 }
