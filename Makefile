@@ -193,6 +193,35 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
+# --- exercises -----------------------------------------------------------------------------------------------------
+
+# Of each exercise, grade.c becomes the judge, with the library, and the part of the student's program that calls the
+# student's function. grade.sh compiles the rest.
+JSON   = marks.json
+GRADED := $(patsubst examples/exercises/%/grade.c,build/exercises/%/judge,$(wildcard examples/exercises/*/grade.c))
+GRADE_NOW = $(if $(EX),$(filter build/exercises/$(EX)% build/exercises/0$(EX)_%,$(GRADED)),$(GRADED))
+GRADE_SH = CC="$(CC)" sh examples/exercises/grade.sh
+
+grade: $(GRADE_NOW) ## grades the exercises of examples/exercises/; EX=03 grades one of them, in detail
+	@$(GRADE_SH) all "$(EX)"
+
+hint: ## prints the next of three hints for an exercise: make hint EX=03
+	@$(GRADE_SH) hint "$(EX)"
+
+grade-all: $(GRADED) ## grades a class: make grade-all DIR=submissions JSON=marks.json, a folder for each student
+	@$(GRADE_SH) class "$(DIR)" "$(JSON)" $(PROCESSORS) "$(EX)"
+
+judges: $(GRADED)
+
+build/exercises/sanitizer: examples/exercises/grade.sh
+	@mkdir -p $(@D)
+	@$(GRADE_SH) sanitizer >$@
+
+$(GRADED): build/exercises/%/judge: examples/exercises/%/grade.c examples/exercises/grade.h build/control.o build/exercises/sanitizer Makefile
+	@mkdir -p $(@D)
+	$(CC) -Wall -Wextra -Wno-unused-function -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
+	$(CC) $$(cat build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
+
 # --- bench --------------------------------------------------------------------------------------------------------
 
 BENCHES := cartpole pendulum language arithmetic scaling flags profile
@@ -497,5 +526,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

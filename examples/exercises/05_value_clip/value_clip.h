@@ -1,0 +1,2 @@
+float value_loss(const float *value, const float *old_value, const float *target, int n, float clip_range,
+                 float *grad_value);

@@ -1,0 +1,116 @@
+#!/bin/sh
+# grade.sh - compiles and grades exercises; `make grade`, `make hint` and `make grade-all` call it, from the top folder.
+#
+#   grade.sh all [EX]          grades the files in this folder; with EX=03 that one, in detail
+#   grade.sh hint EX           prints the next hint
+#   grade.sh class DIR JSON N [EX]  grades DIR/student/NN_name/name.c, or DIR/student/name.c, for all, N at a time
+#   grade.sh one FOLDER FILE   grades FILE as FOLDER's exercise: prints points, a tab, a sentence; then details
+#   grade.sh sanitizer         prints the flags of AddressSanitizer, if this compiler has it
+cc=${CC:-cc} here=examples/exercises built=build/exercises
+sanitize=$(cat $built/sanitizer 2>/dev/null)
+tab=$(printf '\t')
+
+sanitizer() {
+    flags='-fsanitize=address,undefined -fno-sanitize-recover=all'
+    mkdir -p $built
+    echo 'int main(void) { return 0; }' >$built/probe.c
+    if $cc $flags $built/probe.c -o $built/probe >$built/probe.log 2>&1 && $built/probe >>$built/probe.log 2>&1; then
+        echo "$flags"
+    else
+        echo "note: $cc has no AddressSanitizer here; programs run without it" >&2
+    fi
+}
+
+refuse() { printf '0\t%s\n' "$1" && sed -n '1,15s/^/               /p' "$work/log"; }
+
+one() { # FOLDER FILE
+    name=${1##*/} stem=${1##*/[0-9][0-9]_}
+    work=$(mktemp -d $built/work.XXXXXX) || exit 1
+    trap 'rm -rf "$work"' EXIT
+    : >"$work/log"
+    [ -f "$2" ] || { refuse "there is no $stem.c"; return; }
+    cp "$2" "$work/$stem.c"
+    allowed=$($built/"$name"/judge allowed)
+    if grep -n 'PPO_IMPLEMENTATION\|PPO_STATIC\|PPO__' "$work/$stem.c" >"$work/log"; then
+        refuse "refused: it brings its own copy of the library"
+        return
+    fi
+    (ulimit -t 60 && exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
+        -DPPO_NO_LANGUAGE "-I$1" -I. -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
+        sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
+        refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
+        return
+    }
+    for include in $(sed 's/^[^:]*: //; s/\\$//' "$work/includes"); do
+        case $include in
+            "$work/$stem.c" | "$1/$stem.h") ;;
+            ./ppo.h | ppo.h) [ "$allowed" ] || { refuse "refused: it includes ppo.h, with which your answer is compared"; return; } ;;
+            *) refuse "refused: it includes $include; headers of the C library and $stem.h are enough"; return ;;
+        esac
+    done
+    refused=$(nm -u "$work/student.o" | $built/"$name"/judge check) || { refuse "$refused"; return; }
+    $cc $sanitize $built/"$name"/stub.o "$work/student.o" ${allowed:+build/control.o} -lm -o "$work/program" >"$work/log" 2>&1 || {
+        refuse "it does not link: $(grep -m1 -o 'undefined reference.*\|multiple definition.*' "$work/log")"
+        return
+    }
+    $built/"$name"/judge "$work/program" "$work/log" || printf '0\tthe judge failed\n'
+    [ "$GRADE_QUIET" ] || [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
+}
+
+# The exercises that EX names ("3", "03" or "03_loss"; without EX all) and whose judge is there.
+folders() {
+    for folder in $here/[0-9][0-9]_*; do
+        name=${folder##*/}
+        case $name in $1 | ${1}_* | 0${1}_* | *_$1) echo "$folder" ;; *) [ "$1" ] || echo "$folder" ;; esac
+    done
+}
+
+all() { # [EX]
+    [ "$(folders "$1")" ] || { echo "there is no exercise $1; EX=01 is the first" >&2; exit 1; }
+    for folder in $(folders "$1"); do
+        name=${folder##*/}
+        sh $here/grade.sh one "$folder" "$folder/${name#*_}.c" | awk -F"$tab" -v name="$name" -v detail="$1" '
+            NR == 1 { printf "%-18s %2d/10%s\n", name, $1, $2 == "" ? "" : ": " $2; next } detail'
+    done | awk '{ print } $2 ~ /^[0-9]+\/10/ { sum += $2; n++ } END { if (n > 1) printf "%-18s %d/%d\n", "all", sum, 10 * n }'
+}
+
+hint() { # EX
+    folder=$(folders "$1")
+    [ "$1" ] && [ "$folder" ] || { echo "make hint EX=03 prints the next hint of exercise 3" >&2; exit 1; }
+    count=$built/${folder##*/}/hints
+    mkdir -p "${count%/*}"
+    shown=$(($(cat "$count" 2>/dev/null || echo 0) % 3 + 1))
+    echo $shown >"$count"
+    awk -v RS= -v n=$shown 'NR == n { print "Hint " n " of 3. " $0 }' "$folder/hints.txt"
+}
+
+student() { # FOLDER OF THE STUDENT [EX] - prints student, exercise, points and sentence, with tabs between
+    for folder in $(folders "$2"); do
+        name=${folder##*/} file=$1/${folder##*/}/${folder##*/[0-9][0-9]_}.c
+        [ -f "$file" ] || file=$1/${name#*_}.c
+        line=$(GRADE_QUIET=1 sh $here/grade.sh one "$folder" "$file" | sed 1q)
+        printf '%s\t%s\t%s\n' "${1##*/}" "$name" "$line"
+    done
+}
+
+class() { # DIR JSON N [EX]
+    [ -d "$1" ] || { echo "there is no folder $1: make grade-all DIR=submissions JSON=marks.json" >&2; exit 1; }
+    taken=$(mktemp -d $built/class.XXXXXX) || exit 1
+    trap 'rm -rf "$taken"' EXIT
+    worker=0
+    { while [ $worker -lt "$3" ]; do
+        worker=$((worker + 1))
+        { number=0; for dir in "$1"/*/; do
+            number=$((number + 1))
+            mkdir "$taken/$number" 2>/dev/null && student "${dir%/}" "$4"
+        done; } &
+    done; wait; } | LC_ALL=C sort | awk -F"$tab" -v json="$2" '
+        function quoted(s) { gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s); gsub(/[\001-\037]/, " ", s); return "\"" s "\"" }
+        function close_student() { if (who != "") { printf "%s}, \"points\": %d, \"of\": %d}", "", sum, of >json; printf "%-24s %d/%d\n", who, sum, of } }
+        BEGIN { printf "{" >json }
+        $1 != who { close_student(); printf "%s\n  %s: {\"exercises\": {", who == "" ? "" : ",", quoted($1) >json; who = $1; sum = of = 0 }
+        { printf "%s\n    %s: {\"points\": %d, \"of\": 10, \"note\": %s}", of ? "," : "", quoted($2), $3, quoted($4) >json; sum += $3; of += 10 }
+        END { close_student(); print "\n}" >json }'
+}
+
+"$@"

@@ -1,0 +1,139 @@
+#!/bin/sh
+# grade.sh - the exercises grade themselves: 0 points for the empty files, all for the reference answers in tests/grade/,
+# and for each of the wrong answers there (WRONG 1, 2, ...) the points and the words that its first lines tell. Then what
+# a submission may try. Reports in TAP. `sh tests/grade.sh table [NN]` prints what each wrong answer gets.
+cd "$(dirname "$0")/.."
+make=${MAKE:-make} cc=${CC:-cc} work=build/grade
+unset MAKEFLAGS MFLAGS MAKELEVEL
+export CC="$cc"
+
+mark() { # EXERCISE FILE WRONG - points, a tab, a sentence
+    GRADE_QUIET=1 GRADE_FLAGS="-DWRONG=$3" sh examples/exercises/grade.sh one "examples/exercises/$1" "$2"
+}
+
+table() {
+    for answer in tests/grade/${1}*.c; do
+        name=$(basename "$answer" .c)
+        printf '%s\n  empty: ' "$name" && mark "$name" "examples/exercises/$name/${name#*_}.c" 0 | sed 1q
+        printf '  reference: ' && mark "$name" "$answer" 0 | sed 1q
+        for wrong in $(sed -n 's|^/\* wrong \([0-9]*\):.*|\1|p' "$answer"); do
+            printf '  wrong %s: ' "$wrong" && mark "$name" "$answer" "$wrong" | sed 1q
+        done
+    done
+}
+if [ "$1" = table ]; then
+    table "$2"
+    exit
+fi
+
+rm -rf "$work"
+mkdir -p "$work"
+number=0
+check() { # NAME COMMAND...
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >"$work/check.log" 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' "$work/check.log" | tail -n 20
+    fi
+}
+
+# gets POINTS WORDS EXERCISE FILE WRONG - is that the mark?
+gets() {
+    mark "$3" "$4" "$5" >"$work/mark"
+    cat "$work/mark"
+    sed 1q "$work/mark" | grep -q "^$1	.*$2"
+}
+printed() { # PATTERN COMMAND...
+    pattern=$1
+    shift
+    "$@" >"$work/printed" 2>&1
+    cat "$work/printed"
+    grep -q -e "$pattern" "$work/printed"
+}
+
+$make -s judges >"$work/make.log" 2>&1 || { sed 's/^/# /' "$work/make.log"; echo "Bail out! the judges do not compile"; exit 1; }
+
+complete() { # EXERCISE
+    folder=examples/exercises/$1
+    [ "$(awk -v RS= 'END { print NR }' "$folder/hints.txt")" = 3 ] && [ -s "$folder/README.md" ] && [ -s "$folder/${1#*_}.h" ] &&
+        grep -q "]($1/README.md)" examples/exercises/README.md && [ -f "tests/grade/$1.c" ]
+}
+
+for folder in examples/exercises/[0-9][0-9]_*; do
+    exercise=${folder##*/} answer=tests/grade/${folder##*/}.c
+    check "${exercise}_is_complete" complete "$exercise"
+    check "${exercise}_empty_gets_0" gets 0 "nothing is written yet" "$exercise" "$folder/${exercise#*_}.c" 0
+    check "${exercise}_reference_gets_10" gets 10 '$' "$exercise" "$answer" 0
+    sed -n 's|^/\* wrong \([0-9]*\): \([0-9]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
+    while read -r wrong points words; do
+        check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null
+    done <"$work/wrong"
+    check "${exercise}_has_three_wrong_answers" [ "$(wc -l <"$work/wrong")" -ge 3 ]
+done
+
+# What a submission may try: the reference answer of exercise 1 or 2 with something in it.
+before() { { printf '%s\n' "$@"; cat "tests/grade/$exercise.c"; } >"$work/try.c"; }
+# within LINE CODE - CODE in front of the first line that begins with LINE
+within() { printf '#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n%s\n' "${3-}" >"$work/try.c"
+    sed "s|^ *$1|{ $2 } \&|" "tests/grade/$exercise.c" >>"$work/try.c"; }
+try() { gets "$1" "$2" "$exercise" "$work/try.c" 0; }
+
+exercise=02_gae
+before '#include <math.h>'
+check a_good_submission_gets_10 try 10 '$'
+before 'int x = ;'
+check what_does_not_compile_gets_0 try 0 'it does not compile: gae.c:1'
+before '#include "ppo.h"'
+check the_library_is_refused try 0 'refused: it includes ppo.h'
+before "#include \"$PWD/ppo.h\""
+check the_library_by_its_path_is_refused try 0 'refused: it includes .*ppo.h'
+before "#include <$PWD/ppo.h>"
+check the_library_as_a_system_header_is_refused try 0 'refused: it includes .*ppo.h'
+before '#define PPO_IMPLEMENTATION' '#include "ppo.h"'
+check a_copy_of_the_library_is_refused try 0 'refused: it brings its own copy'
+echo "#include \"$PWD/tests/grade/02_gae.c\"" >"$work/try.c"
+check the_answers_of_the_tests_are_refused try 0 'refused: it includes .*tests/grade'
+within 'for (int e' 'ppo_gae();' 'void ppo_gae(void);'
+check a_call_of_the_reference_is_refused try 0 'refused: it uses ppo_gae(), with which your answer is compared'
+within 'for (int e' 'if (steps < 0 \&\& system("true")) return;'
+check a_call_of_system_is_refused try 0 'refused: it uses system(), which no exercise needs'
+
+exercise=01_returns
+within 'float next' 'if (terminated[steps - 1 + (gamma == 0)] > 5) return;'
+check a_read_beyond_an_array_is_named try 9 'it crashed: AddressSanitizer: heap-buffer-overflow at returns.c:'
+within 'float next' 'if (last_value == 0) *(volatile int *)0 = 1;'
+check a_crash_costs_its_part_alone try 7 'it crashed'
+within 'float next' 'if (steps > 4) exit(0);'
+check an_early_exit_gets_nothing try 0 'it ended (exit status 0) before it answered'
+within 'float next' 'printf("10\\t\\n"); fprintf(stderr, "10\\t\\n"); exit(0);'
+check a_printed_mark_is_not_a_mark try 0 'it ended'
+within 'float next' 'for (int i = 0; i < 64; i++) if (write(i, "10\\t\\n", 4) < 0) continue;'
+check a_mark_written_everywhere_is_not_a_mark try 0 'wrong'
+within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
+check an_endless_loop_ends try 8 'it did not answer within 5 s'
+check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/none.c" 0
+
+# a class
+mkdir -p "$work/class/ann" "$work/class/bob o'neill/02_gae" "$work/class/eve"
+sed 's/WRONG/0/g' tests/grade/01_returns.c >"$work/class/ann/returns.c"
+sed 's/WRONG/1/g' tests/grade/02_gae.c >"$work/class/bob o'neill/02_gae/gae.c"
+echo 'char c = "' >"$work/class/eve/gae.c"
+$make -s grade-all EX='0[12]' DIR="$work/class" JSON="$work/marks.json" >"$work/class.txt" 2>&1
+check a_class_is_marked_in_text printed "ann 10/20;bob o'neill 8/20;eve 0/20;" eval 'tr -s " " <"$work/class.txt" | tr "\n" ";"'
+check a_class_is_marked_in_json printed '"02_gae": {"points": 8, "of": 10, "note": "wrong where truncated' cat "$work/marks.json"
+check quotes_are_escaped_in_json printed 'gae.c:1:10: missing terminating \\" character' cat "$work/marks.json"
+
+rm -f build/exercises/02_gae/hints
+hints() { for k in 1 2 3 4; do $make -s hint EX=2; done | sed -n 's/^Hint \(.\) of 3.*/\1/p' | tr -d '\n' | grep -qx 1231; }
+check hints_come_one_by_one hints
+check an_unknown_exercise_is_said printed 'there is no exercise 77' $make -s grade EX=77
+
+printf '#!/bin/sh\ncase "$*" in *-fsanitize*) exit 1 ;; esac\nexec %s "$@"\n' "$cc" >"$work/cc"
+chmod +x "$work/cc"
+check a_compiler_without_sanitizers_is_said printed 'has no AddressSanitizer' env CC="$work/cc" sh examples/exercises/grade.sh sanitizer
+
+echo "1..$number"

@@ -1,0 +1,27 @@
+/* wrong 1: 8 Truncated steps are treated as terminated ones */
+/* wrong 2: 7 Terminated steps are treated as truncated ones */
+/* wrong 3: 8 The advantage of the next episode reaches back over a truncated step */
+/* wrong 4: 8 value[t + 1] stands in for next_value[t] */
+/* wrong 5: 0 lambda is left out */
+/* wrong 6: 9 value_target is the advantage */
+/* wrong 7: 9 The environments are mixed */
+#include "gae.h"
+
+void gae(const float *reward, const float *value, const float *next_value, const unsigned char *terminated,
+         const unsigned char *truncated, int steps, int envs, float gamma, float lambda, float *advantage,
+         float *value_target) {
+    if (WRONG == 7) steps *= envs, envs = 1;
+    for (int e = 0; e < envs; e++) {
+        float next = 0;
+        for (int t = steps - 1; t >= 0; t--) {
+            int   i = t * envs + e;
+            int   ended = WRONG == 1 ? terminated[i] || truncated[i] : WRONG == 2 ? 0 : terminated[i];
+            int   done = WRONG == 3 ? terminated[i] : terminated[i] || truncated[i];
+            float after = WRONG == 4 && t < steps - 1 ? value[i + envs] : next_value[i];
+            float delta = reward[i] + (ended ? 0 : gamma * after) - value[i];
+            next = delta + (done ? 0 : gamma * (WRONG == 5 ? 1 : lambda) * next);
+            advantage[i] = next;
+            value_target[i] = WRONG == 6 ? next : next + value[i];
+        }
+    }
+}
