@@ -249,7 +249,7 @@ static void grade_end(grade_run *run, const char *early) {
         if (grade_printed(run, exercise.file, place)) grade_say(run->death, " at %s", strtok(place, " "));
     } else if (grade_printed(run, "runtime error: ", line)) {
         grade_say(run->death, "it crashed: %s", line + 15);
-        if (grade_printed(run, exercise.file, place)) place[strcspn(place, " ")] = 0, grade_say(run->death, " at %s", place);
+        if (grade_printed(run, exercise.file, place)) place[strcspn(place, " ")] = 0, grade_say(run->death, " at %.*s", (int)strlen(place) - 1, place);
     } else if (WIFSIGNALED(status)) grade_say(run->death, "it crashed: %s", strsignal(WTERMSIG(status)));
     else grade_say(run->death, "it ended (exit status %d) before it answered", WEXITSTATUS(status));
 }
@@ -312,6 +312,7 @@ static double grade_factor(const grade_case *c, int kind, char words[GRADE_TEXT]
     if (kind < 3) return grade_say(words, "%s", what[kind]), known[kind];
     if (k >= c->count || c->array[k].kind != 'i' || grade_length(&c->array[k]) != 1) return 0;
     int size = *(int *)c->array[k].data;
+    if (size <= 0) return 0;
     grade_say(words, kind % 2 ? "Every number is %s times too large: a sum where a mean is meant?"
                               : "Every number is %s times too small: divided once too often?", c->array[k].name);
     return kind % 2 ? size : 1.0 / size;
@@ -320,6 +321,7 @@ static double grade_factor(const grade_case *c, int kind, char words[GRADE_TEXT]
 static void grade_show(char *text, const grade_array *a, int i) {
     if (a->kind == 'b') grade_say(text, "%d", ((unsigned char *)a->data)[i]);
     else if (a->kind == 'i') grade_say(text, "%d", ((int *)a->data)[i]);
+    else if (!isfinite(((float *)a->data)[i])) grade_say(text, isnan(((float *)a->data)[i]) ? "not a number" : "infinite");
     else grade_say(text, "%.6g", (double)((float *)a->data)[i]);
 }
 static void grade_index(char *text, const grade_array *a, int i) {
@@ -403,6 +405,8 @@ static void grade_name_mistake(int part, char *wrong) {
     if (!strstr(wrong, " should be ")) return;
     for (int m = GRADE_KINDS - 1; m >= 0; m--)
         if (grade_part_of[part][m] && (best < 0 || grade_all_of[m] >= grade_all_of[best])) best = m;
+    if (best < 0 && (strstr(wrong, " is not a number and") || strstr(wrong, " is infinite and")))
+        grade_say(wrong, "\nexp overflows at 88.7 in floats; or is it a division by 0, or the logarithm of 0?");
     if (best >= GRADE_MISTAKES) grade_factor(&grade_example, best - GRADE_MISTAKES, words);
     if (best >= 0) grade_say(wrong, "\n%s", best < GRADE_MISTAKES ? exercise.mistake[best] : words);
 }
@@ -462,10 +466,10 @@ int main(int argc, char **argv) {
     }
     grade_end(&run, NULL);
     if (total != GRADE_POINTS) grade_give_up("the points of the parts do not add up to 10 in", exercise.file);
-    if (!points && !run.written && !run.over && !strstr(shorts, "crash") && !strstr(shorts, "ended"))
+    if (!points && !run.written && !*run.death)
         snprintf(shorts, sizeof shorts, "nothing is written yet: fill in the hole in %s", exercise.file);
     printf("%d\t%s\n", points, shorts);
-    for (int p = 0; p < parts; p++) {
+    for (int p = 0; p < parts && (run.written || points || *run.death); p++) {
         const grade_part *part = &exercise.part[p];
         printf("    %-5s %d/%d  %s\n", *wrong[p] ? "wrong" : "ok", *wrong[p] ? 0 : part->points, part->points, part->what);
         for (char *line = strtok(wrong[p], "\n"); line; line = strtok(NULL, "\n")) printf("               %s\n", line);

@@ -1,0 +1,3 @@
+#include "ppo.h"
+
+ppo_env lander_env(void);
