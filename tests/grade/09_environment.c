@@ -1,10 +1,10 @@
 /* wrong 1: 2 The height moves with the old speed */
 /* wrong 2: 8 The time limit sets terminated */
 /* wrong 3: 8 The engine burns without fuel */
-/* wrong 4: 9 with two copies side by side */
+/* wrong 4: 9 The copies share a state */
 /* wrong 5: 1 The speed is drawn before the height */
 /* wrong 6: 1 The observation is not scaled */
-/* wrong 7: 9 Every number is half as large */
+/* wrong 7: 9 max_steps is 75 and should be 150 */
 #include "environment.h"
 
 #include <math.h>

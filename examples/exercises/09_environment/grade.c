@@ -10,8 +10,8 @@ static void answer(grade_case *c) {
     ppo_env env = lander_env();
     ppo_rng rng[MOST_COPIES];
     void   *state[MOST_COPIES] = {NULL, NULL};
-    float  *about = floats(c, "description");
-    about[0] = (float)env.obs_size, about[1] = (float)env.action_space.n, about[2] = (float)env.max_steps;
+    *floats(c, "obs_size") = (float)env.obs_size, *floats(c, "actions") = (float)env.action_space.n;
+    *floats(c, "max_steps") = (float)env.max_steps;
     if (env.obs_size != 3 || !env.reset || !env.step) return;
     for (int k = 0; k < copies; k++) {
         state[k] = calloc(env.state_size + 1, 1);
@@ -35,7 +35,6 @@ static void answer(grade_case *c) {
 
 enum { DESCRIPTION, RESET, FALL, BURN, TOUCHDOWN, EMPTY, TIME, COPIES };
 
-/* all outputs but `looked at` are there for the other parts */
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     static const struct { int steps, burns; } how[] = {{1, 0}, {1, 0}, {10, 0}, {10, 2}, {90, 9}, {200, 1}, {180, 1}, {20, 2}};
     int  copies = part == COPIES ? 2 : 1, rows = how[part].steps * copies;
@@ -43,7 +42,9 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     for (int t = 0; t < rows; t++) /* burns: 1 always, n: in every n-th step on average, 0 never */
         action[t] = how[part].burns && ppo_rng_below(rng, how[part].burns) == 0;
     add_integer(c, "copies", copies), add_integer(c, "steps", how[part].steps), add_integer(c, "episode", 10 * number);
-    (part == DESCRIPTION ? add_output : add_unused_output)(c, "description", 3, 1);
+    (part == DESCRIPTION ? add_output : add_unused_output)(c, "obs_size", 1, 1);
+    (part == DESCRIPTION ? add_output : add_unused_output)(c, "actions", 1, 1);
+    (part == DESCRIPTION ? add_output : add_unused_output)(c, "max_steps", 1, 1);
     (part == RESET ? add_output : add_unused_output)(c, "first_obs", copies, 3);
     (part > RESET ? add_output : add_unused_output)(c, "obs", rows, 3);
     (part > RESET ? add_output : add_unused_output)(c, "reward", rows, 1);
@@ -54,10 +55,11 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 /* By sums over the steps since the reset instead of a state: B burns in k steps give a speed of v + 0.2 (4 B - 1.6 k). */
 static void solve(grade_case *c, int mistake) {
     int    copies = integer(c, "copies"), steps = integer(c, "steps");
-    float *about = floats(c, "description");
-    about[0] = 3, about[1] = 2, about[2] = 150;
+    int episode = integer(c, "episode");
+    *floats(c, "obs_size") = 3, *floats(c, "actions") = 2, *floats(c, "max_steps") = 150;
+    if (mistake == 7) episode += copies - 1, steps *= copies, copies = 1; /* all that the copies do happens to one state */
     for (int k = 0; k < copies; k++) {
-        ppo_rng rng = ppo_rng_stream(7, PPO_STREAM_USER, (uint32_t)(integer(c, "episode") + (mistake == 7 ? copies - 1 : k)));
+        ppo_rng rng = ppo_rng_stream(7, PPO_STREAM_USER, (uint32_t)(episode + k));
         float   from[2];
         double  height = 0, speed = 0;
         for (int t = 0, since = -1, burns = 0; t < steps; t++) {
@@ -69,6 +71,7 @@ static void solve(grade_case *c, int mistake) {
                 height = (double)from[0], since = burns = 0;
                 float *first = floats(c, "first_obs") + 3 * k;
                 if (t == 0) first[0] = from[0] / 50, first[1] = from[1] / 10, first[2] = 1;
+                if (t == 0 && mistake == 6) first[0] *= 50, first[1] *= 10, first[2] *= 100;
             }
             int    burnt = on && (burns < 100 || mistake == 2);
             double before = (double)from[1] + 0.2 * (4.0 * burns - 1.6 * since);
