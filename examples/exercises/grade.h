@@ -302,19 +302,19 @@ static int grade_differs(const grade_array *given, const grade_array *right, dou
     return -1;
 }
 
-/* Mistakes that every exercise knows: everything times -1, 2, 1/2, or times or divided by a size. */
+/* Mistakes that every exercise knows: an output times -1, 2, 1/2, or times or divided by a size. */
 static double grade_factor(const grade_case *c, int kind, char words[GRADE_TEXT]) {
     static const double known[] = {-1, 2, 0.5};
-    static const char  *what[] = {"Every number has the wrong sign.", "Every number is twice as large as it should be.",
-                                  "Every number is half as large as it should be."};
+    static const char  *what[] = {"has the wrong sign.", "is twice as large as it should be.",
+                                  "is half as large as it should be."};
     int                 k = (kind - 3) / 2;
     words[0] = 0;
     if (kind < 3) return grade_say(words, "%s", what[kind]), known[kind];
     if (k >= c->count || c->array[k].kind != 'i' || grade_length(&c->array[k]) != 1) return 0;
     int size = *(int *)c->array[k].data;
     if (size <= 0) return 0;
-    grade_say(words, kind % 2 ? "Every number is %s times too large: a sum where a mean is meant?"
-                              : "Every number is %s times too small: divided once too often?", c->array[k].name);
+    grade_say(words, kind % 2 ? "is %s times too large: a sum where a mean is meant?"
+                              : "is %s times too small: divided once too often?", c->array[k].name);
     return kind % 2 ? size : 1.0 / size;
 }
 
@@ -408,7 +408,8 @@ static void grade_name_mistake(int part, char *wrong) {
     if (best < 0 && (strstr(wrong, " is not a number and") || strstr(wrong, " is infinite and")))
         grade_say(wrong, "\nexp overflows at 88.7 in floats; or is it a division by 0, or the logarithm of 0?");
     if (best >= GRADE_MISTAKES) grade_factor(&grade_example, best - GRADE_MISTAKES, words);
-    if (best >= 0) grade_say(wrong, "\n%s", best < GRADE_MISTAKES ? exercise.mistake[best] : words);
+    if (best >= GRADE_MISTAKES) grade_say(wrong, "\n%.*s %s", (int)strcspn(wrong, "[ "), wrong, words);
+    else if (best >= 0) grade_say(wrong, "\n%s", exercise.mistake[best]);
 }
 
 /* May the student's object need this function? Names of ppo.h beyond `allowed` are the reference, which is not there. */

@@ -35,7 +35,7 @@ one() { # FOLDER FILE
         refuse "refused: it brings its own copy of the library"
         return
     fi
-    (ulimit -t 60 && exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
+    (ulimit -t 60 && exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
         -DPPO_NO_LANGUAGE "-I$1" -I. -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"

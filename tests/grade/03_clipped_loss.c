@@ -1,9 +1,9 @@
-/* wrong 1: 4 Nothing is clipped */
-/* wrong 2: 0 The larger of the two products is taken */
+/* wrong 1: 6 Nothing is clipped */
+/* wrong 2: 4 The larger of the two products is taken */
 /* wrong 3: 6 The clipped product alone is used */
 /* wrong 4: 6 The ratio is missing in the gradient */
-/* wrong 5: 0 Every number has the wrong sign */
-/* wrong 6: 0 Every number is n times too large */
+/* wrong 5: 0 has the wrong sign */
+/* wrong 6: 0 is n times too large */
 /* wrong 7: 0 The ratio is upside down */
 /* wrong 8: 8 Nothing is clipped */
 #include "clipped_loss.h"

@@ -2,7 +2,7 @@
 /* wrong 2: 5 The smaller of the two errors is taken */
 /* wrong 3: 6 clipped around the target, which has no effect */
 /* wrong 4: 7 The clipped error alone is used */
-/* wrong 5: 0 Every number is twice as large */
+/* wrong 5: 0 is twice as large */
 /* wrong 6: 8 it does not depend on value */
 /* wrong 7: 6 The gradient is twice as large */
 #include "value_clip.h"

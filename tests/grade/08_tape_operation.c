@@ -3,7 +3,7 @@
 /* wrong 3: 7 The gradient of b has the wrong sign */
 /* wrong 4: 2 out.0.->grad is not used */
 /* wrong 5: 0 The differences are not squared */
-/* wrong 6: 2 Every number is half as large */
+/* wrong 6: 2 is half as large */
 /* wrong 7: 0 refused: it uses ppo_tape_square() */
 /* wrong 8: 2 Only the first row has a gradient */
 #include "tape_operation.h"

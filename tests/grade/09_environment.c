@@ -4,7 +4,7 @@
 /* wrong 4: 9 The copies share a state */
 /* wrong 5: 1 The speed is drawn before the height */
 /* wrong 6: 1 The observation is not scaled */
-/* wrong 7: 9 max_steps is 75 and should be 150 */
+/* wrong 7: 9 max_steps is half as large */
 #include "environment.h"
 
 #include <math.h>

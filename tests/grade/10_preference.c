@@ -3,7 +3,7 @@
 /* wrong 3: 5 pairs that are right already need no push */
 /* wrong 4: 7 grad_rejected has the sign of grad_chosen */
 /* wrong 5: 5 This is a hinge loss */
-/* wrong 6: 0 Every number is n times too large */
+/* wrong 6: 0 is n times too large */
 #include "preference.h"
 
 #include <math.h>

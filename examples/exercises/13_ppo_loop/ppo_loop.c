@@ -70,7 +70,10 @@ static ppo_tensor *begin(const float *obs, int n, int record) {
 /* Fills the rollout with STEPS steps of each environment, and with advantages and value targets. In report: mean_return,
    explained_variance. */
 static void collect(const ppo_env *env, iteration *report) {
-    /* your code */
+    for (int t = 0; t < STEPS; t++) {
+        memcpy(r.obs + t * ENVS * obs_size, now.obs, sizeof(float) * (size_t)(ENVS * obs_size));
+        /* your code */
+    }
 }
 
 /* Epochs of shuffled minibatches: loss, gradient, a step of Adam. In report: all the rest. */
