@@ -79,6 +79,35 @@ build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Make
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
+# --- exercises -----------------------------------------------------------------------------------------------------
+
+# Of each exercise, grade.c becomes the judge, with the library, and the part of the student's program that calls the
+# student's function. grade.sh compiles the rest.
+JSON   = marks.json
+GRADED := $(patsubst examples/exercises/%/grade.c,build/exercises/%/judge,$(wildcard examples/exercises/*/grade.c))
+GRADE_NOW = $(if $(EX),$(filter build/exercises/$(EX)% build/exercises/0$(EX)_%,$(GRADED)),$(GRADED))
+GRADE_SH = CC="$(CC)" sh examples/exercises/grade.sh
+
+grade: $(GRADE_NOW) ## grades the exercises of examples/exercises/; EX=03 grades one of them, in detail
+	@$(GRADE_SH) all "$(EX)"
+
+hint: ## prints the next of three hints for an exercise: make hint EX=03
+	@$(GRADE_SH) hint "$(EX)"
+
+grade-all: $(GRADED) ## grades a class: make grade-all DIR=submissions JSON=marks.json, a folder for each student
+	@$(GRADE_SH) class "$(DIR)" "$(JSON)" $(PROCESSORS) "$(EX)"
+
+judges: $(GRADED)
+
+build/exercises/sanitizer: examples/exercises/grade.sh
+	@mkdir -p $(@D)
+	@$(GRADE_SH) sanitizer >$@
+
+$(GRADED): build/exercises/%/judge: examples/exercises/%/grade.c examples/exercises/grade.h build/control.o build/exercises/sanitizer Makefile
+	@mkdir -p $(@D)
+	$(CC) -Wall -Wextra -Wno-unused-function -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
+	$(CC) $$(cat build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
+
 # --- tests ---------------------------------------------------------------------------------------------------------
 
 # The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
@@ -129,7 +158,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 # The longest come first.
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
-	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) $(ASAN) \
+	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) tests/grade.sh $(ASAN) \
 	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
@@ -139,7 +168,7 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 	@CC="$(CC)" CXX="$(CXX)" PPO_TEST_FULL=1 sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(ASAN) $(TSAN)
 
 # What takes long to compile comes first.
-test-programs: $(CUDA) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o $(EXAMPLES) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE)
+test-programs: $(CUDA) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o $(EXAMPLES) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE)
 
 build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
@@ -192,35 +221,6 @@ $(CUDA_TOGETHER:%=build/asan/%): build/asan/private_cuda.o
 build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(TEST_HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
-
-# --- exercises -----------------------------------------------------------------------------------------------------
-
-# Of each exercise, grade.c becomes the judge, with the library, and the part of the student's program that calls the
-# student's function. grade.sh compiles the rest.
-JSON   = marks.json
-GRADED := $(patsubst examples/exercises/%/grade.c,build/exercises/%/judge,$(wildcard examples/exercises/*/grade.c))
-GRADE_NOW = $(if $(EX),$(filter build/exercises/$(EX)% build/exercises/0$(EX)_%,$(GRADED)),$(GRADED))
-GRADE_SH = CC="$(CC)" sh examples/exercises/grade.sh
-
-grade: $(GRADE_NOW) ## grades the exercises of examples/exercises/; EX=03 grades one of them, in detail
-	@$(GRADE_SH) all "$(EX)"
-
-hint: ## prints the next of three hints for an exercise: make hint EX=03
-	@$(GRADE_SH) hint "$(EX)"
-
-grade-all: $(GRADED) ## grades a class: make grade-all DIR=submissions JSON=marks.json, a folder for each student
-	@$(GRADE_SH) class "$(DIR)" "$(JSON)" $(PROCESSORS) "$(EX)"
-
-judges: $(GRADED)
-
-build/exercises/sanitizer: examples/exercises/grade.sh
-	@mkdir -p $(@D)
-	@$(GRADE_SH) sanitizer >$@
-
-$(GRADED): build/exercises/%/judge: examples/exercises/%/grade.c examples/exercises/grade.h build/control.o build/exercises/sanitizer Makefile
-	@mkdir -p $(@D)
-	$(CC) -Wall -Wextra -Wno-unused-function -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
-	$(CC) $$(cat build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
 
 # --- bench --------------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ done
 before() { { printf '%s\n' "$@"; cat "tests/grade/$exercise.c"; } >"$work/try.c"; }
 # within LINE CODE - CODE in front of the first line that begins with LINE
 within() { printf '#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n%s\n' "${3-}" >"$work/try.c"
-    sed "s|^ *$1|{ $2 } \&|" "tests/grade/$exercise.c" >>"$work/try.c"; }
+    sed "s|^ *$1|{ $2 } &|" "tests/grade/$exercise.c" >>"$work/try.c"; }
 try() { gets "$1" "$2" "$exercise" "$work/try.c" 0; }
 
 exercise=02_gae

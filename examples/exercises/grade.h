@@ -106,6 +106,15 @@ static inline int grade_put(int file, const void *data, size_t size) {
 
 static void answer(grade_case *c); /* in grade.c: calls the student's function */
 
+static const grade_array *grade_origin[GRADE_ARRAYS];
+
+/* For a function that works in place: output `to` begins as input `from`. Left as it is, it counts as not written. */
+static inline float *copy_input(grade_case *c, const char *to, const char *from) {
+    grade_array *a = grade_find(c, to);
+    grade_origin[a - c->array] = grade_find(c, from);
+    return (float *)memcpy(a->data, floats(c, from), grade_bytes(a));
+}
+
 static int grade_get(void *data, size_t size) {
     for (ssize_t n; size > 0; data = (char *)data + n, size -= (size_t)n)
         if ((n = read(GRADE_READ, data, size)) <= 0) return 0;
@@ -121,7 +130,11 @@ int main(void) {
             void *data = ok ? grade_add(&c, a.name, a.kind, a.rows, a.cols) : NULL;
             if (ok && !strchr("ow", a.kind)) ok = grade_get(data, grade_bytes(&a));
         }
+        memset(grade_origin, 0, sizeof grade_origin);
         if (ok) answer(&c);
+        for (int k = 0; k < c.count; k++)
+            if (grade_origin[k] && !memcmp(c.array[k].data, grade_origin[k]->data, grade_bytes(&c.array[k])))
+                for (size_t i = 0; i < grade_length(&c.array[k]); i++) ((unsigned *)c.array[k].data)[i] = GRADE_UNWRITTEN;
         fflush(stdout);
         for (int k = 0; ok && k < c.count; k++)
             if (c.array[k].kind == 'o') ok = grade_put(GRADE_WRITE, c.array[k].data, grade_bytes(&c.array[k]));

@@ -1,7 +1,7 @@
 /* wrong 1: 8 Truncated steps are treated as terminated ones */
 /* wrong 2: 7 Terminated steps are treated as truncated ones */
 /* wrong 3: 8 The advantage of the next episode reaches back over a truncated step */
-/* wrong 4: 8 value[t + 1] stands in for next_value[t] */
+/* wrong 4: 8 stands in for next_value */
 /* wrong 5: 0 lambda is left out */
 /* wrong 6: 9 value_target is the advantage */
 /* wrong 7: 9 The environments are mixed */

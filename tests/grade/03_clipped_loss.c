@@ -5,7 +5,7 @@
 /* wrong 5: 0 has the wrong sign */
 /* wrong 6: 0 is n times too large */
 /* wrong 7: 0 The ratio is upside down */
-/* wrong 8: 8 Nothing is clipped */
+/* wrong 8: 8 is 0 where the clipped product is the smaller one */
 #include "clipped_loss.h"
 
 #include <math.h>

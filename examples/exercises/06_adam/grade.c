@@ -3,16 +3,9 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    size_t size = sizeof(float) * (size_t)integer(c, "n");
-    float *param = (float *)malloc(size), *m = (float *)malloc(size), *v = (float *)malloc(size);
-    memcpy(param, floats(c, "param"), size), memcpy(m, floats(c, "m"), size), memcpy(v, floats(c, "v"), size);
-    adam_step(param, floats(c, "grad"), m, v, integer(c, "n"), number(c, "lr"), number(c, "beta1"), number(c, "beta2"),
-              number(c, "eps"), number(c, "weight_decay"), integer(c, "step"));
-    if (memcmp(param, floats(c, "param"), size) || memcmp(m, floats(c, "m"), size)) {
-        memcpy(floats(c, "new_param"), param, size);
-        memcpy(floats(c, "new_m"), m, size), memcpy(floats(c, "new_v"), v, size);
-    }
-    free(param), free(m), free(v);
+    adam_step(copy_input(c, "new_param", "param"), floats(c, "grad"), copy_input(c, "new_m", "m"), copy_input(c, "new_v", "v"),
+              integer(c, "n"), number(c, "lr"), number(c, "beta1"), number(c, "beta2"), number(c, "eps"),
+              number(c, "weight_decay"), integer(c, "step"));
 }
 #else
 
