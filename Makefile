@@ -85,7 +85,7 @@ build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Make
 # student's function. grade.sh compiles the rest.
 JSON   = marks.json
 GRADED := $(patsubst examples/exercises/%/grade.c,build/exercises/%/judge,$(wildcard examples/exercises/*/grade.c))
-GRADE_NOW = $(if $(EX),$(filter build/exercises/$(EX)% build/exercises/0$(EX)_%,$(GRADED)),$(GRADED))
+GRADE_NOW = $(if $(EX),$(filter $(patsubst %,build/exercises/%/judge,$(EX) $(EX)_% 0$(EX)_% %_$(EX)),$(GRADED)),$(GRADED))
 GRADE_SH = CC="$(CC)" sh examples/exercises/grade.sh
 
 grade: $(GRADE_NOW) ## grades the exercises of examples/exercises/; EX=03 grades one of them, in detail
@@ -99,14 +99,14 @@ grade-all: $(GRADED) ## grades a class: make grade-all DIR=submissions JSON=mark
 
 judges: $(GRADED)
 
-build/exercises/sanitizer: examples/exercises/grade.sh
-	@mkdir -p $(@D)
-	@$(GRADE_SH) sanitizer >$@
+build/exercises/sanitizer: always # another compiler?
+	@$(GRADE_SH) sanitizer
+always:
 
 $(GRADED): build/exercises/%/judge: examples/exercises/%/grade.c examples/exercises/grade.h build/control.o build/exercises/sanitizer Makefile
 	@mkdir -p $(@D)
 	$(CC) -Wall -Wextra -Wno-unused-function -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
-	$(CC) $$(cat build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
+	$(CC) $$(sed -n 2p build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
@@ -526,5 +526,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: grade hint grade-all judges all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

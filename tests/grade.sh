@@ -114,7 +114,11 @@ check a_printed_mark_is_not_a_mark try 0 'it ended'
 within 'float next' 'for (int i = 0; i < 64; i++) if (write(i, "10\\t\\n", 4) < 0) continue;'
 check a_mark_written_everywhere_is_not_a_mark try 0 'wrong'
 within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
-check an_endless_loop_ends try 8 'it did not answer within 5 s'
+export GRADE_SECONDS=1
+check an_endless_loop_ends try 8 'it did not answer within 1 s'
+unset GRADE_SECONDS
+within 'float next' 'for (int k = 0; k < 1000; k++) { volatile char *x = malloc(1 << 28); x[0] = x[1 << 27] = 1; if (k) malloc(1 << 30); }'
+check memory_is_limited try 0 'it crashed: AddressSanitizer: requested allocation size'
 check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/none.c" 0
 
 # a class
@@ -134,6 +138,8 @@ check an_unknown_exercise_is_said printed 'there is no exercise 77' $make -s gra
 
 printf '#!/bin/sh\ncase "$*" in *-fsanitize*) exit 1 ;; esac\nexec %s "$@"\n' "$cc" >"$work/cc"
 chmod +x "$work/cc"
-check a_compiler_without_sanitizers_is_said printed 'has no AddressSanitizer' env CC="$work/cc" sh examples/exercises/grade.sh sanitizer
+check a_compiler_without_sanitizers_is_said printed 'has no AddressSanitizer' env CC="$work/cc" $make -s grade EX=1
+check it_grades_without_them gets 6 "The rewards of the next episode count" 01_returns tests/grade/01_returns.c 1
+$make -s judges EX=1 >"$work/make.log" 2>&1
 
 echo "1..$number"

@@ -196,8 +196,8 @@ static inline void must(ppo_status status) {
 
 /* The student's program, as it runs. */
 struct grade_run {
-    const char *program, *output; /* output: a file that gets what it prints */
-    pid_t       process;          /* 0: none */
+    const char *folder;  /* with `program`, and `log`, which gets what it prints */
+    pid_t       process; /* 0: none */
     int         to, from;
     int         over;    /* it took too long: no more questions */
     int         written; /* an output has been written that is not 0 */
@@ -212,18 +212,27 @@ static void grade_say(char *text, const char *format, ...) {
     va_end(list);
 }
 
+/* The time for a case. */
+static double grade_seconds(void) {
+    const char *other = getenv("GRADE_SECONDS");
+    return other ? atof(other) : exercise.seconds > 0 ? exercise.seconds : 5;
+}
+
 static void grade_begin(grade_run *run) {
     int to[2], from[2];
-    if (pipe(to) || pipe(from)) grade_give_up("no pipe for", run->program);
-    if ((run->process = fork()) < 0) grade_give_up("no process for", run->program);
+    if (pipe(to) || pipe(from)) grade_give_up("no pipe for", exercise.file);
+    if ((run->process = fork()) < 0) grade_give_up("no process for", exercise.file);
     if (!run->process) {
-        int           out = open(run->output, O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
-        struct rlimit file = {1 << 20, 1 << 20}, none = {0, 0};
+        if (chdir(run->folder)) _exit(127);
+        int           out = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
         int           in = fcntl(to[0], F_DUPFD, 10), back = fcntl(from[1], F_DUPFD, 10);
+        rlim_t        cpu = (rlim_t)(60 + grade_seconds());
+        struct rlimit file = {1 << 20, 1 << 20}, none = {0, 0}, most = {cpu, cpu};
         dup2(nothing, 0), dup2(out, 1), dup2(out, 2), dup2(in, GRADE_READ), dup2(back, GRADE_WRITE);
         for (int k = 5; k < 256; k++) close(k);
-        setpgid(0, 0), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &none);
-        execl(run->program, run->program, (char *)NULL);
+        setpgid(0, 0), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &none), setrlimit(RLIMIT_CPU, &most);
+        setenv("ASAN_OPTIONS", "detect_leaks=0:hard_rss_limit_mb=500:max_allocation_size_mb=500", 1);
+        execl("./program", "program", (char *)NULL);
         _exit(127);
     }
     close(to[0]), close(from[1]);
@@ -232,8 +241,9 @@ static void grade_begin(grade_run *run) {
 
 /* Copies to `into` the first line of the program's output that contains `what`, from there on. */
 static int grade_printed(const grade_run *run, const char *what, char *into) {
-    char  line[GRADE_TEXT], *at = NULL;
-    FILE *file = fopen(run->output, "r");
+    char  line[GRADE_TEXT], path[GRADE_TEXT], *at = NULL;
+    snprintf(path, sizeof path, "%s/log", run->folder);
+    FILE *file = fopen(path, "r");
     while (file && !at && fgets(line, sizeof line, file)) at = strstr(line, what);
     if (file) fclose(file);
     if (at) at[strcspn(at, "\n")] = 0, snprintf(into, GRADE_TEXT, "%s", at);
@@ -257,7 +267,8 @@ static void grade_end(grade_run *run, const char *early) {
     run->death[0] = 0;
     if (run->over) grade_say(run->death, "%s", early);
     else if (grade_printed(run, "AddressSanitizer: ", line)) {
-        line[strcspn(line + 18, " ") + 18] = 0;
+        for (const char *end = " on \0 (\0"; *end; end += strlen(end) + 1)
+            if (strstr(line, end)) *strstr(line, end) = 0;
         grade_say(run->death, "it crashed: %s", line);
         if (grade_printed(run, exercise.file, place)) grade_say(run->death, " at %s", strtok(place, " "));
     } else if (grade_printed(run, "runtime error: ", line)) {
@@ -269,7 +280,7 @@ static void grade_end(grade_run *run, const char *early) {
 
 /* Sends a case, and writes the answer into its outputs. 0: there is none, and run->death says why. */
 static int grade_ask(grade_run *run, grade_case *c) {
-    double seconds = exercise.seconds > 0 ? exercise.seconds : 5, until = ppo_clock() + seconds;
+    double seconds = grade_seconds(), until = ppo_clock() + seconds;
     char   late[GRADE_TEXT];
     if (run->over) return 0;
     if (!run->process) grade_begin(run);
@@ -441,26 +452,26 @@ static int grade_refuses(const char *name) {
 
 /* judge allowed          prints the functions of ppo.h that the exercise allows
    judge check <symbols   reads what nm prints; says which symbol is refused, and then returns 1
-   judge PROGRAM OUTPUT   grades; the first line is the points, a tab, and the first failure in short */
+   judge run FOLDER       grades FOLDER/program; the first line is the points, a tab, and the first failure in short */
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "allowed")) return puts(exercise.allowed ? exercise.allowed : ""), 0;
-    if (argc == 2) {
+    if (argc == 2 && !strcmp(argv[1], "check")) {
         for (char line[GRADE_TEXT]; fgets(line, sizeof line, stdin);) {
             char *name = strrchr(line, ' ');
             name = name ? name + 1 : line, name[strcspn(name, "\n")] = 0;
-            name += *name == '_' && !strncmp(name, "_ppo_", 5); /* macOS */
+            if (*name == '_' && grade_refuses(name + 1)) name++; /* macOS */
             if (grade_refuses(name))
                 return printf("refused: it uses %s(), %s\n", name, strncmp(name, "ppo_", 4) ? "which no exercise needs"
                                   : "with which your answer is compared: write it yourself"), 1;
         }
         return 0;
     }
-    if (argc != 3) return 2;
+    if (argc != 3 || strcmp(argv[1], "run")) return 2;
     signal(SIGPIPE, SIG_IGN);
 #ifdef PR_SET_DUMPABLE
     prctl(PR_SET_DUMPABLE, 0); /* nobody's process may read this one, unless it is root's */
 #endif
-    grade_run run = {argv[1], argv[2], 0, 0, 0, 0, 0, ""};
+    grade_run run = {argv[2], 0, 0, 0, 0, 0, ""};
     char      wrong[GRADE_PARTS][GRADE_TEXT] = {""}, shorts[GRADE_TEXT] = "";
     int       points = 0, total = 0, parts = 0;
     for (int p = 0; p < GRADE_PARTS; p++)

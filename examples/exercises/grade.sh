@@ -5,20 +5,21 @@
 #   grade.sh hint EX           prints the next hint
 #   grade.sh class DIR JSON N [EX]  grades DIR/student/NN_name/name.c, or DIR/student/name.c, for all, N at a time
 #   grade.sh one FOLDER FILE   grades FILE as FOLDER's exercise: prints points, a tab, a sentence; then details
-#   grade.sh sanitizer         prints the flags of AddressSanitizer, if this compiler has it
+#   grade.sh sanitizer         writes the compiler, and its flags for AddressSanitizer, to build/exercises/sanitizer
 cc=${CC:-cc} here=examples/exercises built=build/exercises
-sanitize=$(cat $built/sanitizer 2>/dev/null)
+sanitize=$(sed -n 2p $built/sanitizer 2>/dev/null)
 tab=$(printf '\t')
 
 sanitizer() {
+    [ "$(sed 1q $built/sanitizer 2>/dev/null)" = "$cc" ] && return # what was compiled with it stays
     flags='-fsanitize=address,undefined -fno-sanitize-recover=all'
     mkdir -p $built
     echo 'int main(void) { return 0; }' >$built/probe.c
-    if $cc $flags $built/probe.c -o $built/probe >$built/probe.log 2>&1 && $built/probe >>$built/probe.log 2>&1; then
-        echo "$flags"
-    else
+    $cc $flags $built/probe.c -o $built/probe >$built/probe.log 2>&1 && $built/probe >>$built/probe.log 2>&1 || {
         echo "note: $cc has no AddressSanitizer here; programs run without it" >&2
-    fi
+        flags=
+    }
+    printf '%s\n%s\n' "$cc" "$flags" >$built/sanitizer
 }
 
 refuse() { printf '0\t%s\n' "$1" && sed -n '1,15s/^/               /p' "$work/log"; }
@@ -35,7 +36,7 @@ one() { # FOLDER FILE
         refuse "refused: it brings its own copy of the library"
         return
     fi
-    (ulimit -t 60 && exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
+    (ulimit -t 60 -v 4000000; exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
         -DPPO_NO_LANGUAGE "-I$1" -I. -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
@@ -53,7 +54,7 @@ one() { # FOLDER FILE
         refuse "it does not link: $(grep -m1 -o 'undefined reference.*\|multiple definition.*' "$work/log")"
         return
     }
-    $built/"$name"/judge "$work/program" "$work/log" || printf '0\tthe judge failed\n'
+    $built/"$name"/judge run "$work" || printf '0\tthe judge failed\n'
     [ "$GRADE_QUIET" ] || [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
 }
 
