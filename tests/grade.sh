@@ -7,17 +7,17 @@ make=${MAKE:-make} cc=${CC:-cc} work=build/grade
 unset MAKEFLAGS MFLAGS MAKELEVEL
 export CC="$cc"
 
-mark() { # EXERCISE FILE WRONG - points, a tab, a sentence
-    GRADE_QUIET=1 GRADE_FLAGS="-DWRONG=$3" sh examples/exercises/grade.sh one "examples/exercises/$1" "$2"
+mark() { # EXERCISE FILE WRONG - details; the last line is points, a tab, and a sentence
+    GRADE_FLAGS="-DWRONG=$3" sh examples/exercises/grade.sh one "examples/exercises/$1" "$2"
 }
 
 table() {
     for answer in tests/grade/${1}*.c; do
         name=$(basename "$answer" .c)
-        printf '%s\n  empty: ' "$name" && mark "$name" "examples/exercises/$name/${name#*_}.c" 0 | sed 1q
-        printf '  reference: ' && mark "$name" "$answer" 0 | sed 1q
+        printf '%s\n  empty: ' "$name" && mark "$name" "examples/exercises/$name/${name#*_}.c" 0 | sed '$!d'
+        printf '  reference: ' && mark "$name" "$answer" 0 | sed '$!d'
         for wrong in $(sed -n 's|^/\* wrong \([0-9]*\):.*|\1|p' "$answer"); do
-            printf '  wrong %s: ' "$wrong" && mark "$name" "$answer" "$wrong" | sed 1q
+            printf '  wrong %s: ' "$wrong" && mark "$name" "$answer" "$wrong" | sed '$!d'
         done
     done
 }
@@ -45,7 +45,7 @@ check() { # NAME COMMAND...
 gets() {
     mark "$3" "$4" "$5" >"$work/mark"
     cat "$work/mark"
-    sed 1q "$work/mark" | grep -q "^$1	.*$2"
+    sed '$!d' "$work/mark" | grep -q "^$1	.*$2"
 }
 printed() { # PATTERN COMMAND...
     pattern=$1
@@ -114,10 +114,12 @@ check a_printed_mark_is_not_a_mark try 0 'it ended'
 within 'float next' 'for (int i = 0; i < 64; i++) if (write(i, "10\\t\\n", 4) < 0) continue;'
 check a_mark_written_everywhere_is_not_a_mark try 0 'wrong'
 within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
+within 'float next' 'char path[64]; snprintf(path, sizeof path, "/proc/%d/fd/1", getppid()); FILE *f = fopen(path, "w"); if (f) fprintf(f, "10\\t\\n"), fflush(f); return;'
+check a_mark_written_to_the_judge_is_not_a_mark try 0 'nothing is written yet'
 export GRADE_SECONDS=1
 check an_endless_loop_ends try 8 'it did not answer within 1 s'
 unset GRADE_SECONDS
-within 'float next' 'for (int k = 0; k < 1000; k++) { volatile char *x = malloc(1 << 28); x[0] = x[1 << 27] = 1; if (k) malloc(1 << 30); }'
+within 'float next' 'for (int k = 0; k < 1000; k++) { volatile char *x = malloc(1 << 28); x[0] = x[1 << 27] = 1; x = malloc(1 << 30); x[0] = 1; }'
 check memory_is_limited try 0 'it crashed: AddressSanitizer: requested allocation size'
 check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/none.c" 0
 
@@ -125,11 +127,11 @@ check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/non
 mkdir -p "$work/class/ann" "$work/class/bob o'neill/02_gae" "$work/class/eve"
 sed 's/WRONG/0/g' tests/grade/01_returns.c >"$work/class/ann/returns.c"
 sed 's/WRONG/1/g' tests/grade/02_gae.c >"$work/class/bob o'neill/02_gae/gae.c"
-echo 'char c = "' >"$work/class/eve/gae.c"
+echo '#error say "no"' >"$work/class/eve/gae.c"
 $make -s grade-all EX='0[12]' DIR="$work/class" JSON="$work/marks.json" >"$work/class.txt" 2>&1
 check a_class_is_marked_in_text printed "ann 10/20;bob o'neill 8/20;eve 0/20;" eval 'tr -s " " <"$work/class.txt" | tr "\n" ";"'
 check a_class_is_marked_in_json printed '"02_gae": {"points": 8, "of": 10, "note": "wrong where truncated' cat "$work/marks.json"
-check quotes_are_escaped_in_json printed 'gae.c:1:10: missing terminating \\" character' cat "$work/marks.json"
+check quotes_are_escaped_in_json printed 'gae.c:1:2: .*say \\"no\\"' cat "$work/marks.json"
 
 rm -f build/exercises/02_gae/hints
 hints() { for k in 1 2 3 4; do $make -s hint EX=2; done | sed -n 's/^Hint \(.\) of 3.*/\1/p' | tr -d '\n' | grep -qx 1231; }

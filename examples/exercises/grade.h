@@ -1,10 +1,10 @@
 /* grade.h - what all exercises share: two programs for each of them, and the pipe between.
 
-   A grade.c beside an exercise is compiled twice. With GRADE_STUDENT it becomes the student's program: main() here
-   reads a case, answer() calls the student's function, and main() sends back what it wrote. Without, it becomes the
-   judge: make() invents cases, and solve() computes the right outputs with ppo.h, after the student's have arrived.
-   So the student's program holds no answer, no mark and, unless the exercise is about it, no library: it can only
-   send numbers, and only right ones earn points.
+   A grade.c beside an exercise is compiled twice. With GRADE_STUDENT it becomes the student's program: main()
+   here reads a case, answer() calls the student's function, and main() sends back what it wrote. Without, it
+   becomes the judge: make() invents cases, and solve() computes the right outputs with ppo.h, after the
+   student's have arrived. So the student's program holds no answer, no mark and, unless the exercise is about
+   it, no library: it can only send numbers, and only right ones earn points.
 
    A case is a list of named arrays; a scalar is an array of one number. Both sides find them by name:
 
@@ -44,8 +44,8 @@ static inline void grade_give_up(const char *what, const char *name) {
     exit(9);
 }
 
-/* Every array is a block of its own, exactly as long as it says, so that AddressSanitizer sees a step too far.
-   Outputs start as a NaN of its own kind, which tells what was never written. */
+/* Every array is a block of its own, exactly as long as it says, so that AddressSanitizer sees a step too
+   far. Outputs start as a NaN of its own kind, which tells what was never written. */
 static inline void *grade_add(grade_case *c, const char *name, int kind, int rows, int cols) {
     if (c->count == GRADE_ARRAYS || strlen(name) >= GRADE_NAME) grade_give_up("no room for", name);
     grade_array *a = &c->array[c->count++];
@@ -53,7 +53,8 @@ static inline void *grade_add(grade_case *c, const char *name, int kind, int row
     strcpy(a->name, name);
     a->kind = kind, a->rows = rows, a->cols = cols, a->data = calloc(grade_bytes(a) + !grade_bytes(a), 1);
     if (!a->data) grade_give_up("no memory for", name);
-    for (size_t i = 0; strchr("ow", kind) && i < grade_length(a); i++) ((unsigned *)a->data)[i] = GRADE_UNWRITTEN;
+    for (size_t i = 0; strchr("ow", kind) && i < grade_length(a); i++)
+        ((unsigned *)a->data)[i] = GRADE_UNWRITTEN;
     return a->data;
 }
 static inline float *add_floats(grade_case *c, const char *name, int rows, int cols) {
@@ -81,8 +82,12 @@ static inline grade_array *grade_find(const grade_case *c, const char *name) {
     grade_give_up("the case has no", name);
     return NULL;
 }
-static inline float *floats(const grade_case *c, const char *name) { return (float *)grade_find(c, name)->data; }
-static inline int *integers(const grade_case *c, const char *name) { return (int *)grade_find(c, name)->data; }
+static inline float *floats(const grade_case *c, const char *name) {
+    return (float *)grade_find(c, name)->data;
+}
+static inline int *integers(const grade_case *c, const char *name) {
+    return (int *)grade_find(c, name)->data;
+}
 static inline unsigned char *bytes(const grade_case *c, const char *name) {
     return (unsigned char *)grade_find(c, name)->data;
 }
@@ -102,13 +107,15 @@ static inline int grade_put(int file, const void *data, size_t size) {
 
 #ifdef GRADE_STUDENT
 
-/* ------------------------------------------------ the student's program ------------------------------------- */
+/* ------------------------------------------------ the student's program
+   ------------------------------------- */
 
 static void answer(grade_case *c); /* in grade.c: calls the student's function */
 
 static const grade_array *grade_origin[GRADE_ARRAYS];
 
-/* For a function that works in place: output `to` begins as input `from`. Left as it is, it counts as not written. */
+/* For a function that works in place: output `to` begins as input `from`. Left as it is, it counts as not
+   written. */
 static inline float *copy_input(grade_case *c, const char *to, const char *from) {
     grade_array *a = grade_find(c, to);
     grade_origin[a - c->array] = grade_find(c, from);
@@ -134,10 +141,12 @@ int main(void) {
         if (ok) answer(&c);
         for (int k = 0; k < c.count; k++)
             if (grade_origin[k] && !memcmp(c.array[k].data, grade_origin[k]->data, grade_bytes(&c.array[k])))
-                for (size_t i = 0; i < grade_length(&c.array[k]); i++) ((unsigned *)c.array[k].data)[i] = GRADE_UNWRITTEN;
+                for (size_t i = 0; i < grade_length(&c.array[k]); i++)
+                    ((unsigned *)c.array[k].data)[i] = GRADE_UNWRITTEN;
         fflush(stdout);
         for (int k = 0; ok && k < c.count; k++)
-            if (c.array[k].kind == 'o') ok = grade_put(GRADE_WRITE, c.array[k].data, grade_bytes(&c.array[k]));
+            if (c.array[k].kind == 'o')
+                ok = grade_put(GRADE_WRITE, c.array[k].data, grade_bytes(&c.array[k]));
         grade_free(&c);
     }
     return 0;
@@ -145,7 +154,8 @@ int main(void) {
 
 #else
 
-/* ------------------------------------------------ the judge -------------------------------------------------- */
+/* ------------------------------------------------ the judge
+   -------------------------------------------------- */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -172,16 +182,19 @@ typedef struct grade_part {
 typedef struct grade_run grade_run;
 
 typedef struct grade_exercise {
-    const char *file;                    /* "gae.c" */
-    grade_part  part[GRADE_PARTS];       /* their points add up to 10 */
+    const char *file;              /* "gae.c" */
+    grade_part  part[GRADE_PARTS]; /* their points add up to 10 */
     /* Fills case `number` of a part: 0, 1, ...; small ones first, so that the first failure can be read. */
     void (*make)(grade_case *c, int part, int number, ppo_rng *rng);
-    /* Writes the right outputs (mistake 0), or those of mistake[mistake - 1]. c is a copy: change its inputs at will. */
+    /* Writes the right outputs (mistake 0), or those of mistake[mistake - 1]. c is a copy: change its inputs
+       at will. */
     void (*solve)(grade_case *c, int mistake);
     const char *mistake[GRADE_MISTAKES]; /* a sentence each: common mistakes and what to think about */
     /* Instead of the three above: tries a part by grade_ask(); "", or what is wrong, in words. */
     void (*examine)(grade_run *run, int part, char *wrong);
-    const char *allowed; /* names of ppo.h's functions that the student's file may use; "ppo_tape_*": all of these */
+    /* Functions of ppo.h that the student's file may use, by name; "ppo_tape_*": all of these. NULL: ppo.h is
+       out of reach. */
+    const char *allowed;
     double      tolerance, seconds; /* 0: 1e-4; 5 s for a case */
 } grade_exercise;
 
@@ -224,13 +237,14 @@ static void grade_begin(grade_run *run) {
     if ((run->process = fork()) < 0) grade_give_up("no process for", exercise.file);
     if (!run->process) {
         if (chdir(run->folder)) _exit(127);
-        int           out = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
-        int           in = fcntl(to[0], F_DUPFD, 10), back = fcntl(from[1], F_DUPFD, 10);
-        rlim_t        cpu = (rlim_t)(60 + grade_seconds());
+        int    out = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
+        int    in = fcntl(to[0], F_DUPFD, 10), back = fcntl(from[1], F_DUPFD, 10);
+        rlim_t cpu = (rlim_t)(60 + grade_seconds());
         struct rlimit file = {1 << 20, 1 << 20}, none = {0, 0}, most = {cpu, cpu};
         dup2(nothing, 0), dup2(out, 1), dup2(out, 2), dup2(in, GRADE_READ), dup2(back, GRADE_WRITE);
         for (int k = 5; k < 256; k++) close(k);
-        setpgid(0, 0), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &none), setrlimit(RLIMIT_CPU, &most);
+        setpgid(0, 0), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &none),
+            setrlimit(RLIMIT_CPU, &most);
         setenv("ASAN_OPTIONS", "detect_leaks=0:hard_rss_limit_mb=500:max_allocation_size_mb=500", 1);
         execl("./program", "program", (char *)NULL);
         _exit(127);
@@ -241,7 +255,7 @@ static void grade_begin(grade_run *run) {
 
 /* Copies to `into` the first line of the program's output that contains `what`, from there on. */
 static int grade_printed(const grade_run *run, const char *what, char *into) {
-    char  line[GRADE_TEXT], path[GRADE_TEXT], *at = NULL;
+    char line[GRADE_TEXT], path[GRADE_TEXT], *at = NULL;
     snprintf(path, sizeof path, "%s/log", run->folder);
     FILE *file = fopen(path, "r");
     while (file && !at && fgets(line, sizeof line, file)) at = strstr(line, what);
@@ -256,7 +270,8 @@ static void grade_end(grade_run *run, const char *early) {
     if (!run->process) return;
     close(run->to), close(run->from);
     if (early && run->over) kill(-run->process, SIGKILL);
-    for (int wait_ms = 0; early && !run->over && wait_ms < 5000 && !waitpid(run->process, &status, WNOHANG); wait_ms += 5)
+    for (int wait_ms = 0; early && !run->over && wait_ms < 5000 && !waitpid(run->process, &status, WNOHANG);
+         wait_ms += 5)
         usleep(5000);
     kill(-run->process, SIGKILL), kill(run->process, SIGKILL);
     waitpid(run->process, &status, 0);
@@ -273,7 +288,8 @@ static void grade_end(grade_run *run, const char *early) {
         if (grade_printed(run, exercise.file, place)) grade_say(run->death, " at %s", strtok(place, " "));
     } else if (grade_printed(run, "runtime error: ", line)) {
         grade_say(run->death, "it crashed: %s", line + 15);
-        if (grade_printed(run, exercise.file, place)) place[strcspn(place, " ")] = 0, grade_say(run->death, " at %.*s", (int)strlen(place) - 1, place);
+        if (grade_printed(run, exercise.file, place))
+            place[strcspn(place, " ")] = 0, grade_say(run->death, " at %.*s", (int)strlen(place) - 1, place);
     } else if (WIFSIGNALED(status)) grade_say(run->death, "it crashed: %s", strsignal(WTERMSIG(status)));
     else grade_say(run->death, "it ended (exit status %d) before it answered", WEXITSTATUS(status));
 }
@@ -287,7 +303,8 @@ static int grade_ask(grade_run *run, grade_case *c) {
     int ok = grade_put(run->to, &c->count, sizeof c->count);
     for (int k = 0; ok && k < c->count; k++) {
         grade_array *a = &c->array[k];
-        ok = grade_put(run->to, a, sizeof *a) && (strchr("ow", a->kind) || grade_put(run->to, a->data, grade_bytes(a)));
+        ok = grade_put(run->to, a, sizeof *a) &&
+             (strchr("ow", a->kind) || grade_put(run->to, a->data, grade_bytes(a)));
     }
     for (int k = 0; ok && k < c->count; k++) {
         grade_array *a = &c->array[k];
@@ -320,8 +337,8 @@ static int grade_differs(const grade_array *given, const grade_array *right, dou
     double       tolerance = exercise.tolerance > 0 ? exercise.tolerance : 1e-4;
     const float *x = (const float *)given->data, *y = (const float *)right->data;
     for (size_t i = 0; i < grade_length(given); i++)
-        if (!(fabs(x[i] - factor * y[i]) <= tolerance * (0.1 + fabs(factor * y[i]))) && !(isnan(x[i]) && isnan(y[i])) &&
-            !(isinf(x[i]) && x[i] == y[i]))
+        if (!(fabs(x[i] - factor * y[i]) <= tolerance * (0.1 + fabs(factor * y[i]))) &&
+            !(isnan(x[i]) && isnan(y[i])) && !(isinf(x[i]) && x[i] == y[i]))
             return (int)i;
     return -1;
 }
@@ -337,15 +354,18 @@ static double grade_factor(const grade_case *c, int kind, char words[GRADE_TEXT]
     if (k >= c->count || c->array[k].kind != 'i' || grade_length(&c->array[k]) != 1) return 0;
     int size = *(int *)c->array[k].data;
     if (size <= 0) return 0;
-    grade_say(words, kind % 2 ? "is %s times too large: a sum where a mean is meant?"
-                              : "is %s times too small: divided once too often?", c->array[k].name);
+    grade_say(words,
+              kind % 2 ? "is %s times too large: a sum where a mean is meant?"
+                       : "is %s times too small: divided once too often?",
+              c->array[k].name);
     return kind % 2 ? size : 1.0 / size;
 }
 
 static void grade_show(char *text, const grade_array *a, int i) {
     if (a->kind == 'b') grade_say(text, "%d", ((unsigned char *)a->data)[i]);
     else if (a->kind == 'i') grade_say(text, "%d", ((int *)a->data)[i]);
-    else if (!isfinite(((float *)a->data)[i])) grade_say(text, isnan(((float *)a->data)[i]) ? "not a number" : "infinite");
+    else if (!isfinite(((float *)a->data)[i]))
+        grade_say(text, isnan(((float *)a->data)[i]) ? "not a number" : "infinite");
     else grade_say(text, "%.6g", (double)((float *)a->data)[i]);
 }
 static void grade_index(char *text, const grade_array *a, int i) {
@@ -370,13 +390,15 @@ static void grade_describe(char *text, const grade_case *given, const grade_case
             int                here = a->rows == out->rows && a->cols == out->cols && grade_length(a) > 1;
             if (strchr("ow", a->kind) || (scalars ? grade_length(a) != 1 : !here)) continue;
             grade_say(text, said++ ? ", " : scalars ? "\nwith " : "\nwhere ");
-            grade_index(text, a, scalars ? 0 : i), grade_say(text, " is "), grade_show(text, a, scalars ? 0 : i);
+            grade_index(text, a, scalars ? 0 : i), grade_say(text, " is "),
+                grade_show(text, a, scalars ? 0 : i);
         }
 }
 
 enum { GRADE_KINDS = GRADE_MISTAKES + 3 + 2 * GRADE_ARRAYS };
 
-/* Which common mistakes explain all that is wrong in a part; and which explain all parts, those that are right, too. */
+/* Which common mistakes explain all that is wrong in a part; and which explain all parts, those that are
+   right, too. */
 static int        grade_part_of[GRADE_PARTS][GRADE_KINDS], grade_all_of[GRADE_KINDS];
 static grade_case grade_example; /* for the names of arrays */
 
@@ -403,7 +425,8 @@ static void grade_cases(grade_run *run, int part, char *wrong) {
     const char *seed = getenv("GRADE_SEED");
     for (int n = 0; n < exercise.part[part].cases; n++) {
         grade_case c = {0}, right, asked;
-        ppo_rng    rng = ppo_rng_stream(seed ? strtoull(seed, NULL, 10) : 1, PPO_STREAM_USER + (unsigned)part, (unsigned)n);
+        ppo_rng    rng = ppo_rng_stream(seed ? strtoull(seed, NULL, 10) : 1, PPO_STREAM_USER + (unsigned)part,
+                                     (unsigned)n);
         exercise.make(&c, part, n, &rng);
         grade_copy(&c, &asked), grade_copy(&c, &right);
         int k = 0, at = -1, answered = grade_ask(run, &c);
@@ -430,16 +453,19 @@ static void grade_name_mistake(int part, char *wrong) {
     for (int m = GRADE_KINDS - 1; m >= 0; m--)
         if (grade_part_of[part][m] && (best < 0 || grade_all_of[m] >= grade_all_of[best])) best = m;
     if (best < 0 && (strstr(wrong, " is not a number and") || strstr(wrong, " is infinite and")))
-        grade_say(wrong, "\nexp overflows at 88.7 in floats; or is it a division by 0, or the logarithm of 0?");
+        grade_say(wrong,
+                  "\nexp overflows at 88.7 in floats; or is it a division by 0, or the logarithm of 0?");
     if (best >= GRADE_MISTAKES) grade_factor(&grade_example, best - GRADE_MISTAKES, words);
     if (best >= GRADE_MISTAKES) grade_say(wrong, "\n%.*s %s", (int)strcspn(wrong, "[ "), wrong, words);
     else if (best >= 0) grade_say(wrong, "\n%s", exercise.mistake[best]);
 }
 
-/* May the student's object need this function? Names of ppo.h beyond `allowed` are the reference, which is not there. */
+/* May the student's object need this function? Names of ppo.h beyond `allowed` are the reference, which is
+   not there. */
 static int grade_refuses(const char *name) {
-    static const char *const system[] = {"fork", "vfork", "system", "popen", "execv", "execve", "execl", "execvp", "execlp",
-                                         "kill", "ptrace", "dlopen", "dlsym", "syscall", "open", "socket", "connect"};
+    static const char *const system[] = {"fork",  "vfork",   "system", "popen",  "execv",  "execve",
+                                         "execl", "execvp",  "execlp", "kill",   "ptrace", "dlopen",
+                                         "dlsym", "syscall", "open",   "socket", "connect"};
     for (size_t k = 0; k < sizeof system / sizeof *system; k++)
         if (!strcmp(name, system[k])) return 1;
     if (strncmp(name, "ppo_", 4)) return 0;
@@ -452,7 +478,8 @@ static int grade_refuses(const char *name) {
 
 /* judge allowed          prints the functions of ppo.h that the exercise allows
    judge check <symbols   reads what nm prints; says which symbol is refused, and then returns 1
-   judge run FOLDER       grades FOLDER/program; the first line is the points, a tab, and the first failure in short */
+   judge run FOLDER       grades FOLDER/program; the last line, printed when that has ended, is the points, a tab,
+                          and the first failure in short */
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "allowed")) return puts(exercise.allowed ? exercise.allowed : ""), 0;
     if (argc == 2 && !strcmp(argv[1], "check")) {
@@ -461,8 +488,11 @@ int main(int argc, char **argv) {
             name = name ? name + 1 : line, name[strcspn(name, "\n")] = 0;
             if (*name == '_' && grade_refuses(name + 1)) name++; /* macOS */
             if (grade_refuses(name))
-                return printf("refused: it uses %s(), %s\n", name, strncmp(name, "ppo_", 4) ? "which no exercise needs"
-                                  : "with which your answer is compared: write it yourself"), 1;
+                return printf("refused: it uses %s(), %s\n", name,
+                              strncmp(name, "ppo_", 4)
+                                  ? "which no exercise needs"
+                                  : "with which your answer is compared: write it yourself"),
+                       1;
         }
         return 0;
     }
@@ -493,12 +523,14 @@ int main(int argc, char **argv) {
     if (total != GRADE_POINTS) grade_give_up("the points of the parts do not add up to 10 in", exercise.file);
     if (!points && !run.written && !*run.death)
         snprintf(shorts, sizeof shorts, "nothing is written yet: fill in the hole in %s", exercise.file);
-    printf("%d\t%s\n", points, shorts);
     for (int p = 0; p < parts && (run.written || points || *run.death); p++) {
         const grade_part *part = &exercise.part[p];
-        printf("    %-5s %d/%d  %s\n", *wrong[p] ? "wrong" : "ok", *wrong[p] ? 0 : part->points, part->points, part->what);
-        for (char *line = strtok(wrong[p], "\n"); line; line = strtok(NULL, "\n")) printf("               %s\n", line);
+        printf("    %-5s %d/%d  %s\n", *wrong[p] ? "wrong" : "ok", *wrong[p] ? 0 : part->points, part->points,
+               part->what);
+        for (char *line = strtok(wrong[p], "\n"); line; line = strtok(NULL, "\n"))
+            printf("               %s\n", line);
     }
+    printf("%d\t%s\n", points, shorts);
     return 0;
 }
 

@@ -4,7 +4,7 @@
 #   grade.sh all [EX]          grades the files in this folder; with EX=03 that one, in detail
 #   grade.sh hint EX           prints the next hint
 #   grade.sh class DIR JSON N [EX]  grades DIR/student/NN_name/name.c, or DIR/student/name.c, for all, N at a time
-#   grade.sh one FOLDER FILE   grades FILE as FOLDER's exercise: prints points, a tab, a sentence; then details
+#   grade.sh one FOLDER FILE   grades FILE as FOLDER's exercise; the last line is points, a tab, and a sentence
 #   grade.sh sanitizer         writes the compiler, and its flags for AddressSanitizer, to build/exercises/sanitizer
 cc=${CC:-cc} here=examples/exercises built=build/exercises
 sanitize=$(sed -n 2p $built/sanitizer 2>/dev/null)
@@ -22,7 +22,7 @@ sanitizer() {
     printf '%s\n%s\n' "$cc" "$flags" >$built/sanitizer
 }
 
-refuse() { printf '0\t%s\n' "$1" && sed -n '1,15s/^/               /p' "$work/log"; }
+refuse() { sed -n '1,15s/^/               /p' "$work/log" && printf '0\t%s\n' "$1"; }
 
 one() { # FOLDER FILE
     name=${1##*/} stem=${1##*/[0-9][0-9]_}
@@ -36,7 +36,7 @@ one() { # FOLDER FILE
         refuse "refused: it brings its own copy of the library"
         return
     fi
-    (ulimit -t 60 -v 4000000; exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
+    (ulimit -t 60; ulimit -v 4000000; exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
         -DPPO_NO_LANGUAGE "-I$1" -I. -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
@@ -54,8 +54,10 @@ one() { # FOLDER FILE
         refuse "it does not link: $(grep -m1 -o 'undefined reference.*\|multiple definition.*' "$work/log")"
         return
     }
-    $built/"$name"/judge run "$work" || printf '0\tthe judge failed\n'
-    [ "$GRADE_QUIET" ] || [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
+    report=$($built/"$name"/judge run "$work") || report="0${tab}the judge failed"
+    echo "$report" | sed '$d'
+    [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
+    echo "$report" | sed '$!d'
 }
 
 # The exercises that EX names ("3", "03" or "03_loss"; without EX all) and whose judge is there.
@@ -71,7 +73,8 @@ all() { # [EX]
     for folder in $(folders "$1"); do
         name=${folder##*/}
         sh $here/grade.sh one "$folder" "$folder/${name#*_}.c" | awk -F"$tab" -v name="$name" -v detail="$1" '
-            NR == 1 { printf "%-18s %2d/10%s\n", name, $1, $2 == "" ? "" : ": " $2; next } detail'
+            { lines = lines last; last = $0 "\n" }
+            END { printf "%-18s %2d/10%s\n%s", name, $1, $2 == "" ? "" : ": " $2, detail ? lines : "" }'
     done | awk '{ print } $2 ~ /^[0-9]+\/10/ { sum += $2; n++ } END { if (n > 1) printf "%-18s %d/%d\n", "all", sum, 10 * n }'
 }
 
@@ -89,7 +92,7 @@ student() { # FOLDER OF THE STUDENT [EX] - prints student, exercise, points and 
     for folder in $(folders "$2"); do
         name=${folder##*/} file=$1/${folder##*/}/${folder##*/[0-9][0-9]_}.c
         [ -f "$file" ] || file=$1/${name#*_}.c
-        line=$(GRADE_QUIET=1 sh $here/grade.sh one "$folder" "$file" | sed 1q)
+        line=$(sh $here/grade.sh one "$folder" "$file" | sed '$!d')
         printf '%s\t%s\t%s\n' "${1##*/}" "$name" "$line"
     done
 }

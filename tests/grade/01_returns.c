@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-void returns(const float *reward, const unsigned char *terminated, int steps, float gamma, float last_value, float *g) {
+void returns(const float *reward, const unsigned char *terminated, int steps, float gamma, float last_value,
+             float *g) {
     float next = WRONG == 2 ? 0 : WRONG == 3 ? last_value / gamma : last_value;
     for (int t = steps - 1; t >= 0; t--) {
         if (WRONG == 1 ? 0 : WRONG == 5 ? terminated[t] && t < steps - 1 : terminated[t]) next = 0;

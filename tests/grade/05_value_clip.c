@@ -15,8 +15,9 @@ float value_loss(const float *value, const float *old_value, const float *target
     for (int i = 0; i < n; i++) {
         float from = WRONG == 3 ? target[i] : old_value[i], clipped = value[i];
         if (clip_range > 0) clipped = fminf(fmaxf(clipped, from - clip_range), from + clip_range);
-        float a = (value[i] - target[i]) * (value[i] - target[i]), b = (clipped - target[i]) * (clipped - target[i]);
-        int   plain = WRONG == 1 || (WRONG == 2 ? a <= b : WRONG == 4 ? clipped == value[i] : a >= b);
+        float a = (value[i] - target[i]) * (value[i] - target[i]),
+              b = (clipped - target[i]) * (clipped - target[i]);
+        int plain = WRONG == 1 || (WRONG == 2 ? a <= b : WRONG == 4 ? clipped == value[i] : a >= b);
         loss += 0.5 * (plain ? a : b);
         grad_value[i] = plain || WRONG == 6 ? (value[i] - target[i]) / n : 0;
         if (WRONG == 5 || WRONG == 7) grad_value[i] *= 2;

@@ -10,8 +10,8 @@
 
 #include <math.h>
 
-void adam_step(float *param, const float *grad, float *m, float *v, int n, float lr, float beta1, float beta2, float eps,
-               float weight_decay, int step) {
+void adam_step(float *param, const float *grad, float *m, float *v, int n, float lr, float beta1, float beta2,
+               float eps, float weight_decay, int step) {
     if (WRONG == 4) step++;
     for (int i = 0; i < n; i++) {
         float g = grad[i] + (WRONG == 3 ? weight_decay * param[i] : 0);

@@ -15,7 +15,8 @@ void log_softmax(const float *x, int rows, int cols, float *y) {
         for (int j = 1; j < cols; j++) largest = fmaxf(largest, x[j]);
         if (WRONG == 1) largest = 0;
         for (int j = 0; j < cols; j++) sum += expf(x[j] - largest);
-        for (int j = 0; j < cols; j++) y[j] = WRONG == 2 ? expf(x[j] - largest) / sum : x[j] - largest - logf(sum);
+        for (int j = 0; j < cols; j++)
+            y[j] = WRONG == 2 ? expf(x[j] - largest) / sum : x[j] - largest - logf(sum);
     }
 }
 

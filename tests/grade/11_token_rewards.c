@@ -9,7 +9,8 @@
 #include <math.h>
 
 void token_rewards(const float *logp, const float *ref_logp, const unsigned char *mask, const float *score,
-                   const unsigned char *ended, int n, int length, float coef, float missing_eos_penalty, float *reward) {
+                   const unsigned char *ended, int n, int length, float coef, float missing_eos_penalty,
+                   float *reward) {
     for (int i = 0; i < n; i++) {
         int   last = 0;
         float whole = score[i] - ((WRONG == 5 ? !ended[i] : ended[i]) ? 0 : missing_eos_penalty);

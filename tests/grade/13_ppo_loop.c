@@ -9,7 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENVS = 8, STEPS = 128, SAMPLES = ENVS * STEPS, MINIBATCH = 256, EPOCHS = 6, HIDDEN = 64, MOST_OBS = 16 };
+enum {
+    ENVS = 8,
+    STEPS = 128,
+    SAMPLES = ENVS * STEPS,
+    MINIBATCH = 256,
+    EPOCHS = 6,
+    HIDDEN = 64,
+    MOST_OBS = 16
+};
 
 static ppo_params *params;
 static ppo_tensor *actor[6], *critic[6];
@@ -43,8 +51,10 @@ static void add_layer(ppo_tensor **layer, const char *name, int in, int out, flo
 static void create(const ppo_env *env) {
     obs_size = env->obs_size, actions = env->action_space.n, rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     ppo_params_create(&params), ppo_tape_create(&tape);
-    add_layer(&actor[0], "actor.0", obs_size, HIDDEN, 1.414f), add_layer(&critic[0], "critic.0", obs_size, HIDDEN, 1.414f);
-    add_layer(&actor[2], "actor.1", HIDDEN, HIDDEN, 1.414f), add_layer(&critic[2], "critic.1", HIDDEN, HIDDEN, 1.414f);
+    add_layer(&actor[0], "actor.0", obs_size, HIDDEN, 1.414f),
+        add_layer(&critic[0], "critic.0", obs_size, HIDDEN, 1.414f);
+    add_layer(&actor[2], "actor.1", HIDDEN, HIDDEN, 1.414f),
+        add_layer(&critic[2], "critic.1", HIDDEN, HIDDEN, 1.414f);
     add_layer(&actor[4], "actor.2", HIDDEN, actions, 0.01f), add_layer(&critic[4], "critic.2", HIDDEN, 1, 1);
     for (int e = 0; e < ENVS; e++) {
         now.state[e] = calloc(env->state_size, 1);
@@ -71,7 +81,8 @@ static void collect(const ppo_env *env, iteration *report) {
         ppo_tensor *x = begin(now.obs, ENVS, 0), *logits = network(actor, x), *value = network(critic, x);
         memcpy(r.obs + at * obs_size, now.obs, sizeof(float) * ENVS * (size_t)obs_size);
         memcpy(r.value + at, value->data, sizeof(float) * ENVS);
-        for (int e = 0; e < ENVS; e++) r.action[at + e] = ppo_categorical_sample(logits->data + e * actions, actions, 1, &rng);
+        for (int e = 0; e < ENVS; e++)
+            r.action[at + e] = ppo_categorical_sample(logits->data + e * actions, actions, 1, &rng);
         ppo_token_logp(logits->data, r.action + at, ENVS, actions, 1, r.logp + at, NULL);
         for (int e = 0; e < ENVS; e++) {
             int         i = at + e;
@@ -94,7 +105,8 @@ static void collect(const ppo_env *env, iteration *report) {
         }
     }
     memcpy(r.next_value, network(critic, begin(r.next_obs, SAMPLES, 0))->data, sizeof r.next_value);
-    ppo_gae(r.reward, r.value, r.next_value, r.terminated, r.truncated, STEPS, ENVS, 0.99f, 0.95f, r.advantage, r.value_target);
+    ppo_gae(r.reward, r.value, r.next_value, r.terminated, r.truncated, STEPS, ENVS, 0.99f, 0.95f,
+            r.advantage, r.value_target);
     report->mean_return = ended ? returns / ended : 0;
     report->explained_variance = ppo_explained_variance(r.value, r.value_target, SAMPLES);
 }
@@ -128,7 +140,8 @@ static void update(float learning_rate, iteration *report) {
             ppo_params_zero_grad(params);
             ppo_tape_backward(tape, loss);
             ppo_params_step(params, &adam, 0.5f, NULL);
-            if (epoch == 0 && from == 0) report->first_ratio_error = fmaxf(stats.ratio_max - 1, 1 - stats.ratio_min);
+            if (epoch == 0 && from == 0)
+                report->first_ratio_error = fmaxf(stats.ratio_max - 1, 1 - stats.ratio_min);
             report->approx_kl = stats.approx_kl, report->clip_fraction = stats.clip_fraction;
             report->entropy = mean_entropy->data[0];
         }

@@ -39,9 +39,9 @@ void group_advantages(const float *score, int groups, int group_size, float *adv
     }
 }
 
-float grpo_step(float *theta, const int *start, const int *token, const unsigned char *mask, const float *old_logp,
-                const float *ref_logp, const float *advantage, int n, int length, int vocab, float clip, float kl_coef,
-                float lr) {
+float grpo_step(float *theta, const int *start, const int *token, const unsigned char *mask,
+                const float *old_logp, const float *ref_logp, const float *advantage, int n, int length,
+                int vocab, float clip, float kl_coef, float lr) {
     int    all = 0;
     float *gradient = calloc((size_t)(vocab * vocab), sizeof *gradient), y[64];
     double loss = 0;
@@ -54,12 +54,15 @@ float grpo_step(float *theta, const int *start, const int *token, const unsigned
             int k = i * length + t, previous = t ? token[k - 1] : start[i];
             if (WRONG == 5) previous = token[k];
             log_softmax(theta + previous * vocab, vocab, y);
-            float logp = y[token[k]], r = expf(logp - old_logp[k]), d = WRONG == 3 ? logp - ref_logp[k] : ref_logp[k] - logp;
+            float logp = y[token[k]], r = expf(logp - old_logp[k]),
+                  d = WRONG == 3 ? logp - ref_logp[k] : ref_logp[k] - logp;
             float plain = r * A, clipped = fminf(fmaxf(r, 1 - clip), 1 + clip) * A;
-            float slope = (plain <= clipped ? -plain : 0) + kl_coef * (WRONG == 3 ? expf(d) - 1 : 1 - expf(d));
+            float slope =
+                (plain <= clipped ? -plain : 0) + kl_coef * (WRONG == 3 ? expf(d) - 1 : 1 - expf(d));
             loss += weight * (-fminf(plain, clipped) + kl_coef * (expf(d) - 1 - d));
             for (int j = 0; j < vocab; j++)
-                gradient[previous * vocab + j] += weight * slope * ((j == token[k]) - (WRONG == 7 ? 0 : expf(y[j])));
+                gradient[previous * vocab + j] +=
+                    weight * slope * ((j == token[k]) - (WRONG == 7 ? 0 : expf(y[j])));
         }
     }
     for (int j = 0; j < vocab * vocab; j++) theta[j] -= (WRONG == 9 ? -lr : lr) * gradient[j];

@@ -3,8 +3,8 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    returns(floats(c, "reward"), bytes(c, "terminated"), integer(c, "steps"), number(c, "gamma"), number(c, "last_value"),
-            floats(c, "g"));
+    returns(floats(c, "reward"), bytes(c, "terminated"), integer(c, "steps"), number(c, "gamma"),
+            number(c, "last_value"), floats(c, "g"));
 }
 #else
 
@@ -21,7 +21,10 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     if (part == TERMINATED) terminated[steps - 2] = 1, terminated[steps - 1] = 0;
     if (part == LAST) terminated[steps - 1] = 1;
     add_integer(c, "steps", steps);
-    add_number(c, "gamma", part == ENDS ? (float)(number % 2) : number ? ppo_rng_range(rng, 0.5f, 0.99f) : 0.5f);
+    add_number(c, "gamma",
+               part == ENDS ? (float)(number % 2)
+               : number     ? ppo_rng_range(rng, 0.5f, 0.99f)
+                            : 0.5f);
     add_number(c, "last_value", part == MIDDLE ? 0 : number ? ppo_rng_range(rng, 2, 5) : 10);
     add_output(c, "g", steps, 1);
 }
@@ -56,14 +59,18 @@ static const grade_exercise exercise = {
              {1, 4, "where gamma is 0 or 1"}},
     .make = make,
     .solve = solve,
-    .mistake = {"last_value counts although the last step terminated.",
-                "The rewards of the next episode count for the one before: terminated is not looked at.",
-                "last_value is left out.",
-                "last_value is not discounted: it is the value one step after the last reward.",
-                "gamma is left out.",
-                "The reward of the step itself is left out: G[t] begins with r[t].",
-                "Rewards are discounted by their distance from the first step, not from step t.",
-                "The reward of the last step of an episode is left out.",
-                "The reward of the step itself is discounted: r[t] counts in full, only later ones are discounted."},
+    .mistake =
+        {
+            "last_value counts although the last step terminated.",
+            "The rewards of the next episode count for the one before: terminated is not looked at.",
+            "last_value is left out.",
+            "last_value is not discounted: it is the value one step after the last reward.",
+            "gamma is left out.",
+            "The reward of the step itself is left out: G[t] begins with r[t].",
+            "Rewards are discounted by their distance from the first step, not from step t.",
+            "The reward of the last step of an episode is left out.",
+            "The reward of the step itself is discounted: r[t] counts in full, only later ones are "
+            "discounted.",
+        },
 };
 #endif

@@ -1,4 +1,5 @@
-/* Exercise 2: generalized advantage estimation. The task is in README.md; `make grade EX=02` grades this file. */
+/* Exercise 2: generalized advantage estimation.
+   The task is in README.md; `make grade EX=02` grades this file. */
 #include "gae.h"
 
 /* All arrays are [steps][envs]: the number of step t and environment e is at [t * envs + e]. */

@@ -1,4 +1,5 @@
-/* Exercise 3: PPO's clipped loss and its gradient. The task is in README.md; `make grade EX=03` grades this file. */
+/* Exercise 3: PPO's clipped loss and its gradient.
+   The task is in README.md; `make grade EX=03` grades this file. */
 #include "clipped_loss.h"
 
 #include <math.h>

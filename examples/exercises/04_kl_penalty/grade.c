@@ -3,8 +3,8 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    *floats(c, "loss") = kl_penalty_loss(floats(c, "logp"), floats(c, "old_logp"), floats(c, "advantage"), integer(c, "n"),
-                                         number(c, "coef"), floats(c, "grad_logp"));
+    *floats(c, "loss") = kl_penalty_loss(floats(c, "logp"), floats(c, "old_logp"), floats(c, "advantage"),
+                                         integer(c, "n"), number(c, "coef"), floats(c, "grad_logp"));
     *floats(c, "next_coef") = adapt_coef(number(c, "coef"), number(c, "kl"), number(c, "target"));
 }
 #else
@@ -21,9 +21,10 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
         advantage[i] = ppo_rng_normal(rng);
     }
     add_integer(c, "n", n), add_number(c, "coef", part == PLAIN ? 0 : ppo_rng_range(rng, 0.5f, 2));
-    add_number(c, "kl", target * (part == HIGH  ? ppo_rng_range(rng, 1.6f, 3)
-                                  : part == LOW ? ppo_rng_range(rng, 0.1f, 0.6f)
-                                                : ppo_rng_range(rng, 0.7f, 1.4f)));
+    add_number(c, "kl",
+               target * (part == HIGH  ? ppo_rng_range(rng, 1.6f, 3)
+                         : part == LOW ? ppo_rng_range(rng, 0.1f, 0.6f)
+                                       : ppo_rng_range(rng, 0.7f, 1.4f)));
     add_number(c, "target", target);
     (part <= PENALTY ? add_output : add_unused_output)(c, "loss", 1, 1);
     (part == GRADIENT ? add_output : add_unused_output)(c, "grad_logp", n, 1);
@@ -31,10 +32,10 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int                  n = integer(c, "n");
-    float               *logp = floats(c, "logp"), *old_logp = floats(c, "old_logp"), *advantage = floats(c, "advantage");
-    float               *grad = floats(c, "grad_logp"), plain_grad[64];
-    float                coef = number(c, "coef"), kl = number(c, "kl"), target = number(c, "target");
+    int    n = integer(c, "n");
+    float *logp = floats(c, "logp"), *old_logp = floats(c, "old_logp"), *advantage = floats(c, "advantage");
+    float *grad = floats(c, "grad_logp"), plain_grad[64];
+    float  coef = number(c, "coef"), kl = number(c, "kl"), target = number(c, "target");
     ppo_policy_objective how = ppo_policy_objective_default();
     ppo_policy_stats     stats, plain;
     how.objective = PPO_UNCLIPPED;
@@ -77,16 +78,20 @@ static const grade_exercise exercise = {
              {1, 6, "in adapt_coef() where kl is near the target"}},
     .make = make,
     .solve = solve,
-    .mistake = {"The penalty is missing.",
-                "The penalty has the wrong sign: the loss must grow with the KL.",
-                "The penalty is k1, -log r, whose gradient is the same for every sample; k3 is meant.",
-                "The penalty is k3 of the other direction, 1/r - 1 + log r.",
-                "The derivative of k3 is r - 1: that of -log r is missing.",
-                "The penalty is a sum; it should be a mean.",
-                "Up and down are exchanged: too large a KL needs a larger coefficient.",
-                "The coefficient changes on every side of the target; between target / 1.5 and 1.5 target it stays.",
-                "This is the proportional rule of Ziegler 2019; the one of 2017 doubles or halves.",
-                "The coefficient changes by 1.5; that is the limit of the KL, the factor is 2.",
-                "The ratio is missing in the gradient of r A: d r / d logp = r."},
+    .mistake =
+        {
+            "The penalty is missing.",
+            "The penalty has the wrong sign: the loss must grow with the KL.",
+            "The penalty is k1, -log r, whose gradient is the same for every sample; k3 is meant.",
+            "The penalty is k3 of the other direction, 1/r - 1 + log r.",
+            "The derivative of k3 is r - 1: that of -log r is missing.",
+            "The penalty is a sum; it should be a mean.",
+            "Up and down are exchanged: too large a KL needs a larger coefficient.",
+            "The coefficient changes on every side of the target; between target / 1.5 and 1.5 target it "
+            "stays.",
+            "This is the proportional rule of Ziegler 2019; the one of 2017 doubles or halves.",
+            "The coefficient changes by 1.5; that is the limit of the KL, the factor is 2.",
+            "The ratio is missing in the gradient of r A: d r / d logp = r.",
+        },
 };
 #endif

@@ -1,4 +1,5 @@
-/* Exercise 4: a KL penalty, and its coefficient. The task is in README.md; `make grade EX=04` grades this file. */
+/* Exercise 4: a KL penalty, and its coefficient.
+   The task is in README.md; `make grade EX=04` grades this file. */
 #include "kl_penalty.h"
 
 #include <math.h>

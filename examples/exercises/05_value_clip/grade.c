@@ -3,8 +3,8 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    *floats(c, "loss") = value_loss(floats(c, "value"), floats(c, "old_value"), floats(c, "target"), integer(c, "n"),
-                                    number(c, "clip_range"), floats(c, "grad_value"));
+    *floats(c, "loss") = value_loss(floats(c, "value"), floats(c, "old_value"), floats(c, "target"),
+                                    integer(c, "n"), number(c, "clip_range"), floats(c, "grad_value"));
 }
 #else
 
@@ -33,7 +33,8 @@ static void solve(grade_case *c, int mistake) {
     int    n = integer(c, "n");
     float *value = floats(c, "value"), *old_value = floats(c, "old_value"), *target = floats(c, "target");
     float *grad = floats(c, "grad_value"), range = number(c, "clip_range"), *loss = floats(c, "loss");
-    float  only[64], only_grad[64], plain_grad[64], only_loss, plain_loss, clip_all = range > 0 ? range : INFINITY;
+    float  only[64], only_grad[64], plain_grad[64], only_loss, plain_loss,
+        clip_all = range > 0 ? range : INFINITY;
     for (int i = 0; i < n; i++)
         only[i] = fminf(fmaxf(value[i], old_value[i] - clip_all), old_value[i] + clip_all);
     must(ppo_value_loss(value, NULL, target, NULL, n, 0, &plain_loss, plain_grad));
@@ -49,7 +50,8 @@ static void solve(grade_case *c, int mistake) {
         if (mistake == 5 && grad[i] == 0) grad[i] = (only[i] - target[i]) / (float)n;
         if (mistake == 6) grad[i] *= 2;
     }
-    if (mistake == 7) for (int i = 0; i < n; i++) grad[i] = -grad[i];
+    if (mistake == 7)
+        for (int i = 0; i < n; i++) grad[i] = -grad[i];
 }
 
 static const grade_exercise exercise = {
@@ -62,12 +64,18 @@ static const grade_exercise exercise = {
              {2, 8, "in the gradient with the clip"}},
     .make = make,
     .solve = solve,
-    .mistake = {"Nothing is clipped, or the value is clipped around the target, which has no effect: it is around old_value.",
-                "The clipped error alone is used: without the maximum, a value that moved away is not pulled back.",
-                "The smaller of the two errors is taken; a loss takes the larger one.",
-                "The gradient is 0 where the clipped error is the larger one: it does not depend on value.",
-                "The gradient is 0, not clipped - target, where the clipped error is the larger one.",
-                "The gradient is twice as large as it should be: the loss is half of a square.",
-                "The gradient has the wrong sign: a value above its target must fall."},
+    .mistake =
+        {
+            "Nothing is clipped, or the value is clipped around the target, which has no effect: it is "
+            "around "
+            "old_value.",
+            "The clipped error alone is used: without the maximum, a value that moved away is not pulled "
+            "back.",
+            "The smaller of the two errors is taken; a loss takes the larger one.",
+            "The gradient is 0 where the clipped error is the larger one: it does not depend on value.",
+            "The gradient is 0, not clipped - target, where the clipped error is the larger one.",
+            "The gradient is twice as large as it should be: the loss is half of a square.",
+            "The gradient has the wrong sign: a value above its target must fall.",
+        },
 };
 #endif

@@ -3,9 +3,9 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    adam_step(copy_input(c, "new_param", "param"), floats(c, "grad"), copy_input(c, "new_m", "m"), copy_input(c, "new_v", "v"),
-              integer(c, "n"), number(c, "lr"), number(c, "beta1"), number(c, "beta2"), number(c, "eps"),
-              number(c, "weight_decay"), integer(c, "step"));
+    adam_step(copy_input(c, "new_param", "param"), floats(c, "grad"), copy_input(c, "new_m", "m"),
+              copy_input(c, "new_v", "v"), integer(c, "n"), number(c, "lr"), number(c, "beta1"),
+              number(c, "beta2"), number(c, "eps"), number(c, "weight_decay"), integer(c, "step"));
 }
 #else
 
@@ -17,10 +17,12 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     float *m = add_floats(c, "m", n, 1), *v = add_floats(c, "v", n, 1), size = part == TINY ? 1e-3f : 1;
     for (int i = 0; i < n; i++) {
         param[i] = ppo_rng_normal(rng), grad[i] = size * (ppo_rng_normal(rng) + 0.1f);
-        if (!first) m[i] = size * 0.3f * ppo_rng_normal(rng), v[i] = size * size * ppo_rng_range(rng, 0.01f, 0.2f);
+        if (!first)
+            m[i] = size * 0.3f * ppo_rng_normal(rng), v[i] = size * size * ppo_rng_range(rng, 0.01f, 0.2f);
     }
     add_integer(c, "n", n), add_number(c, "lr", ppo_rng_range(rng, 0.1f, 1));
-    add_number(c, "beta1", ppo_rng_range(rng, 0.7f, 0.9f)), add_number(c, "beta2", ppo_rng_range(rng, 0.95f, 0.99f));
+    add_number(c, "beta1", ppo_rng_range(rng, 0.7f, 0.9f)),
+        add_number(c, "beta2", ppo_rng_range(rng, 0.95f, 0.99f));
     add_number(c, "eps", part == TINY ? 1e-3f : 1e-5f);
     add_number(c, "weight_decay", part == DECAY ? ppo_rng_range(rng, 0.1f, 0.5f) : 0);
     add_integer(c, "step", first ? 1 : 2 + ppo_rng_below(rng, 10));
@@ -34,7 +36,8 @@ static void solve(grade_case *c, int mistake) {
     int64_t  step = integer(c, "step");
     float   *param = floats(c, "param"), *grad = floats(c, "grad"), *new_param = floats(c, "new_param");
     float   *m = floats(c, "new_m"), *v = floats(c, "new_v");
-    ppo_adam how = {number(c, "lr"), number(c, "beta1"), number(c, "beta2"), number(c, "eps"), number(c, "weight_decay")};
+    ppo_adam how = {number(c, "lr"), number(c, "beta1"), number(c, "beta2"), number(c, "eps"),
+                    number(c, "weight_decay")};
     float    lr = how.lr, decay = how.weight_decay, power2 = 1 - powf(how.beta2, (float)step);
     if (mistake == 1 || mistake == 2) step = 100000;
     if (mistake == 2) how.lr /= 1 - powf(how.beta1, (float)integer(c, "step"));
@@ -67,17 +70,20 @@ static const grade_exercise exercise = {
              {2, 8, "with weight_decay"}},
     .make = make,
     .solve = solve,
-    .mistake = {"m and v are used without their correction by 1 - beta^step.",
-                "v is used without its correction by 1 - beta2^step.",
-                "The weight decay is missing.",
-                "The weight decay is not multiplied by lr.",
-                "The weight decay is added to the gradient (L2 regularization): in AdamW it passes m and v by.",
-                "The step is counted one too far: the first is 1, and the correction uses it as it is.",
-                "The step is counted one too short: the first is 1, and the correction uses it as it is.",
-                "eps is inside the square root; it is added to the root.",
-                "beta1 and beta2 are exchanged.",
-                "The root of v_hat is missing.",
-                "The step goes uphill: it is subtracted from the parameter.",
-                "m and v are sums: the new gradient counts by 1 - beta."},
+    .mistake =
+        {
+            "m and v are used without their correction by 1 - beta^step.",
+            "v is used without its correction by 1 - beta2^step.",
+            "The weight decay is missing.",
+            "The weight decay is not multiplied by lr.",
+            "The weight decay is added to the gradient (L2 regularization): in AdamW it passes m and v by.",
+            "The step is counted one too far: the first is 1, and the correction uses it as it is.",
+            "The step is counted one too short: the first is 1, and the correction uses it as it is.",
+            "eps is inside the square root; it is added to the root.",
+            "beta1 and beta2 are exchanged.",
+            "The root of v_hat is missing.",
+            "The step goes uphill: it is subtracted from the parameter.",
+            "m and v are sums: the new gradient counts by 1 - beta.",
+        },
 };
 #endif

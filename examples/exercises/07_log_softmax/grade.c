@@ -20,7 +20,8 @@ static void reference(float *x, float *grad_y, int rows, int cols, float *y, flo
     memcpy(y, out->data, sizeof(float) * (size_t)(rows * cols));
     if (grad_x) {
         memset(grad_x, 0, sizeof(float) * (size_t)(rows * cols));
-        must(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_mul(tape, out, ppo_tape_constant(tape, grad_y, rows, cols)))));
+        must(ppo_tape_backward(
+            tape, ppo_tape_sum(tape, ppo_tape_mul(tape, out, ppo_tape_constant(tape, grad_y, rows, cols)))));
     }
     ppo_tape_free(tape);
 }
@@ -31,7 +32,9 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     float *x = add_floats(c, "x", rows, cols), *y = add_floats(c, "y", rows, cols);
     float *grad_y = add_floats(c, "grad_y", rows, cols);
     for (int i = 0; i < n; i++) {
-        x[i] = ppo_rng_normal(rng) * (part == BACK_SURE ? 20 : 1) + (part == LARGE ? 500 : part == SMALL ? -500 : 0);
+        x[i] = ppo_rng_normal(rng) * (part == BACK_SURE ? 20 : 1) + (part == LARGE   ? 500
+                                                                     : part == SMALL ? -500
+                                                                                     : 0);
         grad_y[i] = ppo_rng_normal(rng);
     }
     reference(x, NULL, rows, cols, y, NULL);
@@ -42,12 +45,15 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 
 static void solve(grade_case *c, int mistake) {
     int    rows = integer(c, "rows"), cols = integer(c, "cols"), n = rows * cols;
-    float *x = floats(c, "x"), *grad_y = floats(c, "grad_y"), *log_p = floats(c, "log_p"), *grad_x = floats(c, "grad_x");
+    float *x = floats(c, "x"), *grad_y = floats(c, "grad_y"), *log_p = floats(c, "log_p"),
+          *grad_x = floats(c, "grad_x");
     if (mistake == 2) cols = n, rows = 1;
     reference(x, grad_y, rows, cols, log_p, grad_x);
     for (int i = 0; i < rows; i++) {
-        float *row = log_p + i * cols, *dx = grad_x + i * cols, *dy = grad_y + i * cols, sum = 0, exps = 0, mean = 0;
-        for (int j = 0; j < cols; j++) sum += dy[j], exps += expf(x[i * cols + j]), mean += expf(row[j]) * dy[j];
+        float *row = log_p + i * cols, *dx = grad_x + i * cols, *dy = grad_y + i * cols, sum = 0, exps = 0,
+              mean = 0;
+        for (int j = 0; j < cols; j++)
+            sum += dy[j], exps += expf(x[i * cols + j]), mean += expf(row[j]) * dy[j];
         for (int j = 0; j < cols; j++) {
             float y = row[j], p = expf(y);
             if (mistake == 1) row[j] = p;
@@ -74,15 +80,18 @@ static const grade_exercise exercise = {
              {1, 6, "backward, where one probability is nearly 1"}},
     .make = make,
     .solve = solve,
-    .mistake = {"This is the softmax, without the logarithm.",
-                "All rows together are one distribution here; each row is its own.",
-                "exp overflows, or all of them are 0: subtract the row's largest number first.",
-                "exp overflows, or all of them are 0: subtract the row's largest number first.",
-                "The sum over the row is missing: every y depends on every x.",
-                "y stands where its exponential, the probability, belongs.",
-                "This is the backward pass of softmax, not of log-softmax.",
-                "p[k] multiplies the row's sum of grad_y, not grad_y[k] alone.",
-                "The sum of grad_y is not weighted by p[k].",
-                "The second term is subtracted, not added."},
+    .mistake =
+        {
+            "This is the softmax, without the logarithm.",
+            "All rows together are one distribution here; each row is its own.",
+            "exp overflows, or all of them are 0: subtract the row's largest number first.",
+            "exp overflows, or all of them are 0: subtract the row's largest number first.",
+            "The sum over the row is missing: every y depends on every x.",
+            "y stands where its exponential, the probability, belongs.",
+            "This is the backward pass of softmax, not of log-softmax.",
+            "p[k] multiplies the row's sum of grad_y, not grad_y[k] alone.",
+            "The sum of grad_y is not weighted by p[k].",
+            "The second term is subtracted, not added.",
+        },
 };
 #endif

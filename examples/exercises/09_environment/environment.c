@@ -1,4 +1,5 @@
-/* Exercise 9: an environment from its specification. The task is in README.md; `make grade EX=09` grades this file. */
+/* Exercise 9: an environment from its specification.
+   The task is in README.md; `make grade EX=09` grades this file. */
 #include "environment.h"
 
 #include <math.h>

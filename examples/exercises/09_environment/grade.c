@@ -36,12 +36,15 @@ static void answer(grade_case *c) {
 enum { DESCRIPTION, RESET, FALL, BURN, TOUCHDOWN, EMPTY, TIME, COPIES };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    static const struct { int steps, burns; } how[] = {{1, 0}, {1, 0}, {10, 0}, {10, 2}, {90, 9}, {200, 1}, {180, 1}, {20, 2}};
+    static const struct {
+        int steps, burns;
+    } how[] = {{1, 0}, {1, 0}, {10, 0}, {10, 2}, {90, 9}, {200, 1}, {180, 1}, {20, 2}};
     int  copies = part == COPIES ? 2 : 1, rows = how[part].steps * copies;
     int *action = add_integers(c, "action", rows, 1);
     for (int t = 0; t < rows; t++) /* burns: 1 always, n: in every n-th step on average, 0 never */
         action[t] = how[part].burns && ppo_rng_below(rng, how[part].burns) == 0;
-    add_integer(c, "copies", copies), add_integer(c, "steps", how[part].steps), add_integer(c, "episode", 10 * number);
+    add_integer(c, "copies", copies), add_integer(c, "steps", how[part].steps),
+        add_integer(c, "episode", 10 * number);
     (part == DESCRIPTION ? add_output : add_unused_output)(c, "obs_size", 1, 1);
     (part == DESCRIPTION ? add_output : add_unused_output)(c, "actions", 1, 1);
     (part == DESCRIPTION ? add_output : add_unused_output)(c, "max_steps", 1, 1);
@@ -52,12 +55,14 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     add_unused_output(c, "next_obs", rows, 3);
 }
 
-/* By sums over the steps since the reset instead of a state: B burns in k steps give a speed of v + 0.2 (4 B - 1.6 k). */
+/* By sums over the steps since the reset instead of a state: B burns in k steps give a speed of v + 0.2 (4 B
+   - 1.6 k). */
 static void solve(grade_case *c, int mistake) {
-    int    copies = integer(c, "copies"), steps = integer(c, "steps");
+    int copies = integer(c, "copies"), steps = integer(c, "steps");
     int episode = integer(c, "episode");
     *floats(c, "obs_size") = 3, *floats(c, "actions") = 2, *floats(c, "max_steps") = 150;
-    if (mistake == 7) episode += copies - 1, steps *= copies, copies = 1; /* all that the copies do happens to one state */
+    if (mistake == 7)
+        episode += copies - 1, steps *= copies, copies = 1; /* all that the copies do happens to one state */
     for (int k = 0; k < copies; k++) {
         ppo_rng rng = ppo_rng_stream(7, PPO_STREAM_USER, (uint32_t)(episode + k));
         float   from[2];
@@ -105,15 +110,18 @@ static const grade_exercise exercise = {
     .make = make,
     .solve = solve,
     .allowed = "ppo_discrete ppo_rng_*",
-    .mistake = {"The height moves with the old speed; the specification says the new one.",
-                "The engine burns without fuel.",
-                "The time limit sets terminated: it belongs into max_steps, and the library truncates there.",
-                "The height at touchdown is below 0; it is set to 0.",
-                "The speed is drawn before the height; the specification draws the height first.",
-                "The observation is not scaled: height / 50, speed / 10, fuel / 100.",
-                "The copies share a state: everything must be in *state, nothing in static variables.",
-                "Burning costs nothing: the reward lacks -0.05.",
-                "The reward at touchdown has the speed from before the step.",
-                "An engine without fuel still costs 0.05."},
+    .mistake =
+        {
+            "The height moves with the old speed; the specification says the new one.",
+            "The engine burns without fuel.",
+            "The time limit sets terminated: it belongs into max_steps, and the library truncates there.",
+            "The height at touchdown is below 0; it is set to 0.",
+            "The speed is drawn before the height; the specification draws the height first.",
+            "The observation is not scaled: height / 50, speed / 10, fuel / 100.",
+            "The copies share a state: everything must be in *state, nothing in static variables.",
+            "Burning costs nothing: the reward lacks -0.05.",
+            "The reward at touchdown has the speed from before the step.",
+            "An engine without fuel still costs 0.05.",
+        },
 };
 #endif

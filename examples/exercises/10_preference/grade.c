@@ -14,10 +14,14 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30);
     float *chosen = add_floats(c, "chosen", n, 1), *rejected = add_floats(c, "rejected", n, 1);
     for (int i = 0; i < n; i++) {
-        float sign = part == SURE ? 1.0f : part == WRONG ? -1.0f : part == FAR && ppo_rng_below(rng, 2) ? 1.0f : -1.0f;
+        float sign = part == SURE                           ? 1.0f
+                     : part == WRONG                        ? -1.0f
+                     : part == FAR && ppo_rng_below(rng, 2) ? 1.0f
+                                                            : -1.0f;
         rejected[i] = ppo_rng_normal(rng);
-        chosen[i] = part == SURE || part == WRONG || part == FAR ? rejected[i] + sign * ppo_rng_range(rng, 100, 200)
-                                                                 : ppo_rng_normal(rng);
+        chosen[i] = part == SURE || part == WRONG || part == FAR
+                        ? rejected[i] + sign * ppo_rng_range(rng, 100, 200)
+                        : ppo_rng_normal(rng);
     }
     if (part == SURE) chosen[0] = rejected[0] + 1; /* so that the right loss is not 0 */
     if (part == FAR) chosen[n - 1] = rejected[n - 1] - 150;
@@ -60,12 +64,19 @@ static const grade_exercise exercise = {
              {1, 6, "in the gradients where scores are far apart"}},
     .make = make,
     .solve = solve,
-    .mistake = {"chosen and rejected are exchanged.", OVERFLOWS, OVERFLOWS, OVERFLOWS,
-                "The logarithm is missing: this is minus the probability.",
-                "This is a hinge loss, max(0, 1 - d); Bradley and Terry's is -log sigmoid(d).",
-                "The gradient is -sigmoid(-d), not -sigmoid(d): pairs that are right already need no push.",
-                "grad_rejected has the sign of grad_chosen; the loss depends on the difference.",
-                "The gradients have the wrong sign: a higher score for chosen makes the loss smaller.",
-                "The gradient is that of the probability; the logarithm divides it by the probability.", OVERFLOWS},
+    .mistake =
+        {
+            "chosen and rejected are exchanged.",
+            OVERFLOWS,
+            OVERFLOWS,
+            OVERFLOWS,
+            "The logarithm is missing: this is minus the probability.",
+            "This is a hinge loss, max(0, 1 - d); Bradley and Terry's is -log sigmoid(d).",
+            "The gradient is -sigmoid(-d), not -sigmoid(d): pairs that are right already need no push.",
+            "grad_rejected has the sign of grad_chosen; the loss depends on the difference.",
+            "The gradients have the wrong sign: a higher score for chosen makes the loss smaller.",
+            "The gradient is that of the probability; the logarithm divides it by the probability.",
+            OVERFLOWS,
+        },
 };
 #endif

@@ -1,1 +1,2 @@
-float preference_loss(const float *chosen, const float *rejected, int n, float *grad_chosen, float *grad_rejected);
+float preference_loss(const float *chosen, const float *rejected, int n, float *grad_chosen,
+                      float *grad_rejected);

@@ -3,16 +3,16 @@
 
 #ifdef GRADE_STUDENT
 static void answer(grade_case *c) {
-    token_rewards(floats(c, "logp"), floats(c, "ref_logp"), bytes(c, "mask"), floats(c, "score"), bytes(c, "ended"),
-                  integer(c, "n"), integer(c, "length"), number(c, "coef"), number(c, "missing_eos_penalty"),
-                  floats(c, "reward"));
+    token_rewards(floats(c, "logp"), floats(c, "ref_logp"), bytes(c, "mask"), floats(c, "score"),
+                  bytes(c, "ended"), integer(c, "n"), integer(c, "length"), number(c, "coef"),
+                  number(c, "missing_eos_penalty"), floats(c, "reward"));
 }
 #else
 
 enum { SCORE, KL, PADDED, CUT };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int            n = number < 2 ? 1 : 2 + ppo_rng_below(rng, 4), length = 3 + (number < 3 ? 0 : ppo_rng_below(rng, 8));
+    int n = number < 2 ? 1 : 2 + ppo_rng_below(rng, 4), length = 3 + (number < 3 ? 0 : ppo_rng_below(rng, 8));
     float         *logp = add_floats(c, "logp", n, length), *ref_logp = add_floats(c, "ref_logp", n, length);
     unsigned char *mask = add_bytes(c, "mask", n, length), *ended = NULL;
     float         *score = add_floats(c, "score", n, 1);
@@ -22,12 +22,14 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
         score[i] = ppo_rng_range(rng, 1, 3), ended[i] = part != CUT || (i == 0 && n > 1);
         for (int t = 0; t < length; t++) {
             mask[i * length + t] = t < tokens;
-            logp[i * length + t] = ppo_rng_range(rng, -3, -1), ref_logp[i * length + t] = ppo_rng_range(rng, -3, -1);
+            logp[i * length + t] = ppo_rng_range(rng, -3, -1),
+                              ref_logp[i * length + t] = ppo_rng_range(rng, -3, -1);
             if (part == SCORE) ref_logp[i * length + t] = logp[i * length + t];
         }
     }
     add_integer(c, "n", n), add_integer(c, "length", length);
-    add_number(c, "coef", ppo_rng_range(rng, 0.1f, 0.5f)), add_number(c, "missing_eos_penalty", ppo_rng_range(rng, 0.5f, 2));
+    add_number(c, "coef", ppo_rng_range(rng, 0.1f, 0.5f)),
+        add_number(c, "missing_eos_penalty", ppo_rng_range(rng, 0.5f, 2));
     add_output(c, "reward", n, length);
 }
 
@@ -36,10 +38,15 @@ static void solve(grade_case *c, int mistake) {
     float         *logp = floats(c, "logp"), *ref_logp = floats(c, "ref_logp"), *reward = floats(c, "reward");
     unsigned char *mask = bytes(c, "mask"), *ended = bytes(c, "ended");
     float          coef = number(c, "coef"), sum;
-    must(ppo_kl_estimate(logp, ref_logp, all, mistake == 3 ? PPO_K3 : mistake == 10 ? PPO_K2 : PPO_K1, reward));
+    must(ppo_kl_estimate(logp, ref_logp, all,
+                         mistake == 3    ? PPO_K3
+                         : mistake == 10 ? PPO_K2
+                                         : PPO_K1,
+                         reward));
     for (int i = 0; i < n; i++) {
         int   last = 0;
-        float score = floats(c, "score")[i] - (ended[i] != (mistake == 8) || mistake == 7 ? 0 : number(c, "missing_eos_penalty"));
+        float score = floats(c, "score")[i] -
+                      (ended[i] != (mistake == 8) || mistake == 7 ? 0 : number(c, "missing_eos_penalty"));
         sum = 0;
         for (int t = 0; t < length; t++) {
             float *r = &reward[i * length + t];
@@ -64,17 +71,20 @@ static const grade_exercise exercise = {
              {2, 8, "where a text was cut off (ended is 0)"}},
     .make = make,
     .solve = solve,
-    .mistake = {"Padding gets a reward: where mask is 0, it is 0.",
-                "The KL has the wrong sign: moving away from the reference costs.",
-                "The KL is estimated by k3; in a reward it is k1, logp - ref_logp.",
-                "Every token gets the score; only the last one does.",
-                "The score is at the end of the row; the last token is the last one with mask 1.",
-                "The score is missing.",
-                "missing_eos_penalty is left out.",
-                "missing_eos_penalty is subtracted where the text ended, not where it was cut off.",
-                "The KL is missing.",
-                "The KL is estimated by k2; in a reward it is k1, logp - ref_logp.",
-                "The KL of the whole sequence is paid by its last token; each token pays its own.",
-                "The score is at the first token."},
+    .mistake =
+        {
+            "Padding gets a reward: where mask is 0, it is 0.",
+            "The KL has the wrong sign: moving away from the reference costs.",
+            "The KL is estimated by k3; in a reward it is k1, logp - ref_logp.",
+            "Every token gets the score; only the last one does.",
+            "The score is at the end of the row; the last token is the last one with mask 1.",
+            "The score is missing.",
+            "missing_eos_penalty is left out.",
+            "missing_eos_penalty is subtracted where the text ended, not where it was cut off.",
+            "The KL is missing.",
+            "The KL is estimated by k2; in a reward it is k1, logp - ref_logp.",
+            "The KL of the whole sequence is paid by its last token; each token pays its own.",
+            "The score is at the first token.",
+        },
 };
 #endif

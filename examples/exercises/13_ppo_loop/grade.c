@@ -5,8 +5,8 @@
 
 enum { STEPS = 100000, MOST = 1000, FIGURES = sizeof(iteration) / sizeof(float), EPISODES = 20 };
 
-/* CartPole with its observation in another order and with other signs, and perhaps with the actions exchanged: a policy
-   that was written for CartPole, not learned, falls. */
+/* CartPole with its observation in another order and with other signs, and perhaps with the actions
+   exchanged: a policy that was written for CartPole, not learned, falls. */
 static const int   order[4] = {2, 0, 3, 1};
 static const float sign[4] = {1, -1, -1, 1};
 
@@ -78,30 +78,46 @@ static float play(grade_run *run, int exchanged) {
 
 /* What the reported figures say about a loop that does not learn. */
 static void diagnose(char *wrong, const iteration *report, int n, float steps) {
-    float ratio = 0, kl = 0, clipped = 0, explained = 0, last = 0, best = 0, first = n ? report[0].mean_return : 0;
-    int   fifth = n / 5 + 1;
+    float ratio = 0, kl = 0, clipped = 0, explained = 0, last = 0, best = 0,
+          first = n ? report[0].mean_return : 0;
+    int fifth = n / 5 + 1;
     for (int i = 0; i < n; i++) {
         ratio = fmaxf(ratio, report[i].first_ratio_error), kl += report[i].approx_kl / (float)n;
         clipped += report[i].clip_fraction / (float)n, best = fmaxf(best, report[i].mean_return);
         if (i < n - fifth) continue;
-        last += report[i].mean_return / (float)fifth, explained += report[i].explained_variance / (float)fifth;
+        last += report[i].mean_return / (float)fifth,
+            explained += report[i].explained_variance / (float)fifth;
     }
-    grade_say(wrong, "\nreported: %d iterations; mean return %.0f at first, %.0f at last, at most %.0f; mean KL %.2g, "
-              "clip fraction %.2g, explained variance %.2g\n", n, (double)first, (double)last, (double)best, (double)kl, (double)clipped, (double)explained);
+    grade_say(
+        wrong,
+        "\nreported: %d iterations; mean return %.0f at first, %.0f at last, at most %.0f; mean KL %.2g, "
+        "clip fraction %.2g, explained variance %.2g\n",
+        n, (double)first, (double)last, (double)best, (double)kl, (double)clipped, (double)explained);
     if (n == 0) grade_say(wrong, "learn() reports no iteration.");
-    else if (steps > STEPS) grade_say(wrong, "It took more than %d steps: what comes after them teaches nothing.", STEPS);
+    else if (steps > STEPS)
+        grade_say(wrong, "It took more than %d steps: what comes after them teaches nothing.", STEPS);
     else if (ratio > 1e-3f)
-        grade_say(wrong, "In the first minibatch of an iteration every ratio is 1; here one is off by %.2g: old_logp must be that "
-                  "of the action taken, by the policy that took it.", (double)ratio);
+        grade_say(wrong,
+                  "In the first minibatch of an iteration every ratio is 1; here one is off by %.2g: "
+                  "old_logp must be that "
+                  "of the action taken, by the policy that took it.",
+                  (double)ratio);
     else if (kl == 0 && clipped == 0)
-        grade_say(wrong, "Every ratio is 1 in all minibatches: old_logp follows the policy that is trained; keep that of the rollout.");
+        grade_say(wrong, "Every ratio is 1 in all minibatches: old_logp follows the policy that is trained; "
+                         "keep that of the rollout.");
     else if (kl > 0.05f || clipped > 0.4f)
-        grade_say(wrong, "An iteration moves the policy too far: the learning rate? Is the gradient zeroed before each minibatch?");
+        grade_say(wrong, "An iteration moves the policy too far: the learning rate? Is the gradient zeroed "
+                         "before each minibatch?");
     else if (explained < 0.1f)
-        grade_say(wrong, "The critic explains nothing of the returns: is its target A + V, does its loss count, with the right sign?");
-    else if (last < 0.8f * first) grade_say(wrong, "The return falls: the policy's loss, or the advantage, has the wrong sign.");
-    else if (kl < 1e-4f) grade_say(wrong, "The policy hardly moves: the learning rate, the number of epochs?");
-    else grade_say(wrong, "It learns, but too little: gamma, lambda, epochs, learning rate, whitened advantages?");
+        grade_say(wrong, "The critic explains nothing of the returns: is its target A + V, does its loss "
+                         "count, with the right sign?");
+    else if (last < 0.8f * first)
+        grade_say(wrong, "The return falls: the policy's loss, or the advantage, has the wrong sign.");
+    else if (kl < 1e-4f)
+        grade_say(wrong, "The policy hardly moves: the learning rate, the number of epochs?");
+    else
+        grade_say(wrong,
+                  "It learns, but too little: gamma, lambda, epochs, learning rate, whitened advantages?");
 }
 
 static void examine(grade_run *run, int part, char *wrong) {
@@ -115,10 +131,12 @@ static void examine(grade_run *run, int part, char *wrong) {
         const char *seed = getenv("GRADE_SEED");
         int         exchanged = seed ? atoi(seed) % 2 : 1;
         add_integer(&c, "learn", 1), add_integer(&c, "exchanged", exchanged);
-        add_output(&c, "report", MOST, FIGURES), add_output(&c, "iterations", 1, 1), add_output(&c, "steps", 1, 1);
+        add_output(&c, "report", MOST, FIGURES), add_output(&c, "iterations", 1, 1),
+            add_output(&c, "steps", 1, 1);
         int answered = grade_ask(run, &c);
         run->written = 0;
-        for (int i = 0; i < MOST * FIGURES; i++) run->written |= answered && isnormal(floats(&c, "report")[i]);
+        for (int i = 0; i < MOST * FIGURES; i++)
+            run->written |= answered && isnormal(floats(&c, "report")[i]);
         reached = answered ? play(run, exchanged) : -1;
         iterations = (int)fminf(fmaxf(number(&c, "iterations"), 0), MOST), steps = number(&c, "steps");
         memcpy(report, floats(&c, "report"), sizeof report);
@@ -127,19 +145,24 @@ static void examine(grade_run *run, int part, char *wrong) {
     if (reached >= wanted[part]) return;
     if (reached < 0) grade_say(wrong, "%s", run->death);
     else {
-        grade_say(wrong, "it reaches %.1f of %.0f, the mean of %d episodes", (double)reached, (double)wanted[part], EPISODES);
+        grade_say(wrong, "it reaches %.1f of %.0f, the mean of %d episodes", (double)reached,
+                  (double)wanted[part], EPISODES);
         diagnose(wrong, report, iterations, steps);
     }
 }
 
 static const grade_exercise exercise = {
     .file = "ppo_loop.c",
-    .part = {{3, 1, "at a mean return of 100"}, {3, 1, "at a mean return of 300"}, {4, 1, "at a mean return of 475"}},
+    .part = {{3, 1, "at a mean return of 100"},
+             {3, 1, "at a mean return of 300"},
+             {4, 1, "at a mean return of 475"}},
     .examine = examine,
-    .allowed = "ppo_tape_* ppo_params_* ppo_init_* ppo_gae ppo_whiten ppo_explained_variance ppo_token_logp "
-               "ppo_token_logp_backward ppo_categorical_sample ppo_categorical_mode ppo_policy_objective_default "
-               "ppo_policy_loss ppo_value_loss ppo_adam_default ppo_adam_step ppo_clip_grad_norm ppo_rng_* ppo_schedule "
-               "ppo_last_error ppo_fail",
+    .allowed =
+        "ppo_tape_* ppo_params_* ppo_init_* ppo_gae ppo_whiten ppo_explained_variance ppo_token_logp "
+        "ppo_token_logp_backward ppo_categorical_sample ppo_categorical_mode ppo_policy_objective_default "
+        "ppo_policy_loss ppo_value_loss ppo_adam_default ppo_adam_step ppo_clip_grad_norm ppo_rng_* "
+        "ppo_schedule "
+        "ppo_last_error ppo_fail",
     .seconds = 60,
 };
 #endif

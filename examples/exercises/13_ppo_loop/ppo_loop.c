@@ -1,14 +1,23 @@
-/* Exercise 13: a whole PPO loop. The task is in README.md; `make grade EX=13` grades this file.
+/* Exercise 13: a whole PPO loop.
+   The task is in README.md; `make grade EX=13` grades this file.
 
-   The networks, the arrays and the loop around are here. What is missing is PPO: collect() and update(), and act(). All of
-   it may be changed. */
+   The networks, the arrays and the loop around are here. What is missing is PPO: collect() and update(), and
+   act(). All of it may be changed. */
 #include "ppo_loop.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENVS = 8, STEPS = 128, SAMPLES = ENVS * STEPS, MINIBATCH = 256, EPOCHS = 6, HIDDEN = 64, MOST_OBS = 16 };
+enum {
+    ENVS = 8,
+    STEPS = 128,
+    SAMPLES = ENVS * STEPS,
+    MINIBATCH = 256,
+    EPOCHS = 6,
+    HIDDEN = 64,
+    MOST_OBS = 16
+};
 
 /* The policy and the critic: three layers each, a weight and a bias side by side. */
 static ppo_params *params;
@@ -17,7 +26,8 @@ static ppo_tape   *tape;
 static ppo_rng     rng;
 static int         obs_size, actions;
 
-/* A rollout, [STEPS][ENVS]: what happened, and what follows from it. next_obs is what a step led to, before any reset. */
+/* A rollout, [STEPS][ENVS]: what happened, and what follows from it. next_obs is what a step led to, before
+   any reset. */
 static struct {
     float         obs[SAMPLES * MOST_OBS], next_obs[SAMPLES * MOST_OBS];
     int           action[SAMPLES];
@@ -45,8 +55,10 @@ static void add_layer(ppo_tensor **layer, const char *name, int in, int out, flo
 static void create(const ppo_env *env) {
     obs_size = env->obs_size, actions = env->action_space.n, rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     ppo_params_create(&params), ppo_tape_create(&tape);
-    add_layer(&actor[0], "actor.0", obs_size, HIDDEN, 1.414f), add_layer(&critic[0], "critic.0", obs_size, HIDDEN, 1.414f);
-    add_layer(&actor[2], "actor.1", HIDDEN, HIDDEN, 1.414f), add_layer(&critic[2], "critic.1", HIDDEN, HIDDEN, 1.414f);
+    add_layer(&actor[0], "actor.0", obs_size, HIDDEN, 1.414f),
+        add_layer(&critic[0], "critic.0", obs_size, HIDDEN, 1.414f);
+    add_layer(&actor[2], "actor.1", HIDDEN, HIDDEN, 1.414f),
+        add_layer(&critic[2], "critic.1", HIDDEN, HIDDEN, 1.414f);
     add_layer(&actor[4], "actor.2", HIDDEN, actions, 0.01f), add_layer(&critic[4], "critic.2", HIDDEN, 1, 1);
     for (int e = 0; e < ENVS; e++) {
         now.state[e] = calloc(env->state_size, 1);
@@ -67,8 +79,8 @@ static ppo_tensor *begin(const float *obs, int n, int record) {
     return ppo_tape_constant(tape, obs, n, obs_size);
 }
 
-/* Fills the rollout with STEPS steps of each environment, and with advantages and value targets. In report: mean_return,
-   explained_variance. */
+/* Fills the rollout with STEPS steps of each environment, and with advantages and value targets. In report:
+   mean_return, explained_variance. */
 static void collect(const ppo_env *env, iteration *report) {
     for (int t = 0; t < STEPS; t++) {
         memcpy(r.obs + t * ENVS * obs_size, now.obs, sizeof(float) * (size_t)(ENVS * obs_size));
@@ -77,9 +89,7 @@ static void collect(const ppo_env *env, iteration *report) {
 }
 
 /* Epochs of shuffled minibatches: loss, gradient, a step of Adam. In report: all the rest. */
-static void update(float learning_rate, iteration *report) {
-    /* your code */
-}
+static void update(float learning_rate, iteration *report) { /* your code */ }
 
 int learn(const ppo_env *env, int steps, iteration *report, int most) {
     int iterations = steps / SAMPLES < most ? steps / SAMPLES : most;
@@ -91,6 +101,4 @@ int learn(const ppo_env *env, int steps, iteration *report, int most) {
     return iterations;
 }
 
-void act(const float *obs, int n, int *action) {
-    /* your code */
-}
+void act(const float *obs, int n, int *action) { /* your code */ }

@@ -1,6 +1,7 @@
 #include "ppo.h"
 
-/* What you report about an iteration. The grader gives no points for it, but tells from it what goes wrong. */
+/* What you report about an iteration. The grader gives no points for it, but tells from it what goes wrong.
+   */
 typedef struct iteration {
     float mean_return;        /* of the episodes that ended in the rollout; 0: none did */
     float first_ratio_error;  /* first minibatch of the iteration: the largest |ratio - 1| */
@@ -10,7 +11,8 @@ typedef struct iteration {
     float explained_variance; /* ppo_explained_variance() of the rollout's values, before the update */
 } iteration;
 
-/* Trains a policy in `steps` steps of the environment; report has room for `most` iterations. Returns their number. */
+/* Trains a policy in `steps` steps of the environment; report has room for `most` iterations. Returns their
+   number. */
 int learn(const ppo_env *env, int steps, iteration *report, int most);
 
 /* The best action of the trained policy for each of n observations: [n][obs_size] -> [n]. */

@@ -5,11 +5,12 @@
 static void answer(grade_case *c) {
     int vocab = integer(c, "vocab");
     *floats(c, "sampled") = (float)sample_token(floats(c, "logits"), vocab, number(c, "u"));
-    group_advantages(floats(c, "score"), integer(c, "groups"), integer(c, "group_size"), floats(c, "advantage"));
-    *floats(c, "loss") = grpo_step(copy_input(c, "new_theta", "theta"), integers(c, "start"), integers(c, "token"),
-                                   bytes(c, "mask"), floats(c, "old_logp"), floats(c, "ref_logp"), floats(c, "A"),
-                                   integer(c, "n"), integer(c, "length"), vocab, number(c, "clip"), number(c, "kl_coef"),
-                                   number(c, "lr"));
+    group_advantages(floats(c, "score"), integer(c, "groups"), integer(c, "group_size"),
+                     floats(c, "advantage"));
+    *floats(c, "loss") = grpo_step(
+        copy_input(c, "new_theta", "theta"), integers(c, "start"), integers(c, "token"), bytes(c, "mask"),
+        floats(c, "old_logp"), floats(c, "ref_logp"), floats(c, "A"), integer(c, "n"), integer(c, "length"),
+        vocab, number(c, "clip"), number(c, "kl_coef"), number(c, "lr"));
 }
 #else
 
@@ -28,18 +29,20 @@ static void log_probabilities(const grade_case *c, int context, int *previous, f
 }
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int   groups = number < 2 && part != EQUAL ? 1 : 2 + ppo_rng_below(rng, 2);
-    int   size = part == EQUAL ? 4 : number < 2 ? 2 : 3 + ppo_rng_below(rng, 2);
-    int   n = groups * size, length = number < 2 ? 2 : 3 + ppo_rng_below(rng, 4), vocab = 3 + ppo_rng_below(rng, 3);
-    int   previous[MOST_TOKENS];
-    float logits[MOST_TOKENS * 8], logp[MOST_TOKENS], *theta = add_floats(c, "theta", vocab, vocab);
-    int  *start = add_integers(c, "start", n, 1), *token = add_integers(c, "token", n, length);
+    int groups = number < 2 && part != EQUAL ? 1 : 2 + ppo_rng_below(rng, 2);
+    int size = part == EQUAL ? 4 : number < 2 ? 2 : 3 + ppo_rng_below(rng, 2);
+    int n = groups * size, length = number < 2 ? 2 : 3 + ppo_rng_below(rng, 4),
+        vocab = 3 + ppo_rng_below(rng, 3);
+    int            previous[MOST_TOKENS];
+    float          logits[MOST_TOKENS * 8], logp[MOST_TOKENS], *theta = add_floats(c, "theta", vocab, vocab);
+    int           *start = add_integers(c, "start", n, 1), *token = add_integers(c, "token", n, length);
     unsigned char *mask = add_bytes(c, "mask", n, length);
     float *old_logp = add_floats(c, "old_logp", n, length), *ref_logp = add_floats(c, "ref_logp", n, length);
     float *score = add_floats(c, "score", n, 1), *row = add_floats(c, "logits", vocab, 1), u = 0;
     for (int j = 0; j < vocab * vocab; j++) theta[j] = ppo_rng_normal(rng);
     for (int i = 0; i < n; i++) {
-        int tokens = part == LOSS && number < 2 ? length : 1 + ppo_rng_below(rng, length), group = i / size * size;
+        int tokens = part == LOSS && number < 2 ? length : 1 + ppo_rng_below(rng, length),
+            group = i / size * size;
         if (i == 0 && number > 1) tokens = 1;
         start[i] = i > group ? start[group] : ppo_rng_below(rng, vocab);
         score[i] = part == EQUAL && i < size ? 1.5f : 3.0f * (float)(i / size) + ppo_rng_normal(rng);
@@ -48,7 +51,8 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     }
     float *A = add_floats(c, "A", n, 1);
     for (int i = 0; i < n; i++) A[i] = ppo_rng_normal(rng);
-    add_integer(c, "n", n), add_integer(c, "groups", groups), add_integer(c, "group_size", size), add_integer(c, "length", length);
+    add_integer(c, "n", n), add_integer(c, "groups", groups), add_integer(c, "group_size", size),
+        add_integer(c, "length", length);
     add_integer(c, "vocab", vocab);
     log_probabilities(c, 0, previous, logits, logp);
     for (int i = 0; i < n * length; i++) {
@@ -74,11 +78,14 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    groups = integer(c, "groups"), size = integer(c, "group_size"), n = groups * size;
-    int    length = integer(c, "length"), vocab = integer(c, "vocab"), tokens_of_all = 0, previous[MOST_TOKENS];
-    float  logits[MOST_TOKENS * 8], logp[MOST_TOKENS], k3[MOST_TOKENS], grad[MOST_TOKENS], *advantage = floats(c, "advantage");
-    float *ref_logp = floats(c, "ref_logp"), *old_logp = floats(c, "old_logp"), *score = floats(c, "score"), loss = 0;
-    float  kl_coef = mistake == 5 ? 0 : number(c, "kl_coef"), u = number(c, "u"), sum = 0, all = 0, each[MOST_TOKENS];
+    int groups = integer(c, "groups"), size = integer(c, "group_size"), n = groups * size;
+    int length = integer(c, "length"), vocab = integer(c, "vocab"), tokens_of_all = 0, previous[MOST_TOKENS];
+    float logits[MOST_TOKENS * 8], logp[MOST_TOKENS], k3[MOST_TOKENS], grad[MOST_TOKENS],
+        *advantage = floats(c, "advantage");
+    float *ref_logp = floats(c, "ref_logp"), *old_logp = floats(c, "old_logp"), *score = floats(c, "score"),
+          loss = 0;
+    float kl_coef = mistake == 5 ? 0 : number(c, "kl_coef"), u = number(c, "u"), sum = 0, all = 0,
+          each[MOST_TOKENS];
     unsigned char       *mask = bytes(c, "mask");
     ppo_policy_objective how = ppo_policy_objective_default();
 
@@ -96,7 +103,8 @@ static void solve(grade_case *c, int mistake) {
         float *a = advantage + g * count, mean = 0, squares = 0;
         for (int i = 0; i < count; i++) mean += a[i] / (float)count;
         for (int i = 0; i < count; i++) squares += (a[i] - mean) * (a[i] - mean);
-        float std = sqrtf(squares / (float)(count - 1)), by = mistake == 3 ? sqrtf(squares / (float)count) : std;
+        float std = sqrtf(squares / (float)(count - 1)),
+              by = mistake == 3 ? sqrtf(squares / (float)count) : std;
         if (mistake != 1) must(ppo_whiten(a, NULL, count, 1));
         for (int i = 0; i < count; i++) a[i] = mistake == 1 ? a[i] - mean : a[i] * std / (by + 1e-4f);
     }
@@ -112,7 +120,8 @@ static void solve(grade_case *c, int mistake) {
         int              tokens = 0, from = i * length;
         while (tokens < length && mask[from + tokens]) tokens++;
         float weight = mistake == 4 ? (float)tokens / (float)tokens_of_all : 1 / (float)n;
-        must(ppo_policy_loss(logp + from, old_logp + from, each + from, NULL, tokens, &how, &stats, grad + from));
+        must(ppo_policy_loss(logp + from, old_logp + from, each + from, NULL, tokens, &how, &stats,
+                             grad + from));
         loss += weight * stats.loss;
         for (int t = 0; t < length; t++) {
             int   k = from + t;
@@ -145,20 +154,23 @@ static const grade_exercise exercise = {
              {3, 10, "in theta after the step"}},
     .make = make,
     .solve = solve,
-    .mistake = {"The advantages are not divided by the group's std.",
-                "Mean and std are of all samples; they should be of the sample's own group.",
-                "The std is divided by group_size; unbiased it is divided by group_size - 1.",
-                "The loss is a mean over all tokens; GRPO's is the mean over samples of each one's mean.",
-                "The KL is missing.",
-                "Tokens with mask 0 count: they are garbage.",
-                "The KL has the wrong direction: d = ref_logp - logp.",
-                "Nothing is clipped.",
-                "The step goes uphill: the gradient of the loss is subtracted.",
-                "The row of the token itself is used; a token is predicted from the one before it.",
-                "The KL is missing in the gradient.",
-                "This is the most likely token; the number u decides.",
-                "The token after the right one: the first whose running sum is above u.",
-                "The softmax is missing in the gradient: every logit of the row changes logp."},
+    .mistake =
+        {
+            "The advantages are not divided by the group's std.",
+            "Mean and std are of all samples; they should be of the sample's own group.",
+            "The std is divided by group_size; unbiased it is divided by group_size - 1.",
+            "The loss is a mean over all tokens; GRPO's is the mean over samples of each one's mean.",
+            "The KL is missing.",
+            "Tokens with mask 0 count: they are garbage.",
+            "The KL has the wrong direction: d = ref_logp - logp.",
+            "Nothing is clipped.",
+            "The step goes uphill: the gradient of the loss is subtracted.",
+            "The row of the token itself is used; a token is predicted from the one before it.",
+            "The KL is missing in the gradient.",
+            "This is the most likely token; the number u decides.",
+            "The token after the right one: the first whose running sum is above u.",
+            "The softmax is missing in the gradient: every logit of the row changes logp.",
+        },
     .tolerance = 1e-3,
 };
 #endif
