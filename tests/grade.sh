@@ -133,6 +133,34 @@ check a_class_is_marked_in_text printed "ann 10/20;bob o'neill 8/20;eve 0/20;" e
 check a_class_is_marked_in_json printed '"02_gae": {"points": 8, "of": 10, "note": "wrong where truncated' cat "$work/marks.json"
 check quotes_are_escaped_in_json printed 'gae.c:1:2: .*say \\"no\\"' cat "$work/marks.json"
 
+# the example of the page, as it stands there: its judge, and the file with the hole or an answer
+example() { # POINTS WORDS ANSWER
+    mkdir -p "$work/15_explained" && cp examples/exercises/grade.h "$work" &&
+        awk -v dir="$work/15_explained" '
+            /^## /    { here = /adding an exercise/ }
+            /^       / && here { if (!inside) block++; inside = 1; print substr($0, 8) >(dir "/" block); next }
+            NF        { inside = 0 }
+            inside    { print "" >(dir "/" block) }' examples/exercises/README.md &&
+        cd "$work/15_explained" && cp 1 explained.h && cp 2 explained.c && cp 3 grade.c || return 1
+    [ "$3" ] && printf '#include "explained.h"\n%s\n' "$3" >explained.c
+    flags='-DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I../../..'
+    $cc $flags grade.c ../../control.o -o judge -lm && $cc $flags -DGRADE_STUDENT grade.c explained.c -o program -lm &&
+        ./judge run . | tee mark | sed '$!d' | grep -q "^$1	.*$2"
+    status=$?
+    cat mark
+    cd ../../..
+    return $status
+}
+check the_example_of_the_page_gets_0 example 0 'nothing is written yet' ''
+check the_example_of_the_page_gets_10 example 10 '$' 'float explained_variance(const float *value, const float *target, int n) {
+    double sums[4] = {0};
+    for (int i = 0; i < n; i++) {
+        double e = (double)target[i] - value[i], t = target[i];
+        sums[0] += e / n, sums[1] += e * e / n, sums[2] += t / n, sums[3] += t * t / n;
+    }
+    return (float)(1 - (sums[1] - sums[0] * sums[0]) / (sums[3] - sums[2] * sums[2]));
+}'
+
 rm -f build/exercises/02_gae/hints
 hints() { for k in 1 2 3 4; do $make -s hint EX=2; done | sed -n 's/^Hint \(.\) of 3.*/\1/p' | tr -d '\n' | grep -qx 1231; }
 check hints_come_one_by_one hints
