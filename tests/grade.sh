@@ -57,6 +57,14 @@ printed() { # PATTERN COMMAND...
 
 $make -s judges >"$work/make.log" 2>&1 || { sed 's/^/# /' "$work/make.log"; echo "Bail out! the judges do not compile"; exit 1; }
 
+# Some need AddressSanitizer.
+sanitized=$(sed -n 2p build/exercises/sanitizer)
+if_sanitized() { # NAME COMMAND...
+    [ "$sanitized" ] && { check "$@"; return; }
+    number=$((number + 1))
+    echo "ok $number # SKIP $1: no AddressSanitizer"
+}
+
 complete() { # EXERCISE
     folder=examples/exercises/$1
     [ "$(awk -v RS= 'END { print NR }' "$folder/hints.txt")" = 3 ] && [ -s "$folder/README.md" ] && [ -s "$folder/${1#*_}.h" ] &&
@@ -70,7 +78,8 @@ for folder in examples/exercises/[0-9][0-9]_*; do
     check "${exercise}_reference_gets_10" gets 10 '$' "$exercise" "$answer" 0
     sed -n 's|^/\* wrong \([0-9]*\): \([0-9]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
     while read -r wrong points words; do
-        check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null
+        case $words in *AddressSanitizer*) check=if_sanitized ;; *) check=check ;; esac
+        $check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null
     done <"$work/wrong"
     check "${exercise}_has_three_wrong_answers" [ "$(wc -l <"$work/wrong")" -ge 3 ]
 done
@@ -104,7 +113,7 @@ check a_call_of_system_is_refused try 0 'refused: it uses system(), which no exe
 
 exercise=01_returns
 within 'float next' 'if (terminated[steps - 1 + (gamma == 0)] > 5) return;'
-check a_read_beyond_an_array_is_named try 9 'it crashed: AddressSanitizer: heap-buffer-overflow at returns.c:'
+if_sanitized a_read_beyond_an_array_is_named try 9 'it crashed: AddressSanitizer: heap-buffer-overflow at returns.c:'
 within 'float next' 'if (last_value == 0) *(volatile int *)0 = 1;'
 check a_crash_costs_its_part_alone try 7 'it crashed'
 within 'float next' 'if (steps > 4) exit(0);'
@@ -113,14 +122,14 @@ within 'float next' 'printf("10\\t\\n"); fprintf(stderr, "10\\t\\n"); exit(0);'
 check a_printed_mark_is_not_a_mark try 0 'it ended'
 within 'float next' 'for (int i = 0; i < 64; i++) if (write(i, "10\\t\\n", 4) < 0) continue;'
 check a_mark_written_everywhere_is_not_a_mark try 0 'wrong'
-within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
 within 'float next' 'char path[64]; snprintf(path, sizeof path, "/proc/%d/fd/1", getppid()); FILE *f = fopen(path, "w"); if (f) fprintf(f, "10\\t\\n"), fflush(f); return;'
 check a_mark_written_to_the_judge_is_not_a_mark try 0 'nothing is written yet'
-export GRADE_SECONDS=1
-check an_endless_loop_ends try 8 'it did not answer within 1 s'
+within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
+export GRADE_SECONDS=3
+check an_endless_loop_ends try 8 'it did not answer within 3 s'
 unset GRADE_SECONDS
 within 'float next' 'for (int k = 0; k < 1000; k++) { volatile char *x = malloc(1 << 28); x[0] = x[1 << 27] = 1; x = malloc(1 << 30); x[0] = 1; }'
-check memory_is_limited try 0 'it crashed: AddressSanitizer: requested allocation size'
+if_sanitized memory_is_limited try 0 'it crashed: AddressSanitizer: requested allocation size'
 check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/none.c" 0
 
 # a class
@@ -168,8 +177,10 @@ check an_unknown_exercise_is_said printed 'there is no exercise 77' $make -s gra
 
 printf '#!/bin/sh\ncase "$*" in *-fsanitize*) exit 1 ;; esac\nexec %s "$@"\n' "$cc" >"$work/cc"
 chmod +x "$work/cc"
+cp -pR build/exercises/sanitizer build/exercises/01_returns "$work"
 check a_compiler_without_sanitizers_is_said printed 'has no AddressSanitizer' env CC="$work/cc" $make -s grade EX=1
-check it_grades_without_them gets 6 "The rewards of the next episode count" 01_returns tests/grade/01_returns.c 1
-$make -s judges EX=1 >"$work/make.log" 2>&1
+check it_grades_without_them gets 6 'The rewards of the next episode count' 01_returns tests/grade/01_returns.c 1
+rm -r build/exercises/01_returns
+cp -pR "$work/sanitizer" "$work/01_returns" build/exercises # as if nothing had been
 
 echo "1..$number"
