@@ -114,7 +114,7 @@ static const grade_exercise exercise = {
         {
             "The height moves with the old speed; the specification says the new one.",
             "The engine burns without fuel.",
-            "The time limit sets terminated: it belongs into max_steps, and the library truncates there.",
+            "The time limit sets terminated: it belongs in max_steps, and the library truncates there.",
             "The height at touchdown is below 0; it is set to 0.",
             "The speed is drawn before the height; the specification draws the height first.",
             "The observation is not scaled: height / 50, speed / 10, fuel / 100.",

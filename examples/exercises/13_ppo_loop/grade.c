@@ -5,17 +5,24 @@
 
 enum { STEPS = 100000, MOST = 1000, FIGURES = sizeof(iteration) / sizeof(float), EPISODES = 20 };
 
-/* CartPole with its observation in another order and with other signs, and perhaps with the actions
-   exchanged: a policy that was written for CartPole, not learned, falls. */
-static const int   order[4] = {2, 0, 3, 1};
-static const float sign[4] = {1, -1, -1, 1};
+/* CartPole with its observation in another order and with other signs, and perhaps with the actions exchanged:
+   one of 768 variants. A policy that was written for CartPole, not learned, falls. */
+static int   order[4] = {0, 1, 2, 3}, exchanged;
+static float sign[4];
+
+static void choose_variant(int number) {
+    ppo_rng rng = ppo_rng_stream(9, PPO_STREAM_USER, (uint32_t)number);
+    ppo_rng_shuffle(&rng, order, 4);
+    for (int k = 0; k < 4; k++) sign[k] = ppo_rng_below(&rng, 2) ? 1.0f : -1.0f;
+    exchanged = ppo_rng_below(&rng, 2);
+}
 
 static void see(const float *cartpole_obs, float *obs) {
     for (int k = 0; k < 4; k++) obs[k] = sign[k] * cartpole_obs[order[k]];
 }
 
 #ifdef GRADE_STUDENT
-static int exchanged, steps_done;
+static int steps_done;
 
 static void reset(void *state, ppo_rng *rng, float *obs) {
     float cartpole_obs[4];
@@ -34,7 +41,8 @@ static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs
 static void answer(grade_case *c) {
     if (integer(c, "learn")) {
         ppo_env env = cartpole_env();
-        env.reset = reset, env.step = step, exchanged = integer(c, "exchanged"), env.draw = NULL;
+        env.reset = reset, env.step = step, env.draw = NULL;
+        choose_variant(integer(c, "variant"));
         *floats(c, "iterations") = (float)learn(&env, STEPS, (iteration *)floats(c, "report"), MOST);
         *floats(c, "steps") = (float)steps_done;
         return;
@@ -46,7 +54,7 @@ static void answer(grade_case *c) {
 #else
 
 /* Plays episodes in which the student's program chooses the actions. */
-static float play(grade_run *run, int exchanged) {
+static float play(grade_run *run) {
     cartpole state[EPISODES];
     float    obs[EPISODES][4], length[EPISODES] = {0}, sum = 0;
     for (int e = 0; e < EPISODES; e++) {
@@ -129,15 +137,16 @@ static void examine(grade_run *run, int part, char *wrong) {
     if (part == 0) {
         grade_case  c = {0};
         const char *seed = getenv("GRADE_SEED");
-        int         exchanged = seed ? atoi(seed) % 2 : 1;
-        add_integer(&c, "learn", 1), add_integer(&c, "exchanged", exchanged);
+        int         variant = seed ? atoi(seed) : 1;
+        choose_variant(variant);
+        add_integer(&c, "learn", 1), add_integer(&c, "variant", variant);
         add_output(&c, "report", MOST, FIGURES), add_output(&c, "iterations", 1, 1),
             add_output(&c, "steps", 1, 1);
         int answered = grade_ask(run, &c);
         run->written = 0;
         for (int i = 0; i < MOST * FIGURES; i++)
             run->written |= answered && isnormal(floats(&c, "report")[i]);
-        reached = answered ? play(run, exchanged) : -1;
+        reached = answered ? play(run) : -1;
         iterations = (int)fminf(fmaxf(number(&c, "iterations"), 0), MOST), steps = number(&c, "steps");
         memcpy(report, floats(&c, "report"), sizeof report);
         grade_free(&c);
