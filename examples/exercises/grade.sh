@@ -36,8 +36,9 @@ one() { # FOLDER FILE
         refuse "refused: it brings its own copy of the library"
         return
     fi
-    (ulimit -t 60; ulimit -v 4000000; exec $cc $sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS -DPPO__IMPLEMENTED \
-        -DPPO_NO_LANGUAGE "-I$1" -I. -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
+    flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
+    (ulimit -t 60; ulimit -v 4000000; exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
+        -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
         return
@@ -55,12 +56,12 @@ one() { # FOLDER FILE
         return
     }
     report=$($built/"$name"/judge run "$work") || report="0${tab}the judge failed"
-    echo "$report" | sed '$d'
+    printf '%s\n' "$report" | sed '$d'
     [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
-    echo "$report" | sed '$!d'
+    printf '%s\n' "$report" | sed '$!d'
 }
 
-# The exercises that EX names ("3", "03" or "03_loss"; without EX all) and whose judge is there.
+# The exercises that EX names ("3", "03" or "03_loss"; without EX all).
 folders() {
     for folder in $here/[0-9][0-9]_*; do
         name=${folder##*/}
@@ -110,10 +111,21 @@ class() { # DIR JSON N [EX]
         done; } &
     done; wait; } | LC_ALL=C sort | awk -F"$tab" -v json="$2" '
         function quoted(s) { gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s); gsub(/[\001-\037]/, " ", s); return "\"" s "\"" }
-        function close_student() { if (who != "") { printf "%s}, \"points\": %d, \"of\": %d}", "", sum, of >json; printf "%-24s %d/%d\n", who, sum, of } }
+        function close_student() {
+            if (who == "") return
+            printf "}, \"points\": %d, \"of\": %d}", sum, of >json
+            printf "%-24s %d/%d\n", who, sum, of
+        }
         BEGIN { printf "{" >json }
-        $1 != who { close_student(); printf "%s\n  %s: {\"exercises\": {", who == "" ? "" : ",", quoted($1) >json; who = $1; sum = of = 0 }
-        { printf "%s\n    %s: {\"points\": %d, \"of\": 10, \"note\": %s}", of ? "," : "", quoted($2), $3, quoted($4) >json; sum += $3; of += 10 }
+        $1 != who {
+            close_student()
+            printf "%s\n  %s: {\"exercises\": {", who == "" ? "" : ",", quoted($1) >json
+            who = $1; sum = of = 0
+        }
+        {
+            printf "%s\n    %s: {\"points\": %d, \"of\": 10, \"note\": %s}", of ? "," : "", quoted($2), $3, quoted($4) >json
+            sum += $3; of += 10
+        }
         END { close_student(); print "\n}" >json }'
 }
 
