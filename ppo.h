@@ -254,7 +254,8 @@ typedef enum ppo_status {
     PPO_ERROR_NUMERIC,  /* NaN or infinity in an observation, a reward, a loss or a gradient */
     PPO_ERROR_THREAD,   /* the system refused a thread */
     PPO_ERROR_FILE,     /* a file cannot be opened, read or written, or has the wrong content */
-    PPO_ERROR_DEVICE    /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
+    PPO_ERROR_DEVICE,   /* there is no GPU, its driver is too old, or it failed (ppo_cuda.cuh) */
+    PPO_ERROR_GROUP     /* another process of the group cannot be reached */
 } ppo_status;
 
 /* One sentence about the last failure on this thread, "" if there was none. Valid until the next. */
@@ -274,6 +275,29 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
    (ppo_config.threads). Errors, which change nothing: a number out of range, the system refuses a thread, an
    environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
+
+/* Processes that train together, on one machine or many, connected by whatever there is: examples/mpi.h fills this in
+   with MPI. exchange() sends `sent` bytes to rank `peer` and receives `received` bytes from it, both at once, while the
+   peer makes the call that matches; one of the sizes may be 0. It returns when both are done, or fails by ppo_fail(),
+   as when the peer has ended. */
+enum { PPO_MAX_RANKS = 1024 };
+typedef struct ppo_group {
+    int rank, size; /* size: 1, 2, 4, ... PPO_MAX_RANKS; rank: 0 to size - 1 */
+    ppo_status (*exchange)(void *user, int peer, const void *send, size_t sent, void *receive,
+                           size_t received);
+    void *user; /* handed to it */
+} ppo_group;
+
+/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone. The group
+   is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the same arguments,
+   and gets the same results: the bits are those of a single process. Environments and prompts are divided evenly, and
+   so are the shards of each minibatch (setting `shards`). A reward function is asked about the samples of its own
+   process, callbacks and schedules run in all of them. Checkpoints are saved by all together, in a file that rank 0
+   writes; any number of processes can resume from it. A failure in one becomes that of all; a process that ends
+   without one is noticed by exchange(). Errors: rank, size or exchange cannot be. */
+PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
+/* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
+PPO_DEF int ppo_group_rank(void);
 
 /* Wall-clock seconds since a fixed moment; for differences. */
 PPO_DEF double ppo_clock(void);
@@ -1264,32 +1288,33 @@ typedef struct ppo_config { /* defaults in brackets */
     int     num_envs;       /* environments side by side [4] */
     int     rollout_steps;  /* steps of each per iteration [512] */
     int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int     epochs;         /* passes over each rollout [10] */
-    float   learning_rate;  /* Adam's [3e-4] */
-    int     learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float   critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float   gamma;                  /* discount per step [0.99] */
-    float   gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int     objective;              /* any but PPO_K3_PENALTY [clip] */
-    float   clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int     clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float   dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float   kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float   adaptive_kl_target;  /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float   target_kl;           /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float   desired_kl;          /* > 0: the learning rate is adapted to hold this approx_kl [0] */
-    float   value_coef;          /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float   value_clip;          /* > 0: clip range of the value loss; 0: off [0] */
-    float   huber_delta;         /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int     baseline;            /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float   entropy_coef;        /* weight of the entropy bonus [0] */
-    int     entropy_schedule;    /* as learning_rate_schedule [constant] */
-    int     normalize_advantage; /* per minibatch: mean 0, std 1 [1] */
-    int     recompute_advantages;   /* 1: before each epoch, by the critic as it is then [0] */
-    float   max_grad_norm;          /* global-norm clip; 0: off [0.5] */
-    float   adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float   adam_eps;               /* [1e-5] */
-    float   weight_decay;           /* decoupled, AdamW [0] */
+    int   shards; /* parts of a minibatch, for threads and processes; 0: by its and the network's size [0] */
+    int   epochs; /* passes over each rollout [10] */
+    float learning_rate;          /* Adam's [3e-4] */
+    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float gamma;                  /* discount per step [0.99] */
+    float gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int   objective;              /* any but PPO_K3_PENALTY [clip] */
+    float clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int   clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
+    float kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float adaptive_kl_target;   /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float desired_kl;           /* > 0: the learning rate is adapted to hold this approx_kl [0] */
+    float value_coef;           /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float value_clip;           /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;          /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int   baseline;             /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float entropy_coef;         /* weight of the entropy bonus [0] */
+    int   entropy_schedule;     /* as learning_rate_schedule [constant] */
+    int   normalize_advantage;  /* per minibatch: mean 0, std 1 [1] */
+    int   recompute_advantages; /* 1: before each epoch, by the critic as it is then [0] */
+    float max_grad_norm;        /* global-norm clip; 0: off [0.5] */
+    float adam_beta1, adam_beta2;  /* [0.9, 0.999] */
+    float adam_eps;                /* [1e-5] */
+    float weight_decay;            /* decoupled, AdamW [0] */
     int   conv[PPO_MAX_LAYERS][3]; /* convolutions, first of all: channels (0: max pooling), kernel, stride */
     int   conv_layers;             /* how many of them [0] */
     int   hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
@@ -3139,6 +3164,88 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
     ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
     if (loop.ranges == 1) body(user, 0, 0, n);
     else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
+}
+
+/* -- a group of processes: what passes between them -- */
+
+static PPO__THREAD_LOCAL const ppo_group *ppo__group_in_use;
+
+PPO_DEF ppo_status ppo_use_group(const ppo_group *group) {
+    const int size = group ? group->size : 1, rank = group ? group->rank : 0;
+    if (size < 1 || size > PPO_MAX_RANKS || size & (size - 1))
+        return ppo__refuse("ppo_use_group: %d processes, must be 1, 2, 4, ... %d", size, (int)PPO_MAX_RANKS);
+    if (rank < 0 || rank >= size) return ppo__refuse("ppo_use_group: rank %d of %d", rank, size);
+    if (group && !ppo__given("ppo_use_group", group->exchange != NULL)) return PPO_ERROR_ARGUMENT;
+    ppo__group_in_use = size > 1 ? group : NULL;
+    return PPO_OK;
+}
+
+PPO_DEF int ppo_group_rank(void) { return ppo__group_in_use ? ppo__group_in_use->rank : 0; }
+
+/* NULL: this thread trains alone. So do environments that train. */
+static const ppo_group *ppo__group(void) { return ppo__in_task ? NULL : ppo__group_in_use; }
+
+static int ppo__rank(const ppo_group *g) { return g ? g->rank : 0; }
+static int ppo__ranks(const ppo_group *g) { return g ? g->size : 1; }
+
+static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, size_t sent, void *receive,
+                                size_t received) {
+    const unsigned failures = ppo__failures;
+    if (!sent && !received) return PPO_OK;
+    ppo_status status = g->exchange(g->user, peer, send, sent, receive, received);
+    if (!status) return PPO_OK;
+    ppo__user_failed(status, failures, "exchange of the group");
+    return ppo_fail(PPO_ERROR_GROUP, "%s", ppo__error);
+}
+
+/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2, 4, ...
+   ranks exchange what they have. */
+static ppo_status ppo__group_gather(const ppo_group *g, void *data, const size_t *start) {
+    char      *bytes = (char *)data;
+    ppo_status status = PPO_OK;
+    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
+        const int own = g->rank & ~(n - 1), other = own ^ n;
+        status = ppo__exchange(g, g->rank ^ n, bytes + start[own], start[own + n] - start[own],
+                               bytes + start[other], start[other + n] - start[other]);
+    }
+    return status;
+}
+
+/* The same for n rows of `bytes` bytes that are divided evenly. */
+static ppo_status ppo__group_share(const ppo_group *g, void *data, int n, size_t bytes) {
+    size_t start[PPO_MAX_RANKS + 1];
+    for (int r = 0; g && r <= g->size; ++r) start[r] = (size_t)ppo__share(n, r, g->size) * bytes;
+    return ppo__group_gather(g, data, start);
+}
+
+/* The failure of any rank becomes that of all: the earliest, by `moment`, then by rank. */
+static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int moment) {
+    struct {
+        int  status, moment;
+        char text[PPO__ERROR_SIZE];
+    } own = {status, moment, ""}, other;
+    if (status == PPO_ERROR_GROUP) return status; /* who cannot reach the others cannot tell them */
+    if (status) memcpy(own.text, ppo__error, sizeof own.text);
+    for (int n = 1; n < ppo__ranks(g); n *= 2) {
+        if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
+        const int before = other.moment != own.moment ? other.moment < own.moment : (g->rank & n) != 0;
+        if (other.status && (!own.status || before)) own = other;
+    }
+    return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
+}
+
+/* An error unless `hash` is the same on all ranks. */
+static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char *what) {
+    uint64_t   first = hash;
+    ppo_status status = PPO_OK;
+    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
+        uint64_t other;
+        status = ppo__exchange(g, g->rank ^ n, &first, sizeof first, &other, sizeof other);
+        if (g->rank & n) first = other;
+    }
+    if (!status && first != hash)
+        status = ppo__refuse("process %d of the group does not have the %s of process 0", g->rank, what);
+    return ppo__group_agree(g, status, 0);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -7090,7 +7197,7 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
 
 /* Which way arrays go. One list serves both, so that what is saved is what is read; and what would be refused
    when it is read is not saved: the file that was there stays. */
-enum { PPO__SAVE, PPO__LOAD };
+enum { PPO__SAVE, PPO__LOAD, PPO__GATHER }; /* to gather: for a group, before rank 0 saves */
 
 /* An array of an object that is saved. Floats must be finite. */
 typedef struct ppo__item {
@@ -7445,6 +7552,19 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
     if (!status) status = ppo__get_settings(file, settings, config);
     ppo_file_free(file);
     return status;
+}
+
+/* For a group: hash of the settings that results depend on, of the weights, and of how both are computed with. */
+static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config, const ppo_params *params) {
+    const char *kernels = ppo_kernels_name();
+    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, kernels, strlen(kernels));
+    for (int i = 0; i < settings->count; ++i) {
+        char text[PPO__SETTING_SIZE] = "";
+        if (!strcmp(settings->field[i].name, "threads")) continue;
+        ppo_settings_get(settings, config, settings->field[i].name, text, sizeof text);
+        hash = ppo__fnv1a(hash, text, strlen(text) + 1);
+    }
+    return ppo__fnv1a(hash, params->data, params->count * sizeof(float));
 }
 
 /* An error if a setting differs from what it was; in: where. */
@@ -8670,6 +8790,50 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     return ppo__settle(mirror ? mirror->device : NULL, status);
 }
 
+/* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree: first of
+   neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
+
+/* The first shard of a process; its last one is before the first of the next. */
+static int ppo__first_shard(const ppo_group *g, int most, int rank) {
+    int leaves = 1;
+    while (leaves < most) leaves *= 2;
+    return ppo__min_int((rank * leaves + ppo__ranks(g) - 1) / ppo__ranks(g), most);
+}
+
+/* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks add up a
+   half of what they have in common, a quarter, ..., and then exchange the sums: a process sends and receives less than
+   2 n floats, however many there are. received [n]: scratch. */
+static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
+                                 float *received) {
+    size_t     begin[16] = {0}, end[16] = {n};
+    ppo_status status = PPO_OK;
+    int        level = 0;
+    for (int size = 1; size < ppo__ranks(g) && !status; size *= 2, ++level) {
+        const int own = g->rank & ~(size - 1), other = own ^ size, upper = own > other;
+        const int have =
+            ppo__first_shard(g, most, own) < ppo__min_int(ppo__first_shard(g, most, own + size), shards);
+        const int has =
+            ppo__first_shard(g, most, other) < ppo__min_int(ppo__first_shard(g, most, other + size), shards);
+        const size_t middle = begin[level] + ((end[level] - begin[level]) / 2 & ~(size_t)15);
+        const size_t given = upper ? begin[level] : middle;
+        const size_t kept = begin[level + 1] = upper ? middle : begin[level];
+        end[level + 1] = upper ? end[level] : middle;
+        const size_t count = end[level + 1] - kept, sent = end[level] - begin[level] - count;
+        status = ppo__exchange(g, g->rank ^ size, data + given, have ? sent * sizeof(float) : 0, received,
+                               has ? count * sizeof(float) : 0);
+        if (have && has) ppo__k()->add(received, data + kept, count);
+        else if (has) memcpy(data + kept, received, count * sizeof(float));
+    }
+    while (level-- > 0 && !status) {
+        const int    upper = (g->rank & 1 << level) != 0;
+        const size_t count = end[level + 1] - begin[level + 1];
+        const size_t missing = upper ? begin[level] : end[level + 1];
+        status = ppo__exchange(g, g->rank ^ 1 << level, data + begin[level + 1], count * sizeof(float),
+                               data + missing, (end[level] - begin[level] - count) * sizeof(float));
+    }
+    return status;
+}
+
 PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
     progress = ppo__clamp(progress, 0, 1);
     if (schedule == PPO_LINEAR) return initial * (1 - progress);
@@ -9607,9 +9771,10 @@ enum { PPO__OUT, PPO__WAITS, PPO__ACTS };
    world, each a copy without functions. Agents are counted through all copies: agent e is in copy e / agents. */
 typedef struct ppo__envs {
     ppo_env    env;
-    int        agents;         /* in each copy */
-    int        copies, opened; /* how many, and how many of them are open */
-    int        first;          /* the number of copy 0, for streams and messages */
+    int        agents;     /* in each copy */
+    int        copies;     /* how many */
+    int        begin, end; /* those that are this process's, which are open */
+    int        first;      /* the number of copy 0, for streams and messages */
     ppo__arena memory;
     size_t     stride; /* from state to state */
     char      *state;
@@ -9636,7 +9801,8 @@ typedef struct ppo__envs {
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
-    for (int c = 0; c < envs->opened && envs->env.close; ++c) envs->env.close(envs->state + c * envs->stride);
+    for (int c = envs->begin; c < envs->end && envs->env.close; ++c)
+        envs->env.close(envs->state + c * envs->stride);
     ppo__arena_free(&envs->memory);
 }
 
@@ -9742,9 +9908,10 @@ static ppo_status ppo__env_open(ppo__envs *envs, int c) {
     return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + c, reason);
 }
 
-/* Copy c draws from the stream (seed, purpose, first + c). Call ppo__envs_free() even after a failure. */
-static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int copies, uint64_t seed,
-                                 uint32_t purpose, int first) {
+/* Copy c draws from the stream (seed, purpose, first + c). In a group there is room for all copies, of which each
+   process opens its own. Call ppo__envs_free() even after a failure. */
+static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_group *group, int copies,
+                                 uint64_t seed, uint32_t purpose, int first) {
     ppo__arena  *memory = &envs->memory;
     const int    agents = ppo__agents(env), count = copies * agents;
     const size_t obs = ppo__at(agents, env->obs_size) * sizeof(float);
@@ -9774,10 +9941,13 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, int copies
         envs->own_mask = (unsigned char *)ppo__arena_array(memory, copies, outputs * agents + PPO__GUARD);
     ppo_status status = ppo__arena_status(memory);
     if (!status) ppo__envs_guard(envs);
-    for (int c = 0; c < copies && !status; ++c) {
+    for (int c = 0; c < copies && !status; ++c)
         envs->rng[c] = ppo_rng_stream(seed, purpose, (uint32_t)(first + c));
-        status = ppo__env_open(envs, c);
-        envs->opened += !status;
+    const int end = ppo__share(copies, ppo__rank(group) + 1, ppo__ranks(group));
+    envs->begin = envs->end = ppo__share(copies, ppo__rank(group), ppo__ranks(group));
+    while (envs->end < end && !status) {
+        status = ppo__env_open(envs, envs->end);
+        envs->end += !status;
     }
     return status;
 }
@@ -10129,7 +10299,7 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
     x.rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
     status = ppo_normalizer_init(&x.seen, env->obs_size);
     for (int k = 0; k < 2 && !status; ++k)
-        status = ppo__envs_open(&x.twin[k], env, 1, seed, PPO_STREAM_EVALUATE, 0);
+        status = ppo__envs_open(&x.twin[k], env, NULL, 1, seed, PPO_STREAM_EVALUATE, 0);
     if (!status) ppo__normalizer_reset(&x.seen, 0);
     if (!status) ppo__inspect_play(&x, steps);
     for (int k = 0; k < 2; ++k) ppo__envs_free(&x.twin[k]);
@@ -10284,7 +10454,8 @@ struct ppo__collector {
     const ppo_actor_critic *model; /* its own */
     int                     width; /* of the widest core among those that act */
     const ppo_config       *config;
-    int                     mode; /* 1: the most likely actions, not sampled ones */
+    const ppo_group *group; /* whose processes have a part of the environments each; NULL: there is none */
+    int              mode;  /* 1: the most likely actions, not sampled ones */
 
     ppo__arena      memory;
     ppo__envs       envs;
@@ -10305,6 +10476,7 @@ struct ppo__collector {
     ppo_rollout     rollout;
     int             fresh;  /* 1: every environment has to be reset before it is stepped */
     int             closed; /* 1: the rollout is complete: what happens is not recorded */
+    char           *packed; /* in a group: what its processes exchange after a rollout */
     ppo__pool      *pool;
     ppo__worker    *workers; /* [worker_count] */
     int             worker_count;
@@ -10366,7 +10538,7 @@ static void ppo__worker_run(void *user, int k) {
 }
 
 /* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
-   number of threads. */
+   number of threads and processes. */
 static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
     const ppo__worker *first = NULL;
     collector->task = task;
@@ -10375,7 +10547,8 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
         const ppo__worker *worker = &collector->workers[k];
         if (worker->status && (!first || worker->moment < first->moment)) first = worker;
     }
-    return first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
+    const ppo_status status = first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
+    return ppo__group_agree(collector->group, status, first ? first->moment : 0);
 }
 
 /* For recompute_advantages: what follows sample `at`. */
@@ -10589,14 +10762,16 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
     return status;
 }
 
-/* The values of a worker's share of the samples. */
+/* The values of a worker's share of the samples, of its process's share of all. */
 static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
-    int             samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
-    int             from = ppo__share(samples, k, c->worker_count), rows;
-    int             end = ppo__share(samples, k + 1, c->worker_count);
+    const int       samples = rollout->steps * rollout->envs, ranks = ppo__ranks(c->group);
+    const int       first = ppo__share(samples, ppo__rank(c->group), ranks), k = (int)(worker - c->workers);
+    const int       own = ppo__share(samples, ppo__rank(c->group) + 1, ranks) - first;
+    int             from = first + ppo__share(own, k, c->worker_count), rows;
+    const int       end = first + ppo__share(own, k + 1, c->worker_count);
     ppo_status      status = PPO_OK;
     for (; from < end && !status; from += rows) {
         rows = ppo__min_int(end - from, ROWS);
@@ -10610,6 +10785,65 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
             status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", &c->envs, e,
                                         c->envs.steps[e] - rollout->recorded[e] + i / rollout->envs);
         }
+    }
+    return status;
+}
+
+static ppo_status ppo__values(ppo__collector *c) {
+    ppo_status status = ppo__workers_run(c, ppo__value_samples);
+    if (status) return status;
+    return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
+}
+
+/* Copies n bytes to or from place `at` of what is packed, if it is not NULL; returns the next place. */
+static size_t ppo__move(char *packed, size_t at, void *own, size_t n, int back) {
+    if (packed) memcpy(back ? (char *)own : packed + at, back ? packed + at : (char *)own, n);
+    return at + n;
+}
+
+/* What a process knows of its agents begin .. end - 1 after a rollout. Returns how many bytes that is. */
+static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *packed, int back) {
+    ppo_rollout *r = &c->rollout;
+    const size_t n = (size_t)(end - begin);
+    const struct {
+        void  *data;
+        size_t bytes;
+    } latest[] = {{r->recorded, sizeof(int)},
+                  {c->open, 1},
+                  {c->full, 1},
+                  {c->envs.steps, sizeof(int64_t)},
+                  {c->view, (size_t)c->envs.env.obs_size * sizeof(float)},
+                  {c->state, (size_t)c->width * sizeof(float)}};
+    ppo_normalizer *const seen[] = {c->seen_obs, c->seen_return};
+    size_t                at = 0;
+    for (int i = 0; i < PPO__COLUMNS; ++i) {
+        const size_t bytes = c->columns[i].bytes;
+        char        *data = ppo__column_data(r, &c->columns[i]);
+        for (int t = 0; bytes && c->columns[i].uses != PPO__FOR_LEARNING && t < r->steps; ++t)
+            at = ppo__move(packed, at, data + (ppo__at(t, r->envs) + begin) * bytes, n * bytes, back);
+    }
+    for (size_t i = 0; i < sizeof latest / sizeof *latest; ++i)
+        at = ppo__move(packed, at, (char *)latest[i].data + begin * latest[i].bytes, n * latest[i].bytes,
+                       back);
+    for (int k = 0; k < 2; ++k)
+        for (int e = begin; e < end && seen[k]; ++e) {
+            at = ppo__move(packed, at, &seen[k][e].count, sizeof(double), back);
+            at = ppo__move(packed, at, seen[k][e].mean, 2 * (size_t)seen[k][e].size * sizeof(double), back);
+        }
+    return at;
+}
+
+/* In a group: every process gets the whole rollout. */
+static ppo_status ppo__share_rollout(ppo__collector *c) {
+    const ppo_group *g = c->group;
+    if (!g) return PPO_OK;
+    const int    agents = c->envs.agents, copies = c->envs.copies;
+    const size_t bytes = (size_t)agents * ppo__pack_agents(c, 0, 1, NULL, 0); /* of a copy */
+    ppo__pack_agents(c, c->envs.begin * agents, c->envs.end * agents, c->packed + c->envs.begin * bytes, 0);
+    ppo_status status = ppo__group_share(g, c->packed, copies, bytes);
+    for (int r = 0; r < g->size && !status; ++r) {
+        const int begin = ppo__share(copies, r, g->size), end = ppo__share(copies, r + 1, g->size);
+        if (r != g->rank) ppo__pack_agents(c, begin * agents, end * agents, c->packed + begin * bytes, 1);
     }
     return status;
 }
@@ -10642,7 +10876,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     }
     if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
     if (c->config->baseline) {
-        status = ppo__workers_run(c, ppo__value_samples);
+        status = ppo__values(c);
         if (status) return status;
         ppo_tape   *tape = c->workers[0].tape;
         ppo_outputs out =
@@ -10682,7 +10916,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
 /* The values of a complete rollout once more, by the critic as it is now. */
 static ppo_status ppo__values_again(ppo__collector *c) {
     ppo_rollout *r = &c->rollout;
-    ppo_status   status = ppo__workers_run(c, ppo__value_samples);
+    ppo_status   status = ppo__values(c);
     for (int e = 0; e < r->envs; ++e)
         for (int t = 0; t < r->recorded[e] && !status; ++t) {
             const size_t at = ppo__at(t, r->envs) + e;
@@ -10699,6 +10933,7 @@ static ppo_status ppo__values_again(ppo__collector *c) {
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     ppo__rollout_begin(collector, steps);
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
+    if (!status) status = ppo__share_rollout(collector);
     return status ? status : ppo__rollout_end(collector);
 }
 
@@ -10738,15 +10973,17 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* The caller has set agent, config, mode and closed, and calls ppo__collector_free() even after a failure. Copy c
-   is environment first + c. */
+/* The caller has set agent, config, group, mode and closed, and calls ppo__collector_free() even after a failure.
+   Copy c is environment first + c. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed, uint32_t purpose, int first) {
     ppo__arena             *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model = &collector->agent->model;
     const ppo_config       *config = collector->config;
     const int               agents = ppo__agents(env), copies = envs / agents;
-    const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, copies);
+    const int               rank = ppo__rank(collector->group), ranks = ppo__ranks(collector->group);
+    const int begin = ppo__share(copies, rank, ranks), own = ppo__share(copies, rank + 1, ranks) - begin;
+    const int workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
     ppo__columns(model, env, config, collector->width, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, env, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
@@ -10777,8 +11014,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     for (int k = 0; k < workers && !status; ++k) {
         ppo__worker *worker = &collector->workers[k];
         worker->collector = collector;
-        worker->first = ppo__share(copies, k, workers) * agents;
-        worker->count = ppo__share(copies, k + 1, workers) * agents - worker->first;
+        worker->first = (begin + ppo__share(own, k, workers)) * agents;
+        worker->count = (begin + ppo__share(own, k + 1, workers)) * agents - worker->first;
         worker->acting = PPO__ARRAY(memory, int, worker->count);
         ppo__rollout_take(&worker->rows, memory, collector->columns, env, 1, worker->count, PPO__FOR_ACTING);
         status = ppo__arena_status(memory);
@@ -10787,7 +11024,13 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
         ppo_tape_record(worker->tape, 0);
         collector->worker_count = k + 1;
     }
-    if (!status) status = ppo__envs_open(&collector->envs, env, copies, seed, purpose, first);
+    if (!status)
+        status = ppo__envs_open(&collector->envs, env, collector->group, copies, seed, purpose, first);
+    if (!status && collector->group) {
+        const size_t bytes = ppo__pack_agents(collector, 0, 1, NULL, 0);
+        collector->packed = (char *)ppo__arena_array(memory, (size_t)envs, bytes);
+        status = ppo__arena_status(memory);
+    }
     size_t words = ppo__played_words(env); /* room to replay episodes */
     if (!status && env->open && !collector->closed && words && words <= PPO__MOST_PLAYED / (size_t)copies) {
         collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, copies);
@@ -10830,6 +11073,7 @@ static const ppo_field ppo__fields[] = {
     PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
     PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
     PPO__FIELD(minibatch_size, INT, 0, 1073741824, NULL, "samples per gradient step; 0: the whole rollout"),
+    PPO__FIELD(shards, INT, 0, 64, NULL, "of a minibatch, for threads and processes; 0: by size"),
     PPO__FIELD(epochs, INT, 1, 10000, NULL, "passes over each rollout"),
     PPO__FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
     PPO__FIELD(learning_rate_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
@@ -11248,7 +11492,8 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
 /* -- the trainer -- */
 
 enum {
-    PPO__SHARDS = 16,            /* of a minibatch, at most */
+    PPO__MOST_SHARDS = 64,       /* of a minibatch, at most */
+    PPO__SHARDS = 16,            /* unless there is a setting */
     PPO__SHARD_SAMPLES = 128,    /* of a shard, at least */
     PPO__SHARD_SEGMENTS = 16,    /* recurrent: of a shard, at least */
     PPO__SHARD_PARAMS = 1 << 16, /* at most: of a larger network the operations are divided instead */
@@ -11259,24 +11504,27 @@ enum {
 typedef struct ppo__step_stats {
     ppo_policy_stats policy;
     float            loss, value_loss, entropy, grad_norm;
+    int              failed; /* in a group: the status of the process that has this shard */
 } ppo__step_stats;
 
 typedef struct ppo__shard {
-    ppo_rollout     samples; /* of the minibatch's, packed by time, the longest segments first */
-    ppo_inputs      inputs;  /* what the network is given of them */
-    const float    *shift;   /* rpo_alpha: by how much their means move; else NULL */
-    int            *count;   /* [segment_steps] segments that have a step t */
-    float          *grad;    /* [params->count] its gradient; the first shard's is the model's own */
-    ppo__step_stats stats;   /* its own means */
+    ppo_rollout  samples; /* of the minibatch's, packed by time, the longest segments first */
+    ppo_inputs   inputs;  /* what the network is given of them */
+    const float *shift;   /* rpo_alpha: by how much their means move; else NULL */
+    int         *count;   /* [segment_steps] segments that have a step t */
+    float       *grad;    /* [params->count] its gradient; this process's first shard's is the model's own */
 } ppo__shard;
 
 typedef struct ppo__minibatch {
-    ppo_rollout samples;                 /* one step of as many "environments" as there are samples */
-    int         segment_steps, segments; /* of a whole segment; in a minibatch, at most */
-    int        *picked;                  /* [segments * segment_steps] samples of the rollout */
-    float      *shift;                   /* [segments * segment_steps][n], or NULL */
-    int         most_shards, shards;     /* in a full minibatch, and in this one */
-    ppo__shard  shard[PPO__SHARDS];      /* [shards] */
+    ppo_rollout     samples;                 /* one step of as many "environments" as there are samples */
+    int             segment_steps, segments; /* of a whole segment; in a minibatch, at most */
+    int            *picked;                  /* [segments * segment_steps] samples of the rollout */
+    float          *shift;                   /* [segments * segment_steps][n], or NULL */
+    int             most_shards, shards;     /* in a full minibatch, and in this one */
+    int             begin, end;              /* this process's, in a full minibatch */
+    ppo__shard      shard[PPO__MOST_SHARDS]; /* [shards] */
+    ppo__step_stats stats[PPO__MOST_SHARDS]; /* [shards] their own means */
+    float          *received;                /* in a group: [params->count], for ppo__group_sum() */
 } ppo__minibatch;
 
 struct ppo_trainer {
@@ -11285,9 +11533,9 @@ struct ppo_trainer {
     ppo__collector       collector;
     ppo__arena           memory;
     ppo__minibatch       minibatch;
-    ppo_tape            *tapes[PPO__SHARDS]; /* of the update, for as many threads */
-    int                 *usable;             /* [num_envs] steps of the rollout that are learned from */
-    int                 *order;              /* [steps * envs] segments, shuffled */
+    ppo_tape            *tapes[PPO__MOST_SHARDS]; /* of the update, for as many threads */
+    int                 *usable;                  /* [num_envs] steps of the rollout that are learned from */
+    int                 *order;                   /* [steps * envs] segments, shuffled */
     ppo_rng              shuffle_rng;
     int                  reserved;  /* 1: the tapes have room for the largest minibatch */
     ppo_policy_objective objective; /* these three are of this iteration, after their schedules */
@@ -11386,11 +11634,11 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batc
 
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, ppo__shard *shard) {
+static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__shard *shard) {
     const ppo_config       *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo_rollout      *samples = &shard->samples;
-    ppo__step_stats        *stats = &shard->stats;
+    ppo__step_stats        *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
     const int               penalty = config->objective == PPO_KL_PENALTY;
     const int               want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
     ppo_policy_objective    objective = trainer->objective;
@@ -11426,18 +11674,18 @@ static ppo_tensor *ppo__loss(const ppo_trainer *trainer, ppo_tape *tape, ppo__sh
 }
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread. Their number follows from the settings alone, and their gradients are added in order, so the bits
-   are the same for any number of threads -- */
+   thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
+   a fixed binary tree, so the bits are the same for any number of threads and processes -- */
 
-/* The gradients of shards begin .. end - 1; a failure stays on the tape, which is for this thread. */
+/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this thread. */
 static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     ppo_trainer      *trainer = (ppo_trainer *)user;
     ppo__minibatch   *batch = &trainer->minibatch;
     const ppo_params *params = trainer->agent->model.params;
     ppo_tape         *tape = trainer->tapes[thread];
     ppo_status        status = PPO_OK;
-    for (int k = begin; k < end && !status; ++k) {
-        ppo__shard *shard = &batch->shard[k];
+    for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
+        const ppo__shard *shard = &batch->shard[k];
         ppo_tape_reset(tape);
         tape->params = batch->most_shards > 1 ? params : NULL;
         tape->grad = shard->grad;
@@ -11450,46 +11698,70 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     }
 }
 
-/* grad of the first shard += those of the others, in order. */
+/* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
 static void ppo__add_shards(void *user, int thread, int begin, int end) {
     const ppo_trainer    *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
+    const ppo__shard     *own = batch->shard + batch->begin;
+    const int             count = ppo__min_int(batch->end, batch->shards) - batch->begin;
     size_t                at = ppo__at(begin, PPO__FLOAT_GRAIN);
     size_t                n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
     (void)thread;
-    for (int k = 1; k < batch->shards; ++k)
-        ppo__k()->add(batch->shard[k].grad + at, batch->shard[0].grad + at, n);
+    for (int step = 1; step < count; step *= 2)
+        for (int k = 0; k + step < count; k += 2 * step)
+            ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
+}
+
+/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its own. */
+static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
+    ppo__minibatch  *batch = &trainer->minibatch;
+    ppo_params      *params = trainer->agent->model.params;
+    const ppo_group *g = trainer->collector.group;
+    size_t           start[PPO_MAX_RANKS + 1];
+    int              failed = 0;
+    if (!g || batch->most_shards == 1) return status; /* all compute the same */
+    for (int r = 0; r <= g->size; ++r)
+        start[r] = sizeof *batch->stats *
+                   (size_t)ppo__min_int(ppo__first_shard(g, batch->most_shards, r), batch->shards);
+    for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
+    ppo_status shared = ppo__group_gather(g, batch->stats, start);
+    for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
+    if (!shared && failed) shared = ppo__group_agree(g, status, 0);
+    return shared ? shared
+                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
+                                   batch->received);
 }
 
 /* The gradient of the gathered minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
-    const ppo__minibatch *batch = &trainer->minibatch;
-    const ppo_params     *params = trainer->agent->model.params;
-    double                work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
-    int                   threads = ppo__range_count(batch->shards, 1, work);
-    ppo__parallel_for(batch->shards, 1, work, ppo__shard_gradients, trainer);
-    for (int k = 0; k < threads; ++k) {
-        ppo_status status = ppo_tape_status(trainer->tapes[k]);
-        if (status) return status;
-    }
-    if (batch->shards > 1)
-        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * batch->shards,
-                          ppo__add_shards, trainer);
+    ppo__minibatch   *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    const int         own = ppo__min_int(batch->end, batch->shards) - batch->begin; /* below 1: none */
+    double            work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
+    ppo_status        status = PPO_OK;
+    if (own > 0) ppo__parallel_for(own, 1, work, ppo__shard_gradients, trainer);
+    for (int k = 0; own > 0 && k < ppo__range_count(own, 1, work) && !status; ++k)
+        status = ppo_tape_status(trainer->tapes[k]);
+    if (own > 1 && !status)
+        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * own, ppo__add_shards,
+                          trainer);
+    status = ppo__share_gradient(trainer, status);
+    if (status) return status;
 
     memset(stats, 0, sizeof *stats); /* means over all samples */
     stats->policy.ratio_min = INFINITY;
     for (int k = 0; k < batch->shards; ++k) {
-        const ppo__step_stats *own = &batch->shard[k].stats;
+        const ppo__step_stats *one = &batch->stats[k];
         float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
-        stats->loss += weight * own->loss;
-        stats->value_loss += weight * own->value_loss;
-        stats->entropy += weight * own->entropy;
-        stats->policy.loss += weight * own->policy.loss;
-        stats->policy.clip_fraction += weight * own->policy.clip_fraction;
-        stats->policy.approx_kl += weight * own->policy.approx_kl;
-        stats->policy.old_approx_kl += weight * own->policy.old_approx_kl;
-        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, own->policy.ratio_min);
-        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, own->policy.ratio_max);
+        stats->loss += weight * one->loss;
+        stats->value_loss += weight * one->value_loss;
+        stats->entropy += weight * one->entropy;
+        stats->policy.loss += weight * one->policy.loss;
+        stats->policy.clip_fraction += weight * one->policy.clip_fraction;
+        stats->policy.approx_kl += weight * one->policy.approx_kl;
+        stats->policy.old_approx_kl += weight * one->policy.old_approx_kl;
+        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, one->policy.ratio_min);
+        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, one->policy.ratio_max);
     }
     return PPO_OK;
 }
@@ -11498,18 +11770,21 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
    larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
    segments as there can be. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
-    const ppo__minibatch *batch = &trainer->minibatch;
-    ppo_status            status = PPO_OK;
-    int                   segments;
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_status      status = PPO_OK;
+    const int       begin = batch->begin;
+    int             segments;
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
     segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
+    batch->begin = 0;
     ppo__gather_minibatch(trainer, segments, 0, 1, 1);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard_gradients(trainer, k, 0, 1);
         status = ppo_tape_status(trainer->tapes[k]);
     }
+    batch->begin = begin;
     return status;
 }
 
@@ -11789,7 +12064,7 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
     if (!status) status = ppo__epochs(trainer, until, done);
     if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, progress);
     if (!status && *done) {
-        for (int k = 0; k < PPO__SHARDS && trainer->tapes[k]; ++k)
+        for (int k = 0; k < PPO__MOST_SHARDS && trainer->tapes[k]; ++k)
             ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
         ppo__report(trainer, progress);
         ppo__warn(trainer, progress);
@@ -11930,7 +12205,7 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     if (!trainer) return;
     ppo__collector_free(&trainer->collector);
-    for (int k = 0; k < PPO__SHARDS; ++k) ppo_tape_free(trainer->tapes[k]);
+    for (int k = 0; k < PPO__MOST_SHARDS; ++k) ppo_tape_free(trainer->tapes[k]);
     ppo__arena_free(&trainer->memory);
     ppo__free(trainer);
 }
@@ -11939,6 +12214,7 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
    is as many of them as fit into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
+    const ppo_group  *group = trainer->collector.group;
     const ppo_params *params = trainer->agent->model.params;
     ppo__arena       *memory = &trainer->memory;
     ppo__minibatch   *batch = &trainer->minibatch;
@@ -11961,11 +12237,16 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
     if (steps > 1) shards = ppo__min_int(shards, batch->segments / PPO__SHARD_SEGMENTS);
     if (shards < 1 || params->count > PPO__SHARD_PARAMS) shards = 1;
-    batch->most_shards = ppo__min_int(shards, PPO__SHARDS);
-    for (int k = 0; k < batch->most_shards && !status; ++k) {
+    shards = config->shards ? config->shards : ppo__min_int(shards, PPO__SHARDS);
+    shards = batch->most_shards = ppo__min_int(shards, batch->segments);
+    batch->begin = shards > 1 ? ppo__first_shard(group, shards, ppo__rank(group)) : 0;
+    batch->end = shards > 1 ? ppo__first_shard(group, shards, ppo__rank(group) + 1) : 1;
+    if (group && shards > 1) batch->received = PPO__ARRAY(memory, float, params->count);
+    for (int k = 0; k < shards && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
         shard->count = PPO__ARRAY(memory, int, steps);
-        shard->grad = k ? PPO__ARRAY(memory, float, params->count) : params->grad;
+        const int first = k <= batch->begin || k >= batch->end; /* or of another process */
+        shard->grad = first ? params->grad : PPO__ARRAY(memory, float, params->count);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&trainer->tapes[k]);
     }
@@ -11996,6 +12277,10 @@ static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config
     if (config->num_envs % agents)
         return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
                            config->num_envs, agents);
+    if (ppo__group() && (ppo__is_pushed(env) || config->num_envs / agents < ppo__group()->size))
+        return ppo__refuse("a group of %d processes needs %s", ppo__group()->size,
+                           ppo__is_pushed(env) ? "an environment with functions"
+                                               : "as many copies of the environment: raise num_envs");
     if (config->self_play && env->teams < 2)
         return ppo__refuse("self_play is %d, but env.teams is %d: it needs 2 or more", config->self_play,
                            env->teams);
@@ -12020,6 +12305,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
         !agent->model.core.width && config->baseline && ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->agent = agent;
     collector->config = &trainer->config;
+    collector->group = ppo__group();
     collector->width = agent->model.core.width;
     status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
@@ -12047,6 +12333,21 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     return PPO_OK;
 }
 
+/* In a group: a trainer is made by all of its processes, and alike, or by none. status: of this one. */
+static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
+    const ppo_group *g = ppo__group();
+    if (!g) return status;
+    status = ppo__group_agree(g, status, 0);
+    if (!status)
+        status = ppo__group_same(
+            g, ppo__hash_run(ppo_config_settings(), &(*trainer)->config, (*trainer)->agent->model.params),
+            "settings, weights and kernels");
+    if (!status) return status;
+    ppo_trainer_free(*trainer);
+    *trainer = NULL;
+    return status;
+}
+
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer) {
     if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
@@ -12059,7 +12360,8 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
             status = ppo_config_check_effect(config, env, ppo__fields[i].name);
-    return status ? status : ppo__trainer_make(env, config, agent, trainer);
+    if (!status) status = ppo__trainer_make(env, config, agent, trainer);
+    return ppo__trainer_agree(trainer, status);
 }
 
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
@@ -12449,9 +12751,9 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     const int     several = envs->agents > 1, rivals = collector->snapshot_room;
     const double  last_rival = rivals - 1;
     const int     adapts =
-        trainer->config.desired_kl > 0 && (way == PPO__SAVE || ppo_file_find(file, "trainer.rate"));
+        trainer->config.desired_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
     const int has_figures =
-        ppo__figures(&envs->env) && (way == PPO__SAVE || ppo_file_find(file, "trainer.last_figures"));
+        ppo__figures(&envs->env) && (way != PPO__LOAD || ppo_file_find(file, "trainer.last_figures"));
     void          *figures = has_figures ? trainer->last_figures : NULL;
     char          *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
@@ -12499,6 +12801,12 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"open.start", PPO_U8, 2, {n, 1}, held->start, 0, 1},
     };
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
+    for (size_t i = 0; way == PPO__GATHER && i < sizeof items / sizeof *items; ++i)
+        if (items[i].data && (items[i].shape[0] == n || items[i].shape[0] == copies) &&
+            ppo__group_share(collector->group, items[i].data, (int)copies,
+                             (size_t)ppo__shape_bytes(items[i].type, items[i].shape, 2) / (size_t)copies))
+            return ppo__failed;
+    if (way == PPO__GATHER) return PPO_OK;
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
     ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
@@ -12552,8 +12860,11 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
-    return ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
+    ppo__checkpoint  kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
+    const ppo_group *g = trainer->collector.group;
+    ppo_status       status = g ? ppo__carry_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
+    if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
+    return ppo__group_agree(g, status, 0);
 }
 
 /* Brings copy k back to where it was: the same episode from the same random numbers. */
@@ -12666,7 +12977,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     }
     ppo__envs_guard(envs);
     if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
-    for (int k = 0; envs->env.open && !made->collector.fresh && k < envs->copies && !status; ++k)
+    for (int k = envs->begin; envs->env.open && !made->collector.fresh && k < envs->end && !status; ++k)
         status = ppo__replay(file, envs, k);
     return status;
 }
@@ -12681,6 +12992,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__resume(file, env, config, agent, trainer);
     ppo_file_free(file);
+    status = ppo__trainer_agree(trainer, status);
     if (status) {
         ppo_trainer_free(*trainer);
         ppo_agent_free(*agent);

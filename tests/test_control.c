@@ -801,6 +801,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "num_envs",
                                         "rollout_steps",
                                         "minibatch_size",
+                                        "shards",
                                         "epochs",
                                         "learning_rate",
                                         "learning_rate_schedule",

@@ -1,0 +1,432 @@
+/* Groups of processes (section 1): children of this program, connected by pipes, compute the bits that a single process
+   computes, and a failure or an end of one of them ends the others. */
+#include "../ppo.h"
+
+#include "test.h"
+#include "system.h"
+
+#include "../examples/envs/connect4.h"
+#include "../examples/envs/pursuit.h"
+
+enum { MOST = 8 };
+
+/* What a process of a group reports: hashes and errors, which are compared. */
+typedef struct result {
+    ppo_status status;
+    char       error[256];
+    uint64_t   hash[4];
+    int64_t    sent, messages;
+    int        ended; /* without a report */
+} result;
+
+/* A group connected by pipes: what rank r writes to rank p goes through link[r][p]. */
+typedef struct line {
+    int     link[MOST][MOST][2];
+    int     rank;
+    int64_t sent, messages;
+} line;
+
+static int write_all(int to, const char *data, size_t n) {
+    for (ssize_t k; n; data += k, n -= (size_t)k)
+        if ((k = write(to, data, n)) <= 0) return 0;
+    return 1;
+}
+
+static int read_all(int from, char *data, size_t n) {
+    for (ssize_t k; n; data += k, n -= (size_t)k)
+        if ((k = read(from, data, n)) <= 0) return 0;
+    return 1;
+}
+
+/* The lower rank writes first, so that no two wait for each other with full pipes. */
+static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+    line     *l = (line *)user;
+    const int to = l->link[l->rank][peer][1], from = l->link[peer][l->rank][0], first = l->rank < peer;
+    int       ok = !first || write_all(to, (const char *)send, sent);
+    ok = ok && read_all(from, (char *)receive, received);
+    ok = ok && (first || write_all(to, (const char *)send, sent));
+    l->sent += (int64_t)sent, l->messages++;
+    return ok ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "process %d cannot be reached", peer);
+}
+
+typedef void (*job_fn)(void *user, const ppo_group *group, result *r);
+
+/* Runs job in `size` processes; results [size].  */
+static void run_group(int size, job_fn job, void *user, result *results) {
+    static line l;
+    int         report[MOST][2], child[MOST];
+    signal(SIGPIPE, SIG_IGN);
+    fflush(NULL);
+    for (int r = 0; r < size; r++) {
+        assert_int_equal(pipe(report[r]), 0);
+        for (int p = 0; p < size; p++) assert_int_equal(pipe(l.link[r][p]), 0);
+    }
+    for (int rank = 0; rank < size; rank++) {
+        child[rank] = fork();
+        assert_true(child[rank] >= 0);
+        if (child[rank]) continue;
+        ppo_group group = {rank, size, exchange, &l};
+        result    r = {PPO_OK, "", {0}, 0, 0, 0};
+        for (int a = 0; a < size; a++) {
+            close(report[a][a == rank ? 0 : 1]);
+            for (int p = 0; p < size; p++) {
+                if (a != rank) close(l.link[a][p][1]);
+                if (p != rank) close(l.link[a][p][0]);
+            }
+        }
+        l.rank = rank, l.sent = l.messages = 0;
+        alarm(300); /* ends a child that hangs */
+        r.status = ppo_use_group(&group);
+        if (!r.status) job(user, &group, &r);
+        if (r.status) snprintf(r.error, sizeof r.error, "%s", ppo_last_error());
+        r.sent = l.sent, r.messages = l.messages;
+        write_all(report[rank][1], (const char *)&r, sizeof r);
+        _exit(0);
+    }
+    for (int r = 0; r < size; r++) {
+        close(report[r][1]);
+        for (int p = 0; p < size; p++) close(l.link[r][p][0]), close(l.link[r][p][1]);
+    }
+    for (int r = 0; r < size; r++) {
+        int how = 0;
+        results[r].ended = !read_all(report[r][0], (char *)&results[r], sizeof results[r]);
+        close(report[r][0]);
+        assert_int_equal(waitpid(child[r], &how, 0), child[r]);
+    }
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
+    for (size_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static uint64_t hash_params(uint64_t hash, const ppo_params *p) {
+    hash = hash_bytes(hash, p->data, p->count * sizeof(float));
+    hash = hash_bytes(hash, p->m, p->count * sizeof(float));
+    return hash_bytes(hash, p->v, p->count * sizeof(float));
+}
+
+static uint64_t hash_norm(uint64_t hash, const ppo_normalizer *n) {
+    hash = hash_bytes(hash, &n->count, sizeof n->count);
+    hash = hash_bytes(hash, n->mean, n->size * sizeof(double));
+    return hash_bytes(hash, n->var, n->size * sizeof(double));
+}
+
+/* -- control -- */
+
+typedef struct training {
+    const char *name;
+    ppo_env (*env)(void);
+    const char *settings;
+    const char *save, *resume; /* paths: saved after two iterations, resumed from */
+} training;
+
+/* Everything in a report but the time. */
+static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
+    p.seconds = p.steps_per_second = p.seconds_left = 0;
+    p.figure_names = NULL;
+    const float figures[] = {p.mean_return, p.mean_length, p.policy_loss, p.value_loss, p.entropy, p.approx_kl,
+                             p.old_approx_kl, p.clip_fraction, p.first_ratio_min, p.first_ratio_max, p.explained_variance,
+                             p.learning_rate, p.grad_norm, p.kl, p.kl_coef, p.loss, p.last_loss, p.last_approx_kl, p.std};
+    const int64_t counts[] = {p.iteration, p.steps, p.iteration_steps, p.episodes, p.epochs, p.gradient_steps, p.updates};
+    hash = hash_bytes(hash, p.warning, strlen(p.warning));
+    return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
+}
+
+static void train(void *user, const ppo_group *group, result *r) {
+    const training *t = (const training *)user;
+    ppo_env         env = t->env();
+    ppo_config      cfg = ppo_config_default();
+    ppo_agent      *agent = NULL;
+    ppo_trainer    *trainer = NULL;
+    ppo_progress    p;
+    (void)group;
+    cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
+    r->status = ppo_config_set_all(&cfg, t->settings);
+    cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
+    if (!r->status && t->resume) r->status = ppo_trainer_resume(t->resume, &env, NULL, &agent, &trainer);
+    else if (!r->status) {
+        r->status = ppo_agent_create(&env, &cfg, &agent);
+        if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    }
+    while (!r->status && !ppo_trainer_done(trainer)) {
+        r->status = ppo_trainer_iterate(trainer, &p);
+        r->hash[1] = hash_progress(t->resume && p.iteration == 3 ? 0 : r->hash[1], p);
+        if (!r->status && p.iteration == 2) r->hash[1] = 0; /* a resumed run reports from here */
+        if (!r->status && t->save && p.iteration == 2) r->status = ppo_trainer_save(trainer, t->save);
+    }
+    if (agent) {
+        r->hash[0] = hash_params(0, agent->model.params);
+        r->hash[2] = hash_norm(hash_norm(0, &agent->obs_norm), &agent->return_norm);
+    }
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+
+static void assert_alike(const result *got, const result *want, int size) {
+    for (int r = 0; r < size; r++) {
+        assert_string_equal(got[r].error, want->error);
+        assert_int_equal(got[r].status, want->status);
+        for (int k = 0; k < COUNT(want->hash); k++) assert_int_equal(got[r].hash[k], want->hash[k]);
+    }
+}
+
+/* What one process without a group computes, in this one. */
+static result alone(job_fn job, void *user) {
+    result r = {PPO_OK, "", {0}, 0, 0, 0};
+    job(user, NULL, &r);
+    if (r.status) snprintf(r.error, sizeof r.error, "%s", ppo_last_error());
+    return r;
+}
+
+static void any_number_of_processes_trains_the_same_bits(void **state) {
+    (void)state;
+    static training kinds[] = {
+        {"one shard", walk_env, "", NULL, NULL},
+        {"shards", walk_env, "minibatch_size=128 shards=8", NULL, NULL},
+        {"three shards", walk_env, "minibatch_size=128 shards=3 epochs=3", NULL, NULL},
+        {"uneven shards and environments", walk_env, "minibatch_size=97 shards=7 num_envs=13", NULL, NULL},
+        {"by size", walk_env, "minibatch_size=0 rollout_steps=64", NULL, NULL},
+        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", NULL, NULL},
+        {"no critic", walk_env, "baseline=no gae_lambda=1 shards=4", NULL, NULL},
+        {"target_kl", walk_env, "target_kl=0.001 learning_rate=0.01 shards=4", NULL, NULL},
+        {"a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant shards=4", NULL, NULL},
+        {"multi-discrete", dials_env, "shared_trunk=yes shards=2", NULL, NULL},
+        {"masked", fenced_env, "normalize_reward=yes shards=2", NULL, NULL},
+        {"gsde", reach_env, "gsde=yes gsde_steps=4 squash=yes normalize_obs=yes shards=4", NULL, NULL},
+        {"adaptive KL", reach_env, "objective=kl-penalty adaptive_kl_target=0.01 learning_rate=0.03 shards=4", NULL, NULL},
+        {"noise in the update", reach_env, "rpo_alpha=0.5 shards=4", NULL, NULL},
+        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", NULL, NULL},
+        {"advantages anew", fenced_env, "recompute_advantages=yes recurrent=3 sequence_steps=4 shards=2", NULL, NULL},
+        {"several agents", pursuit_env, "num_envs=144 shards=4 normalize_reward=yes rollout_steps=8", NULL, NULL},
+        {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", NULL, NULL},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result want = alone(train, &kinds[k]), got[MOST];
+        assert_string_equal(want.error, "");
+        for (int size = 1; size <= MOST; size *= 2) {
+            run_group(size, train, &kinds[k], got);
+            assert_alike(got, &want, size);
+        }
+    }
+}
+
+/* One that cannot be saved as bytes: it owns a counter outside of its state. */
+static int vault_open(void *state, void *user, int index) {
+    int **v = (int **)state;
+    (void)user, (void)index;
+    *v = (int *)calloc(1, sizeof **v);
+    return *v == NULL;
+}
+static void vault_close(void *state) { free(*(int **)state); }
+static void vault_reset(void *state, ppo_rng *rng, float *obs) {
+    **(int **)state = ppo_rng_below(rng, 5);
+    obs[0] = (float)**(int **)state;
+}
+static void vault_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    int *v = *(int **)state;
+    *v += action->discrete ? 1 : -ppo_rng_below(rng, 2);
+    obs[0] = (float)*v;
+    out->reward = 0.1f * (float)*v;
+    out->terminated = *v > 9;
+}
+static ppo_env vault_env(void) {
+    ppo_env env = {0};
+    env.name = "vault", env.obs_size = 1, env.action_space = ppo_discrete(2), env.max_steps = 40;
+    env.state_size = sizeof(int *), env.open = vault_open, env.close = vault_close;
+    env.reset = vault_reset, env.step = vault_step;
+    return env;
+}
+
+static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
+    (void)state;
+    const char *path = scratch_path("group");
+    training    kinds[] = {
+        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", path, NULL},
+        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", path, NULL},
+        {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", path, NULL},
+        {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
+        {"outside resources", vault_env, "shards=2", path, NULL},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        training again = kinds[k];
+        result   want, saved[MOST], got[MOST];
+        again.save = NULL, again.resume = path;
+        for (int size = 1; size <= MOST; size *= 2) {
+            unlink(path);
+            run_group(size, train, &kinds[k], saved);
+            if (size == 1) want = saved[0];
+            assert_string_equal(want.error, "");
+            assert_alike(saved, &want, size);
+            for (int other = 1; other <= MOST; other *= 8 / size > 1 ? 8 / size : 2) {
+                run_group(other, train, &again, got);
+                assert_alike(got, &want, other);
+            }
+        }
+    }
+    unlink(path);
+}
+
+/* Environment 5 misbehaves in its 20th step, as it is told. */
+enum { GOES_ON, GIVES_NAN, ENDS_ITS_PROCESS };
+static int misbehaves;
+static void bad_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    walk_step(state, rng, action, obs, out);
+    if (env_index(rng) != 5 || misbehaves == GOES_ON || rng->counter[0] < 3) return;
+    if (misbehaves == ENDS_ITS_PROCESS) _exit(3);
+    out->reward = NAN;
+}
+static ppo_env bad_env(void) {
+    ppo_env env = walk_env();
+    env.step = bad_step;
+    return env;
+}
+
+/* Trains on after a failure, which it keeps. */
+static void train_on(void *user, const ppo_group *group, result *r) {
+    ppo_env      env = bad_env();
+    ppo_config   cfg = eight_environments(1);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    char         error[256];
+    (void)user, (void)group;
+    cfg.total_steps = 100000, cfg.minibatch_size = 32, cfg.shards = 4;
+    misbehaves = GIVES_NAN;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    while (!r->status) r->status = ppo_trainer_iterate(trainer, NULL);
+    snprintf(error, sizeof error, "%s", ppo_last_error());
+    misbehaves = GOES_ON;
+    for (int k = 0; k < 2 && trainer; k++)
+        if (ppo_trainer_iterate(trainer, NULL)) r->hash[3] = 1;
+    if (agent) r->hash[0] = hash_params(0, agent->model.params);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    ppo_fail(r->status, "%s", error);
+}
+
+static void a_failure_in_one_process_is_the_same_in_all_and_training_goes_on(void **state) {
+    (void)state;
+    result want = alone(train_on, NULL), got[MOST];
+    assert_int_equal(want.status, PPO_ERROR_NUMERIC);
+    assert_int_equal(want.hash[3], 0);
+    assert_non_null(strstr(want.error, "reward is NaN (environment 5"));
+    for (int size = 2; size <= MOST; size *= 2) {
+        run_group(size, train_on, NULL, got);
+        assert_alike(got, &want, size);
+    }
+}
+
+static void a_process_that_ends_ends_the_others(void **state) {
+    (void)state;
+    training t = {"", bad_env, "shards=4 total_steps=1000000", NULL, NULL};
+    result   got[MOST];
+    misbehaves = ENDS_ITS_PROCESS;
+    for (int size = 2; size <= MOST; size *= 2) {
+        double began = ppo_clock();
+        run_group(size, train, &t, got);
+        assert_true(ppo_clock() - began < 10);
+        for (int r = 0; r < size; r++) {
+            if (r == 5 * size / 16) { /* of 16 environments */
+                assert_true(got[r].ended);
+                continue;
+            }
+            assert_int_equal(got[r].status, PPO_ERROR_GROUP);
+            assert_non_null(strstr(got[r].error, "cannot be reached"));
+        }
+    }
+    misbehaves = GOES_ON;
+}
+
+/* The last process differs in what it is told. */
+static void train_otherwise(void *user, const ppo_group *group, result *r) {
+    training t = {"", walk_env, "shards=4", NULL, NULL};
+    if (group->rank == group->size - 1) t.settings = (const char *)user;
+    train(&t, group, r);
+}
+
+/* In process 1 an allocation of the trainer fails. */
+static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
+    ppo_env      env = walk_env();
+    ppo_config   cfg = eight_environments(1);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    heap         h = {0, 0, *(const int *)user, 1};
+    cfg.shards = 4, cfg.minibatch_size = 32;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    r->hash[0] = trainer != NULL;
+}
+
+static void processes_that_cannot_train_together_say_so(void **state) {
+    (void)state;
+    static char others[][40] = {"shards=4 seed=2", "shards=4 learning_rate=0.1", "shards=4 epochs=3"};
+    result      got[MOST];
+    for (int k = 0; k < COUNT(others); k++)
+        for (int size = 2; size <= MOST; size *= 2) {
+            run_group(size, train_otherwise, others[k], got);
+            for (int r = 0; r < size; r++) {
+                assert_int_equal(got[r].status, PPO_ERROR_ARGUMENT);
+                assert_non_null(strstr(got[r].error, "does not have the settings, weights and kernels of process 0"));
+                assert_string_equal(got[r].error, got[0].error);
+            }
+        }
+    run_group(4, train_otherwise, "shards=4 threads=2", got); /* which may differ */
+    for (int r = 0; r < 4; r++) assert_string_equal(got[r].error, "");
+    for (int at = 0; at < 20; at += 3) {
+        run_group(2, fail_to_allocate, &at, got);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(got[r].status, PPO_ERROR_MEMORY);
+            assert_int_equal(got[r].hash[0], 0);
+        }
+    }
+}
+
+static ppo_status never_called(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+    (void)user, (void)peer, (void)send, (void)sent, (void)receive, (void)received;
+    return ppo_fail(PPO_ERROR_FILE, "called");
+}
+
+static void a_group_that_cannot_be_is_refused(void **state) {
+    (void)state;
+    ppo_group    group = {0, 3, never_called, NULL};
+    ppo_env      env = walk_env();
+    ppo_config   cfg = eight_environments(0);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_fails(ppo_use_group(&group), PPO_ERROR_ARGUMENT, "3 processes|1, 2, 4");
+    group.size = 2048;
+    assert_fails(ppo_use_group(&group), PPO_ERROR_ARGUMENT, "2048|1024");
+    group.size = 4, group.rank = 4;
+    assert_fails(ppo_use_group(&group), PPO_ERROR_ARGUMENT, "rank 4 of 4");
+    group.rank = 3, group.exchange = NULL;
+    assert_fails(ppo_use_group(&group), PPO_ERROR_ARGUMENT, "NULL");
+    group.exchange = never_called;
+    assert_int_equal(ppo_group_rank(), 0);
+    assert_ok(ppo_use_group(&group));
+    assert_int_equal(ppo_group_rank(), 3);
+    cfg.num_envs = 3;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_fails(ppo_trainer_create(&env, &cfg, agent, &trainer), PPO_ERROR_GROUP, "called");
+    assert_null(trainer);
+    group.rank = 0, group.size = 1; /* no group */
+    assert_ok(ppo_use_group(&group));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    assert_ok(ppo_use_group(NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_processes_trains_the_same_bits),
+        cmocka_unit_test(a_checkpoint_resumes_with_any_number_of_processes),
+        cmocka_unit_test(a_failure_in_one_process_is_the_same_in_all_and_training_goes_on),
+        cmocka_unit_test(a_process_that_ends_ends_the_others),
+        cmocka_unit_test(processes_that_cannot_train_together_say_so),
+        cmocka_unit_test(a_group_that_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
