@@ -79,6 +79,17 @@ build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Make
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
+# Processes that train together, on one machine or many: mpirun -n 4 build/train-mpi --env CartPole-v1
+MPICC ?= mpicc
+
+mpi: build/train-mpi build/rlhf-mpi ## builds build/train and build/rlhf for MPI, as build/train-mpi and build/rlhf-mpi
+
+build/train-mpi: build/control.o
+build/rlhf-mpi: build/ppo.o
+build/%-mpi: examples/%.c $(HEADERS) Makefile | build/mpi.found
+	@rm -f $@
+	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
 # --- exercises -----------------------------------------------------------------------------------------------------
 
 # Of each exercise, grade.c becomes the judge, with the library, and the part of the student's program that calls the
@@ -472,6 +483,9 @@ build/cmocka.found:
 build/box2d.found:
 	$(call require,'<box2d/b2_revolute_joint.h>',-lbox2d,libbox2d-dev g++,box2d-devel gcc-c++,box2d gcc,; LunarLander needs its version 2.4,$(CXX) -std=c++17 -x c++)
 
+build/mpi.found:
+	$(call require,'<mpi.h>',,libopenmpi-dev openmpi-bin,openmpi-devel,openmpi,,$(MPICC))
+
 # Python's packages mujoco (libmujoco and its headers) and gymnasium (the models), without what they import: those of
 # PPO_PYTHON, or else installed in build/mujoco-packages. Version 4 of mujoco keeps the library in mujoco-core. Debian's
 # libmujoco is used where Python has no mujoco.
@@ -526,5 +540,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

@@ -69,6 +69,7 @@ typedef struct options {
 
 static int fail(const char *format, ...) {
     va_list args;
+    if (!speaks()) return 1;
     va_start(args, format);
     fprintf(stderr, "train: ");
     vfprintf(stderr, format, args);
@@ -264,6 +265,7 @@ static int read_options(options *o, int argc, char **argv) {
     ppo_config before = o->config;
     if (!status && parse(o, argc, argv, 1)) return 1;
     if (!status) status = drop_useless(o, &before, from != NULL);
+    if (ppo_group_rank()) o->quiet = 1, o->csv = o->tensorboard = o->export_to = o->export_int8 = NULL;
     return status ? fail("%s", ppo_last_error()) : 0;
 }
 

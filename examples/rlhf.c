@@ -11,6 +11,7 @@
 #ifdef __CUDACC__ /* `make cuda` compiles this file with nvcc */
 #include "ppo_cuda.cuh"
 #endif
+#include "mpi.h"
 #include "stages.h"
 #include "runaway.h"
 #include "rlhf_options.h"
@@ -81,14 +82,15 @@ int main(int argc, char **argv) {
     double began = ppo_clock();
     int    count = read_flags(&r, argc, argv);
     if (count < 0) return usage(&r);
+    r.quiet |= ppo_group_rank() > 0;
     const char *problem = count ? r.lab.task->open() : NULL;
     if (problem) fprintf(stderr, "rlhf: %s\n", problem);
     if (problem || !count) return 1;
     ppo_status status = use_device(&r);
     if (!status) status = ppo_set_threads(r.threads);
     for (int i = 0; i < count && !status; i++) status = perform_named(&r, argv[i]);
-    if (status) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
-    else if (r.json) {
+    if (status && speaks()) fprintf(stderr, "rlhf: %s\n", ppo_last_error());
+    else if (!status && r.json) {
         const ppo_lm_evaluation *e = &r.worth.e;
         printf("{\"true_reward\":%.4f,\"proxy_reward\":%.4f,\"kl\":%.4f,", (double)e->reward,
                (double)r.worth.proxy_reward, (double)e->kl);

@@ -52,6 +52,7 @@ static const char *path_to(const run *r, const char *name, char path[512]) {
 static ppo_status save(const run *r, const ppo_lm *model, const char *name) {
     char       path[512], seed[32];
     ppo_file  *file = NULL;
+    if (ppo_group_rank()) return PPO_OK;
     ppo_status status = ppo_file_create(&file);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->lab.sft_seed);
     if (!status) status = ppo_lm_put(model, file);

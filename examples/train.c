@@ -8,6 +8,7 @@
    The command line is read in options.h. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "mpi.h"
 #include "options.h"
 #include "watch.h"
 
@@ -129,7 +130,9 @@ int main(int argc, char **argv) {
         return fflush(stdout) ? fail("the help could not be written") : 0;
     }
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* in one file or pipe, lines of stdout and stderr stay in order */
+#ifndef WITH_MPI /* where mpirun ends all processes */
     signal(SIGINT, on_interrupt);
+#endif
     if (o.watch) return watch(&o);
     if (o.inspect) return inspect(&o);
 
