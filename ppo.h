@@ -2038,6 +2038,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
     int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
     int micro_batch;            /* of these, in memory at once; gradients add up; 0: all [0] */
+    int shards; /* parts of a batch, which the processes of a group divide; adds up in a tree [1] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -2243,6 +2244,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                             critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
+    int                  shards;         /* parts of a minibatch, which the processes of a group divide [1] */
     int                  recompute;      /* 1: less memory for more time, see ppo_tape_recompute() [0] */
     ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
@@ -3188,6 +3190,10 @@ static const ppo_group *ppo__group(void) { return ppo__in_task ? NULL : ppo__gro
 static int ppo__rank(const ppo_group *g) { return g ? g->rank : 0; }
 static int ppo__ranks(const ppo_group *g) { return g ? g->size : 1; }
 
+/* Of n things that are divided evenly, those of this process. */
+static int ppo__own_begin(const ppo_group *g, int n) { return ppo__share(n, ppo__rank(g), ppo__ranks(g)); }
+static int ppo__own_end(const ppo_group *g, int n) { return ppo__share(n, ppo__rank(g) + 1, ppo__ranks(g)); }
+
 static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, size_t sent, void *receive,
                                 size_t received) {
     const unsigned failures = ppo__failures;
@@ -3214,7 +3220,8 @@ static ppo_status ppo__group_gather(const ppo_group *g, void *data, const size_t
 /* The same for n rows of `bytes` bytes that are divided evenly. */
 static ppo_status ppo__group_share(const ppo_group *g, void *data, int n, size_t bytes) {
     size_t start[PPO_MAX_RANKS + 1];
-    for (int r = 0; g && r <= g->size; ++r) start[r] = (size_t)ppo__share(n, r, g->size) * bytes;
+    if (!g) return PPO_OK;
+    for (int r = 0; r <= g->size; ++r) start[r] = (size_t)ppo__share(n, r, g->size) * bytes;
     return ppo__group_gather(g, data, start);
 }
 
@@ -9943,9 +9950,8 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_
     if (!status) ppo__envs_guard(envs);
     for (int c = 0; c < copies && !status; ++c)
         envs->rng[c] = ppo_rng_stream(seed, purpose, (uint32_t)(first + c));
-    const int end = ppo__share(copies, ppo__rank(group) + 1, ppo__ranks(group));
-    envs->begin = envs->end = ppo__share(copies, ppo__rank(group), ppo__ranks(group));
-    while (envs->end < end && !status) {
+    envs->begin = envs->end = ppo__own_begin(group, copies);
+    while (envs->end < ppo__own_end(group, copies) && !status) {
         status = ppo__env_open(envs, envs->end);
         envs->end += !status;
     }
@@ -10767,11 +10773,10 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
     ppo_rollout    *rollout = &c->rollout;
-    const int       samples = rollout->steps * rollout->envs, ranks = ppo__ranks(c->group);
-    const int       first = ppo__share(samples, ppo__rank(c->group), ranks), k = (int)(worker - c->workers);
-    const int       own = ppo__share(samples, ppo__rank(c->group) + 1, ranks) - first;
-    int             from = first + ppo__share(own, k, c->worker_count), rows;
+    const int       samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
+    const int       first = ppo__own_begin(c->group, samples), own = ppo__own_end(c->group, samples) - first;
     const int       end = first + ppo__share(own, k + 1, c->worker_count);
+    int             from = first + ppo__share(own, k, c->worker_count), rows;
     ppo_status      status = PPO_OK;
     for (; from < end && !status; from += rows) {
         rows = ppo__min_int(end - from, ROWS);
@@ -10981,9 +10986,9 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     const ppo_actor_critic *model = collector->model = &collector->agent->model;
     const ppo_config       *config = collector->config;
     const int               agents = ppo__agents(env), copies = envs / agents;
-    const int               rank = ppo__rank(collector->group), ranks = ppo__ranks(collector->group);
-    const int begin = ppo__share(copies, rank, ranks), own = ppo__share(copies, rank + 1, ranks) - begin;
-    const int workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
+    const int               begin = ppo__own_begin(collector->group, copies);
+    const int               own = ppo__own_end(collector->group, copies) - begin;
+    const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
     ppo__columns(model, env, config, collector->width, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, env, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
@@ -17881,6 +17886,7 @@ struct ppo_generator {
     ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
     int         room, turn; /* sequences that they have room for; which of them is this call's */
     int         busy;       /* 1: a tool, a watch or a reward function may be called meanwhile */
+    int         first;      /* in a group: the number of sequence 0 among those of all processes */
 };
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
@@ -18051,7 +18057,7 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
             int n = slot->length = out->prompt[*waiting];
             slot->sequence = (*waiting)++;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
-            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)slot->sequence);
+            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + slot->sequence));
             const int *text = out->text + ppo__at(slot->sequence, context);
             int        same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
             while (same < most && slot->cached[same] == text[same]) ++same;
@@ -18092,7 +18098,7 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, con
     unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
     const ppo_tokens   so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
     const unsigned     failures = ppo__failures;
-    ppo_status         status = how->watch(&so_far, s, &end, how->watch_user);
+    ppo_status         status = how->watch(&so_far, g->first + s, &end, how->watch_user);
     out->ended[s] |= end != 0;
     return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
@@ -18109,11 +18115,11 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     if (status) return ppo__user_failed(status, failures, "tool");
     if (count < 0 || count > room)
         return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
-                           slot->sequence);
+                           g->first + slot->sequence);
     for (int i = 0; i < count; ++i)
         if (out->text[at + i] < 0 || out->text[at + i] >= g->lm->config.vocab)
             return ppo__refuse("the tool answers token %d, outside 0 .. %d (sequence %d)", out->text[at + i],
-                               g->lm->config.vocab - 1, slot->sequence);
+                               g->lm->config.vocab - 1, g->first + slot->sequence);
     memset(out->logp + at, 0, count * sizeof(float));
     memset(out->given + at, 1, count);
     out->length[slot->sequence] = slot->length += count;
@@ -18129,8 +18135,8 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
         int        s = slot->sequence;
         size_t     at = ppo__at(s, g->context) + slot->length;
         if (!ppo__finite(g->drawn_logp[i]))
-            return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)", s,
-                            slot->length - 1);
+            return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)",
+                            g->first + s, slot->length - 1);
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
         out->text[at] = g->drawn[i], out->logp[at] = g->drawn_logp[i];
         out->ended[s] = (unsigned char)ppo__ends(how, g->drawn[i]);
@@ -18712,7 +18718,16 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
     return ppo__measure(lm, data, batch, 1, logp);
 }
 
-/* -- gradients of a batch, a micro-batch at a time: for fine-tuning and for PPO -- */
+/* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches. The
+   gradients of micro-batches are added one after the other, those of shards in a binary tree, of which each process of
+   a group has a branch -- */
+
+/* What is known of each item, or of each micro-batch, of a batch. */
+typedef struct ppo__learned {
+    void  *data; /* NULL: nothing */
+    size_t bytes;
+    int    of_items;
+} ppo__learned;
 
 typedef struct ppo__learner {
     ppo_tape *tape;
@@ -18722,16 +18737,63 @@ typedef struct ppo__learner {
     int        window;   /* `window` tokens from first[item] on, at most those that there are */
     ppo_tokens batch[2]; /* the sequences of the micro-batch */
     int        micro_batch;
-    int        done;   /* items of the batch that came before the micro-batch */
-    int64_t    tokens; /* trained on since the start */
+    int        done, micro; /* items and micro-batches of the batch that came before the micro-batch */
+    int        micros;      /* in the batch */
+    int64_t    tokens;      /* trained on since the start */
     /* The loss of the micro-batch item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
     ppo_tensor *(*loss)(void *user, const int *item, float *weight);
-    void *user;
+    void            *user;
+    ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
+    int              shards;     /* of a batch, at most */
+    float           *sums;       /* [log2(own shards)][floats of params]: of 1, 2, 4, ... shards */
+    float           *received;   /* in a group: for ppo__group_sum() */
+    float           *weight;     /* [micros] */
+    ppo__learned     learned[3]; /* what loss() leaves besides */
+    const ppo_group *group;
 } ppo__learner;
 
 static void ppo__learner_free(ppo__learner *learner) {
     ppo_tape_free(learner->tape);
     for (int k = 0; k < 2; ++k) ppo_tokens_free(&learner->batch[k]);
+}
+
+/* Shards of this process, from *begin on. A single one is computed by all. */
+static int ppo__own_shards(const ppo__learner *learner, int shards, int *begin) {
+    const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
+    *begin = ppo__first_shard(g, learner->shards, ppo__rank(g));
+    return ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g) + 1), shards) - *begin;
+}
+
+/* Micro-batches of shards 0 .. k - 1 of a batch of n items. */
+static int ppo__micros_before(const ppo__learner *learner, int n, int shards, int k) {
+    int micros = 0;
+    for (int i = 0; i < k; ++i)
+        micros +=
+            ppo__divide_up(ppo__share(n, i + 1, shards) - ppo__share(n, i, shards), learner->micro_batch);
+    return micros;
+}
+
+/* Room for batches of at most n items; returns the most micro-batches of one. The caller has set params and group. */
+static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int shards, int micro_batch) {
+    int    begin, levels = 0;
+    size_t floats = learner->params[0]->count;
+    learner->shards = shards = ppo__min_int(shards, n);
+    const int items = ppo__divide_up(n, shards); /* of a shard */
+    learner->micro_batch = micro_batch && micro_batch < items ? micro_batch : items;
+    while (1 << levels < ppo__own_shards(learner, shards, &begin)) ++levels;
+    if (learner->params[1]) floats += learner->params[1]->count;
+    if (levels) learner->sums = PPO__ARRAY(memory, float, (size_t)levels *floats);
+    if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
+    const int micros = shards * ppo__divide_up(items, learner->micro_batch);
+    learner->weight = PPO__ARRAY(memory, float, micros);
+    return micros;
+}
+
+/* Tokens of an item. */
+static int ppo__item_length(const ppo__learner *learner, int k, int item) {
+    const ppo_tokens *data = learner->data[k];
+    if (!learner->first) return data->start[item + 1] - data->start[item];
+    return ppo__min_int(data->start[1] - learner->first[item], learner->window);
 }
 
 /* Makes the first of n items the micro-batch. */
@@ -18744,7 +18806,7 @@ static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int 
             int        at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
             ppo_tokens window = {1, bounds, &prompt, data->token + at, data->given, NULL};
             if (window.given) window.given += at;
-            bounds[1] = data->start[1] - at < learner->window ? data->start[1] - at : learner->window;
+            bounds[1] = ppo__item_length(learner, k, item[i]);
             status = learner->first ? ppo_tokens_add_from(&learner->batch[k], &window, 0)
                                     : ppo_tokens_add_from(&learner->batch[k], data, item[i]);
         }
@@ -18752,37 +18814,89 @@ static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int 
     return status;
 }
 
-/* Adds the gradient of the micro-batch's loss times its weight, and the weight to *total. */
-static ppo_status ppo__add_gradient(ppo__learner *learner, const int *item, double *total) {
-    float weight = 0;
+/* Adds the gradient of the micro-batch's loss times its weight. */
+static ppo_status ppo__add_gradient(ppo__learner *learner, const int *item) {
+    float *weight = &learner->weight[learner->micro];
+    *weight = 0;
     ppo_tape_reset(learner->tape);
-    ppo_tensor *loss = learner->loss(learner->user, item, &weight);
-    *total += weight;
-    return ppo_tape_backward(learner->tape, ppo_tape_scale(learner->tape, loss, weight, 0));
+    ppo_tensor *loss = learner->loss(learner->user, item, weight);
+    return ppo_tape_backward(learner->tape, ppo_tape_scale(learner->tape, loss, *weight, 0));
 }
 
-/* The same for a batch of n items: its gradient, once divided by *total. */
-static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
-    ppo_status status = PPO_OK;
-    *total = 0;
-    for (int i = 0; i < n && !status; i += learner->micro_batch) {
-        learner->done = i;
-        status = ppo__gather_items(learner, item + i, n - i);
-        if (!status) status = ppo__add_gradient(learner, item + i, total);
-        for (int k = 0; k < 2 && learner->data[k]; ++k)
-            learner->tokens += learner->batch[k].start[learner->batch[k].count];
+/* After shard k of this process: adds what is waiting for it, and lets the sum wait for the next one. */
+static void ppo__add_shard(ppo__learner *learner, int k, int last) {
+    float *sum = learner->sums;
+    int    level = 0;
+    for (; k >> level && (last || k >> level & 1); ++level)
+        for (int i = 0; i < 2 && learner->params[i]; ++i) {
+            const size_t n = learner->params[i]->count;
+            if (k >> level & 1) ppo__add_to(sum, learner->params[i]->grad, n);
+            sum += n;
+        }
+    for (int i = 0; i < 2 && learner->params[i] && !last; ++i) {
+        const size_t n = learner->params[i]->count;
+        memcpy(sum, learner->params[i]->grad, n * sizeof(float));
+        ppo_params_zero_grad(learner->params[i]);
+        sum += n;
     }
+}
+
+/* In a group: every process gets the gradients of all shards, and what is known of them. */
+static ppo_status ppo__share_gradients(ppo__learner *learner, int n, int shards, ppo_status status) {
+    const ppo_group   *g = learner->group;
+    const ppo__learned weight = {learner->weight, sizeof(float), 0};
+    size_t             start[PPO_MAX_RANKS + 1];
+    if (!g || learner->shards == 1) return status;
+    status = ppo__group_agree(g, status, 0);
+    for (int i = 0; i < 4 && !status; ++i) {
+        const ppo__learned *one = i ? &learner->learned[i - 1] : &weight;
+        if (!one->data) continue;
+        for (int r = 0; r <= g->size; ++r) {
+            const int first = ppo__min_int(ppo__first_shard(g, learner->shards, r), shards);
+            start[r] = one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
+                                                           : ppo__micros_before(learner, n, shards, first));
+        }
+        status = ppo__group_gather(g, one->data, start);
+    }
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i)
+        status = ppo__group_sum(g, learner->params[i]->grad, learner->params[i]->count, learner->shards,
+                                shards, learner->received);
+    return status;
+}
+
+/* The gradient of a batch of n items, once divided by *total. */
+static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
+    const int  shards = ppo__min_int(learner->shards, n);
+    ppo_status status = PPO_OK;
+    int        begin, own = ppo__own_shards(learner, shards, &begin);
+    learner->micro = ppo__micros_before(learner, n, shards, begin);
+    for (int k = 0; k < own && !status; ++k) {
+        const int end = ppo__share(n, begin + k + 1, shards);
+        for (int i = ppo__share(n, begin + k, shards); i < end && !status; i += learner->micro_batch) {
+            learner->done = i;
+            status = ppo__gather_items(learner, item + i, end - i);
+            if (!status) status = ppo__add_gradient(learner, item + i);
+            ++learner->micro;
+        }
+        if (own > 1) ppo__add_shard(learner, k, k + 1 == own);
+    }
+    learner->micros = ppo__micros_before(learner, n, shards, shards);
+    status = ppo__share_gradients(learner, n, shards, status);
+    *total = 0;
+    for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
+    for (int k = 0; k < 2 && learner->data[k]; ++k)
+        for (int i = 0; i < n; ++i) learner->tokens += ppo__item_length(learner, k, item[i]);
     return status;
 }
 
 /* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of
    each of a pair), all but the first of them to be learned. The items may be any. */
 static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, const int longest[2]) {
-    double     total = 0;
     ppo_status status = PPO_OK;
+    learner->done = learner->micro = 0;
     for (int k = 0; k < 2 && longest[k] && !status; ++k)
         status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, longest[k]);
-    if (!status) status = ppo__add_gradient(learner, item, &total);
+    if (!status) status = ppo__add_gradient(learner, item);
     status = ppo__settle(learner->tape->device, status);
     ppo_tape_reset(learner->tape);
     return status;
@@ -18807,6 +18921,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
         PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
         PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT(shards, INT, 1, 1024, NULL, "parts of a batch, which the processes of a group divide"),
         PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
         PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
         PPO__FIT(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
@@ -18830,9 +18945,9 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
 }
 
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    static const char usual[] =
-        PPO__ADAM_USUAL "epochs=1 batch_size=32 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
-                        "beta=0.1 checkpoint_every=100";
+    static const char usual[] = PPO__ADAM_USUAL
+        "epochs=1 batch_size=32 shards=1 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
+        "beta=0.1 checkpoint_every=100";
     ppo_fit_config c;
     memset(&c, 0, sizeof c);
     return ppo_settings_set_all(ppo_fit_settings(), &c, usual), c;
@@ -18893,7 +19008,7 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
     const ppo_tokens *batch = learner->batch;
     ppo_tape         *tape = learner->tape;
     ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
-    float            *kept = fit->losses + 2 * (learner->done / learner->micro_batch);
+    float            *kept = fit->losses + 2 * learner->micro;
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
@@ -19021,8 +19136,10 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     ppo_status            status = ppo__fit_check(fit, reference);
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
-    int micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
-    fit->batch_size = batch, learner->micro_batch = micro, learner->window = c->window;
+    learner->params[0] = fit->lm->params;
+    ppo__learner_take(learner, &fit->memory, batch, c->shards, c->micro_batch);
+    const int micro = learner->micro_batch;
+    fit->batch_size = batch, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
@@ -19033,6 +19150,12 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, micro);
         for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
             if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
+    }
+    const ppo__learned losses = {fit->losses, 2 * sizeof(float), 0};
+    learner->learned[0] = losses;
+    for (int k = 0; k < 2; ++k) {
+        const ppo__learned scores = {fit->score[k], sizeof(float), 1};
+        learner->learned[1 + k] = scores;
     }
     status = ppo__arena_status(&fit->memory);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
@@ -19050,8 +19173,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
    more than the reference prefers it. */
 static void ppo__fit_sum_up(const ppo__fit *fit, const int *item, int n, double *sum, int *correct) {
     float *const *ref_logp = fit->now->ref_logp;
-    for (int i = 0; i * fit->learner.micro_batch < n; ++i)
-        *sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
+    for (int i = 0; i < fit->learner.micros; ++i) *sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
     for (int i = 0; i < n && fit->score[0]; ++i) {
         float ref = ref_logp[0] ? ref_logp[0][item[i]] - ref_logp[1][item[i]] : 0;
         *correct += fit->score[0][i] - fit->score[1][i] > ref;
@@ -19094,7 +19216,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     ppo_status    status = PPO_OK;
     ppo__fit_use(fit, 1);
     ppo_tape_record(learner->tape, 0);
-    learner->done = 0;
+    learner->done = learner->micro = 0, learner->micros = 1;
     for (int i = 0; i < count && !status; i += micro) {
         const int *item = fit->set[1].order + i, n = count - i < micro ? count - i : micro;
         float      weight = 0;
@@ -19134,6 +19256,20 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     for (int k = 0; k < 4; ++k)
         if (arrays[k].data) hash = ppo__hash_array(hash, &arrays[k]);
     return hash;
+}
+
+/* In a group: all processes train, and alike, or none does. status: of this one; step: where it begins. */
+static ppo_status ppo__learner_agree(const ppo__learner *learner, ppo_status status,
+                                     const ppo_settings *settings, const void *config, const ppo_tokens *data,
+                                     int64_t step) {
+    const ppo_group *g = ppo__group();
+    if (!g) return status;
+    if (!status && ppo__device_in_use)
+        status = ppo__refuse("a group of processes trains on the processor alone");
+    status = ppo__group_agree(g, status, 0);
+    if (status) return status;
+    const uint64_t hash = ppo__hash_tokens(ppo__hash_run(settings, config, learner->params[0]), data);
+    return ppo__group_same(g, ppo__fnv1a(hash, &step, sizeof step), "settings, weights, data and kernels");
 }
 
 /* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
@@ -19269,7 +19405,11 @@ static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
 static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__fit_checkpoint kept = {
         fit, p, {p->step, fit->learner.tokens, fit->lm->params->step, fit->worse, fit->over}};
-    return ppo__save(ppo__fit_names[fit->objective], fit->config->checkpoint, ppo__put_fit, &kept);
+    const ppo_group *g = fit->learner.group;
+    ppo_status       status = PPO_OK;
+    if (!ppo__rank(g))
+        status = ppo__save(ppo__fit_names[fit->objective], fit->config->checkpoint, ppo__put_fit, &kept);
+    return ppo__group_agree(g, status, 0);
 }
 
 static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *p, ppo_lm **read) {
@@ -19361,12 +19501,13 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     fit.lm = lm, fit.config = config, fit.objective = objective;
     fit.set[0].data[0] = data, fit.set[0].data[1] = rejected;
     fit.set[1].data[0] = config->held_out, fit.set[1].data[1] = config->held_out_rejected;
-    fit.learner.loss = ppo__fit_loss, fit.learner.user = &fit;
+    fit.learner.loss = ppo__fit_loss, fit.learner.user = &fit, fit.learner.group = ppo__group();
     ppo_status status = ppo_params_freeze(lm->params, 0);
     if (!status) status = ppo__fit_begin(&fit, reference);
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
+    status = ppo__learner_agree(&fit.learner, status, ppo_fit_settings(), config, data, p.step);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
     return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
 }
@@ -19674,6 +19815,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF(shards, INT, 1, 1024, NULL, "of a minibatch, which the processes of a group divide"),
         PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
         PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
                 "the policy's, not kl-penalty"),
@@ -19708,6 +19850,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     static const char usual[] = PPO__ADAM_USUAL
         "prompts=64 samples=1 slots=16 normalize_rewards=yes epochs=4 target_kl=0.02 minibatch_size=16 "
+        "shards=1 "
         "learning_rate=3e-4 gamma=1 gae_lambda=0.95 overlong_penalty=1 whiten_advantages=auto "
         "entropy_step=0.005 "
         "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
@@ -19873,6 +20016,7 @@ struct ppo_rlhf {
     int64_t            next_prompt;    /* how many prompts were sampled from */
     ppo_samples        kept_samples;   /* with refills: what is kept of several rounds, */
     float             *drawn_score;    /* [sequences] and the scores of one; else NULL */
+    ppo_samples        group_samples;  /* in a group: those of all processes */
     ppo_generator     *generator;
     ppo__learner       learner;
     ppo__arena         memory, numbers; /* numbers: where the tape computes */
@@ -19888,7 +20032,7 @@ struct ppo_rlhf {
     ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* their number until now; 1: in the first minibatch */
+    int                micros, first;   /* their number before this minibatch; 1: it is the first */
     int64_t            iteration, samples, tokens;
     double             started;
     float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
@@ -20058,10 +20202,12 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
 
 /* -- an iteration, step by step -- */
 
-/* Chooses n prompts, each as often as it is sampled, in passes of an order of their own. *next counts them. */
+/* Chooses n prompts, each as often as it is sampled, in passes of an order of their own; those of this process are
+   asked. *next counts them. */
 static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
-    const int  count = r->prompts.count;
-    ppo_status status = PPO_OK;
+    const ppo_group *g = r->learner.group;
+    const int        count = r->prompts.count;
+    ppo_status       status = PPO_OK;
     ppo_tokens_clear(&r->asked);
     for (int i = 0; i < n && !status; ++i, ++*next) {
         if (i == 0 || *next % count == 0) {
@@ -20069,20 +20215,68 @@ static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
             for (int s = 0; s < count; ++s) r->prompt_order[s] = s;
             ppo_rng_shuffle(&rng, r->prompt_order, count);
         }
-        status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[*next % count], r->config.samples);
+        if (i >= ppo__own_begin(g, n) && i < ppo__own_end(g, n))
+            status =
+                ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[*next % count], r->config.samples);
     }
     return status;
+}
+
+/* In a group: puts the samples of this process among those of all for n prompts, which every process gets, with their
+   scores. */
+static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, float *score) {
+    const ppo_group  *g = r->learner.group;
+    const int         k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
+    const ppo_tokens *from = &samples->tokens;
+    ppo_samples      *all = &r->group_samples;
+    ppo_tokens       *to = &all->tokens;
+    size_t            start[PPO_MAX_RANKS + 1];
+    to->count = n * k, to->start[0] = 0;
+    for (int s = 0; s < own; ++s) {
+        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* a length, for now */
+        to->prompt[first + s] = from->prompt[s];
+        all->ended[first + s] = samples->ended[s];
+    }
+    if (ppo__group_share(g, to->start + 1, n, k * sizeof(int)) ||
+        ppo__group_share(g, to->prompt, n, k * sizeof(int)) || ppo__group_share(g, all->ended, n, k) ||
+        ppo__group_share(g, score, n, k * sizeof(float)))
+        return ppo__failed;
+    for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
+    const struct {
+        void       *to;
+        const void *from;
+        size_t      bytes;
+    } tokens[] = {{to->token, from->token, sizeof(int)},
+                  {all->logp, samples->logp, sizeof(float)},
+                  {to->given, from->given, 1}};
+    for (int i = 0; i < 3 && tokens[i].to; ++i) {
+        const size_t bytes = tokens[i].bytes;
+        for (int rank = 0; rank <= g->size; ++rank)
+            start[rank] = (size_t)to->start[ppo__share(n, rank, g->size) * k] * bytes;
+        if (own)
+            memcpy((char *)tokens[i].to + start[g->rank], tokens[i].from,
+                   start[g->rank + 1] - start[g->rank]);
+        if (ppo__group_gather(g, tokens[i].to, start)) return ppo__failed;
+    }
+    *samples = *all;
+    return PPO_OK;
 }
 
 /* Samples of n prompts, and their rewards. */
 static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *next, ppo_samples *samples,
                                    float *score) {
-    ppo_sampling how = r->config.sampling;
+    const ppo_group *g = r->learner.group;
+    const int        first = ppo__own_begin(g, n) * r->config.samples;
+    ppo_sampling     how = r->config.sampling;
     how.seed = (uint64_t)ppo_rng_u32(rng) << 32;
     how.seed |= ppo_rng_u32(rng);
+    memset(samples, 0, sizeof *samples);
     ppo_status status = ppo__rlhf_choose(r, n, next);
-    if (!status) status = ppo_generate(r->generator, &r->asked, &how, samples);
-    return status ? status : ppo__ask_reward(r->reward, r->user, samples, score);
+    r->generator->first = first;
+    if (!status && r->asked.count) status = ppo_generate(r->generator, &r->asked, &how, samples);
+    if (!status && r->asked.count) status = ppo__ask_reward(r->reward, r->user, samples, score + first);
+    status = ppo__group_agree(g, status, 0);
+    return status || !g ? status : ppo__share_samples(r, n, samples, score);
 }
 
 /* The samples of further prompts in place of those whose rewards are all the same (DAPO's dynamic sampling, Yu
@@ -20172,17 +20366,27 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     }
 }
 
+/* In a group each process judges some of the samples, unless the logits of each were to be exchanged. */
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    int        count = samples->tokens.count, micro = r->learner.micro_batch;
-    ppo_status status = PPO_OK;
+    const ppo_group *g = r->rows.ref_logits ? NULL : r->learner.group;
+    const int        count = samples->tokens.count, micro = r->learner.micro_batch;
+    const int        end = ppo__own_end(g, count);
+    float *const     rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
+    size_t           start[PPO_MAX_RANKS + 1];
+    ppo_status       status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
     ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
-    for (int s = 0; s < count && !status; s += micro) {
-        status = ppo__gather_items(&r->learner, r->order + s, count - s);
+    for (int s = ppo__own_begin(g, count); s < end && !status; s += micro) {
+        status = ppo__gather_items(&r->learner, r->order + s, end - s);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
+    status = ppo__group_agree(g, status, 0);
+    for (int k = 0; g && k <= g->size; ++k)
+        start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
+    for (int k = 0; g && k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
+    if (!status) status = ppo__group_share(g, r->end_value, count, sizeof(float));
     if (!status) ppo__rlhf_next_values(r, samples);
     return status;
 }
@@ -20405,7 +20609,7 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
 
 static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
     ppo_rlhf        *r = (ppo_rlhf *)user;
-    ppo__rlhf_stats *stats = &r->stats[r->micros++];
+    ppo__rlhf_stats *stats = &r->stats[r->micros + r->learner.micro];
     memset(stats, 0, sizeof *stats);
     stats->first = r->first;
     stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, item);
@@ -20441,7 +20645,9 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     r->per_token = ppo__rlhf_per_token(r, item, n);
+    r->learner.learned[0].data = &r->stats[r->micros];
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
+    r->micros += r->learner.micros;
     if (c->target_kl > 0 && p->gradient_steps) {
         status = ppo__settle(r->learner.tape->device, status);
         for (*kl = 0; stats < r->stats + r->micros; ++stats)
@@ -20564,9 +20770,22 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     ppo__arena            *memory = &r->memory;
     int                    count = r->sequences;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
-    int                    micro = c->micro_batch && c->micro_batch < batch ? c->micro_batch : batch;
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
-    r->learner.micro_batch = micro;
+    r->learner.params[0] = r->policy->params;
+    r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
+    const int micros = ppo__learner_take(&r->learner, memory, batch, c->shards, c->micro_batch);
+    const int micro = r->learner.micro_batch;
+    r->learner.learned[0].bytes = sizeof *r->stats;
+    if (r->learner.group) {
+        ppo_samples *all = &r->group_samples;
+        all->tokens.start = PPO__ARRAY(memory, int, (size_t)count + 1);
+        all->tokens.prompt = PPO__ARRAY(memory, int, count);
+        all->tokens.token = PPO__ARRAY(memory, int, ppo__at(count, r->longest));
+        if (c->sampling.call >= 0)
+            all->tokens.given = PPO__ARRAY(memory, unsigned char, ppo__at(count, r->longest));
+        all->logp = PPO__ARRAY(memory, float, ppo__at(count, r->longest));
+        all->ended = PPO__ARRAY(memory, unsigned char, count);
+    }
     r->numbers.device = ppo__device_in_use;
     r->score = PPO__ARRAY(memory, float, count);
     r->total = PPO__ARRAY(memory, float, count);
@@ -20583,7 +20802,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
     r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 3 * r->policy->params->capacity) : NULL;
-    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)ppo__divide_up(batch, micro));
+    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)micros);
     ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
     ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
     ppo_status status = ppo__arena_status(memory);
@@ -20624,7 +20843,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
     r->config = *config, r->policy = policy, r->reward = reward, r->user = user;
-    r->learner.loss = ppo__rlhf_loss, r->learner.user = r;
+    r->learner.loss = ppo__rlhf_loss, r->learner.user = r, r->learner.group = ppo__group();
     r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
     r->rate_factor = 1, r->started = ppo_clock();
@@ -20648,16 +20867,25 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     return *rlhf = r, PPO_OK;
 }
 
+/* In a group: it is made by all processes, and alike, or by none. status: of this one. */
+static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
+                                  ppo_status status) {
+    const ppo_rlhf *r = *rlhf;
+    status = ppo__learner_agree(r ? &r->learner : NULL, status, ppo_rlhf_settings(), config, prompts,
+                                r ? r->iteration : 0);
+    if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
+    return status;
+}
+
 PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     if (rlhf) *rlhf = NULL;
     if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
-    if (status) return status;
-    ppo_params_restart(policy->params);
-    if ((*rlhf)->critic) ppo_params_restart((*rlhf)->critic->params);
-    return PPO_OK;
+    if (!status) ppo_params_restart(policy->params);
+    if (!status && (*rlhf)->critic) ppo_params_restart((*rlhf)->critic->params);
+    return ppo__rlhf_agree(rlhf, config, prompts, status);
 }
 
 static double ppo__arena_bytes(const ppo__arena *arena) {
@@ -20757,7 +20985,9 @@ PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {
          r->critic ? r->critic->params->step : 0},
             ppo_clock() - r->started,
             {first->reward, first->reward_std, first->mean_length, first->entropy, r->first_variety}};
-    return ppo__save("ppo_rlhf_save", path, ppo__put_rlhf, &kept);
+    const ppo_group *g = r->learner.group;
+    ppo_status       status = ppo__rank(g) ? PPO_OK : ppo__save("ppo_rlhf_save", path, ppo__put_rlhf, &kept);
+    return ppo__group_agree(g, status, 0);
 }
 
 static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
@@ -20804,8 +21034,7 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
     if (!status) status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
     if (!status) status = ppo__get_rlhf(file, *rlhf);
     ppo_file_free(file);
-    if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
-    return status;
+    return ppo__rlhf_agree(rlhf, config, prompts, status);
 }
 
 #endif /* PPO_NO_LANGUAGE */

@@ -212,6 +212,111 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
     }
 }
 
+/* -- language models -- */
+
+enum { VOCAB = 9, END = 1, CALL = 2 };
+
+typedef struct tuning {
+    const char *name, *settings;
+    int         fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
+    const char *save, *resume;
+} tuning;
+
+static ppo_status count_threes(const ppo_samples *samples, float *reward, void *user) {
+    const ppo_tokens *t = &samples->tokens;
+    (void)user;
+    for (int s = 0; s < t->count; s++) {
+        reward[s] = 0;
+        for (int i = t->start[s] + t->prompt[s]; i < t->start[s + 1]; i++) reward[s] += t->token[i] == 3;
+    }
+    return PPO_OK;
+}
+
+static ppo_status answer_four(const int *text, int length, int *answer, int room, int *count, void *user) {
+    (void)text, (void)length, (void)user;
+    *count = room > 0;
+    if (room > 0) *answer = 4;
+    return PPO_OK;
+}
+
+static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
+    const float figures[] = {p.reward, p.reward_std, p.kl_coef, p.entropy, p.mean_length, p.distinct, p.policy_loss,
+                             p.value_loss, p.approx_kl, p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
+                             p.grad_norm, p.learning_rate};
+    const int64_t counts[] = {p.iteration, p.samples, p.tokens, p.gradient_steps, p.refilled};
+    hash = hash_bytes(hash, p.warning, strlen(p.warning));
+    return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
+}
+
+static void tune(void *user, const ppo_group *group, result *r) {
+    const tuning   *t = (const tuning *)user;
+    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f), *other = NULL;
+    ppo_rlhf_config cfg = ppo_rlhf_config_default();
+    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_tokens      data[2] = {{0}, {0}};
+    ppo_rng         rng = test_rng(7);
+    ppo_rlhf       *rlhf = NULL;
+    (void)group;
+    for (int i = 0; i < 23; i++)
+        for (int k = 0; k < 2; k++) add_random(&data[k], &rng, VOCAB, 4 + (int)ppo_rng_below(&rng, 6), 3);
+    fit.batch_size = 10, fit.epochs = 2;
+    cfg.prompts = 12, cfg.slots = 3, cfg.minibatch_size = 8, cfg.epochs = 2, cfg.sampling.eos = END;
+    if (t->fit) {
+        r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
+        fit.checkpoint = t->save, fit.checkpoint_every = 2;
+        if (!r->status && t->fit > 1) r->status = ppo_lm_copy(lm, t->fit == 2, &other);
+        if (!r->status && t->fit == 1) r->status = ppo_fit_sft(lm, &data[0], &fit);
+        if (!r->status && t->fit == 2) r->status = ppo_fit_reward(other, &data[0], &data[1], &fit);
+        if (!r->status && t->fit == 3) r->status = ppo_fit_dpo(lm, other, &data[0], &data[1], &fit);
+        r->hash[0] = hash_params(0, t->fit == 2 && other ? other->params : lm->params);
+    } else {
+        r->status = ppo_settings_set_all(ppo_rlhf_settings(), &cfg, t->settings);
+        if (cfg.sampling.call >= 0) cfg.sampling.tool = answer_four;
+        if (!r->status && t->resume)
+            r->status = ppo_rlhf_resume(t->resume, lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
+        else if (!r->status) r->status = ppo_rlhf_create(lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
+        while (!r->status && ppo_rlhf_iterations(rlhf) < 3) {
+            ppo_rlhf_progress p;
+            r->status = ppo_rlhf_iterate(rlhf, &p);
+            r->hash[1] = hash_rlhf_progress(p.iteration > 2 ? 0 : r->hash[1], p);
+            if (!r->status && t->save && p.iteration == 2) r->status = ppo_rlhf_save(rlhf, t->save);
+        }
+        r->hash[0] = hash_params(0, lm->params);
+    }
+    ppo_rlhf_free(rlhf);
+    ppo_lm_free(other), ppo_lm_free(lm);
+    ppo_tokens_free(&data[0]), ppo_tokens_free(&data[1]);
+}
+
+static void any_number_of_processes_tunes_the_same_bits(void **state) {
+    (void)state;
+    static tuning kinds[] = {
+        {"one shard", "", 0, NULL, NULL},
+        {"a critic of its own", "shards=8", 0, NULL, NULL},
+        {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL},
+        {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL},
+        {"groups", "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0, NULL, NULL},
+        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL},
+        {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL},
+        {"a tool", "call=2 shards=4", 0, NULL, NULL},
+        {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL},
+        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL},
+        {"texts", "shards=4", 1, NULL, NULL},
+        {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL},
+        {"pairs", "shards=4", 2, NULL, NULL},
+        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result want = alone(tune, &kinds[k]), got[MOST];
+        assert_string_equal(want.error, "");
+        for (int size = 1; size <= MOST; size *= 2) {
+            run_group(size, tune, &kinds[k], got);
+            if (memcmp(got[0].hash, want.hash, sizeof want.hash)) print_message("%s, %d processes\n", kinds[k].name, size);
+            assert_alike(got, &want, size);
+        }
+    }
+}
+
 /* One that cannot be saved as bytes: it owns a counter outside of its state. */
 static int vault_open(void *state, void *user, int index) {
     int **v = (int **)state;
@@ -249,6 +354,20 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
         {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
         {"outside resources", vault_env, "shards=2", path, NULL},
     };
+    tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL},
+                        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL}};
+    for (int k = 0; k < COUNT(tunings); k++) {
+        tuning again = tunings[k];
+        result want = alone(tune, &tunings[k]), got[MOST];
+        again.save = NULL, again.resume = path;
+        for (int size = 1; size <= MOST; size *= 2) {
+            unlink(path);
+            run_group(size, tune, &tunings[k], got);
+            assert_alike(got, &want, size);
+            run_group(MOST / size, tune, &again, got);
+            assert_alike(got, &want, MOST / size);
+        }
+    }
     for (int k = 0; k < COUNT(kinds); k++) {
         training again = kinds[k];
         result   want, saved[MOST], got[MOST];
@@ -315,6 +434,43 @@ static void a_failure_in_one_process_is_the_same_in_all_and_training_goes_on(voi
     for (int size = 2; size <= MOST; size *= 2) {
         run_group(size, train_on, NULL, got);
         assert_alike(got, &want, size);
+    }
+}
+
+/* Rewards fail where a sample has this prompt. */
+static ppo_status refuse_one(const ppo_samples *samples, float *reward, void *user) {
+    for (int s = 0; s < samples->tokens.count; s++)
+        if (samples->tokens.token[samples->tokens.start[s]] == *(const int *)user)
+            return ppo_fail(PPO_ERROR_FILE, "no reward for token %d", *(const int *)user);
+    return count_threes(samples, reward, NULL);
+}
+
+static void tune_without_a_reward(void *user, const ppo_group *group, result *r) {
+    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_rlhf_config cfg = ppo_rlhf_config_default();
+    ppo_tokens      prompts = {0};
+    ppo_rlhf       *rlhf = NULL;
+    (void)group;
+    for (int i = 0; i < VOCAB; i++)
+        if (ppo_tokens_add(&prompts, &i, 1, 1)) r->hash[0] = 1;
+    cfg.prompts = VOCAB, cfg.shards = 4;
+    r->status = ppo_rlhf_create(lm, NULL, NULL, &prompts, refuse_one, user, &cfg, &rlhf);
+    if (!r->status) r->status = ppo_rlhf_iterate(rlhf, NULL);
+    r->hash[1] = hash_params(0, lm->params);
+    ppo_rlhf_free(rlhf);
+    ppo_lm_free(lm);
+    ppo_tokens_free(&prompts);
+}
+
+static void a_reward_that_fails_in_one_process_fails_in_all(void **state) {
+    (void)state;
+    for (int token = 0; token < VOCAB; token += 3) {
+        result want = alone(tune_without_a_reward, &token), got[MOST];
+        assert_int_equal(want.status, PPO_ERROR_FILE);
+        for (int size = 2; size <= MOST; size *= 2) {
+            run_group(size, tune_without_a_reward, &token, got);
+            assert_alike(got, &want, size);
+        }
     }
 }
 
@@ -422,8 +578,10 @@ static void a_group_that_cannot_be_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_processes_trains_the_same_bits),
+        cmocka_unit_test(any_number_of_processes_tunes_the_same_bits),
         cmocka_unit_test(a_checkpoint_resumes_with_any_number_of_processes),
         cmocka_unit_test(a_failure_in_one_process_is_the_same_in_all_and_training_goes_on),
+        cmocka_unit_test(a_reward_that_fails_in_one_process_fails_in_all),
         cmocka_unit_test(a_process_that_ends_ends_the_others),
         cmocka_unit_test(processes_that_cannot_train_together_say_so),
         cmocka_unit_test(a_group_that_cannot_be_is_refused),

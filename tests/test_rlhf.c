@@ -293,7 +293,7 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
 /* The loss of the last minibatch, which was one micro-batch. */
 static ppo_tensor *last_loss(ppo_rlhf *r) {
     float weight;
-    r->micros = 0;
+    r->micros = r->learner.micro = 0;
     return ppo__rlhf_loss(r, r->order + r->sequences - r->learner.batch[0].count, &weight);
 }
 
