@@ -170,7 +170,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) tests/grade.sh $(ASAN) \
-	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh $(PLAIN)
+	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
@@ -267,6 +267,13 @@ build/bench-profile: override CFLAGS += -gdwarf-4 -no-pie
 $(patsubst bench/%.c,build/bench-%,$(shell grep -L 'define PPO_IMPLEMENTATION' bench/*.c)): build/ppo.o
 build/bench-%: bench/%.c bench/measure.h bench/workloads.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< $(filter %.o,$^) -o $@ $(LDLIBS) -ldl
+
+mpi-bench: build/bench-group ## two processes beside one, where a step of the environment takes 20 us; and what they exchange
+	@sh bench/group.sh
+
+build/bench-group: bench/group.c build/ppo.o $(HEADERS) Makefile | build/mpi.found
+	@rm -f $@
+	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
 	@build/bench-mujoco
@@ -540,5 +547,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help
