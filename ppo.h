@@ -4898,14 +4898,15 @@ typedef struct ppo__record {
 } ppo__record;
 
 struct ppo_tape {
-    ppo__device *device; /* where it computes; NULL: on the processor */
-    ppo__record  now;
-    ppo__record  block;    /* what is computed again, while it is */
-    ppo__arena   scratch;  /* what an operation takes in its backward */
-    int          backward; /* 1: operations take from scratch */
-    int          recording, recompute;
-    ppo_status   status; /* the first failure */
-    char         error[PPO__ERROR_SIZE];
+    ppo__device       *device; /* where it computes; NULL: on the processor */
+    ppo__record        now;
+    ppo__record        block;    /* what is computed again, while it is */
+    ppo__arena         scratch;  /* what an operation takes in its backward */
+    int                backward; /* 1: operations take from scratch */
+    int                recording, recompute;
+    ppo_status         status; /* the first failure */
+    char               error[PPO__ERROR_SIZE];
+    struct ppo__event *walked; /* happens after each node that backward comes to; NULL: nobody waits */
     /* if params is not NULL: gradients of these go to `grad`, in the same layout, instead of params->grad */
     const ppo_params *params;
     float            *grad;
@@ -5101,13 +5102,17 @@ static void ppo__tape_clear(ppo_tape *tape) {
     }
 }
 
-static ppo_status ppo__tape_walk_back(ppo_tape *tape) {
+static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked) {
     for (ptrdiff_t i = stbds_arrlen(tape->now.nodes) - 1; i >= 0; --i) {
         tape->backward = 1;
         tape->now.nodes[i]->op->backward(tape->now.nodes[i]);
         tape->backward = 0;
         ppo__arena_reset(&tape->scratch);
+#ifdef PPO__THREADS
+        if (walked) ppo__event_happens(walked);
+#endif
     }
+    (void)walked;
     return ppo_tape_status(tape);
 }
 
@@ -5152,7 +5157,7 @@ static void ppo__recompute_backward(ppo_node *node) {
     ppo__tape_clear(node->tape);
     if (y && y->grad) {
         ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
-        ppo__tape_walk_back(node->tape);
+        ppo__tape_walk_back(node->tape, NULL);
     }
     ppo__recompute_end(node->tape);
 }
@@ -5208,7 +5213,7 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     ppo__tape_clear(tape);
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
-    return status ? status : ppo__tape_walk_back(tape);
+    return status ? status : ppo__tape_walk_back(tape, tape->walked);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
@@ -18814,40 +18819,139 @@ static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int 
     return status;
 }
 
-/* Adds the gradient of the micro-batch's loss times its weight. */
-static ppo_status ppo__add_gradient(ppo__learner *learner, const int *item) {
+/* The micro-batch's loss times its weight. */
+static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, const int *item) {
     float *weight = &learner->weight[learner->micro];
     *weight = 0;
     ppo_tape_reset(learner->tape);
     ppo_tensor *loss = learner->loss(learner->user, item, weight);
-    return ppo_tape_backward(learner->tape, ppo_tape_scale(learner->tape, loss, *weight, 0));
+    return ppo_tape_scale(learner->tape, loss, *weight, 0);
 }
 
-/* After shard k of this process: adds what is waiting for it, and lets the sum wait for the next one. */
-static void ppo__add_shard(ppo__learner *learner, int k, int last) {
-    float *sum = learner->sums;
-    int    level = 0;
+/* Where the sum of 2^level shards waits: its gradients of params[i]. */
+static float *ppo__waiting(const ppo__learner *learner, int level, int i) {
+    const size_t floats[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
+    return learner->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
+}
+
+/* After shard k of this process: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is that of
+   2^level shards; after the last one, of all. Returns the level. */
+static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i, size_t begin, size_t n) {
+    int level = 0;
     for (; k >> level && (last || k >> level & 1); ++level)
-        for (int i = 0; i < 2 && learner->params[i]; ++i) {
-            const size_t n = learner->params[i]->count;
-            if (k >> level & 1) ppo__add_to(sum, learner->params[i]->grad, n);
-            sum += n;
-        }
-    for (int i = 0; i < 2 && learner->params[i] && !last; ++i) {
-        const size_t n = learner->params[i]->count;
-        memcpy(sum, learner->params[i]->grad, n * sizeof(float));
-        ppo_params_zero_grad(learner->params[i]);
-        sum += n;
+        if (k >> level & 1)
+            ppo__add_to(ppo__waiting(learner, level, i) + begin, learner->params[i]->grad + begin, n);
+    return level;
+}
+
+/* After shard k of this process, which is not the last: its gradients wait for the next one. */
+static void ppo__put_aside(ppo__learner *learner, int k) {
+    for (int i = 0; i < 2 && learner->params[i]; ++i) {
+        ppo_params *params = learner->params[i];
+        const int   level = ppo__add_waiting(learner, k, 0, i, 0, params->count);
+        memcpy(ppo__waiting(learner, level, i), params->grad, params->count * sizeof(float));
+        ppo_params_zero_grad(params);
     }
 }
 
-/* In a group: every process gets the gradients of all shards, and what is known of them. */
-static ppo_status ppo__share_gradients(ppo__learner *learner, int n, int shards, ppo_status status) {
+/* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last backward
+   of this process is still going on, a chunk waits until no node is left that adds to it. */
+typedef struct ppo__summing {
+    ppo__learner *learner;
+    int           shards, own;
+    ppo_node    **node;  /* [nodes] of the tape, as tape->now changes during backward */
+    int           nodes; /* 0: none is waited for */
+    ppo_status    status;
+    char          error[PPO__ERROR_SIZE];
+#ifdef PPO__THREADS
+    ppo__event walked;
+#endif
+} ppo__summing;
+
+enum { PPO__CHUNK = 1 << 18 }; /* floats: a megabyte */
+
+/* How many nodes come before the first one that uses a parameter; 0 also where it is used inside of others. */
+static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *parameter) {
+    for (int i = 0; i < sum->nodes; ++i)
+        for (int k = 0; k < PPO_MAX_INPUTS; ++k)
+            if (sum->node[i]->in[k] == parameter) return i;
+    return 0;
+}
+
+static ppo_status ppo__sum_chunks(ppo__summing *sum) {
+    const ppo__learner *learner = sum->learner;
+    ppo_status          status = PPO_OK;
+    for (int i = learner->params[1] ? 1 : 0; i >= 0; --i) { /* backward comes to the critic first */
+        const ppo_params *params = learner->params[i];
+        int               t = params->tensor_count;
+        for (size_t begin, end = params->count; end && !status; end = begin) {
+            int left = sum->nodes;
+            for (begin = end; begin && end - begin < PPO__CHUNK;) {
+                const int before = ppo__nodes_before(sum, params->tensors[--t]);
+                begin = t ? (size_t)(params->tensors[t]->data - params->data) : 0;
+                left = ppo__min_int(left, before);
+            }
+#ifdef PPO__THREADS
+            for (int32_t seen = 0; seen < sum->nodes - left;) seen = ppo__event_await(&sum->walked, seen);
+#endif
+            if (sum->own > 1) ppo__add_waiting(learner, sum->own - 1, 1, i, begin, end - begin);
+            if (learner->group && learner->shards > 1)
+                status = ppo__group_sum(learner->group, params->grad + begin, end - begin, learner->shards,
+                                        sum->shards, learner->received);
+        }
+    }
+    return status;
+}
+
+#ifdef PPO__THREADS
+static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
+    ppo__summing *sum = (ppo__summing *)user;
+    sum->status = ppo__sum_chunks(sum);
+    if (sum->status) memcpy(sum->error, ppo__error, sizeof sum->error);
+    return 0;
+}
+#endif
+
+/* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of a large
+   model in a group they go on at the same time. */
+static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
+    ppo__summing sum;
+    ppo_tape    *tape = learner->tape;
+    ppo_status   status = PPO_OK;
+    memset(&sum, 0, sizeof sum);
+    sum.learner = learner, sum.shards = shards, sum.own = own;
+#ifdef PPO__THREADS
+    ppo__thread thread;
+    const int   beside = own > 0 && learner->group && shards > 1 && learner->params[0]->count > PPO__CHUNK;
+    if (beside) {
+        PPO__EVENT_INIT(&sum.walked);
+        sum.node = tape->now.nodes, sum.nodes = (int)stbds_arrlen(tape->now.nodes);
+        if (PPO__THREAD_START(&thread, ppo__sum_beside, &sum)) {
+            tape->walked = &sum.walked;
+            status = ppo_tape_backward(tape, loss);
+            tape->walked = NULL;
+            PPO__ATOMIC_STORE(sum.walked.count, INT_MAX - 1); /* all, also if it failed */
+            ppo__event_happens(&sum.walked);
+            PPO__THREAD_JOIN(thread);
+            if (!status && sum.status) status = ppo_fail(sum.status, "%s", sum.error);
+            PPO__EVENT_FREE(&sum.walked);
+            return status;
+        }
+        PPO__EVENT_FREE(&sum.walked);
+        sum.nodes = 0;
+    }
+#endif
+    if (own > 0) status = ppo_tape_backward(tape, loss);
+    const ppo_status summed = ppo__sum_chunks(&sum);
+    return status ? status : summed;
+}
+
+/* In a group: every process gets what is known of the items and micro-batches of all. */
+static ppo_status ppo__share_learned(ppo__learner *learner, int n, int shards) {
     const ppo_group   *g = learner->group;
     const ppo__learned weight = {learner->weight, sizeof(float), 0};
     size_t             start[PPO_MAX_RANKS + 1];
-    if (!g || learner->shards == 1) return status;
-    status = ppo__group_agree(g, status, 0);
+    ppo_status         status = PPO_OK;
     for (int i = 0; i < 4 && !status; ++i) {
         const ppo__learned *one = i ? &learner->learned[i - 1] : &weight;
         if (!one->data) continue;
@@ -18858,30 +18962,35 @@ static ppo_status ppo__share_gradients(ppo__learner *learner, int n, int shards,
         }
         status = ppo__group_gather(g, one->data, start);
     }
-    for (int i = 0; i < 2 && learner->params[i] && !status; ++i)
-        status = ppo__group_sum(g, learner->params[i]->grad, learner->params[i]->count, learner->shards,
-                                shards, learner->received);
     return status;
 }
 
 /* The gradient of a batch of n items, once divided by *total. */
 static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
-    const int  shards = ppo__min_int(learner->shards, n);
-    ppo_status status = PPO_OK;
-    int        begin, own = ppo__own_shards(learner, shards, &begin);
+    const int        shards = ppo__min_int(learner->shards, n);
+    const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
+    ppo_tensor      *loss = NULL;
+    ppo_status       status = PPO_OK;
+    int              begin, own = ppo__own_shards(learner, shards, &begin);
     learner->micro = ppo__micros_before(learner, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
         for (int i = ppo__share(n, begin + k, shards); i < end && !status; i += learner->micro_batch) {
+            const int last = k + 1 == own && end - i <= learner->micro_batch;
             learner->done = i;
             status = ppo__gather_items(learner, item + i, end - i);
-            if (!status) status = ppo__add_gradient(learner, item + i);
+            if (!status) loss = ppo__weighted_loss(learner, item + i);
+            if (!status)
+                status = last ? ppo_tape_status(learner->tape) : ppo_tape_backward(learner->tape, loss);
             ++learner->micro;
         }
-        if (own > 1) ppo__add_shard(learner, k, k + 1 == own);
+        if (k + 1 < own) ppo__put_aside(learner, k);
     }
     learner->micros = ppo__micros_before(learner, n, shards, shards);
-    status = ppo__share_gradients(learner, n, shards, status);
+    status = ppo__group_agree(g, status, 0);
+    if (!status) status = ppo__backward_and_sum(learner, loss, shards, own);
+    status = ppo__group_agree(g, status, 0);
+    if (!status && g) status = ppo__share_learned(learner, n, shards);
     *total = 0;
     for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
     for (int k = 0; k < 2 && learner->data[k]; ++k)
@@ -18896,7 +19005,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
     learner->done = learner->micro = 0;
     for (int k = 0; k < 2 && longest[k] && !status; ++k)
         status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, longest[k]);
-    if (!status) status = ppo__add_gradient(learner, item);
+    if (!status) status = ppo_tape_backward(learner->tape, ppo__weighted_loss(learner, item));
     status = ppo__settle(learner->tape->device, status);
     ppo_tape_reset(learner->tape);
     return status;

@@ -220,6 +220,7 @@ typedef struct tuning {
     const char *name, *settings;
     int         fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
     const char *save, *resume;
+    int         width; /* of the model; 0: 8 */
 } tuning;
 
 static ppo_status count_threes(const ppo_samples *samples, float *reward, void *user) {
@@ -250,7 +251,8 @@ static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
 
 static void tune(void *user, const ppo_group *group, result *r) {
     const tuning   *t = (const tuning *)user;
-    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f), *other = NULL;
+    const int       wide = t->width ? t->width : 8;
+    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, wide, 1, 2), 0.4f), *other = NULL;
     ppo_rlhf_config cfg = ppo_rlhf_config_default();
     ppo_fit_config  fit = ppo_fit_config_default();
     ppo_tokens      data[2] = {{0}, {0}};
@@ -291,20 +293,23 @@ static void tune(void *user, const ppo_group *group, result *r) {
 static void any_number_of_processes_tunes_the_same_bits(void **state) {
     (void)state;
     static tuning kinds[] = {
-        {"one shard", "", 0, NULL, NULL},
-        {"a critic of its own", "shards=8", 0, NULL, NULL},
-        {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL},
-        {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL},
-        {"groups", "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0, NULL, NULL},
-        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL},
-        {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL},
-        {"a tool", "call=2 shards=4", 0, NULL, NULL},
-        {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL},
-        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL},
-        {"texts", "shards=4", 1, NULL, NULL},
-        {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL},
-        {"pairs", "shards=4", 2, NULL, NULL},
-        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL},
+        {"one shard", "", 0, NULL, NULL, 0},
+        {"a critic of its own", "shards=8", 0, NULL, NULL, 0},
+        {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL, 0},
+        {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL, 0},
+        {"groups", "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0, NULL, NULL, 0},
+        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL, 0},
+        {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL, 0},
+        {"a tool", "call=2 shards=4", 0, NULL, NULL, 0},
+        {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL, 0},
+        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL, 0},
+        {"texts", "shards=4", 1, NULL, NULL, 0},
+        {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0},
+        {"pairs", "shards=4", 2, NULL, NULL, 0},
+        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0},
+        {"sums beside the backward pass", "shards=8 epochs=1", 1, NULL, NULL, 192},
+        {"the same, of two models", "shards=6 prompts=4 epochs=1 minibatch_size=4", 0, NULL, NULL, 160},
+        {"the same, recomputed", "shards=8 epochs=1 recompute=yes", 1, NULL, NULL, 192},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = alone(tune, &kinds[k]), got[MOST];
@@ -354,8 +359,8 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
         {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
         {"outside resources", vault_env, "shards=2", path, NULL},
     };
-    tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL},
-                        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL}};
+    tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL, 0},
+                        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL, 0}};
     for (int k = 0; k < COUNT(tunings); k++) {
         tuning again = tunings[k];
         result want = alone(tune, &tunings[k]), got[MOST];
