@@ -2,20 +2,25 @@
        bench-group control MICROSECONDS SHARDS     CartPole whose step takes so long; minibatches of 256
        bench-group language WIDTH LAYERS SHARDS    PPO on tokens, 64 prompts, minibatches of 16
    steps (tokens) per second, and per iteration: megabytes that a process sends, messages, seconds in which it waits for
-   them. bench/group.sh calls it. */
+   them. With LINK=100 in the environment, messages take as long as at 100 MB a second. bench/group.sh calls it. */
+#define _DEFAULT_SOURCE
 #include "ppo.h"
 #include "examples/mpi.h"
 #include "examples/envs/cartpole.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static double sent_bytes, messages, waited, pause_seconds;
+static double sent_bytes, messages, waited, pause_seconds, link_speed = INFINITY; /* bytes a second */
 
 static ppo_status counted(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
     double     began = ppo_clock();
     ppo_status status = mpi_exchange(user, peer, send, sent, receive, received);
+    const double until = began + (double)(sent > received ? sent : received) / link_speed;
+    if (until > ppo_clock()) usleep((unsigned)(1e6 * (until - ppo_clock())));
     sent_bytes += (double)sent, messages++, waited += ppo_clock() - began;
     return status;
 }
@@ -39,7 +44,7 @@ static ppo_status control(int argc, char **argv, const char *what) {
     ppo_config   c = ppo_config_default();
     ppo_agent   *agent = NULL;
     ppo_trainer *trainer = NULL;
-    enum { ITERATIONS = 6 };
+    enum { ITERATIONS = 10 };
     pause_seconds = 1e-6 * atof(argv[2]);
     env.step = pause_seconds > 0 ? slow_step : env.step;
     c.num_envs = 16, c.rollout_steps = 128, c.minibatch_size = 256, c.epochs = 10;
@@ -91,6 +96,7 @@ int main(int argc, char **argv) {
     char       what[64] = "";
     ppo_status status = PPO_ERROR_ARGUMENT;
     mpi_group.exchange = counted;
+    if (getenv("LINK")) link_speed = 1e6 * atof(getenv("LINK"));
     for (int i = 1; i < argc; i++) snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", argv[i]);
     snprintf(what + strlen(what), sizeof what - strlen(what), "x %d", mpi_group.size);
     if (argc > 2 && !strcmp(argv[1], "control")) status = control(argc, argv, what);

@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi_group.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi_group.size);
     if (mpi_group.rank && !freopen("/dev/null", "w", stdout)) return 1;
-    if (!ppo_use_group(&mpi_group)) status = program_main(argc, argv);
+    if (given < MPI_THREAD_SERIALIZED) ppo_fail(PPO_ERROR_GROUP, "this MPI allows calls from one thread only");
+    if (given >= MPI_THREAD_SERIALIZED && !ppo_use_group(&mpi_group)) status = program_main(argc, argv);
     else if (speaks()) fprintf(stderr, "%s\n", ppo_last_error());
     if (status && !mpi_all_failed) MPI_Abort(MPI_COMM_WORLD, status); /* the others wait for this one */
     MPI_Finalize();
