@@ -173,9 +173,9 @@ MEMORY
 
 REPRODUCIBLE
 
-    The same seed gives the same bits on the same machine, for any number of threads. The random numbers are
-    a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so
-    the first minibatch of an iteration sees ratios of exactly 1.0f.
+    The same seed gives the same bits on the same machine, for any number of threads and processes. The random
+    numbers are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every
+    batch, so the first minibatch of an iteration sees ratios of exactly 1.0f.
 
 GPU
 
@@ -193,6 +193,13 @@ THREADS
     time.
     fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
     new trainer starts threads there. Do not fork while another thread is in a call of the library.
+
+PROCESSES
+
+    Processes on one machine or many train together after ppo_use_group(), which needs a function that exchanges
+    bytes with another process (examples/mpi.h: MPI). Each steps its share of the environments, or samples from its
+    share of the prompts, and computes its shards of each minibatch; set cfg.shards to a multiple of their number.
+    Each must have the same kernels: where processors differ, choose with ppo_use_kernels().
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -10389,21 +10396,23 @@ static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const pp
     }
 }
 
-/* Copies samples picked[0 .. n-1] side by side. */
+/* Copies samples picked[0 .. n-1] side by side; only advantages of those outside begin .. end - 1. */
 static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked, int n,
-                        ppo_rollout *minibatch) {
+                        int begin, int end, ppo_rollout *minibatch) {
     minibatch->steps = 1;
     minibatch->envs = n;
     for (int c = 0; c < PPO__COLUMNS; ++c) {
-        size_t bytes = columns[c].bytes;
+        size_t    bytes = columns[c].bytes;
+        const int all = columns[c].pointer == offsetof(ppo_rollout, advantage);
+        const int first = all ? 0 : begin, last = all ? n : end;
         if (!bytes || !(columns[c].uses & PPO__FOR_LEARNING)) continue;
         const char *from = ppo__column_data(rollout, &columns[c]);
         char       *to = ppo__column_data(minibatch, &columns[c]);
         if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
-            for (int i = 0; i < n; ++i)
+            for (int i = first; i < last; ++i)
                 memcpy(to + i * sizeof(float), from + picked[i] * sizeof(float), sizeof(float));
         } else {
-            for (int i = 0; i < n; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
+            for (int i = first; i < last; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
         }
     }
 }
@@ -11617,10 +11626,12 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
 }
 
 /* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
-   most. Shares differ by one segment at most. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
+   most. Shares differ by one segment at most. What the loss needs is gathered for shards begin .. end - 1. */
+static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards,
+                                  int begin_shard, int end_shard) {
     ppo__minibatch    *batch = &trainer->minibatch;
     const ppo__column *columns = trainer->collector.columns;
+    int                first_row = 0, end_row = 0;
     int  begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin, rows = 0;
     int *segments = trainer->order + begin;
     batch->shards = ppo__min_int(most_shards, n);
@@ -11632,12 +11643,15 @@ static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batc
         ppo_inputs  inputs = ppo__inputs_of(&own);
         inputs.sequences.count = shard->count;
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
+        if (k < begin_shard) first_row = rows + samples;
+        if (k < end_shard) end_row = rows + samples;
         shard->samples = own;
         shard->inputs = inputs; /* own.state begins with the states where the segments begin */
         if (batch->shift) shard->shift = batch->shift + ppo__at(rows, trainer->agent->model.action_space.n);
         rows += samples;
     }
-    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, &batch->samples);
+    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, first_row, end_row,
+                &batch->samples);
 }
 
 /* -- the objective -- */
@@ -11789,7 +11803,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
     segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
     batch->begin = 0;
-    ppo__gather_minibatch(trainer, segments, 0, 1, 1);
+    ppo__gather_minibatch(trainer, segments, 0, 1, 1, 0, 1);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard_gradients(trainer, k, 0, 1);
         status = ppo_tape_status(trainer->tapes[k]);
@@ -11872,7 +11886,8 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
     double                  sum = 0;
     for (int b = 0; b < batches; ++b) {
-        ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+        ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards, 0,
+                              PPO__MOST_SHARDS);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
             const ppo__shard *shard = &trainer->minibatch.shard[k];
             ppo_tape_reset(tape);
@@ -12017,7 +12032,8 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
             ppo__step_stats stats;
             ppo_status      status = PPO_OK;
             ppo__gather_minibatch(trainer, trainer->segments, b, trainer->batches,
-                                  trainer->minibatch.most_shards);
+                                  trainer->minibatch.most_shards, trainer->minibatch.begin,
+                                  trainer->minibatch.end);
             for (size_t i = 0, n = ppo__at(minibatch->envs, shifts); i < n; ++i)
                 trainer->minibatch.shift[i] =
                     ppo_rng_range(&trainer->shuffle_rng, -config->rpo_alpha, config->rpo_alpha);

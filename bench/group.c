@@ -2,7 +2,8 @@
        bench-group control MICROSECONDS SHARDS     CartPole whose step takes so long; minibatches of 256
        bench-group language WIDTH LAYERS SHARDS    PPO on tokens, 64 prompts, minibatches of 16
    steps (tokens) per second, and per iteration: megabytes that a process sends, messages, seconds in which it waits for
-   them. With LINK=100 in the environment, messages take as long as at 100 MB a second. bench/group.sh calls it. */
+   them. With LINK=100 in the environment, messages take as long as at 100 MB
+   a second; with RANKS=64, one process does the share of one of 64, which have as much work each as one has alone. bench/group.sh calls it. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
 #include "examples/mpi.h"
@@ -25,6 +26,15 @@ static ppo_status counted(void *user, int peer, const void *send, size_t sent, v
     return status;
 }
 
+/* For the share of one of RANKS processes, which are not there: it receives what it sends. */
+static ppo_status mirror(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+    (void)user, (void)peer;
+    memset(receive, 0, received);
+    memcpy(receive, send, sent < received ? sent : received);
+    sent_bytes += (double)sent, messages++;
+    return PPO_OK;
+}
+
 static void slow_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     const double until = ppo_clock() + pause_seconds;
     cartpole_step(state, rng, action, obs, out);
@@ -45,9 +55,10 @@ static ppo_status control(int argc, char **argv, const char *what) {
     ppo_agent   *agent = NULL;
     ppo_trainer *trainer = NULL;
     enum { ITERATIONS = 10 };
+    const int scale = getenv("RANKS") ? mpi_group.size : 1; /* the same amount of work for each */
     pause_seconds = 1e-6 * atof(argv[2]);
     env.step = pause_seconds > 0 ? slow_step : env.step;
-    c.num_envs = 16, c.rollout_steps = 128, c.minibatch_size = 256, c.epochs = 10;
+    c.num_envs = 16 * scale, c.rollout_steps = 128, c.minibatch_size = 256 * scale, c.epochs = 10;
     c.shards = argc > 3 ? atoi(argv[3]) : 0;
     c.total_steps = (int64_t)(1 + ITERATIONS) * c.num_envs * c.rollout_steps;
     ppo_status status = ppo_agent_create(&env, &c, &agent);
@@ -75,9 +86,11 @@ static ppo_status language(int argc, char **argv, const char *what) {
     ppo_lm         *lm = NULL;
     ppo_rlhf       *rlhf = NULL;
     enum { ITERATIONS = 2 };
+    const int scale = getenv("RANKS") ? mpi_group.size : 1;
     shape.vocab = 256, shape.context = 64, shape.width = atoi(argv[2]), shape.layers = argc > 3 ? atoi(argv[3]) : 2;
     shape.heads = shape.width / 32;
     c.shards = argc > 4 ? atoi(argv[4]) : 1, c.epochs = 1, c.target_kl = 0;
+    c.prompts *= scale, c.minibatch_size *= scale;
     ppo_status status = ppo_lm_create(&shape, &lm);
     for (int i = 0; i < 256 && !status; i++) status = ppo_tokens_add(&prompts, &i, 1, 1);
     if (!status) status = ppo_rlhf_create(lm, NULL, NULL, &prompts, lengths, NULL, &c, &rlhf);
@@ -85,7 +98,7 @@ static ppo_status language(int argc, char **argv, const char *what) {
     sent_bytes = messages = waited = 0;
     double began = ppo_clock();
     for (int i = 0; i < ITERATIONS && !status; i++) status = ppo_rlhf_iterate(rlhf, NULL);
-    if (!status) report(what, (double)ITERATIONS * 64 * 63, ppo_clock() - began, ITERATIONS);
+    if (!status) report(what, (double)ITERATIONS * c.prompts * 63, ppo_clock() - began, ITERATIONS);
     ppo_rlhf_free(rlhf);
     ppo_lm_free(lm);
     ppo_tokens_free(&prompts);
@@ -96,6 +109,8 @@ int main(int argc, char **argv) {
     char       what[64] = "";
     ppo_status status = PPO_ERROR_ARGUMENT;
     mpi_group.exchange = counted;
+    if (getenv("RANKS")) mpi_group.exchange = mirror, mpi_group.size = atoi(getenv("RANKS"));
+    if (ppo_use_group(&mpi_group)) return 1;
     if (getenv("LINK")) link_speed = 1e6 * atof(getenv("LINK"));
     for (int i = 1; i < argc; i++) snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", argv[i]);
     snprintf(what + strlen(what), sizeof what - strlen(what), "x %d", mpi_group.size);
