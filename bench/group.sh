@@ -20,6 +20,6 @@ pairs control 20
 pairs control 100
 pairs control 0
 pairs language 128 2 8
-for n in 2 4 8; do mpirun -n $n build/bench-group control 20 16; done
-for n in 2 4 8; do mpirun -n $n build/bench-group language 128 2 8; done
+for n in 1 2 8 64; do RANKS=$n $first build/bench-group control 20 $n; done
+for n in 1 2 8 64; do RANKS=$n $first build/bench-group language 256 3 $n; done
 uptime
