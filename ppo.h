@@ -19240,6 +19240,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
                            c->learning_rate);
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
+    if (c->shards > 1 && ppo__device_in_use)
+        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
     if ((c->evaluate_every || c->evaluate_first || c->patience || c->held_out_rejected) && !c->held_out)
@@ -20054,6 +20056,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
+    if (c->shards > 1 && ppo__device_in_use)
+        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
