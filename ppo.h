@@ -286,7 +286,8 @@ PPO_DEF ppo_status ppo_set_threads(int threads);
 /* Processes that train together, on one machine or many, connected by whatever there is: examples/mpi.h fills this in
    with MPI. exchange() sends `sent` bytes to rank `peer` and receives `received` bytes from it, both at once, while the
    peer makes the call that matches; one of the sizes may be 0. It returns when both are done, or fails by ppo_fail(),
-   as when the peer has ended. */
+   as when the peer has ended. Of a large model it is also called from another thread, while the caller's computes; never
+   from two at a time. */
 enum { PPO_MAX_RANKS = 1024 };
 typedef struct ppo_group {
     int rank, size; /* size: 1, 2, 4, ... PPO_MAX_RANKS; rank: 0 to size - 1 */
@@ -2045,7 +2046,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
     int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
     int micro_batch;            /* of these, in memory at once; gradients add up; 0: all [0] */
-    int shards; /* parts of a batch, which the processes of a group divide; adds up in a tree [1] */
+    int shards;                 /* parts of a batch, divided among the processes of a group [1] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -2251,9 +2252,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                             critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once; gradients add up; 0: all [0] */
-    int                  shards;         /* parts of a minibatch, which the processes of a group divide [1] */
-    int                  recompute;      /* 1: less memory for more time, see ppo_tape_recompute() [0] */
-    ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
+    int                  shards;    /* parts of a minibatch, divided among the processes of a group [1] */
+    int                  recompute; /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
     float entropy_target;         /* > 0: where samples have at most this entropy per token, entropy_coef
@@ -2573,7 +2574,11 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
    takes all of them back at once, and keeps one page that is large enough for the next round.
 
    Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
-   ppo_set_threads() belongs to the calling thread, the others to trainers. */
+   ppo_set_threads() belongs to the calling thread, the others to trainers.
+
+   Groups of processes. All that passes between them is built on exchange(): ppo__group_gather() for what each has a part
+   of, ppo__group_agree() for failures, and ppo__group_sum() of section 10 for gradients. All processes call these in the
+   same order, also after a failure in one of them. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
@@ -9704,8 +9709,9 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
    snapshot of the policy plays (self-play) have no rows. A program that steps its own world (section 15)
    pushes into the same columns, by ppo__ask_policy() and ppo__answer().
 
-   The copies are divided among workers, one per thread. A row's result does not depend on its batch, so the
-   bits are the same for any number of workers. So are running statistics: they do not change during a
+   The copies are divided among processes, and those of a process among workers, one per thread; after a rollout
+   every process gets all of it. A row's result does not depend on its batch, so the bits are the same for any
+   number of workers. So are running statistics: they do not change during a
    rollout, while each environment gathers its own samples, and take those in afterwards, in order.
 
    To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it
@@ -11068,8 +11074,8 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
        ppo__epochs()       several times, each minibatch: normalize advantages, gradient, clip its norm, Adam
        ppo__loss()         the objective, on the tape ("-- the objective --")
    One level below, in sub-sections of their own: how minibatches are put together, also for recurrent
-   policies ("segments"), how their gradients are divided among threads ("shards"), and what an iteration
-   reports.
+   policies ("segments"), how their gradients are divided among threads and processes ("shards"), and what an
+   iteration reports.
 
    To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
    ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in

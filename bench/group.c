@@ -17,9 +17,10 @@
 
 static double sent_bytes, messages, waited, pause_seconds, link_speed = INFINITY; /* bytes a second */
 
-static ppo_status counted(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
-    double     began = ppo_clock();
-    ppo_status status = mpi_exchange(user, peer, send, sent, receive, received);
+static ppo_status counted(void *user, int peer, const void *send, size_t sent, void *receive,
+                          size_t received) {
+    double       began = ppo_clock();
+    ppo_status   status = mpi_exchange(user, peer, send, sent, receive, received);
     const double until = began + (double)(sent > received ? sent : received) / link_speed;
     if (until > ppo_clock()) usleep((unsigned)(1e6 * (until - ppo_clock())));
     sent_bytes += (double)sent, messages++, waited += ppo_clock() - began;
@@ -27,7 +28,8 @@ static ppo_status counted(void *user, int peer, const void *send, size_t sent, v
 }
 
 /* For the share of one of RANKS processes, which are not there: it receives what it sends. */
-static ppo_status mirror(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+static ppo_status mirror(void *user, int peer, const void *send, size_t sent, void *receive,
+                         size_t received) {
     (void)user, (void)peer;
     memset(receive, 0, received);
     memcpy(receive, send, sent < received ? sent : received);
@@ -67,7 +69,8 @@ static ppo_status control(int argc, char **argv, const char *what) {
     sent_bytes = messages = waited = 0;
     double began = ppo_clock();
     for (int i = 0; i < ITERATIONS && !status; i++) status = ppo_trainer_iterate(trainer, NULL);
-    if (!status) report(what, (double)ITERATIONS * c.num_envs * c.rollout_steps, ppo_clock() - began, ITERATIONS);
+    if (!status)
+        report(what, (double)ITERATIONS * c.num_envs * c.rollout_steps, ppo_clock() - began, ITERATIONS);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
     return status;
@@ -75,7 +78,8 @@ static ppo_status control(int argc, char **argv, const char *what) {
 
 static ppo_status lengths(const ppo_samples *samples, float *reward, void *user) {
     (void)user;
-    for (int s = 0; s < samples->tokens.count; s++) reward[s] = (float)(samples->tokens.token[samples->tokens.start[s + 1] - 1] % 7);
+    for (int s = 0; s < samples->tokens.count; s++)
+        reward[s] = (float)(samples->tokens.token[samples->tokens.start[s + 1] - 1] % 7);
     return PPO_OK;
 }
 
@@ -87,7 +91,8 @@ static ppo_status language(int argc, char **argv, const char *what) {
     ppo_rlhf       *rlhf = NULL;
     enum { ITERATIONS = 2 };
     const int scale = getenv("RANKS") ? mpi_group.size : 1;
-    shape.vocab = 256, shape.context = 64, shape.width = atoi(argv[2]), shape.layers = argc > 3 ? atoi(argv[3]) : 2;
+    shape.vocab = 256, shape.context = 64, shape.width = atoi(argv[2]),
+    shape.layers = argc > 3 ? atoi(argv[3]) : 2;
     shape.heads = shape.width / 32;
     c.shards = argc > 4 ? atoi(argv[4]) : 1, c.epochs = 1, c.target_kl = 0;
     c.prompts *= scale, c.minibatch_size *= scale;

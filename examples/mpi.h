@@ -18,14 +18,16 @@ static inline int speaks(void) { return 1; }
 #include <mpi.h>
 
 /* MPI counts in ints: more goes in pieces, of which both sides make the same. */
-static ppo_status mpi_exchange(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+static ppo_status mpi_exchange(void *user, int peer, const void *send, size_t sent, void *receive,
+                               size_t received) {
     const size_t most = 1 << 30;
     (void)user;
     for (size_t at = 0; at < sent || at < received; at += most) {
         const size_t out = at >= sent ? 0 : sent - at < most ? sent - at : most;
         const size_t in = at >= received ? 0 : received - at < most ? received - at : most;
-        if (MPI_Sendrecv((const char *)send + (out ? at : 0), (int)out, MPI_BYTE, peer, 0, (char *)receive + (in ? at : 0),
-                         (int)in, MPI_BYTE, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        if (MPI_Sendrecv((const char *)send + (out ? at : 0), (int)out, MPI_BYTE, peer, 0,
+                         (char *)receive + (in ? at : 0), (int)in, MPI_BYTE, peer, 0, MPI_COMM_WORLD,
+                         MPI_STATUS_IGNORE) != MPI_SUCCESS)
             return ppo_fail(PPO_ERROR_GROUP, "process %d cannot be reached by MPI", peer);
     }
     return PPO_OK;
@@ -54,7 +56,8 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &mpi_group.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &mpi_group.size);
     if (mpi_group.rank && !freopen("/dev/null", "w", stdout)) return 1;
-    if (given < MPI_THREAD_SERIALIZED) ppo_fail(PPO_ERROR_GROUP, "this MPI allows calls from one thread only");
+    if (given < MPI_THREAD_SERIALIZED)
+        ppo_fail(PPO_ERROR_GROUP, "this MPI allows calls from one thread only");
     if (given >= MPI_THREAD_SERIALIZED && !ppo_use_group(&mpi_group)) status = program_main(argc, argv);
     else if (speaks()) fprintf(stderr, "%s\n", ppo_last_error());
     if (status && !mpi_all_failed) MPI_Abort(MPI_COMM_WORLD, status); /* the others wait for this one */

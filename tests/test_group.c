@@ -39,7 +39,8 @@ static int read_all(int from, char *data, size_t n) {
 }
 
 /* The lower rank writes first, so that no two wait for each other with full pipes. */
-static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive,
+                           size_t received) {
     line     *l = (line *)user;
     const int to = l->link[l->rank][peer][1], from = l->link[peer][l->rank][0], first = l->rank < peer;
     int       ok = !first || write_all(to, (const char *)send, sent);
@@ -125,10 +126,27 @@ typedef struct training {
 static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
     p.seconds = p.steps_per_second = p.seconds_left = 0;
     p.figure_names = NULL;
-    const float figures[] = {p.mean_return, p.mean_length, p.policy_loss, p.value_loss, p.entropy, p.approx_kl,
-                             p.old_approx_kl, p.clip_fraction, p.first_ratio_min, p.first_ratio_max, p.explained_variance,
-                             p.learning_rate, p.grad_norm, p.kl, p.kl_coef, p.loss, p.last_loss, p.last_approx_kl, p.std};
-    const int64_t counts[] = {p.iteration, p.steps, p.iteration_steps, p.episodes, p.epochs, p.gradient_steps, p.updates};
+    const float   figures[] = {p.mean_return,
+                               p.mean_length,
+                               p.policy_loss,
+                               p.value_loss,
+                               p.entropy,
+                               p.approx_kl,
+                               p.old_approx_kl,
+                               p.clip_fraction,
+                               p.first_ratio_min,
+                               p.first_ratio_max,
+                               p.explained_variance,
+                               p.learning_rate,
+                               p.grad_norm,
+                               p.kl,
+                               p.kl_coef,
+                               p.loss,
+                               p.last_loss,
+                               p.last_approx_kl,
+                               p.std};
+    const int64_t counts[] = {p.iteration, p.steps,          p.iteration_steps, p.episodes,
+                              p.epochs,    p.gradient_steps, p.updates};
     hash = hash_bytes(hash, p.warning, strlen(p.warning));
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
@@ -163,7 +181,6 @@ static void train(void *user, const ppo_group *group, result *r) {
     ppo_agent_free(agent);
 }
 
-
 static void assert_alike(const result *got, const result *want, int size) {
     for (int r = 0; r < size; r++) {
         assert_string_equal(got[r].error, want->error);
@@ -191,15 +208,19 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
         {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", NULL, NULL},
         {"no critic", walk_env, "baseline=no gae_lambda=1 shards=4", NULL, NULL},
         {"target_kl", walk_env, "target_kl=0.001 learning_rate=0.01 shards=4", NULL, NULL},
-        {"a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant shards=4", NULL, NULL},
+        {"a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant shards=4",
+         NULL, NULL},
         {"multi-discrete", dials_env, "shared_trunk=yes shards=2", NULL, NULL},
         {"masked", fenced_env, "normalize_reward=yes shards=2", NULL, NULL},
         {"gsde", reach_env, "gsde=yes gsde_steps=4 squash=yes normalize_obs=yes shards=4", NULL, NULL},
-        {"adaptive KL", reach_env, "objective=kl-penalty adaptive_kl_target=0.01 learning_rate=0.03 shards=4", NULL, NULL},
+        {"adaptive KL", reach_env, "objective=kl-penalty adaptive_kl_target=0.01 learning_rate=0.03 shards=4",
+         NULL, NULL},
         {"noise in the update", reach_env, "rpo_alpha=0.5 shards=4", NULL, NULL},
         {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", NULL, NULL},
-        {"advantages anew", fenced_env, "recompute_advantages=yes recurrent=3 sequence_steps=4 shards=2", NULL, NULL},
-        {"several agents", pursuit_env, "num_envs=144 shards=4 normalize_reward=yes rollout_steps=8", NULL, NULL},
+        {"advantages anew", fenced_env, "recompute_advantages=yes recurrent=3 sequence_steps=4 shards=2",
+         NULL, NULL},
+        {"several agents", pursuit_env, "num_envs=144 shards=4 normalize_reward=yes rollout_steps=8", NULL,
+         NULL},
         {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", NULL, NULL},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
@@ -241,9 +262,10 @@ static ppo_status answer_four(const int *text, int length, int *answer, int room
 }
 
 static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
-    const float figures[] = {p.reward, p.reward_std, p.kl_coef, p.entropy, p.mean_length, p.distinct, p.policy_loss,
-                             p.value_loss, p.approx_kl, p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
-                             p.grad_norm, p.learning_rate};
+    const float   figures[] = {p.reward,      p.reward_std,    p.kl_coef,         p.entropy,
+                               p.mean_length, p.distinct,      p.policy_loss,     p.value_loss,
+                               p.approx_kl,   p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
+                               p.grad_norm,   p.learning_rate};
     const int64_t counts[] = {p.iteration, p.samples, p.tokens, p.gradient_steps, p.refilled};
     hash = hash_bytes(hash, p.warning, strlen(p.warning));
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
@@ -276,7 +298,8 @@ static void tune(void *user, const ppo_group *group, result *r) {
         if (cfg.sampling.call >= 0) cfg.sampling.tool = answer_four;
         if (!r->status && t->resume)
             r->status = ppo_rlhf_resume(t->resume, lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
-        else if (!r->status) r->status = ppo_rlhf_create(lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
+        else if (!r->status)
+            r->status = ppo_rlhf_create(lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
         while (!r->status && ppo_rlhf_iterations(rlhf) < 3) {
             ppo_rlhf_progress p;
             r->status = ppo_rlhf_iterate(rlhf, &p);
@@ -297,7 +320,9 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
         {"a critic of its own", "shards=8", 0, NULL, NULL, 0},
         {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL, 0},
         {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL, 0},
-        {"groups", "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0, NULL, NULL, 0},
+        {"groups",
+         "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0,
+         NULL, NULL, 0},
         {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL, 0},
         {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL, 0},
         {"a tool", "call=2 shards=4", 0, NULL, NULL, 0},
@@ -316,7 +341,8 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
         assert_string_equal(want.error, "");
         for (int size = SMALL(1, 2); size <= (kinds[k].width ? SMALL(MOST, 2) : MOST); size *= SMALL(2, 4)) {
             run_group(size, tune, &kinds[k], got);
-            if (memcmp(got[0].hash, want.hash, sizeof want.hash)) print_message("%s, %d processes\n", kinds[k].name, size);
+            if (memcmp(got[0].hash, want.hash, sizeof want.hash))
+                print_message("%s, %d processes\n", kinds[k].name, size);
             assert_alike(got, &want, size);
         }
     }
@@ -353,11 +379,11 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
     (void)state;
     const char *path = scratch_path("group");
     training    kinds[] = {
-        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", path, NULL},
-        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", path, NULL},
-        {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", path, NULL},
-        {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
-        {"outside resources", vault_env, "shards=2", path, NULL},
+           {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", path, NULL},
+           {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", path, NULL},
+           {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", path, NULL},
+           {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
+           {"outside resources", vault_env, "shards=2", path, NULL},
     };
     tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL, 0},
                         {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL, 0}};
@@ -394,7 +420,7 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
 
 /* Environment 5 misbehaves in its 20th step, as it is told. */
 enum { GOES_ON, GIVES_NAN, ENDS_ITS_PROCESS };
-static int misbehaves;
+static int  misbehaves;
 static void bad_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     walk_step(state, rng, action, obs, out);
     if (env_index(rng) != 5 || misbehaves == GOES_ON || rng->counter[0] < 3) return;
@@ -530,7 +556,8 @@ static void processes_that_cannot_train_together_say_so(void **state) {
             run_group(size, train_otherwise, others[k], got);
             for (int r = 0; r < size; r++) {
                 assert_int_equal(got[r].status, PPO_ERROR_ARGUMENT);
-                assert_non_null(strstr(got[r].error, "does not have the settings, weights and kernels of process 0"));
+                assert_non_null(
+                    strstr(got[r].error, "does not have the settings, weights and kernels of process 0"));
                 assert_string_equal(got[r].error, got[0].error);
             }
         }
@@ -543,7 +570,8 @@ static void processes_that_cannot_train_together_say_so(void **state) {
     }
 }
 
-static ppo_status never_called(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+static ppo_status never_called(void *user, int peer, const void *send, size_t sent, void *receive,
+                               size_t received) {
     (void)user, (void)peer, (void)send, (void)sent, (void)receive, (void)received;
     return ppo_fail(PPO_ERROR_FILE, "called");
 }
