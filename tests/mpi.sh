@@ -38,7 +38,7 @@ ${CC:-cc} -O1 -w -I. tests/kill_compare.c build/ppo.o -o $work/compare -lm >>$wo
 
 # More processes than processors, which are shared with other tests; Open MPI wants to hear that root knows what it does.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
 # processes N PROGRAM ARGUMENTS... - runs N of them; what they print is in $work/out and $work/err
 processes() {
