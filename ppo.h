@@ -1292,7 +1292,7 @@ enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, P
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
 typedef struct ppo_config { /* defaults in brackets */
-    int64_t total_steps;    /* environment steps, over all environments [100000] */
+    int64_t total_steps;    /* environment steps, over all environments [100000]; see below */
     int     num_envs;       /* environments side by side [4] */
     int     rollout_steps;  /* steps of each per iteration [512] */
     int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
@@ -1353,7 +1353,9 @@ typedef struct ppo_config { /* defaults in brackets */
     void           *schedule_user; /* handed to it [NULL] */
 } ppo_config;
 
-/* desired_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
+/* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. It is not where
+   experience is pushed, or agents share a world and may wait for their turn: less than a rollout more is done.
+   desired_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
    approx_kl is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2.
    recompute_advantages (Andrychowicz 2021, section 3.5): value_clip is then around the latest values, too.
    rpo_alpha (robust policy optimization, Rahman and Xue 2022, who use 0.5): the policy stays wide for longer, and
@@ -7522,7 +7524,8 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     return PPO_OK;
 }
 
-/* A setting that has an effect only if another is one of these words, as "a|b" (NULL: anything but 0 or none). */
+/* A setting that has an effect only if another is one of these words, as "a|b", or is none of them, as "!a|b"
+   (NULL: "!0|none"). */
 typedef struct ppo__need {
     const char *name, *other, *words;
 } ppo__need;
@@ -7539,8 +7542,10 @@ static ppo_status ppo__check_effect(const ppo_settings *settings, const void *co
     if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK; /* custom: unknown whether it has one */
     if (!other_is) {
         if (ppo_settings_get(settings, config, need->other, other, sizeof other)) return PPO_ERROR_ARGUMENT;
-        if (!need->words) has = strcmp(other, "0") && strcmp(other, "none");
-        for (int k = 0; need->words && *ppo__choice(need->words, k, word); ++k) has |= !strcmp(other, word);
+        const char *words = need->words ? need->words : "!0|none";
+        const int   none_of = *words == '!';
+        for (int k = 0; *ppo__choice(words + none_of, k, word); ++k) has |= !strcmp(other, word);
+        has ^= none_of;
         other_is = other;
     }
     return has ? PPO_OK
@@ -11204,6 +11209,7 @@ static const ppo__need ppo__config_needs[] = {
     {"value_clip", "baseline", "yes"},
     {"huber_delta", "baseline", "yes"},
     {"recompute_advantages", "baseline", "yes"},
+    {"recompute_advantages", "epochs", "!1"},
     {"desired_kl", "learning_rate_schedule", "constant"},
     {"entropy_schedule", "entropy_coef", NULL},
     {"layer_norm", "hidden", NULL},
@@ -11363,11 +11369,24 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     return status;
 }
 
+/* num_envs agents fill copies of the environment, and self-play has teams. */
+static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
+    const int agents = ppo__agents(env);
+    if (config->num_envs % agents)
+        return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
+                           config->num_envs, agents);
+    if (config->self_play && env->teams < 2)
+        return ppo__refuse("self_play is %d, but env.teams is %d: it needs 2 or more", config->self_play,
+                           env->teams);
+    return PPO_OK;
+}
+
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
     if (!ppo__given("ppo_agent_create", agent != NULL)) return PPO_ERROR_ARGUMENT;
     *agent = NULL;
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
+    if (!status) status = ppo__check_copies(env, config);
     if (!status) status = ppo_config_check_effect(config, env, NULL);
     return status ? status : ppo__agent_make(env, config, 0, agent);
 }
@@ -12303,20 +12322,14 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     return status;
 }
 
-/* num_envs agents fill copies of the environment, and self-play has teams. */
-static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
-    const int agents = ppo__agents(env);
-    if (config->num_envs % agents)
-        return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
-                           config->num_envs, agents);
-    if (ppo__group() && (ppo__is_pushed(env) || config->num_envs / agents < ppo__group()->size))
-        return ppo__refuse("a group of %d processes needs %s", ppo__group()->size,
+/* num_envs agents fill copies of the environment, which a group of processes divides. */
+static ppo_status ppo__check_room(const ppo_env *env, const ppo_config *config) {
+    const int ranks = ppo__ranks(ppo__group());
+    if (ranks > 1 && (ppo__is_pushed(env) || config->num_envs / ppo__agents(env) < ranks))
+        return ppo__refuse("a group of %d processes needs %s", ranks,
                            ppo__is_pushed(env) ? "an environment with functions"
                                                : "as many copies of the environment: raise num_envs");
-    if (config->self_play && env->teams < 2)
-        return ppo__refuse("self_play is %d, but env.teams is %d: it needs 2 or more", config->self_play,
-                           env->teams);
-    return PPO_OK;
+    return ppo__check_copies(env, config);
 }
 
 /* For an environment, settings and an agent that have been checked. The agent remembers what it is trained
@@ -12386,7 +12399,7 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     *trainer = NULL;
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
-    if (!status) status = ppo__check_copies(env, config);
+    if (!status) status = ppo__check_room(env, config);
     if (!status) status = ppo__check_fits(agent, env, "environment");
     if (!status) status = ppo__check_same(&agent->config, config, NULL);
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
@@ -12993,7 +13006,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
-    if (!status && ppo__check_copies(env, config ? config : &own)) status = ppo__file_blame(file);
+    if (!status && ppo__check_room(env, config ? config : &own)) status = ppo__file_blame(file);
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
     if (status) return status;
 

@@ -637,6 +637,28 @@ static void earlier_policies_play_and_are_not_learned_from(void **state) {
     ppo_agent_free(kept);
 }
 
+/* A shorter one could end before some agent has had its turn. */
+static void the_last_rollout_of_a_world_is_a_whole_one(void **state) {
+    (void)state;
+    ppo_env      env = {.obs_size = 2,
+                        .action_space = ppo_discrete(2),
+                        .state_size = sizeof(way),
+                        .agents = 3,
+                        .reset_all = ways_reset,
+                        .step_all = ways_step,
+                        .open = way_open};
+    ppo_config   cfg = config_of("num_envs=6 rollout_steps=10 minibatch_size=0 total_steps=61 hidden=8");
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress progress;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    while (!ppo_trainer_done(trainer)) assert_ok(ppo_trainer_iterate(trainer, &progress));
+    assert_int_equal(progress.steps, 2 * 60);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 static void worlds_that_do_not_fit_are_refused(void **state) {
     (void)state;
     ppo_env    env = turns_env(), lonely = turns_env(), single = cartpole_env();
@@ -645,6 +667,8 @@ static void worlds_that_do_not_fit_are_refused(void **state) {
     assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
     lonely.teams = 1;
     assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams is 1");
+    assert_fails(ppo_agent_create(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "self_play|env.teams is 1");
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
     lonely.teams = 3;
     assert_fails(ppo_train(&lonely, &match, &agent), PPO_ERROR_ARGUMENT, "env.teams is 3|2");
     env.step_all = NULL;
@@ -942,6 +966,7 @@ int main(void) {
         cmocka_unit_test(no_outcome_is_lost_between_rollouts),
         cmocka_unit_test(players_of_any_kind_meet),
         cmocka_unit_test_teardown(earlier_policies_play_and_are_not_learned_from, restore_allocator),
+        cmocka_unit_test(the_last_rollout_of_a_world_is_a_whole_one),
         cmocka_unit_test(worlds_that_do_not_fit_are_refused),
         cmocka_unit_test(an_environment_reaches_its_user_and_gives_reasons),
         cmocka_unit_test(an_environments_own_figures_are_reported),

@@ -954,6 +954,7 @@ static void settings_without_effect_are_refused(void **state) {
         {"baseline=no huber_delta=1", "huber_delta|baseline"},
         {"baseline=no critic_learning_rate=1e-3", "critic_learning_rate|baseline"},
         {"baseline=no recompute_advantages=yes", "recompute_advantages is yes|baseline is no"},
+        {"recompute_advantages=yes epochs=1", "recompute_advantages is yes|epochs is 1"},
         {"layer_norm=yes hidden=none", "layer_norm is yes|hidden is none"},
         {"rpo_alpha=0.5", "rpo_alpha is 0.5|discrete 3"},
         {"entropy_schedule=linear", "entropy_schedule is linear|entropy_coef is 0"},

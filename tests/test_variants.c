@@ -791,11 +791,11 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
         ppo_env    env = walk_env();
         ppo_config cfg = ppo_config_default();
         assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
-                                           "learning_rate=0.01 total_steps=75 recompute_advantages=yes"));
+                                           "learning_rate=0.01 total_steps=75"));
         assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         env.max_steps = 4;
         bench first = start_bench(&env, &cfg), both;
-        cfg.epochs = 2;
+        cfg.epochs = 2, cfg.recompute_advantages = 1;
         both = start_bench(&env, &cfg);
         const ppo_rollout *a = first.rollout, *r = both.rollout;
         float              before[75], value[75], advantage[75], target[75], next[75];
