@@ -14,7 +14,9 @@
 #include "envs/acrobot.h"
 #include "envs/breakout.h"
 #include "envs/cartpole.h"
+#include "envs/gold.h"
 #include "envs/gridworld.h"
+#include "envs/invaders.h"
 #include "envs/memory.h"
 #include "envs/mountaincar.h"
 #include "envs/mountaincar_continuous.h"
@@ -48,6 +50,12 @@ static const struct {
      "num_envs=16 minibatch_size=256 learning_rate=1e-3 entropy_coef=0.02 activation=relu "
      "total_steps=300000"},
     {"Breakout", breakout_env,
+     "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
+     "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
+    {"Gold", gold_env,
+     "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
+     "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
+    {"Invaders", invaders_env,
      "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
      "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
     {"GridWorld-v0", gridworld_env, "gamma=1 hidden=none learning_rate=3e-3"},

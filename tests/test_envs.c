@@ -5,7 +5,9 @@
 #include "../examples/envs/acrobot.h"
 #include "../examples/envs/breakout.h"
 #include "../examples/envs/cartpole.h"
+#include "../examples/envs/gold.h"
 #include "../examples/envs/gridworld.h"
+#include "../examples/envs/invaders.h"
 #include "../examples/envs/memory.h"
 #include "../examples/envs/mountaincar.h"
 #include "../examples/envs/mountaincar_continuous.h"
@@ -14,7 +16,7 @@
 #include "golden/envs.h"
 #include "test.h"
 
-enum { MAX_STATE = 80, MAX_OBS = 400, MAX_ACTIONS = 9 };
+enum { MAX_STATE = 352, MAX_OBS = 500, MAX_ACTIONS = 9 };
 
 typedef union any_state {
     char   bytes[MAX_STATE];
@@ -29,8 +31,9 @@ static ppo_action choose(int discrete) {
 }
 
 static ppo_env (*const all_envs[])(void) = {
-    cartpole_env,  acrobot_env,   mountaincar_env, mountaincar_continuous_env, pendulum_env, memory_env,
-    gridworld_env, tictactoe_env, breakout_env};
+    cartpole_env, acrobot_env, mountaincar_env, mountaincar_continuous_env,
+    pendulum_env, memory_env,  gridworld_env,   tictactoe_env,
+    breakout_env, gold_env,    invaders_env};
 
 /* --------------------------------------------------------------------------------------------------------
    The classic tasks: recorded episodes of Gymnasium
@@ -685,6 +688,234 @@ static void tictactoe_returns_are_those_that_its_comment_states(void **state) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Gold and Invaders: what their comments say (Breakout: test_conv.c)
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The mean return of a player who acts at random. */
+static double return_at_random(const ppo_env *env, int episodes) {
+    ppo_rng   rng = test_rng(40);
+    any_state s;
+    float     obs[MAX_OBS];
+    double    sum = 0;
+    for (int i = 0; i < episodes; i++) {
+        env->reset(&s, &rng, obs);
+        for (int t = 0, over = 0; t < env->max_steps && !over; t++) {
+            ppo_action  action = choose((int)ppo_rng_below(&rng, (uint32_t)env->action_space.n));
+            ppo_outcome out = {0};
+            env->step(&s, &rng, &action, obs, &out);
+            sum += out.reward;
+            over = out.terminated;
+        }
+    }
+    return sum / episodes;
+}
+
+/* The number of pixels of a plane; *x and *y: the last of them. */
+static int pixels(const float *obs, int plane, int *x, int *y) {
+    int n = 0;
+    for (int i = 0; i < 100; i++) {
+        if (obs[100 * plane + i] == 0) continue;
+        assert_true(obs[100 * plane + i] == 1);
+        *x = i % 10, *y = i / 10, n++;
+    }
+    return n;
+}
+
+static void a_random_player_gets_what_the_games_state(void **state) {
+    (void)state;
+    ppo_env gold = gold_env(), invaders = invaders_env();
+    assert_true(fabs(return_at_random(&gold, 2000) - 0.5) < 0.1);
+    assert_true(fabs(return_at_random(&invaders, 1000) - 7.5) < 0.75);
+}
+
+static void gold_pays_and_spears_end_the_episode(void **state) {
+    (void)state;
+    static const int to_x[] = {0, -1, 0, 1, 0}, to_y[] = {0, 0, -1, 0, 1};
+    ppo_rng          rng = test_rng(41);
+    float            obs[MAX_OBS];
+    for (int move = 0; move < 5; move++) {
+        for (int is_gold = 0; is_gold < 2; is_gold++) {
+            for (int flies = 0; flies < 2; flies++) { /* the runner meets it, or it the runner */
+                const int   x = 5 + to_x[move], y = 5 + to_y[move];
+                gold        s = {5, 5, 0, 9, flies ? 1 : 5, {{0, 0, 0, 0}}};
+                gold_thing  thing = {1, flies ? x + 1 : x, -1, is_gold};
+                ppo_outcome out = {0};
+                ppo_action  action = choose(move);
+                s.lane[y - 1] = thing;
+                gold_step(&s, &rng, &action, obs, &out);
+                assert_true(out.reward == (float)is_gold && out.terminated == !is_gold);
+                assert_true(s.x == x && s.y == y && s.lane[y - 1].there == !is_gold);
+            }
+        }
+        gold        s = {move == 3 ? 9 : 0, move == 4 ? 8 : 1, 0, 9, 5, {{0, 0, 0, 0}}}; /* in a corner */
+        ppo_action  action = choose(move);
+        ppo_outcome out = {0};
+        const int   x = s.x, y = s.y;
+        gold_step(&s, &rng, &action, obs, &out);
+        assert_true(s.x == x && s.y == y && out.reward == 0 && !out.terminated);
+    }
+}
+
+/* Things appear and fly on at the steps that are stated, a third of them gold, alike in all lanes and edges. */
+static void things_appear_and_fly_sooner_and_sooner(void **state) {
+    (void)state;
+    ppo_rng rng = test_rng(42);
+    int     lane[GOLD_LANES] = {0}, right = 0, golden = 0, all = 0;
+    for (int game = 0; game < 100; game++) {
+        gold       s;
+        float      obs[MAX_OBS];
+        ppo_action stay = choose(0);
+        int        appears = 0, flies = 5;
+        gold_reset(&s, &rng, obs);
+        for (int t = 0; t < 1000; t++) {
+            gold        before = s;
+            ppo_outcome out = {0};
+            s.x = s.y = before.x = before.y = 0; /* where nothing flies */
+            gold_step(&s, &rng, &stay, obs, &out);
+            int news = 0, moved = 0, there = 0;
+            for (int k = 0; k < GOLD_LANES; k++) {
+                const gold_thing *was = &before.lane[k], *is = &s.lane[k];
+                there += was->there;
+                moved += was->there && (is->x == was->x + was->dx);
+                if (was->there || !is->there) continue;
+                news++, lane[k]++, all++, right += is->dx > 0, golden += is->is_gold;
+                assert_int_equal(is->x - (t + 1 == flies ? is->dx : 0), is->dx > 0 ? 0 : 9);
+            }
+            assert_int_equal(news, t == appears && there < GOLD_LANES);
+            assert_int_equal(moved, t + 1 == flies ? there : 0);
+            if (t == appears) appears += t < 900 ? 10 - t / 100 : 1;
+            if (t + 1 == flies) flies += t < 800 ? 5 - t / 200 : 1;
+        }
+    }
+    for (int k = 0; k < GOLD_LANES; k++) assert_true(fabs((double)lane[k] / all - 0.125) < 0.02);
+    assert_true(fabs((double)right / all - 0.5) < 0.02 && fabs((double)golden / all - 1 / 3.0) < 0.02);
+}
+
+static void the_planes_of_gold_show_what_is_where(void **state) {
+    (void)state;
+    gold  s = {2, 7, 0, 0, 0, {{1, 4, 1, 0}, {1, 9, -1, 1}, {1, 0, 1, 0}}};
+    float obs[MAX_OBS];
+    int   x, y;
+    gold_observe(&s, obs);
+    assert_true(pixels(obs, 0, &x, &y) == 1 && x == 2 && y == 7);
+    assert_true(pixels(obs, 1, &x, &y) == 2 && obs[100 + 14] == 1 && obs[100 + 30] == 1);
+    assert_true(pixels(obs, 2, &x, &y) == 1 && x == 3 && y == 1); /* the others' are outside */
+    assert_true(pixels(obs, 3, &x, &y) == 1 && x == 9 && y == 2);
+}
+
+/* Their shots are taken away. */
+static void ships_march_to_the_walls_and_down(void **state) {
+    (void)state;
+    ppo_rng rng = test_rng(43);
+    int     first_column[5] = {0}, to_right = 0;
+    for (int game = 0; game < 200; game++) {
+        invaders   s;
+        float      obs[MAX_OBS];
+        ppo_action stay = choose(0);
+        int        x, y, top = 0, dx, column, over = 0;
+        invaders_reset(&s, &rng, obs);
+        dx = s.dx;
+        assert_true(pixels(obs, dx < 0 ? 1 : 2, &x, &y) == 24 && !pixels(obs, dx < 0 ? 2 : 1, &x, &y));
+        column = s.ship[0][0] ? 0 : (int)((unsigned char *)memchr(s.ship[0], 1, 10) - s.ship[0]);
+        first_column[column]++, to_right += dx > 0;
+        for (int t = 1; !over; t++) {
+            ppo_outcome out = {0};
+            invaders_step(&s, &rng, &stay, obs, &out);
+            memset(s.down, 0, sizeof s.down);
+            if (t % 12 == 0) {
+                const int turns = column + dx < 0 || column + 5 + dx > 9;
+                if (turns) top++, dx = -dx;
+                else column += dx;
+            }
+            assert_true(s.dx == dx && pixels(obs, dx < 0 ? 1 : 2, &x, &y) == 24);
+            assert_true(x == column + 5 && y == top + 3 && s.ship[top][column] && out.reward == 0);
+            over = out.terminated;
+            assert_int_equal(over, top == 6); /* a ship is in the lowest row */
+        }
+    }
+    for (int k = 0; k < 5; k++) assert_true(first_column[k] > 20);
+    assert_true(to_right > 70 && to_right < 130);
+}
+
+static void the_cannon_shoots_every_fifth_step_and_what_it_hits_pays(void **state) {
+    (void)state;
+    ppo_rng  rng = test_rng(44);
+    float    obs[MAX_OBS];
+    invaders s;
+    memset(&s, 0, sizeof s);
+    s.cannon = 3, s.dx = 1, s.interval = 12, s.move = 1000, s.shoot = 1000, s.left = 1;
+    s.ship[0][9] = 1; /* far away */
+    for (int t = 0; t < 30; t++) {
+        ppo_action  fire = choose(3);
+        ppo_outcome out = {0};
+        int         x, y, shots = t < 9 ? t / 5 + 1 : t % 5 == 4 ? 1 : 2; /* each is seen for nine steps */
+        invaders_step(&s, &rng, &fire, obs, &out);
+        assert_int_equal(pixels(obs, 3, &x, &y), shots);
+        assert_true(x == 3 && y == 8 - t % 5); /* the latest */
+        assert_true(out.reward == 0 && !out.terminated);
+    }
+}
+
+/* Of three columns with ships one is the cannon's. */
+static void ships_shoot_every_tenth_step_from_a_random_column(void **state) {
+    (void)state;
+    ppo_rng rng = test_rng(45);
+    int     hits = 0;
+    for (int game = 0; game < 300; game++) {
+        invaders   s;
+        float      obs[MAX_OBS];
+        ppo_action stay = choose(0);
+        memset(&s, 0, sizeof s);
+        s.cannon = 5, s.dx = 1, s.interval = 12, s.move = 1000, s.shoot = 10, s.left = 5;
+        s.ship[1][4] = s.ship[0][5] = s.ship[2][5] = s.ship[3][7] = s.ship[1][7] = 1;
+        for (int t = 1; t <= 19; t++) {
+            ppo_outcome out = {0};
+            int         x, y;
+            invaders_step(&s, &rng, &stay, obs, &out);
+            const int shots = pixels(obs, 4, &x, &y);
+            assert_int_equal(shots, t >= 10);
+            if (t == 10) assert_int_equal(s.shoot, 10); /* until the next */
+            if (!shots) continue;
+            assert_true(x == 4 || x == 5 || x == 7);
+            assert_int_equal(y, t - 10 + (x == 4 ? 1 : x == 5 ? 2 : 3));
+            assert_int_equal(out.terminated, x == 5 && y == 9);
+            hits += out.terminated;
+            if (y == 9) break;
+        }
+    }
+    assert_true(hits > 70 && hits < 130);
+}
+
+/* The fewer ships are left the sooner they move; a cleared board fills again, and moves a step sooner. */
+static void fewer_ships_and_later_blocks_move_sooner(void **state) {
+    (void)state;
+    ppo_rng     rng = test_rng(46);
+    float       obs[MAX_OBS];
+    ppo_action  stay = choose(0);
+    ppo_outcome out = {0};
+    for (int n = 1; n <= 14; n++) {
+        invaders s;
+        memset(&s, 0, sizeof s);
+        s.dx = 1, s.interval = 12, s.move = 1, s.shoot = 1000, s.left = n;
+        for (int k = 0; k < n; k++) s.ship[k / 7][k % 7] = 1;
+        invaders_step(&s, &rng, &stay, obs, &out);
+        assert_true(!s.ship[0][0] && s.ship[0][n < 7 ? n : 7]);
+        assert_int_equal(s.move, n < 12 ? n : 12);
+    }
+    invaders s;
+    invaders_reset(&s, &rng, obs);
+    for (int block = 1; block <= 8; block++) {
+        memset(s.ship, 0, sizeof s.ship);
+        s.left = s.ship[4][2] = s.up[5][2] = 1; /* the last one is hit */
+        s.move = 1000;
+        memset(&out, 0, sizeof out);
+        invaders_step(&s, &rng, &stay, obs, &out);
+        assert_true(out.reward == 1 && s.left == 24);
+        assert_int_equal(s.move, block < 6 ? 12 - block : 6);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
    All of them
    -------------------------------------------------------------------------------------------------------- */
 
@@ -920,6 +1151,14 @@ int main(void) {
         cmocka_unit_test(every_move_of_tictactoe_is_by_its_rules),
         cmocka_unit_test(tictactoe_begins_empty_or_with_one_stone_anywhere),
         cmocka_unit_test(tictactoe_returns_are_those_that_its_comment_states),
+        cmocka_unit_test(a_random_player_gets_what_the_games_state),
+        cmocka_unit_test(gold_pays_and_spears_end_the_episode),
+        cmocka_unit_test(things_appear_and_fly_sooner_and_sooner),
+        cmocka_unit_test(the_planes_of_gold_show_what_is_where),
+        cmocka_unit_test(ships_march_to_the_walls_and_down),
+        cmocka_unit_test(the_cannon_shoots_every_fifth_step_and_what_it_hits_pays),
+        cmocka_unit_test(ships_shoot_every_tenth_step_from_a_random_column),
+        cmocka_unit_test(fewer_ships_and_later_blocks_move_sooner),
         cmocka_unit_test(an_episode_depends_on_the_stream_and_the_actions_alone),
         cmocka_unit_test(each_of_them_can_be_trained),
         cmocka_unit_test(pictures_are_of_one_size_and_of_plain_characters),
