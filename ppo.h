@@ -6139,23 +6139,36 @@ static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     }
 }
 
-/* Some rows of dw, picture by picture; those of one line of the square at a time. */
+/* The lines of a result that one product adds to dw. With a stride of 1 the squares of all lines are evenly spaced,
+   if those are counted that begin where a line ends, and are none: their dz is 0. */
+static int ppo__conv_lines(const ppo__window *window, int *squares) {
+    const int lines = window->stride == 1 ? window->after[1] : 1;
+    *squares = (lines - 1) * window->shape[2] + window->after[2];
+    return lines;
+}
+
+/* Some rows of dw, picture by picture; those of one line of the square at a time. scratch: w^T, and dz of the lines of
+   a product, for each range */
 static void ppo__conv_dw(void *user, int range, int from, int to) {
     const ppo_node    *node = (const ppo_node *)user;
     const ppo__window *window = (const ppo__window *)node->args;
     const ppo_tensor  *x = node->in[0], *w = node->in[1], *y = node->out[0];
-    const int          channels = window->shape[0], out = w->cols, width = window->after[2];
+    const int          channels = window->shape[0], out = w->cols, width = window->after[2] * out;
     const int          line = window->kernel * channels, all = window->shape[2] * channels;
-    const float       *dz = y->grad;
+    const float       *dy = y->grad;
+    int                squares, lines = ppo__conv_lines(window, &squares);
+    float             *dz = node->scratch + ppo__size(w) + ppo__at(range, squares) * (size_t)out;
     for (int i = 0; i < y->rows; ++i) {
-        for (int row = 0; row < window->after[1]; ++row, dz += width * out) {
+        for (int row = 0; row < window->after[1]; row += lines) {
             const float *from_x = x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, all);
+            for (int k = 0; k < lines; ++k, dy += width)
+                memcpy(dz + k * window->shape[2] * out, dy, (size_t)width * sizeof(float));
             for (int r = from, end; r < to; r = end) {
                 const int k = r / line;
                 float    *dw = w->grad + ppo__at(r, out);
                 end = (k + 1) * line < to ? (k + 1) * line : to;
-                ppo__k()->gemm(end - r, out, width, from_x + k * all + r % line, 1, window->stride * channels,
-                               dz, out, dw, out, dw, out);
+                ppo__k()->gemm(end - r, out, squares, from_x + k * all + r % line, 1,
+                               window->stride * channels, dz, out, dw, out, dw, out);
             }
         }
     }
@@ -6164,16 +6177,19 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
 static void ppo__conv_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
     const int         pixels = y->cols / w->cols;
-    if (x->grad) {
-        node->scratch = ppo_tape_alloc(node->tape, ppo__size(w));
-        if (!node->scratch) return;
-        ppo__k()->transpose(w->rows, w->cols, w->data, w->cols, node->scratch, w->rows);
-    }
+    const double      dw_work = (double)ppo__size(y);
+    int               squares;
+    ppo__conv_lines((const ppo__window *)node->args, &squares);
+    const size_t dz = ppo__at(ppo__range_count(w->rows, PPO__ROW_GRAIN, dw_work), squares) * (size_t)w->cols;
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(w) + dz);
+    if (!node->scratch) return;
+    ppo__k()->transpose(w->rows, w->cols, w->data, w->cols, node->scratch, w->rows);
+    memset(node->scratch + ppo__size(w), 0, dz * sizeof(float));
     ppo__parallel_for(y->rows, 1, (double)y->cols * ((x->grad ? w->rows : 0) + 20), ppo__conv_rows_backward,
                       node);
     for (int i = 0; i < y->rows && b && b->grad; ++i)
         ppo__k()->column_sum(pixels, w->cols, y->grad + ppo__at(i, y->cols), w->cols, b->grad);
-    if (w->grad) ppo__parallel_for(w->rows, PPO__ROW_GRAIN, (double)ppo__size(y), ppo__conv_dw, node);
+    if (w->grad) ppo__parallel_for(w->rows, PPO__ROW_GRAIN, dw_work, ppo__conv_dw, node);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,

@@ -23,6 +23,11 @@
 #include "envs/pendulum.h"
 #include "envs/tictactoe.h"
 
+/* The games of 10 x 10 pixels. */
+static const char of_pixels[] =
+    "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=5e-3 entropy_coef=0.01 activation=relu "
+    "conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000";
+
 /* A new environment is an #include above and a row here: its name, its description, and settings with which it is
    learned, where the defaults are not enough (those of the zoo of Stable-Baselines3, where it has them). */
 static const struct {
@@ -49,15 +54,9 @@ static const struct {
     {"TicTacToe-v0", tictactoe_env,
      "num_envs=16 minibatch_size=256 learning_rate=1e-3 entropy_coef=0.02 activation=relu "
      "total_steps=300000"},
-    {"Breakout", breakout_env,
-     "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
-     "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
-    {"Gold", gold_env,
-     "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
-     "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
-    {"Invaders", invaders_env,
-     "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=2.5e-3 entropy_coef=0.01 "
-     "activation=relu conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000"},
+    {"Breakout", breakout_env, of_pixels},
+    {"Gold", gold_env, of_pixels},
+    {"Invaders", invaders_env, of_pixels},
     {"GridWorld-v0", gridworld_env, "gamma=1 hidden=none learning_rate=3e-3"},
 #ifdef MORE_ENVIRONMENTS
     MORE_ENVIRONMENTS

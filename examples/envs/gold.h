@@ -22,7 +22,7 @@
    The rules are those of Asterix in MinAtar (Young and Tian 2019), without its sticky actions. A random player finds one
    piece of gold in two episodes.
 
-   Train with --conv 16x3x1: a convolution sees the same things everywhere in the picture. */
+   Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
 
 #ifndef GOLD_H
 #define GOLD_H

@@ -23,7 +23,7 @@
    The rules are like those of Space Invaders in MinAtar (Young and Tian 2019), where the block's start and the ships' shots
    are not random, but actions may repeat by chance. A random player hits seven or eight ships in an episode.
 
-   Train with --conv 16x3x1: a convolution sees the same things everywhere in the picture. */
+   Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
 
 #ifndef INVADERS_H
 #define INVADERS_H
