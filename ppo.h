@@ -6147,8 +6147,8 @@ static int ppo__conv_lines(const ppo__window *window, int *squares) {
     return lines;
 }
 
-/* Some rows of dw, picture by picture; those of one line of the square at a time. scratch: w^T, and dz of the lines of
-   a product, for each range */
+/* Some rows of dw, picture by picture; those of one line of the square at a time. scratch: w^T, and for each
+   range dz of the lines of a product */
 static void ppo__conv_dw(void *user, int range, int from, int to) {
     const ppo_node    *node = (const ppo_node *)user;
     const ppo__window *window = (const ppo__window *)node->args;
@@ -6162,7 +6162,7 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
         for (int row = 0; row < window->after[1]; row += lines) {
             const float *from_x = x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, all);
             for (int k = 0; k < lines; ++k, dy += width)
-                memcpy(dz + k * window->shape[2] * out, dy, (size_t)width * sizeof(float));
+                memcpy(dz + ppo__at(k * window->shape[2], out), dy, (size_t)width * sizeof(float));
             for (int r = from, end; r < to; r = end) {
                 const int k = r / line;
                 float    *dw = w->grad + ppo__at(r, out);
