@@ -1,8 +1,8 @@
 #!/bin/sh
 # games.sh [SEED...] - the games of 10 x 10 pixels (GAMES; examples/envs/) by a convolution, the settings of build/train,
-# and by two hidden layers of 128 (MLP, its settings), after STEPS steps each; and by the hidden layers after as many steps
-# as they do in the convolution's processor time (RATIO times as many; measured if not given). For each the mean return of the last 100 training episodes, over the seeds
-# (1 to 10), with a 95 % interval (Student's t). One thread.
+# and by two hidden layers of 128 (MLP, its settings), after STEPS steps each; and by the hidden layers after RATIO times
+# as many, which take the convolution's processor time (measured if RATIO is not given). For each the mean return of the
+# last 100 training episodes, over the seeds (1 to 10), with a 95 % interval (Student's t). One thread.
 set -eu
 cd "$(dirname "$0")/.."
 dir=${DIR:-build/games} steps=${STEPS:-400000}

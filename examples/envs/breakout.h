@@ -22,7 +22,8 @@
    The rules are those of Breakout in MinAtar (Young and Tian 2019), with its three actions that matter and without its
    sticky actions. A random player breaks about one brick in two episodes.
 
-   Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
+   Train with --conv 8x3x1, a convolution, or without: hidden layers learn it as well, since each brick and the paddle's
+   row have their place. */
 
 #ifndef BREAKOUT_H
 #define BREAKOUT_H
