@@ -8,8 +8,9 @@ LDLIBS    = -lm
 ARGS      =
 CSV       = build/progress.csv
 
-HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h*)
+HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h* examples/lessons/*.h)
 EXAMPLES := $(patsubst examples/%.c,build/%,$(filter-out examples/ppo.c examples/mujoco.c,$(wildcard examples/*.c)))
+LESSONS  := $(patsubst examples/%.c,build/%,$(wildcard examples/lessons/*.c))
 
 all: $(EXAMPLES) ## builds the examples (also: plain `make`)
 
@@ -45,6 +46,12 @@ overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a ta
 	@echo 1 2 3 4 5 6 | xargs -n 1 -P $(PROCESSORS) build/overopt trace
 	@build/overopt report 1 2 3 4 5 6
 
+# The longest come first. Each leaves what it prints in build/lessons/NAME.txt.
+lessons: $(LESSONS) ## runs all lessons of examples/lessons/ and checks their claims; drawings are build/lessons/*.svg
+	@printf '%s\n' $(sort $(filter %_details %_mistakes %_objectives,$(LESSONS))) $(filter-out %_details %_mistakes %_objectives,$(LESSONS)) | \
+	    xargs -n 1 -P $(PROCESSORS) sh -c '$$0 >$$0.txt 2>&1; s=$$?; echo "$$0: $$(grep -c "^  holds:" $$0.txt) claims hold"; \
+	    test $$s = 0 || { tail -n 20 $$0.txt; exit 1; }'
+
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
 mujoco: build/mujoco ## trains Hopper-v5 with build/mujoco: build/train with the tasks of MuJoCo; flags go into ARGS
@@ -61,6 +68,10 @@ build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.f
 build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
+build/lessons/%: examples/lessons/%.c build/ppo.o $(HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(CFLAGS) -Wall -Wextra $(LESSON_FLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 # What `make run` waits for in a fresh clone: the library without language models compiles in half the time. `make test`
 # has the whole one anyway.
@@ -168,9 +179,9 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 
 # The longest come first.
 test-all:
-	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o
+	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o LESSON_FLAGS=-Werror
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) tests/grade.sh $(ASAN) \
-	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh $(PLAIN)
+	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh tests/lessons.sh $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
@@ -179,7 +190,7 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 	@CC="$(CC)" CXX="$(CXX)" PPO_TEST_FULL=1 sh tests/run.sh -j$(PROCESSORS) tests/compile.sh $(CUDA) $(ASAN) $(TSAN)
 
 # What takes long to compile comes first.
-test-programs: $(CUDA) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o $(EXAMPLES) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE)
+test-programs: $(CUDA) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o $(EXAMPLES) $(LESSONS) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE)
 
 build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
@@ -547,5 +558,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: grade hint grade-all judges always all run plot rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges always all run plot lessons rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

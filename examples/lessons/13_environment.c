@@ -1,4 +1,4 @@
-/* environment.c - an environment of your own in 40 lines, trained within a second.
+/* 13_environment.c - an environment of your own in 40 lines, trained within a second.
 
    A lander falls towards the Moon; its engine is on or off. It must touch down softly before the fuel is used
    up. This lesson teaches the parts of an environment, which are a state, two functions and a description, and
@@ -7,7 +7,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-#include <stdlib.h>
+#include "lesson.h"
 
 /* ------------------------------------ the environment, from here ------------------------------------ */
 typedef struct lander {        /* the state of one copy: plain bytes, which the library owns */
@@ -51,19 +51,21 @@ static ppo_env lander_env(void) {
 }
 /* ------------------------------------ to here -------------------------------------------------------- */
 
-static void must(ppo_status status) {
-    if (status == PPO_OK) return;
-    fprintf(stderr, "%s\n", ppo_last_error());
-    exit(1);
-}
+enum { MOST = 201 };
+typedef struct flight {
+    float step[MOST], height[MOST];
+    int   n;
+} flight;
 
-/* Called at the start, as step 0, and after every step of a flight. Prints every second step as a line with the
+/* Called at the start, as step 0, and after every step of a flight. Prints every fourth step as a line with the
    ground on the left: '.' falls, '*' burns. */
 static int watch(const ppo_frame *frame, void *user) {
     const lander *s = (const lander *)frame->state;
+    flight       *f = (flight *)user;
     int           burns = frame->action && frame->action->discrete == 1 && s->fuel > 0;
-    (void)user;
-    if (frame->step % 2 == 0 || frame->terminated)
+    f->step[f->n] = (float)frame->step;
+    f->height[f->n++] = s->height;
+    if (frame->step % 4 == 0 || frame->terminated)
         printf("step %2d %7.1f m/s |%*c\n", frame->step, (double)s->speed, 1 + (int)s->height,
                burns ? '*' : '.');
     if (frame->terminated) printf("touchdown, with fuel for %.1f s\n", (double)s->fuel);
@@ -71,30 +73,45 @@ static int watch(const ppo_frame *frame, void *user) {
 }
 
 /* One flight, from the same start for every agent. */
-static void fly(ppo_agent *agent, const ppo_env *env, const char *title) {
+static void fly(ppo_agent *agent, const ppo_env *env, uint64_t seed, const char *title, flight *f) {
     float total;
     printf("\n%s\n", title);
-    must(ppo_play(agent, env, 1, 0, watch, NULL, &total)); /* seed 1; 0: the most likely actions */
+    must(ppo_play(agent, env, seed, 0, watch, f, &total)); /* 0: the most likely actions */
     printf("return %.1f\n", (double)total);
     fflush(stdout); /* before the progress of the training, which goes to stderr */
 }
 
-int main(void) {
-    ppo_env    env = lander_env();
-    ppo_config cfg = ppo_config_default();
-    ppo_agent *agent = NULL;
+int main(int argc, char **argv) {
+    static flight  crash, landing;
+    ppo_env        env = lander_env();
+    ppo_config     cfg = ppo_config_default();
+    ppo_agent     *agent = NULL;
+    ppo_inspection report; /* what random actions find wrong with an environment */
     cfg.total_steps = 100000;
     cfg.callback = ppo_print_progress;
+    cfg.seed = lesson_seed(argc, argv);
+    must(ppo_env_inspect(&env, 2000, cfg.seed, &report));
+    printf("inspected for %d steps: %d findings\n", report.steps, report.findings);
+    for (int i = 0; i < report.findings; i++) printf("  %s\n", report.finding[i]);
 
     must(ppo_agent_create(&env, &cfg, &agent));
-    fly(agent, &env, "before training");
+    fly(agent, &env, cfg.seed, "before training", &crash);
     ppo_evaluation before = ppo_evaluate(agent, &env, 100, cfg.seed);
     must(before.status);
     must(ppo_train(&env, &cfg, &agent));
-    fly(agent, &env, "after training");
+    fly(agent, &env, cfg.seed, "after training", &landing);
     ppo_evaluation after = ppo_evaluate(agent, &env, 100, cfg.seed);
     must(after.status);
     printf("\nmean return of 100 flights: %.1f before, %.1f after\n", (double)before.mean_return,
            (double)after.mean_return);
+
+    chart c = {.title = "One flight", .x_label = "steps of 0.25 s", .y_label = "height, m", .y = {0, 60}};
+    chart_line(&c, "before training", crash.step, crash.height, crash.n);
+    chart_line(&c, "after training", landing.step, landing.height, landing.n);
+    chart_save(&c, "build/lessons/13_environment.svg");
+    claim(report.findings == 0, "the inspection finds nothing");
+    claim(before.mean_return < 3 && after.mean_return > 8, "trained, it lands at below %.0f m/s on average",
+          2.0);
     ppo_agent_free(agent);
+    return lesson_failures > 0;
 }
