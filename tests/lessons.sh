@@ -1,0 +1,49 @@
+#!/bin/sh
+# lessons.sh - the lessons that run in a second: the claims of each hold, and its drawing is one. Reports in TAP.
+# `make lessons` runs all of them.
+set -u
+cd "$(dirname "$0")/.."
+work=build/lessons
+number=0 failures=0
+
+# check NAME COMMAND... - passes if the command returns 0
+check() {
+    name=$1
+    shift
+    number=$((number + 1))
+    if "$@" >$work/check.log 2>&1; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        sed 's/^/# /' $work/check.log | tail -n 20
+        failures=$((failures + 1))
+    fi
+}
+
+# A lesson returns 0 if its claims hold, and there are some; its drawing is for light and for dark pages.
+holds() {
+    rm -f $work/$1.svg
+    $work/$1 1 >$work/$1.txt 2>&1 && grep -q '^  holds: ' $work/$1.txt && ! grep -q '^  FAILS: ' $work/$1.txt &&
+        grep -q 'prefers-color-scheme:dark' $work/$1.svg && tail -n 1 $work/$1.svg | grep -q '^</svg>$' && return 0
+    cat $work/$1.txt
+    return 1
+}
+for lesson in 01_policy_gradient 02_baseline 03_actor_critic 04_gae 05_time_limits 06_ratio 07_clip 08_natural_gradient \
+    09_trust_region 11_value_loss 13_environment 14_own_loss; do
+    check "lesson_${lesson}_holds" holds $lesson
+done
+
+# Every lesson is at most 120 lines, and the page names it.
+is_short() { [ "$(wc -l <"$1")" -le 120 ]; }
+is_named() { grep -q "($(basename "$1"))" examples/lessons/README.md; }
+for file in examples/lessons/*.c; do
+    is_short "$file" || check "${file}_is_at_most_120_lines" false
+    is_named "$file" || check "${file}_is_on_the_page" false
+done
+
+check a_lesson_takes_a_seed_and_kernels $work/07_clip 5 plain
+has_failed() { ! "$@"; }
+check a_lesson_refuses_unknown_kernels has_failed $work/07_clip 1 none
+
+echo "1..$number"
+[ $failures -eq 0 ]
