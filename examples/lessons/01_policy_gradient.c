@@ -1,7 +1,8 @@
 /* 01_policy_gradient.c - the policy gradient, estimated from samples: right on average, and noisy.
 
-   A policy pi chooses one of four actions; action a pays q[a] on average, plus noise. The goal is the expected
-   reward J = sum of pi(a) q[a]. Its gradient needs no derivative of the reward (REINFORCE, Williams 1992):
+   A policy pi chooses one of four actions; action a pays q[a] on average, plus noise. The goal is the
+   expected reward J = sum of pi(a) q[a]. Its gradient needs no derivative of the reward (REINFORCE, Williams
+   1992):
        grad J = E[ R grad log pi(a) ],  estimated by the mean of R grad log pi(a) over n samples.
    Here J is so small a sum that the exact gradient is known: d J / d logit[a] = pi(a) (q[a] - J).
 

@@ -1,10 +1,12 @@
 /* 02_baseline.c - a baseline takes the noise out of the policy gradient and leaves its mean.
 
    The bandit of lesson 1, with 10 added to every reward. The better actions stay the same and so does the
-   gradient, but each sample is multiplied by a number near 10. Subtracting a baseline b that does not depend on the
-   action changes nothing on average, because E[grad log pi(a)] = 0 (Williams 1992; Sutton and Barto 2018, 13.4):
+   gradient, but each sample is multiplied by a number near 10. Subtracting a baseline b that does not depend
+   on the action changes nothing on average, because E[grad log pi(a)] = 0 (Williams 1992; Sutton and Barto
+   2018, 13.4):
        grad J = E[ (R - b) grad log pi(a) ].
-   The best b is E[R |grad log pi|^2] / E[|grad log pi|^2]; the mean reward, which a critic learns, is near it.
+   The best b is E[R |grad log pi|^2] / E[|grad log pi|^2]; the mean reward, which a critic learns, is near
+   it.
 
    You will see mean and standard deviation against b, and what goes wrong if b depends on the action. */
 #define PPO_IMPLEMENTATION

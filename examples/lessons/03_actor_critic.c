@@ -1,12 +1,13 @@
 /* 03_actor_critic.c - actor and critic: the TD error says how good one action was.
 
-   A corridor: cells 1 .. 7, steps to the left or to the right. Each step costs 0.1 and noise of deviation 1; cell 8
-   pays 5, cell 0 pays 0. Both end the episode. The critic V(s) predicts the return. After one step,
+   A corridor: cells 1 .. 7, steps to the left or to the right. Each step costs 0.1 and noise of deviation 1;
+   cell 8 pays 5, cell 0 pays 0. Both end the episode. The critic V(s) predicts the return. After one step,
        delta = r + V(s') - V(s)                         (temporal difference, Sutton 1988)
    is an estimate of the advantage A(s, a) = Q(s, a) - V(s) if V is right, and it needs no end of the episode.
 
-   You will see that the mean of delta is A, that a return is noisier than delta, and three learners side by side:
-   REINFORCE (returns), REINFORCE with the critic as baseline, and actor-critic (delta) (Sutton and Barto 13.5). */
+   You will see that the mean of delta is A, that a return is noisier than delta, and three learners side by
+   side: REINFORCE (returns), REINFORCE with the critic as baseline, and actor-critic (delta) (Sutton and
+   Barto 13.5). */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,13 +1,14 @@
 /* 05_time_limits.c - terminated or truncated: the same last step, two different targets.
 
-   An episode can end because the task did (the pole fell: terminated), or because a clock ran out (truncated). After
-   termination no reward follows: the target of the last step is r. After truncation rewards would have followed, and
-   the critic has to stand for them: the target is r + gamma V(s') (Pardo 2018). Many programs keep one flag, `done`,
-   for both, and so teach the critic that the world ends at the time limit, which no observation shows.
+   An episode can end because the task did (the pole fell: terminated), or because a clock ran out
+   (truncated). After termination no reward follows: the target of the last step is r. After truncation
+   rewards would have followed, and the critic has to stand for them: the target is r + gamma V(s') (Pardo
+   2018). Many programs keep one flag, `done`, for both, and so teach the critic that the world ends at the
+   time limit, which no observation shows.
 
-   The task: stay, and earn 1 per step for ever, which is worth 1 / (1 - gamma) = 10; or leave with 6 at once. Episodes
-   are cut after 10 steps. You will see the critic with two flags reach 10, with one flag stay far below; and the
-   policy that learns from the second one leave. */
+   The task: stay, and earn 1 per step for ever, which is worth 1 / (1 - gamma) = 10; or leave with 6 at once.
+   Episodes are cut after 10 steps. You will see the critic with two flags reach 10, with one flag stay far
+   below; and the policy that learns from the second one leave. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

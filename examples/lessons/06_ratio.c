@@ -2,12 +2,14 @@
 
    Samples of an old policy can estimate the reward of a new one (importance sampling):
        E under new [ R(a) ] = E under old [ r R(a) ],   r = pi_new(a) / pi_old(a).
-   PPO's objective is this with the advantage in place of R (the CPI objective, Kakade and Langford 2002; Schulman
-   2017, eq. 6), and it is why one rollout can serve several gradient steps. The mean is right for any new policy;
-   the noise is not bounded: a few samples with huge ratios carry the estimate, and in most batches they are missing.
+   PPO's objective is this with the advantage in place of R (the CPI objective, Kakade and Langford 2002;
+   Schulman 2017, eq. 6), and it is why one rollout can serve several gradient steps. The mean is right for
+   any new policy; the noise is not bounded: a few samples with huge ratios carry the estimate, and in most
+   batches they are missing.
 
-   A policy draws numbers with mean 0 and deviation 1; the new one has mean d. R(a) = a, so the answer is d. You will
-   see estimates of 1000 samples for growing d, their noise, and the effective sample size (sum r)^2 / sum r^2. */
+   A policy draws numbers with mean 0 and deviation 1; the new one has mean d. R(a) = a, so the answer is d.
+   You will see estimates of 1000 samples for growing d, their noise, and the effective sample size (sum r)^2
+   / sum r^2. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,8 +1,9 @@
 /* 07_clip.c - the clip, one sample at a time: four cases, and what it does not do.
 
    PPO maximizes the mean of  min(r A, clip(r, 1 - e, 1 + e) A),  r = pi_new(action) / pi_old(action)
-   (Schulman 2017, eq. 7). The library minimizes, so gain and gradient here have the opposite sign. Where the gain is
-   r A its gradient along log pi_new(action) is r A, too, because d r / d log pi = r; where it is flat there is none.
+   (Schulman 2017, eq. 7). The library minimizes, so gain and gradient here have the opposite sign. Where the
+   gain is r A its gradient along log pi_new(action) is r A, too, because d r / d log pi = r; where it is flat
+   there is none.
 
        A > 0, r > 1 + e   a good action, already much more likely: clipped, no gradient
        A > 0, r < 1 + e   gradient: make it more likely, and above all undo r < 1
@@ -10,8 +11,8 @@
        A < 0, r > 1 - e   gradient: make it less likely, and above all undo r > 1, without a bound: the dual clip
                           (Ye 2020) sets one, c A
 
-   You will see these cases, and three samples that share a weight: outside the range the gradient of a sample is 0,
-   it does not point back, and the other samples move its ratio further. The clip is no constraint. */
+   You will see these cases, and three samples that share a weight: outside the range the gradient of a sample
+   is 0, it does not point back, and the other samples move its ratio further. The clip is no constraint. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

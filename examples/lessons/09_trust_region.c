@@ -1,14 +1,14 @@
 /* 09_trust_region.c - three ways to hold a step: TRPO, the KL penalty, and the clip.
 
-   A rollout tells about policies near the one that collected it. All ways maximize the mean of r A on it, and differ in
-   what keeps the new policy near:
+   A rollout tells about policies near the one that collected it. All ways maximize the mean of r A on it, and
+   differ in what keeps the new policy near:
      TRPO     one step along the natural gradient, as long as the KL is at most 0.01 (Schulman 2015; lesson 8)
      penalty  r A - b KL(old || new), 8 epochs of Adam; after each batch b doubles or halves to hold 0.01
               (Schulman 2017, eq. 8)
      clip     min(r A, clip(r) A), 8 epochs of Adam (eq. 7)
      neither  r A, 8 epochs of Adam (eq. 6)
-   You will see the reward rise, and the KL of each update: TRPO's limit is hard, the penalty's and the clip's are not,
-   and without any the policy jumps; and how many backward passes an update takes. */
+   You will see the reward rise, and the KL of each update: TRPO's limit is hard, the penalty's and the clip's
+   are not, and without any the policy jumps; and how many backward passes an update takes. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -11,8 +11,9 @@
        clip           min(r A, clip(r, 0.8, 1.2) A) (eq. 7)
    "unclipped" uses its data many times, and the three below it are the same with a trust region.
 
-   You will see that one step changes the policy little, and that the first three learn slowly. "unclipped" changes it
-   much: its return rises fast and falls again. With a trust region it learns as fast and stays at the top. */
+   You will see that one step changes the policy little, and that the first three learn slowly. "unclipped"
+   changes it much: its return rises fast and falls again. With a trust region it learns as fast and stays at
+   the top. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/cartpole.h"

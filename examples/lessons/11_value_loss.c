@@ -1,12 +1,15 @@
 /* 11_value_loss.c - the critic's loss: squared error, its clip, and Huber's.
 
-   The critic learns 0.5 mean((V - target)^2), target = A + V by GAE. PPO's code adds a clip like the policy's: V may
-   move by at most c from the value that the rollout was collected with, V_old (Schulman's baselines; Engstrom 2020):
+   The critic learns 0.5 mean((V - target)^2), target = A + V by GAE. PPO's code adds a clip like the
+   policy's: V may move by at most c from the value that the rollout was collected with, V_old (Schulman's
+   baselines; Engstrom 2020):
        0.5 mean(max((V - target)^2, (clip(V, V_old - c, V_old + c) - target)^2)).
-   c is a distance, so it depends on the scale of returns. Huber's loss bounds the gradient of one sample instead.
+   c is a distance, so it depends on the scale of returns. Huber's loss bounds the gradient of one sample
+   instead.
 
-   You will see the gradients of single samples; a critic of one number that has to learn a return of 50, in iterations
-   of ten epochs; and the same where one rollout has an outlier, which is what clip and Huber are against. */
+   You will see the gradients of single samples; a critic of one number that has to learn a return of 50, in
+   iterations of ten epochs; and the same where one rollout has an outlier, which is what clip and Huber are
+   against. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,12 +1,13 @@
 /* 12_entropy.c - the entropy bonus: exploration has a price, and too little of it has a higher one.
 
-   A corridor of 6 cells. In each the agent may leave, with 0.3, or go on, at a cost of 0.05; the end pays 1.5. A new
-   policy leaves somewhere on the way, and learns first that leaving at once saves the cost. Then it hardly ever sees
-   the end again: a local optimum. The bonus entropy_coef * H, H = -sum pi log pi (Mnih 2016), pays for staying
-   undecided, until the end has been seen often enough; a large one keeps the policy undecided for ever.
+   A corridor of 6 cells. In each the agent may leave, with 0.3, or go on, at a cost of 0.05; the end pays
+   1.5. A new policy leaves somewhere on the way, and learns first that leaving at once saves the cost. Then
+   it hardly ever sees the end again: a local optimum. The bonus entropy_coef * H, H = -sum pi log pi (Mnih
+   2016), pays for staying undecided, until the end has been seen often enough; a large one keeps the policy
+   undecided for ever.
 
-   You will see the return of the trained, sampled policies against the coefficient, over 12 seeds each, and how many
-   of them found the end. The last row lowers a large coefficient to 0 during the training. */
+   You will see the return of the trained, sampled policies against the coefficient, over 12 seeds each, and
+   how many of them found the end. The last row lowers a large coefficient to 0 during the training. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,9 +1,10 @@
 /* 13_environment.c - an environment of your own in 40 lines, trained within a second.
 
    A lander falls towards the Moon; its engine is on or off. It must touch down softly before the fuel is used
-   up. This lesson teaches the parts of an environment, which are a state, two functions and a description, and
-   how a program watches an agent with ppo_play(). You will see a flight of the untrained agent, which crashes,
-   the progress of the training, and the same flight again: the agent falls, then brakes above the ground. */
+   up. This lesson teaches the parts of an environment, which are a state, two functions and a description,
+   and how a program watches an agent with ppo_play(). You will see a flight of the untrained agent, which
+   crashes, the progress of the training, and the same flight again: the agent falls, then brakes above the
+   ground. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,13 +1,13 @@
 /* 15_details.c - the implementation details, switched off one by one.
 
-   PPO's formula fits in a line; its programs contain more (Engstrom 2020; Andrychowicz 2021; Huang 2022, "The 37
-   implementation details"). Which of it matters? An ablation changes one thing and leaves the rest, over several seeds,
-   because a single seed shows chance. A run's score is the mean of its learning curve, from 0 (a policy that has learned
-   nothing) to 100 (solved at once), so that both speed and the end count.
+   PPO's formula fits in a line; its programs contain more (Engstrom 2020; Andrychowicz 2021; Huang 2022, "The
+   37 implementation details"). Which of it matters? An ablation changes one thing and leaves the rest, over
+   several seeds, because a single seed shows chance. A run's score is the mean of its learning curve, from 0
+   (a policy that has learned nothing) to 100 (solved at once), so that both speed and the end count.
 
-   You will see the score of each change on CartPole and on Acrobot, with its 95 % interval over six seeds, and, marked
-   by *, those whose difference to the first row is larger than chance: the interval of the differences, seed by seed,
-   does not contain 0. Most of it is not: with six seeds and two easy tasks. */
+   You will see the score of each change on CartPole and on Acrobot, with its 95 % interval over six seeds,
+   and, marked by *, those whose difference to the first row is larger than chance: the interval of the
+   differences, seed by seed, does not contain 0. Most of it is not: with six seeds and two easy tasks. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/acrobot.h"

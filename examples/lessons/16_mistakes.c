@@ -1,8 +1,8 @@
 /* 16_mistakes.c - common mistakes, each beside its remedy.
 
-   CartPole is easy; it must be made harder for mistakes to show. Here its rewards may be a thousand times as large or
-   as small, and its observations in odd units (the cart's position in micrometres). For a person nothing has changed;
-   for the optimizer it has. Each pair of rows is a mistake and what helps:
+   CartPole is easy; it must be made harder for mistakes to show. Here its rewards may be a thousand times as
+   large or as small, and its observations in odd units (the cart's position in micrometres). For a person
+   nothing has changed; for the optimizer it has. Each pair of rows is a mistake and what helps:
        raw advantages, small rewards   normalize them per minibatch, or the entropy bonus is all that counts
        large rewards                   divide them by the deviation of the return: value and policy gradient are clipped
                                        by one common norm, which a large value loss uses up

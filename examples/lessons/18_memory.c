@@ -1,13 +1,14 @@
 /* 18_memory.c - recurrent policies: when one observation does not say enough.
 
-   In the T-maze (envs/memory.h) a cue, left or right, is shown in the first observation only. Eight steps later, at the
-   junction, all looks alike, and the reward depends on turning as the cue said. Without memory the best mean return is
-   exactly 0: no policy that sees only the present can be right more often than half of the time. A core of gated
-   recurrent units (GRU, Cho 2014) carries a state from step to step; the gradient goes back through sequence_steps.
+   In the T-maze (envs/memory.h) a cue, left or right, is shown in the first observation only. Eight steps
+   later, at the junction, all looks alike, and the reward depends on turning as the cue said. Without memory
+   the best mean return is exactly 0: no policy that sees only the present can be right more often than half
+   of the time. A core of gated recurrent units (GRU, Cho 2014) carries a state from step to step; the
+   gradient goes back through sequence_steps.
 
-   You will see the return of policies with the core, without it, and with a gradient that reaches back only two steps,
-   with the same settings; and what the trained state holds: in the corridor the observations are equal, but the
-   state tells the two cues apart. */
+   You will see the return of policies with the core, without it, and with a gradient that reaches back only
+   two steps, with the same settings; and what the trained state holds: in the corridor the observations are
+   equal, but the state tells the two cues apart. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/memory.h"

@@ -1,7 +1,7 @@
 /* 19_shaping.c - sparse rewards: shaping that cannot lie, shaping that can, and a curriculum.
 
-   A corridor of 32 cells, the start in the first one, a reward of 1 at the end, none before: at random it takes long to
-   find. What helps?
+   A corridor of 32 cells, the start in the first one, a reward of 1 at the end, none before: at random it
+   takes long to find. What helps?
      hint       0.1 for every step to the right. Nothing is taken for a step back, so walking to and fro pays for ever.
      potential  gamma F(s') - F(s) with F(s) = s / 32 is added to the reward. Over a path the terms cancel, whatever F
                 is: the best policy stays the best (Ng 1999)

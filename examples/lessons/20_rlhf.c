@@ -4,10 +4,12 @@
      2. a reward model learns from comparisons which of two samples people prefer             (Bradley and Terry 1952)
      3. PPO: the policy, a copy of the first model, writes what the reward model scores highly, and a KL penalty keeps it
         near the first model: R = score - beta KL                                             (Ziegler 2019, Ouyang 2022)
-   In stage 3 a token is an action, and the state is the text so far. Four models are in memory: policy, reference, reward
-   model, critic. letters.h is the task: people like soft words; only the computer that plays "people" knows a formula.
+   In stage 3 a token is an action, and the state is the text so far. Four models are in memory: policy,
+   reference, reward model, critic. letters.h is the task: people like soft words; only the computer that
+   plays "people" knows a formula.
 
-   You will see words of each stage with what people think of them, and the policy's reward and KL as it learns. */
+   You will see words of each stage with what people think of them, and the policy's reward and KL as it
+   learns. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

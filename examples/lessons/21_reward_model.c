@@ -1,13 +1,15 @@
 /* 21_reward_model.c - a reward model from comparisons: how many it takes, and how good it can be.
 
-   People are asked which of two samples is better. Bradley and Terry (1952): the one with the higher reward is chosen with
-   probability sigmoid(R1 - R2), so people contradict themselves where samples are nearly alike. The reward model is a
-   language model with one number at the last token, and learns by -log sigmoid(chosen - rejected) (ppo_pairwise_loss).
+   People are asked which of two samples is better. Bradley and Terry (1952): the one with the higher reward
+   is chosen with probability sigmoid(R1 - R2), so people contradict themselves where samples are nearly
+   alike. The reward model is a language model with one number at the last token, and learns by -log
+   sigmoid(chosen - rejected) (ppo_pairwise_loss).
 
-   You will see the share of new comparisons that it predicts, against the number it has learned from; the limit is what
-   someone who knows the true reward would predict, for people's choices are partly chance. And the correlation of its
-   scores with the true reward: on samples of the first model, where it has learned, and on words such as it has never
-   seen, six syllables of soft consonants that repeat: what a policy will find. */
+   You will see the share of new comparisons that it predicts, against the number it has learned from; the
+   limit is what someone who knows the true reward would predict, for people's choices are partly chance. And
+   the correlation of its scores with the true reward: on samples of the first model, where it has learned,
+   and on words such as it has never seen, six syllables of soft consonants that repeat: what a policy will
+   find. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

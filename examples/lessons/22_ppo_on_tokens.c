@@ -5,8 +5,8 @@
      3. log pi_ref of the same tokens; k1 = log pi_old - log pi_ref       4. the critic's value before each token
      5. reward of a token: -beta k1, and R at the last one                6. GAE over the tokens, gamma 1: A, and target A + V
      7. whiten A over the batch                                           8. ratio, clipped loss, gradient, Adam
-   The library does the same in ppo_rlhf_update(), with the same samples. You will see the numbers, a picture of one
-   sequence, and that both end with the same weights: there is nothing else to PPO on tokens. */
+   The library does the same in ppo_rlhf_update(), with the same samples. You will see the numbers, a picture
+   of one sequence, and that both end with the same weights: there is nothing else to PPO on tokens. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,13 +1,14 @@
 /* 23_kl_estimators.c - k1, k2, k3: three ways to estimate a KL from samples.
 
-   KL(pi || ref) = E[log pi(a) - log ref(a)] over samples of pi. For the whole vocabulary it is a sum; for sequences only samples
-   are left. With l = log ref(a) - log pi(a) of a sample (Schulman 2020, "Approximating KL divergence"):
+   KL(pi || ref) = E[log pi(a) - log ref(a)] over samples of pi. For the whole vocabulary it is a sum; for
+   sequences only samples are left. With l = log ref(a) - log pi(a) of a sample (Schulman 2020, "Approximating
+   KL divergence"):
        k1 = -l              unbiased; noisy, and half of the samples may be negative
        k2 = l^2 / 2         biased, little noise
        k3 = exp(l) - 1 - l  unbiased, never negative; little noise near ref, but far from it rare samples of a large exp(l)
                             carry the mean, and most batches have none
-   You will see mean and noise of each against the exact KL, for policies that move away from the reference: which of
-   them is best depends on how far. */
+   You will see mean and noise of each against the exact KL, for policies that move away from the reference:
+   which of them is best depends on how far. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

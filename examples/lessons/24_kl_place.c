@@ -1,14 +1,15 @@
 /* 24_kl_place.c - the KL in the loss or in the reward: a good estimate need not have a good gradient.
 
-   The aim is a policy near the reference: less KL(pi || ref). Its gradient is wanted; automatic differentiation gives
-   that of the term which stands in the program. For samples of pi itself, with l = log ref - log pi:
+   The aim is a policy near the reference: less KL(pi || ref). Its gradient is wanted; automatic
+   differentiation gives that of the term which stands in the program. For samples of pi itself, with l = log
+   ref - log pi:
        k1 in the loss        E[grad log pi] = 0: no constraint at all
        k2 in the loss        E[-l grad log pi]: the gradient of KL(pi || ref)
        k3 in the loss        E[(1 - exp(l)) grad log pi]: the gradient of KL(ref || pi), the other direction (GRPO)
        k1 in the reward      a cost c: E[c grad log pi], the gradient of KL(pi || ref)  (InstructGPT)
        r k3 in the loss      weighted by the ratio r = pi / old: that of KL(pi || ref), also when old is not pi
-   You will see the cosine of each expected gradient with both exact ones, for samples of pi and of an older policy. Then
-   descent along sampled gradients: what each term leads to. */
+   You will see the cosine of each expected gradient with both exact ones, for samples of pi and of an older
+   policy. Then descent along sampled gradients: what each term leads to. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -4,11 +4,11 @@
      sequence   A = R - V(prompt), the same number for all tokens: right on average, and noisy
      token      GAE over the tokens: each token gets the change of the critic's expectation that it brought (lambda 0), or
                 a mixture with what followed (lambda 0.95)
-   The true advantage of a token is what the expected reward is after it, less what it was before it. Here it can be
-   measured: continue the word from there, many times.
+   The true advantage of a token is what the expected reward is after it, less what it was before it. Here it
+   can be measured: continue the word from there, many times.
 
-   You will see one word with its true advantages and the estimates, and for many words the correlation of each estimate
-   with the truth, and its error. */
+   You will see one word with its true advantages and the estimates, and for many words the correlation of
+   each estimate with the truth, and its error. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,14 +1,14 @@
 /* 27_critic.c - what the critic is for, and what does without one.
 
-   Two heads, one task: the actor chooses tokens, the critic expects rewards, and is thrown away after the training. It
-   serves as a baseline (lesson 2), and divides the reward among tokens (lesson 26). It costs a model of its own, which
-   has to be trained first: until it knows something its advantages are returns. Others use the policy's own samples
-   as the baseline: the mean of the other samples of the prompt (RLOO, Ahmadian 2024; GRPO, Shao 2024), or only whiten
-   the returns over the batch (REINFORCE++, Hu 2025).
+   Two heads, one task: the actor chooses tokens, the critic expects rewards, and is thrown away after the
+   training. It serves as a baseline (lesson 2), and divides the reward among tokens (lesson 26). It costs a
+   model of its own, which has to be trained first: until it knows something its advantages are returns.
+   Others use the policy's own samples as the baseline: the mean of the other samples of the prompt (RLOO,
+   Ahmadian 2024; GRPO, Shao 2024), or only whiten the returns over the batch (REINFORCE++, Hu 2025).
 
-   All ways get the same number of samples. You will see the true reward after some and after more iterations, over four
-   seeds, and how much memory a run takes. On words of so few tokens the ways end near each other: what the critic saves
-   in noise grows with the length of a sequence, what it costs does not shrink. */
+   All ways get the same number of samples. You will see the true reward after some and after more iterations,
+   over four seeds, and how much memory a run takes. On words of so few tokens the ways end near each other:
+   what the critic saves in noise grows with the length of a sequence, what it costs does not shrink. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,13 +1,14 @@
 /* 29_ensembles.c - several reward models agree where they have data, and disagree where they have none.
 
-   Reward models that differ only in their comparisons and in chance are wrong in different places. The deviation of their
-   scores for a word says how little is known about it, and their minimum is a cautious score (Coste 2023). On words of
-   the first model, where they have learned, they agree; on words that a policy without a constraint comes up with, they do
-   not. But models that start from the same first model and learn from the same kind of data share their mistakes, and no
-   ensemble shows those.
+   Reward models that differ only in their comparisons and in chance are wrong in different places. The
+   deviation of their scores for a word says how little is known about it, and their minimum is a cautious
+   score (Coste 2023). On words of the first model, where they have learned, they agree; on words that a
+   policy without a constraint comes up with, they do not. But models that start from the same first model and
+   learn from the same kind of data share their mistakes, and no ensemble shows those.
 
-   You will see the deviation between members, and the mean and the minimum beside the true reward, for words that are
-   farther and farther from the first model's: samples at a higher temperature, and repetitions of one syllable. */
+   You will see the deviation between members, and the mean and the minimum beside the true reward, for words
+   that are farther and farther from the first model's: samples at a higher temperature, and repetitions of
+   one syllable. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

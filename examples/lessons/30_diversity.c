@@ -1,13 +1,13 @@
 /* 30_diversity.c - collapse of diversity: a policy that has found one good answer stops giving others.
 
-   Many words are equally good. The policy gradient does not care: what was sampled more often is made more likely
-   more often, and small differences grow until one answer is left (mode collapse). A score for each answer alone
-   does not see it. It costs nothing as long as one sample is all that is asked for, but best-of-n, exploration and
-   people lose.
+   Many words are equally good. The policy gradient does not care: what was sampled more often is made more
+   likely more often, and small differences grow until one answer is left (mode collapse). A score for each
+   answer alone does not see it. It costs nothing as long as one sample is all that is asked for, but
+   best-of-n, exploration and people lose.
      KL              the first model is diverse, so staying near it keeps diversity
      entropy bonus   pays for it directly (lesson 12); a target turns the bonus on only where it is needed
-   You will see the share of different words among eight samples of each prompt, as GRPO's training goes on, and in
-   the end the true reward of one sample and of the best of eight. */
+   You will see the share of different words among eight samples of each prompt, as GRPO's training goes on,
+   and in the end the true reward of one sample and of the best of eight. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -5,8 +5,8 @@
      best of n  nothing is trained: n samples, the reward model picks one. Its KL is at most log n - (n - 1) / n
      ReST       the best of four samples of each prompt are learned by supervised fine-tuning, three times  (Gulcehre 2023)
      DPO        no reward model, no sampling: a loss on the comparisons, with beta as the strength of the KL (Rafailov 2023)
-   A method buys reward with KL: drift from the first model. So the fair picture is reward against KL, several points
-   per method. You will see that picture with the true reward. */
+   A method buys reward with KL: drift from the first model. So the fair picture is reward against KL, several
+   points per method. You will see that picture with the true reward. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,12 +1,14 @@
 /* 32_rlaif.c - feedback from a machine instead of people: cheap, tireless, and with its own taste.
 
-   People are slow, contradict themselves, and are few. RLAIF lets a program compare (Lee 2023), Constitutional AI one
-   that follows written principles (Bai 2022): as many comparisons as wanted, without noise, and with whatever the
-   principles leave out or the machine adds. Here the principles are "soft letters, not hard ones" and "write words";
-   and, as language models that judge do, this one likes longer answers (verbosity bias, Zheng 2023).
+   People are slow, contradict themselves, and are few. RLAIF lets a program compare (Lee 2023),
+   Constitutional AI one that follows written principles (Bai 2022): as many comparisons as wanted, without
+   noise, and with whatever the principles leave out or the machine adds. Here the principles are "soft
+   letters, not hard ones" and "write words"; and, as language models that judge do, this one likes longer
+   answers (verbosity bias, Zheng 2023).
 
-   You will see reward models that learned from 300 comparisons by people, 3000 by the machine, and 3000 by people; how
-   many new comparisons by people they predict; and what people think of the policies that PPO makes of them. */
+   You will see reward models that learned from 300 comparisons by people, 3000 by the machine, and 3000 by
+   people; how many new comparisons by people they predict; and what people think of the policies that PPO
+   makes of them. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

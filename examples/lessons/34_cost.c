@@ -1,8 +1,8 @@
 /* 34_cost.c - what PPO on tokens costs in memory, and what saves it.
 
-   Four models (policy, reference, critic, reward model), of which two are trained: gradients and Adam's two moments take
-   three more copies of each. Activations grow with the tokens of a micro-batch, keys and values with the slots that
-   sample. What saves memory:
+   Four models (policy, reference, critic, reward model), of which two are trained: gradients and Adam's two
+   moments take three more copies of each. Activations grow with the tokens of a micro-batch, keys and values
+   with the slots that sample. What saves memory:
      micro-batches     fewer sequences at once, gradients add up: the same result
      recomputation     activations only of each block's input; the rest is computed again (gradient checkpointing)
      one body          critic and policy share a model
@@ -10,7 +10,8 @@
      LoRA              policy, critic and reference share one frozen base; small matrices are trained    (Hu 2021)
      BF16 base         that base in half the bytes (mixed precision)
 
-   You will see the megabytes of a run of each, as the library takes them, for a model of some 4 million parameters. */
+   You will see the megabytes of a run of each, as the library takes them, for a model of some 4 million
+   parameters. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
