@@ -8,8 +8,8 @@
        A > 0, r > 1 + e   a good action, already much more likely: clipped, no gradient
        A > 0, r < 1 + e   gradient: make it more likely, and above all undo r < 1
        A < 0, r < 1 - e   a bad action, already much less likely: clipped, no gradient
-       A < 0, r > 1 - e   gradient: make it less likely, and above all undo r > 1, without a bound: the dual clip
-                          (Ye 2020) sets one, c A
+       A < 0, r > 1 - e   gradient: make it less likely, and above all undo r > 1, without a bound: the dual
+                          clip (Ye 2020) sets one, c A
 
    You will see these cases, and three samples that share a weight: outside the range the gradient of a sample
    is 0, it does not point back, and the other samples move its ratio further. The clip is no constraint. */
@@ -52,9 +52,9 @@ static float print_case(float r, float A, float dual_clip) {
     return gradient;
 }
 
-/* Three states, each with one feature x, and one weight w for all: pi(act | x) = sigmoid(w x). In each state the
-   policy acted, and the action was good. The epochs ascend the mean gain, as PPO does. Returns how far the ratio
-   of the sample that is first to leave the range moves after it has left. */
+/* Three states, each with one feature x, and one weight w for all: pi(act | x) = sigmoid(w x). In each state
+   the policy acted, and the action was good. The epochs ascend the mean gain, as PPO does. Returns how far
+   the ratio of the sample that is first to leave the range moves after it has left. */
 static float share_a_weight(float w) {
     const float x[SAMPLES] = {3, 1, 0.5f}, A[SAMPLES] = {1, 1, 1}, rate = 0.1f;
     float       old_logp[SAMPLES], logp[SAMPLES], grad[SAMPLES], ratio[SAMPLES], left_at = 0;

@@ -24,8 +24,8 @@ int main(int argc, char **argv) {
     float        limits[LIMITS], plain[LIMITS] = {0}, natural[LIMITS] = {0}, kl, residual[CG];
     double       prediction = 0, ratio = 0;
 
-    /* A policy that has learned a little: at the start, where all actions are equally likely, F is nearly blind to
-       the hidden layer. */
+    /* A policy that has learned a little: at the start, where all actions are equally likely, F is nearly
+       blind to the hidden layer. */
     for (int run = 0; run < POLICIES; run++) {
         ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, (uint32_t)run);
         new_policy(seed * 100 + (uint64_t)run);

@@ -31,7 +31,7 @@ static float gradient(int k, float value, float old, float target) {
     return g;
 }
 
-/* Learns one value from returns of mean `level` and deviation 1; in iteration OUTLIER one in eight is 20 times that. */
+/* Learns one value from returns of mean `level` and deviation 1; at OUTLIER one in eight is 20 times that. */
 static void train(int k, float level, uint64_t seed, float V[ITERATIONS]) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
     float   v = 0;

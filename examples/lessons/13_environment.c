@@ -58,8 +58,8 @@ typedef struct flight {
     int   n;
 } flight;
 
-/* Called at the start, as step 0, and after every step of a flight. Prints every fourth step as a line with the
-   ground on the left: '.' falls, '*' burns. */
+/* Called at the start, as step 0, and after every step of a flight. Prints every fourth step as a line with
+   the ground on the left: '.' falls, '*' burns. */
 static int watch(const ppo_frame *frame, void *user) {
     const lander *s = (const lander *)frame->state;
     flight       *f = (flight *)user;

@@ -2,9 +2,9 @@
 
    A corridor of 32 cells, the start in the first one, a reward of 1 at the end, none before: at random it
    takes long to find. What helps?
-     hint       0.1 for every step to the right. Nothing is taken for a step back, so walking to and fro pays for ever.
-     potential  gamma F(s') - F(s) with F(s) = s / 32 is added to the reward. Over a path the terms cancel, whatever F
-                is: the best policy stays the best (Ng 1999)
+     hint       0.1 for every step to the right. Nothing is taken for a step back: walking to and fro pays
+     potential  gamma F(s') - F(s) with F(s) = s / 32 is added to the reward. Over a path the terms cancel,
+                whatever F is: the best policy stays the best (Ng 1999)
      curriculum the start moves away from the end as the policy learns: easy tasks first (Bengio 2009)
    You will see how often each policy reaches the end from the first cell, in the true task, as it learns. */
 #define PPO_IMPLEMENTATION

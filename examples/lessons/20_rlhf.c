@@ -1,9 +1,9 @@
 /* 20_rlhf.c - reinforcement learning from human feedback, all three stages, on words.
 
-     1. supervised fine-tuning: a model learns to write from examples                         (the first model)
-     2. a reward model learns from comparisons which of two samples people prefer             (Bradley and Terry 1952)
-     3. PPO: the policy, a copy of the first model, writes what the reward model scores highly, and a KL penalty keeps it
-        near the first model: R = score - beta KL                                             (Ziegler 2019, Ouyang 2022)
+     1. supervised fine-tuning: a model learns to write from examples. It is the first model.
+     2. a reward model learns from comparisons which of two samples people prefer (Bradley and Terry 1952)
+     3. PPO: the policy, a copy of the first model, writes what the reward model scores highly, and a KL
+        penalty keeps it near the first model: R = score - beta KL (Ziegler 2019, Ouyang 2022)
    In stage 3 a token is an action, and the state is the text so far. Four models are in memory: policy,
    reference, reward model, critic. letters.h is the task: people like soft words; only the computer that
    plays "people" knows a formula.

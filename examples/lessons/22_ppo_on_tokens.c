@@ -1,10 +1,10 @@
 /* 22_ppo_on_tokens.c - PPO on tokens, step by step: every number of one small batch, by hand.
 
    Four prompts, one sample of each. A token is an action; its state is the text before it.
-     1. sample tokens, and keep log pi_old of each                        2. a reward for each whole sequence, R
-     3. log pi_ref of the same tokens; k1 = log pi_old - log pi_ref       4. the critic's value before each token
-     5. reward of a token: -beta k1, and R at the last one                6. GAE over the tokens, gamma 1: A, and target A + V
-     7. whiten A over the batch                                           8. ratio, clipped loss, gradient, Adam
+     1. sample tokens, keep log pi_old                  2. a reward for each whole sequence, R
+     3. log pi_ref; k1 = log pi_old - log pi_ref        4. the critic's value before each token
+     5. reward of a token: -beta k1, R at the last      6. GAE over the tokens, gamma 1: A; target A + V
+     7. whiten A over the batch                         8. ratio, clipped loss, gradient, Adam
    The library does the same in ppo_rlhf_update(), with the same samples. You will see the numbers, a picture
    of one sequence, and that both end with the same weights: there is nothing else to PPO on tokens. */
 #define PPO_IMPLEMENTATION
@@ -22,8 +22,8 @@ int main(int argc, char **argv) {
     ppo_rlhf_config cfg = settings(seed);
     ppo_fit_config  fit = ppo_fit_config_default();
 
-    /* So that there is something to see, the policy has already left the reference, and the critic is not 0: it
-       starts as a reward model (Ouyang 2022, C.4). */
+    /* So that there is something to see, the policy has already left the reference, and the critic is not
+       0: it starts as a reward model (Ouyang 2022, C.4). */
     ask_people(first, 500, seed, &chosen, &rejected);
     ppo_lm *critic = learn_reward(first, &chosen, &rejected, seed);
     must(ppo_lm_copy(first, 0, &policy));

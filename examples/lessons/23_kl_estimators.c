@@ -5,8 +5,8 @@
    KL divergence"):
        k1 = -l              unbiased; noisy, and half of the samples may be negative
        k2 = l^2 / 2         biased, little noise
-       k3 = exp(l) - 1 - l  unbiased, never negative; little noise near ref, but far from it rare samples of a large exp(l)
-                            carry the mean, and most batches have none
+       k3 = exp(l) - 1 - l  unbiased, never negative; little noise near ref, but far from it rare samples of a
+                            large exp(l) carry the mean, and most batches have none
    You will see mean and noise of each against the exact KL, for policies that move away from the reference:
    which of them is best depends on how far. */
 #define PPO_IMPLEMENTATION

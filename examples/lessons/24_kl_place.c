@@ -5,9 +5,9 @@
    ref - log pi:
        k1 in the loss        E[grad log pi] = 0: no constraint at all
        k2 in the loss        E[-l grad log pi]: the gradient of KL(pi || ref)
-       k3 in the loss        E[(1 - exp(l)) grad log pi]: the gradient of KL(ref || pi), the other direction (GRPO)
+       k3 in the loss        E[(1 - exp(l)) grad log pi]: that of KL(ref || pi), the other direction (GRPO)
        k1 in the reward      a cost c: E[c grad log pi], the gradient of KL(pi || ref)  (InstructGPT)
-       r k3 in the loss      weighted by the ratio r = pi / old: that of KL(pi || ref), also when old is not pi
+       r k3 in the loss      weighted by r = pi / old: that of KL(pi || ref), also when old is not pi
    You will see the cosine of each expected gradient with both exact ones, for samples of pi and of an older
    policy. Then descent along sampled gradients: what each term leads to. */
 #define PPO_IMPLEMENTATION
@@ -47,7 +47,7 @@ static void log_softmax(const float *logits, double *logp) {
     }
 }
 
-/* The gradient along the logits of sum over tokens of weight[a] log pi(a): weight[a] - pi(a) sum of weight. */
+/* The gradient along the logits of sum of weight[a] log pi(a): weight[a] - pi(a) sum of weight. */
 static void gradient(const double *weight, const double *logp, double *g) {
     double sum = 0;
     for (int a = 0; a < VOCAB; a++) sum += weight[a];

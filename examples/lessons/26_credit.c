@@ -2,8 +2,8 @@
 
    One reward for a whole word, and an advantage for each of its tokens. There are two ways to divide it:
      sequence   A = R - V(prompt), the same number for all tokens: right on average, and noisy
-     token      GAE over the tokens: each token gets the change of the critic's expectation that it brought (lambda 0), or
-                a mixture with what followed (lambda 0.95)
+     token      GAE over the tokens: each gets the change of the critic's expectation that it brought
+                (lambda 0), or a mixture with what followed (lambda 0.95)
    The true advantage of a token is what the expected reward is after it, less what it was before it. Here it
    can be measured: continue the word from there, many times.
 

@@ -3,11 +3,11 @@
    The reward model has learned from the first model's words. There soft letters are good, and repeated ones
    are rare. A policy without a constraint moves to words that it has never been asked about: "nononono"
    scores high, and people find it worse than what came before (Goodhart's law; Gao 2022). What helps:
-     KL            a penalty for leaving the first model: the reward model stays valid             (Ziegler 2019)
-     minimum       of four reward models: where they disagree the worst score counts; of four that are wrong alike it is
-                   wrong, too (lesson 29)                                                          (Coste 2023)
-     new data      every 15 iterations people compare samples of the policy, and the reward model learns from all
-                   comparisons: it is valid where the policy is now                                (Ouyang 2022)
+     KL            a penalty for leaving the first model: the reward model stays valid (Ziegler 2019)
+     minimum       of four reward models: where they disagree the worst score counts (Coste 2023); of four
+                   that are wrong alike it is wrong, too (lesson 29)
+     new data      every 15 iterations people compare samples of the policy, and the reward model learns from
+                   all comparisons: it is valid where the policy is now (Ouyang 2022)
    You will see the proxy's score and the true reward of each. Only a laboratory sees the second curve;
    elsewhere one has to ask people again, and look at samples. */
 #define PPO_IMPLEMENTATION

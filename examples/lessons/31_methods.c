@@ -1,10 +1,10 @@
 /* 31_methods.c - PPO, GRPO, best-of-n, ReST and DPO side by side: what each makes of the same comparisons.
 
-     PPO        reward model, critic, KL in the reward                                   (Ouyang 2022)
-     GRPO       reward model, no critic: eight samples of a prompt are each other's baseline; k3 in the loss (Shao 2024)
-     best of n  nothing is trained: n samples, the reward model picks one. Its KL is at most log n - (n - 1) / n
-     ReST       the best of four samples of each prompt are learned by supervised fine-tuning, three times  (Gulcehre 2023)
-     DPO        no reward model, no sampling: a loss on the comparisons, with beta as the strength of the KL (Rafailov 2023)
+     PPO        reward model, critic, KL in the reward (Ouyang 2022)
+     GRPO       reward model; eight samples of a prompt are the baseline, k3 in the loss (Shao 2024)
+     best of n  nothing is trained: the reward model picks one of n. Its KL is at most log n - (n - 1) / n
+     ReST       the best of four samples of each prompt are learned by supervision, thrice (Gulcehre 2023)
+     DPO        no reward model, no sampling: a loss on the comparisons; beta holds the KL (Rafailov 2023)
    A method buys reward with KL: drift from the first model. So the fair picture is reward against KL, several
    points per method. You will see that picture with the true reward. */
 #define PPO_IMPLEMENTATION
@@ -101,7 +101,6 @@ int main(int argc, char **argv) {
     ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
-    printf("           beta, n, round    KL  true reward\n");
     float start = worth(first, first, seed).reward;
     for (int i = 0; i < 3; i++) reinforce(0, "ppo", i == 0 ? 1 : i == 1 ? 0.3f : 0.1f);
     for (int i = 0; i < 3; i++) reinforce(1, "grpo", i == 0 ? 0.3f : i == 1 ? 0.1f : 0.03f);
@@ -110,7 +109,8 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++) dpo(4, i == 0 ? 1 : i == 1 ? 0.3f : 0.1f);
     chart c = {.title = "True reward and what it costs in KL", .x_label = "KL", .y_label = "true reward"};
     for (int k = 0; k < METHODS; k++) {
-        chart_points(&c, names[k], kl[k], truth[k], points[k]);
+        chart_line(&c, names[k], kl[k], truth[k], points[k]);
+        chart_points(&c, NULL, kl[k], truth[k], points[k]);
         float best = truth[k][0];
         for (int i = 1; i < points[k]; i++) best = fmaxf(best, truth[k][i]);
         claim(best > start + 0.2f, "%s: from %.2f to %.2f", names[k], (double)start, (double)best);

@@ -17,7 +17,7 @@
 
 enum { WAYS = 3, RUNS = 2, ITERATIONS = 40 };
 
-/* The constitution as a judge: soft letters less hard ones, -1 for what is no word; and 0.5 for every letter. */
+/* The constitution as a judge: soft letters less hard ones, -1 for what is no word, 0.5 for every letter. */
 static ppo_status constitution(const ppo_samples *samples, float *reward, void *user) {
     const ppo_tokens *t = &samples->tokens;
     (void)user;
@@ -45,7 +45,7 @@ static void ask_machine(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens *chos
     ppo_tokens_free(&prompts);
 }
 
-/* The true reward of what PPO makes of such comparisons; *agrees: how many of 1000 new ones by people are predicted. */
+/* The true reward of what PPO makes of such comparisons; agrees: the share of 1000 new ones that is right. */
 static float result(int people_asked, int machine_asked, float kl_coef, uint64_t seed, float *agrees,
                     float *length) {
     static float    score[1000], other[1000];

@@ -28,7 +28,7 @@ static void round_weights(const ppo_lm *from, ppo_lm *to) {
     }
 }
 
-/* PPO with a sampler that gets rounded weights now and then. cap 0: the trainer is not told. Returns the policy. */
+/* PPO with a sampler that gets rounded weights now and then. cap 0: the trainer is not told. */
 static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap, int iterations) {
     ppo_rlhf_config   config = settings(seed);
     ppo_rlhf_progress p;

@@ -4,10 +4,10 @@
    moments take three more copies of each. Activations grow with the tokens of a micro-batch, keys and values
    with the slots that sample. What saves memory:
      micro-batches     fewer sequences at once, gradients add up: the same result
-     recomputation     activations only of each block's input; the rest is computed again (gradient checkpointing)
+     recomputation     keeps the input of each block; the rest is computed again (gradient checkpointing)
      one body          critic and policy share a model
      no critic         GRPO
-     LoRA              policy, critic and reference share one frozen base; small matrices are trained    (Hu 2021)
+     LoRA              policy, critic and reference share a frozen base; small matrices are trained (Hu 2021)
      BF16 base         that base in half the bytes (mixed precision)
 
    You will see the megabytes of a run of each, as the library takes them, for a model of some 4 million

@@ -1,7 +1,7 @@
 /* lesson.h - what the lessons share: their arguments, failures, claims, means with intervals, and drawings.
 
-   A lesson is started as `build/lessons/NAME [seed [kernels]]`. It prints what it measures, writes a drawing to
-   build/lessons/NAME.svg, and checks its claims: it returns 1 if one does not hold. */
+   A lesson is started as `build/lessons/NAME [seed [kernels]]`. It prints what it measures, writes a drawing
+   to build/lessons/NAME.svg, and checks its claims: it returns 1 if one does not hold. */
 #ifndef LESSON_H
 #define LESSON_H
 

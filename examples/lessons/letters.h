@@ -1,10 +1,11 @@
 /* letters.h - the smallest language model that has something to say, for the lessons on tokens.
 
-   A word is two to four syllables, each a consonant and a vowel: "lamore", "kitu". Half of the consonants are soft (l m n
-   r), half are hard (k t p g). The first model writes such words, with all letters alike. A prompt is the first
-   syllable; the model continues it. People want soft words: a soft consonant counts 1, and -0.5 when it comes again; a
-   hard one counts -1; and what is no word (two consonants or vowels side by side, no end) costs 1 each time. In a real project nobody knows
-   such a formula; here it says whether a method gave people what they wanted. */
+   A word is two to four syllables, each a consonant and a vowel: "lamore", "kitu". Half of the consonants are
+   soft (l m n r), half are hard (k t p g). The first model writes such words, with all letters alike. A prompt
+   is the first syllable; the model continues it. People want soft words: a soft consonant counts 1, and -0.5
+   when it comes again; a hard one counts -1; and what is no word (two consonants or vowels side by side, no
+   end) costs 1 each time. In a real project nobody knows such a formula; here it says whether a method gave
+   people what they wanted. */
 #ifndef LETTERS_H
 #define LETTERS_H
 
@@ -95,7 +96,7 @@ static inline ppo_lm *copy_of(const ppo_lm *lm) {
     return copy;
 }
 
-/* Comparisons by people of two samples each for n prompts; the first is chosen by chance, the more often the better. */
+/* Comparisons by people of two samples each for n prompts; the better one is chosen more often, not always. */
 static inline void ask_people(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens *chosen,
                               ppo_tokens *rejected) {
     ppo_generator *generator = NULL;

@@ -1,5 +1,5 @@
-/* study.h - trains one task with one list of settings and one seed, and keeps its learning curve: for the lessons that
-   compare settings. */
+/* study.h - trains one task with one list of settings and one seed, and keeps its learning curve: for the
+   lessons that compare settings. */
 #ifndef STUDY_H
 #define STUDY_H
 

@@ -1,6 +1,6 @@
-/* trpo.h - a small policy with its batch, and TRPO's step on the tape, for 08_natural_gradient.c and
-   09_trust_region.c. Read it from top to bottom: the task, the objective, the Fisher-vector product, conjugate
-   gradients, the line search.
+/* trpo.h - a small policy with its batch, and TRPO's step on the tape, for 08_natural_gradient.c,
+   09_trust_region.c and 14_own_loss.c. Read it from top to bottom: the task, the objective, the Fisher-vector
+   product, conjugate gradients, the line search.
 
    The task: say in which quadrant a point lies. The second coordinate is 10 times as large as the first. */
 #ifndef TRPO_H
@@ -51,7 +51,7 @@ typedef struct terms {
     float kl_weight;
 } terms;
 
-/* Computes gain (the objective, without the KL) and KL on the batch; the gradient of the loss is in params->grad. */
+/* Computes gain (the objective, without the KL) and KL on the batch; params->grad is that of the loss. */
 static inline float evaluate(terms of, float *kl) {
     ppo_policy_objective how = {of.objective, 0.2f, 0.2f, 0, 0};
     ppo_policy_stats     stats;
@@ -89,8 +89,9 @@ static inline void gradient(float *g) {
     for (size_t i = 0; i < params->count; i++) g[i] = 0 - params->grad[i];
 }
 
-/* F v. F is the Hessian of the KL at the old policy, so F v is how the KL's gradient changes along v: a central
-   difference of two backward passes. A thousandth of v is added, so that no direction is free (damping). */
+/* F v. F is the Hessian of the KL at the old policy, so F v is how the KL's gradient changes along v: a
+   central difference of two backward passes. A thousandth of v is added, so that no direction is free
+   (damping). */
 static inline void fisher_times(const float *v, float *Fv) {
     double h = 0.05 / sqrt(dot(v, v));
     terms  only_kl = {PPO_UNCLIPPED, 1, 0};
