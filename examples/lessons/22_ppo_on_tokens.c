@@ -86,7 +86,7 @@ int main(int argc, char **argv) {
     printf("token   log old log ref      k1  reward   value       A  target whitened  new ratio\n");
     for (int s = 0; s < BATCH; s++) {
         char text[CONTEXT + 1];
-        printf("%s  R = %.0f\n", spell(t->token + t->start[s], t->start[s + 1] - t->start[s], text), R[s]);
+        printf("%s  R = %.1f\n", spell(t->token + t->start[s], t->start[s + 1] - t->start[s], text), R[s]);
         for (int row = ppo_response_row(t, s); row < ppo_response_row(t, s + 1); row++) {
             int i = t->start[s] + t->prompt[s] + row - ppo_response_row(t, s);
             printf("%5s ", spell(&t->token[i], 1, text));

@@ -83,7 +83,7 @@ int main(int argc, char **argv) {
             must(ppo_gae(reward, V->data + row, V->data + row + 1, ended, NULL, n, 1, 1, k == 1 ? 0.95f : 0,
                          A[k] + row, NULL));
         if (s == 0)
-            printf("token   truth  sequence  GAE 0.95   GAE 0    of one word, R = %.0f\n", (double)R[s]);
+            printf("token   truth  sequence  GAE 0.95   GAE 0    of one word, R = %.1f\n", (double)R[s]);
         for (int i = 0; i < n; i++) {
             char  text[CONTEXT + 1];
             float after =

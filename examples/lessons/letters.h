@@ -183,7 +183,7 @@ static inline void show(const ppo_lm *lm, int n, uint64_t seed) {
         const int *word = samples.tokens.token + samples.tokens.start[s];
         int        length = samples.tokens.start[s + 1] - samples.tokens.start[s];
         char       text[CONTEXT + 1];
-        printf(" %s (%+.0f)", spell(word, length, text), (double)true_reward(word, length));
+        printf(" %s (%+.1f)", spell(word, length, text), (double)true_reward(word, length));
     }
     printf("\n");
     ppo_generator_free(generator);
