@@ -22,8 +22,8 @@ enum { SEEDS = 5, ROWS = 10, STEPS = 30720 };
 static const struct {
     const char *name, *settings;
     float       reward, unit; /* rewards are multiplied by this, the cart's position by that */
-} rows[ROWS] = {{"raw advantages", "entropy_coef=0.03 normalize_advantage=0", 1e-3f, 1},
-                {"  normalized", "entropy_coef=0.03", 1e-3f, 1},
+} rows[ROWS] = {{"raw advantages", "entropy_coef=0.01 normalize_advantage=0", 1e-3f, 1},
+                {"  normalized", "entropy_coef=0.01", 1e-3f, 1},
                 {"large rewards", "", 1000, 1},
                 {"  normalized", "normalize_reward=1", 1000, 1},
                 {"odd units", "", 1, 1e6f},
