@@ -290,7 +290,9 @@ static void grade_end(grade_run *run, const char *early) {
         grade_say(run->death, "it crashed: %s", line + 15);
         if (grade_printed(run, exercise.file, place))
             place[strcspn(place, " ")] = 0, grade_say(run->death, " at %.*s", (int)strlen(place) - 1, place);
-    } else if (WIFSIGNALED(status)) grade_say(run->death, "it crashed: %s", strsignal(WTERMSIG(status)));
+    } else if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ)
+        grade_say(run->death, "it printed more than a megabyte: an endless loop?");
+    else if (WIFSIGNALED(status)) grade_say(run->death, "it crashed: %s", strsignal(WTERMSIG(status)));
     else grade_say(run->death, "it ended (exit status %d) before it answered", WEXITSTATUS(status));
 }
 

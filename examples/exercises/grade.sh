@@ -22,7 +22,8 @@ sanitizer() {
     printf '%s\n%s\n' "$cc" "$flags" >$built/sanitizer
 }
 
-refuse() { sed -n '1,15s/^/               /p' "$work/log" && printf '0\t%s\n' "$1"; }
+shown() { awk -v before="$1" 'NR <= 15 { print before $0 }' "$work/log"; } # ends the last line, if the program did not
+refuse() { shown "               " && printf '0\t%s\n' "$1"; }
 
 one() { # FOLDER FILE
     name=${1##*/} stem=${1##*/[0-9][0-9]_}
@@ -57,7 +58,7 @@ one() { # FOLDER FILE
     }
     report=$($built/"$name"/judge run "$work") || report="0${tab}the judge failed"
     printf '%s\n' "$report" | sed '$d'
-    [ ! -s "$work/log" ] || { echo "    It printed:" && sed -n '1,15s/^/      | /p' "$work/log"; }
+    [ ! -s "$work/log" ] || { echo "    It printed:" && shown "      | "; }
     printf '%s\n' "$report" | sed '$!d'
 }
 
