@@ -33,14 +33,21 @@ one() { # FOLDER FILE
     [ -f "$2" ] || { refuse "there is no $stem.c"; return; }
     cp "$2" "$work/$stem.c"
     allowed=$($built/"$name"/judge allowed)
-    if grep -n 'PPO_IMPLEMENTATION\|PPO_STATIC\|PPO__' "$work/$stem.c" >"$work/log"; then
+    # A backslash joins lines, also within a name; a line marker (# 1 "a.h" 3) hides what is included after it.
+    awk '{ end = sub(/\\[ \t\r]*$/, "") ? "" : "\n"; printf "%s%s", $0, end }' "$work/$stem.c" >"$work/joined"
+    if grep -n 'PPO_IMPLEMENTATION\|PPO_STATIC\|PPO__' "$work/joined" >"$work/log"; then
         refuse "refused: it brings its own copy of the library"
         return
     fi
-    flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
-    (ulimit -t 60; ulimit -v 4000000; exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
+    if grep -n '^[[:space:]]*\(#\|%:\)[[:space:]]*[0-9]' "$work/joined" >"$work/log"; then
+        refuse "refused: it has a line marker, which no exercise needs"
+        return
+    fi
         -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
+    flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
+    (ulimit -t 60; ulimit -v 4000000; ulimit -f 100000
+    exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
         return
     }
