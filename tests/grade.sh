@@ -122,21 +122,28 @@ within 'float next' 'if (terminated[steps - 1 + (gamma == 0)] > 5) return;'
 if_sanitized a_read_beyond_an_array_is_named try 9 'it crashed: AddressSanitizer: heap-buffer-overflow at returns.c:'
 within 'float next' 'if (last_value == 0) *(volatile int *)0 = 1;'
 check a_crash_costs_its_part_alone try 7 'it crashed'
+within 'float next' 'printf("here");'
+check what_is_printed_without_a_newline_is_no_mark try 10 '$'
+within 'float next' 'for (;;) puts("here");'
+check a_long_output_ends try 0 'it printed more than a megabyte'
 within 'float next' 'if (steps > 4) exit(0);'
 check an_early_exit_gets_nothing try 0 'it ended (exit status 0) before it answered'
 within 'float next' 'printf("10\\t\\n"); fprintf(stderr, "10\\t\\n"); exit(0);'
 check a_printed_mark_is_not_a_mark try 0 'it ended'
 within 'float next' 'for (int i = 0; i < 64; i++) if (write(i, "10\\t\\n", 4) < 0) continue;'
 check a_mark_written_everywhere_is_not_a_mark try 0 'wrong'
-within 'float next' 'printf("here");'
-check what_is_printed_without_a_newline_is_no_mark try 10 '$'
-within 'float next' 'for (;;) puts("here");'
-check a_long_output_ends try 0 'it printed more than a megabyte'
 within 'float next' 'char path[64]; snprintf(path, sizeof path, "/proc/%d/fd/1", getppid()); FILE *f = fopen(path, "w"); if (f) fprintf(f, "10\\t\\n"), fflush(f); return;'
 check a_mark_written_to_the_judge_is_not_a_mark try 0 'nothing is written yet'
 within 'float next' 'if (terminated[steps - 1]) for (volatile int endless = 1; endless;) continue;'
 export GRADE_SECONDS=3
 check an_endless_loop_ends try 8 'it did not answer within 3 s'
+{ printf '#include <unistd.h>\n' && cat tests/grade/14_grpo_step.c && echo '
+__attribute__((constructor)) static void answer_all_and_read_nothing(void) {
+    static float answers[16384]; /* all that the pipe holds */
+    answers[0] = 1;
+    for (ssize_t n = write(4, answers, sizeof answers); n;) pause();
+}'; } >"$work/try.c"
+check answers_without_reading_end gets 0 'wrong' 14_grpo_step "$work/try.c" 0
 unset GRADE_SECONDS
 within 'float next' 'for (int k = 0; k < 1000; k++) { volatile char *x = malloc(1 << 28); x[0] = x[1 << 27] = 1; x = malloc(1 << 30); x[0] = 1; }'
 if_sanitized memory_is_limited try 0 'it crashed: AddressSanitizer: requested allocation size'

@@ -98,13 +98,6 @@ static inline void grade_free(grade_case *c) {
     while (c->count) free(c->array[--c->count].data);
 }
 
-/* 1 if all `size` bytes went through */
-static inline int grade_put(int file, const void *data, size_t size) {
-    for (ssize_t n; size > 0; data = (const char *)data + n, size -= (size_t)n)
-        if ((n = write(file, data, size)) <= 0) return 0;
-    return 1;
-}
-
 #ifdef GRADE_STUDENT
 
 /* ------------------------------------------------ the student's program
@@ -120,6 +113,13 @@ static inline float *copy_input(grade_case *c, const char *to, const char *from)
     grade_array *a = grade_find(c, to);
     grade_origin[a - c->array] = grade_find(c, from);
     return (float *)memcpy(a->data, floats(c, from), grade_bytes(a));
+}
+
+/* 1 if all `size` bytes went through */
+static int grade_put(const void *data, size_t size) {
+    for (ssize_t n; size > 0; data = (const char *)data + n, size -= (size_t)n)
+        if ((n = write(GRADE_WRITE, data, size)) <= 0) return 0;
+    return 1;
 }
 
 static int grade_get(void *data, size_t size) {
@@ -146,7 +146,7 @@ int main(void) {
         fflush(stdout);
         for (int k = 0; ok && k < c.count; k++)
             if (c.array[k].kind == 'o')
-                ok = grade_put(GRADE_WRITE, c.array[k].data, grade_bytes(&c.array[k]));
+                ok = grade_put(c.array[k].data, grade_bytes(&c.array[k]));
         grade_free(&c);
     }
     return 0;
@@ -245,12 +245,16 @@ static void grade_begin(grade_run *run) {
         for (int k = 5; k < 256; k++) close(k);
         setpgid(0, 0), setrlimit(RLIMIT_FSIZE, &file), setrlimit(RLIMIT_CORE, &none),
             setrlimit(RLIMIT_CPU, &most);
+#ifdef PR_SET_PDEATHSIG
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* Ctrl-C ends the judge, and with it this */
+#endif
         setenv("ASAN_OPTIONS", "detect_leaks=0:hard_rss_limit_mb=500:max_allocation_size_mb=500", 1);
         execl("./program", "program", (char *)NULL);
         _exit(127);
     }
     close(to[0]), close(from[1]);
     run->to = to[1], run->from = from[0];
+    fcntl(run->to, F_SETFL, O_NONBLOCK);
 }
 
 /* Copies to `into` the first line of the program's output that contains `what`, from there on. */
@@ -296,25 +300,40 @@ static void grade_end(grade_run *run, const char *early) {
     else grade_say(run->death, "it ended (exit status %d) before it answered", WEXITSTATUS(status));
 }
 
+/* 1 once `file` is ready for `event`; not later than `until`. */
+static int grade_wait(grade_run *run, int file, short event, double until) {
+    struct pollfd one = {file, event, 0};
+    int           ready = poll(&one, 1, (int)fmax(0, 1000 * (until - ppo_clock())));
+    run->over = ready == 0;
+    return ready > 0;
+}
+
+/* 1 if all `size` bytes went to the program, which may answer without reading, until the pipe is full. */
+static int grade_send(grade_run *run, const void *data, size_t size, double until) {
+    for (ssize_t n; size > 0; data = (const char *)data + n, size -= (size_t)n)
+        if (!grade_wait(run, run->to, POLLOUT, until) || (n = write(run->to, data, size)) <= 0) return 0;
+    return 1;
+}
+
 /* Sends a case, and writes the answer into its outputs. 0: there is none, and run->death says why. */
 static int grade_ask(grade_run *run, grade_case *c) {
     double seconds = grade_seconds(), until = ppo_clock() + seconds;
     char   late[GRADE_TEXT];
     if (run->over) return 0;
     if (!run->process) grade_begin(run);
-    int ok = grade_put(run->to, &c->count, sizeof c->count);
+    int ok = grade_send(run, &c->count, sizeof c->count, until);
     for (int k = 0; ok && k < c->count; k++) {
         grade_array *a = &c->array[k];
-        ok = grade_put(run->to, a, sizeof *a) &&
-             (strchr("ow", a->kind) || grade_put(run->to, a->data, grade_bytes(a)));
+        ok = grade_send(run, a, sizeof *a, until) &&
+             (strchr("ow", a->kind) || grade_send(run, a->data, grade_bytes(a), until));
     }
     for (int k = 0; ok && k < c->count; k++) {
         grade_array *a = &c->array[k];
         for (size_t got = 0; ok && a->kind == 'o' && got < grade_bytes(a);) {
-            struct pollfd file = {run->from, POLLIN, 0};
-            int           ready = poll(&file, 1, (int)fmax(0, 1000 * (until - ppo_clock())));
-            ssize_t       n = ready > 0 ? read(run->from, (char *)a->data + got, grade_bytes(a) - got) : 0;
-            run->over = ready == 0, ok = n > 0, got += ok ? (size_t)n : 0;
+            ssize_t n = grade_wait(run, run->from, POLLIN, until)
+                            ? read(run->from, (char *)a->data + got, grade_bytes(a) - got)
+                            : 0;
+            ok = n > 0, got += ok ? (size_t)n : 0;
         }
         for (size_t i = 0; ok && a->kind == 'o' && i < grade_length(a); i++) {
             unsigned bits = ((unsigned *)a->data)[i];

@@ -9,6 +9,8 @@
 cc=${CC:-cc} here=examples/exercises built=build/exercises
 sanitize=$(sed -n 2p $built/sanitizer 2>/dev/null)
 tab=$(printf '\t')
+trap 'exit 130' INT # then what is on EXIT is done, too
+trap 'exit 143' TERM
 
 sanitizer() {
     [ "$(sed 1q $built/sanitizer 2>/dev/null)" = "$cc" ] && return # what was compiled with it stays
@@ -43,11 +45,11 @@ one() { # FOLDER FILE
         refuse "refused: it has a line marker, which no exercise needs"
         return
     fi
-        -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
-        sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
     flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
     (ulimit -t 60; ulimit -v 4000000; ulimit -f 100000
     exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
+        -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
+        sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
         return
     }
