@@ -162,10 +162,15 @@ mkdir -p "$work/class/ann" "$work/class/bob o'neill/02_gae" "$work/class/eve"
 sed 's/WRONG/0/g' tests/grade/01_returns.c >"$work/class/ann/returns.c"
 sed 's/WRONG/1/g' tests/grade/02_gae.c >"$work/class/bob o'neill/02_gae/gae.c"
 echo '#error say "no"' >"$work/class/eve/gae.c"
+printf '#error \377 \\x\n' >"$work/class/eve/returns.c"
 $make -s grade-all EX='0[12]' DIR="$work/class" JSON="$work/marks.json" >"$work/class.txt" 2>&1
 check a_class_is_marked_in_text printed "ann 10/20;bob o'neill 8/20;eve 0/20;" eval 'tr -s " " <"$work/class.txt" | tr "\n" ";"'
 check a_class_is_marked_in_json printed '"02_gae": {"points": 8, "of": 10, "note": "wrong where truncated' cat "$work/marks.json"
+check bytes_and_backslashes_are_valid_in_json printed 'returns.c:1:2: .*#error ? \\\\x' cat "$work/marks.json"
 check quotes_are_escaped_in_json printed 'gae.c:1:2: .*say \\"no\\"' cat "$work/marks.json"
+mkdir -p "$work/none"
+$make -s grade-all EX=01 DIR="$work/none" JSON="$work/none.json" >"$work/none.txt" 2>&1
+check an_empty_class_has_no_students [ ! -s "$work/none.txt" ]
 
 # the example of the page, as it stands there: its judge, and the file with the hole or an answer
 example() { # POINTS WORDS ANSWER

@@ -47,7 +47,7 @@ one() { # FOLDER FILE
     fi
     flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
     (ulimit -t 60; ulimit -v 4000000; ulimit -f 100000
-    exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
+    LC_ALL=C exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
         -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
@@ -117,10 +117,10 @@ class() { # DIR JSON N [EX]
         worker=$((worker + 1))
         { number=0; for dir in "$1"/*/; do
             number=$((number + 1))
-            mkdir "$taken/$number" 2>/dev/null && student "${dir%/}" "$4"
+            [ -d "$dir" ] && mkdir "$taken/$number" 2>/dev/null && student "${dir%/}" "$4"
         done; } &
-    done; wait; } | LC_ALL=C sort | awk -F"$tab" -v json="$2" '
-        function quoted(s) { gsub(/\\/, "\\\\", s); gsub(/"/, "\\\"", s); gsub(/[\001-\037]/, " ", s); return "\"" s "\"" }
+    done; wait; } | LC_ALL=C sort | LC_ALL=C awk -F"$tab" -v json="$2" '
+        function quoted(s) { gsub(/\\/, "&&", s); gsub(/"/, "\\\"", s); gsub(/[\001-\037]/, " ", s); return "\"" s "\"" }
         function close_student() {
             if (who == "") return
             printf "}, \"points\": %d, \"of\": %d}", sum, of >json
@@ -133,6 +133,7 @@ class() { # DIR JSON N [EX]
             who = $1; sum = of = 0
         }
         {
+            gsub(/[\200-\377]/, "?", $4) # what a program prints need not be UTF-8
             printf "%s\n    %s: {\"points\": %d, \"of\": 10, \"note\": %s}", of ? "," : "", quoted($2), $3, quoted($4) >json
             sum += $3; of += 10
         }
