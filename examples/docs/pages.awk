@@ -307,7 +307,7 @@ function write_item(k,    i, block, tables, first, depth) {
                 first[++tables] = i
                 while (line[i] !~ /^}/) i++
             } else {
-                sub(/^PPO_DEF /, "", line[i])
+                if (!sub(/^PPO_DEF /, "", line[i])) sub(/^        /, "", line[i]) # what follows it moves along
                 block = block line[i] "\n"
             }
         }
