@@ -145,8 +145,7 @@ int main(void) {
                     ((unsigned *)c.array[k].data)[i] = GRADE_UNWRITTEN;
         fflush(stdout);
         for (int k = 0; ok && k < c.count; k++)
-            if (c.array[k].kind == 'o')
-                ok = grade_put(c.array[k].data, grade_bytes(&c.array[k]));
+            if (c.array[k].kind == 'o') ok = grade_put(c.array[k].data, grade_bytes(&c.array[k]));
         grade_free(&c);
     }
     return 0;
@@ -484,9 +483,10 @@ static void grade_name_mistake(int part, char *wrong) {
 /* May the student's object need this function? Names of ppo.h beyond `allowed` are the reference, which is
    not there. */
 static int grade_refuses(const char *name) {
-    static const char *const system[] = {"fork",  "vfork",   "system", "popen",  "execv",  "execve",
-                                         "execl", "execvp",  "execlp", "kill",   "ptrace", "dlopen",
-                                         "dlsym", "syscall", "open",   "socket", "connect"};
+    static const char *const system[] = {
+        "fork",   "_Fork",  "vfork",  "clone",   "daemon",  "posix_spawn", "posix_spawnp", "system", "popen",
+        "execv",  "execve", "execvp", "execvpe", "fexecve", "execl",       "execle",       "execlp", "kill",
+        "killpg", "ptrace", "dlopen", "dlsym",   "syscall", "open",        "socket",       "connect"};
     for (size_t k = 0; k < sizeof system / sizeof *system; k++)
         if (!strcmp(name, system[k])) return 1;
     if (strncmp(name, "ppo_", 4)) return 0;
