@@ -100,8 +100,7 @@ static inline void grade_free(grade_case *c) {
 
 #ifdef GRADE_STUDENT
 
-/* ------------------------------------------------ the student's program
-   ------------------------------------- */
+/* -- the student's program -- */
 
 static void answer(grade_case *c); /* in grade.c: calls the student's function */
 
@@ -153,8 +152,7 @@ int main(void) {
 
 #else
 
-/* ------------------------------------------------ the judge
-   -------------------------------------------------- */
+/* -- the judge -- */
 
 #include <errno.h>
 #include <fcntl.h>

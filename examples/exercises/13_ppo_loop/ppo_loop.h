@@ -1,7 +1,6 @@
 #include "ppo.h"
 
-/* What you report about an iteration. The grader gives no points for it, but tells from it what goes wrong.
-   */
+/* What you report about an iteration. It earns no points, but the grader tells from it what goes wrong. */
 typedef struct iteration {
     float mean_return;        /* of the episodes that ended in the rollout; 0: none did */
     float first_ratio_error;  /* first minibatch of the iteration: the largest |ratio - 1| */
