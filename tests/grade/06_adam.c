@@ -6,6 +6,7 @@
 /* wrong 6: 2 The step goes uphill */
 /* wrong 7: 8 The weight decay is not multiplied by lr */
 /* wrong 8: 2 v is used without its correction */
+/* wrong 9: 8 m_hat and v_hat are kept */
 #include "adam.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ void adam_step(float *param, const float *grad, float *m, float *v, int n, float
         m[i] = beta1 * m[i] + (1 - beta1) * g;
         v[i] = beta2 * v[i] + (1 - beta2) * g * g;
         float m_hat = m[i] / (1 - powf(beta1, (float)step)), v_hat = v[i] / (1 - powf(beta2, (float)step));
+        if (WRONG == 9) m[i] = m_hat, v[i] = v_hat;
         if (WRONG == 1) m_hat = m[i];
         if (WRONG == 1 || WRONG == 8) v_hat = v[i];
         if (WRONG != 3) param[i] -= (WRONG == 7 ? 1 : lr) * weight_decay * param[i];

@@ -7,6 +7,7 @@
 /* wrong 7: 7 The softmax is missing in the gradient */
 /* wrong 8: 9 or is it a division by 0 */
 /* wrong 9: 7 The step goes uphill */
+/* wrong 10: 4 token t follows token t - 1 */
 #include "grpo_step.h"
 
 #include <math.h>
@@ -53,6 +54,7 @@ float grpo_step(float *theta, const int *start, const int *token, const unsigned
         for (int t = 0; t < tokens; t++) {
             int k = i * length + t, previous = t ? token[k - 1] : start[i];
             if (WRONG == 5) previous = token[k];
+            if (WRONG == 10) previous = start[i];
             log_softmax(theta + previous * vocab, vocab, y);
             float logp = y[token[k]], r = expf(logp - old_logp[k]),
                   d = WRONG == 3 ? logp - ref_logp[k] : ref_logp[k] - logp;

@@ -58,6 +58,7 @@ static void solve(grade_case *c, int mistake) {
         ppo_adam_step(&new_param[i], &g, &m[i], &v[i], 1, &how, step);
         if (mistake == 11) new_param[i] = 2 * param[i] - new_param[i];
         if (mistake == 12) m[i] = how.beta1 * was_m + grad[i], v[i] = how.beta2 * was_v + grad[i] * grad[i];
+        if (mistake == 13) m[i] /= 1 - powf(how.beta1, (float)step), v[i] /= power2;
     }
 }
 
@@ -84,6 +85,7 @@ static const grade_exercise exercise = {
             "The root of v_hat is missing.",
             "The step goes uphill: it is subtracted from the parameter.",
             "m and v are sums: the new gradient counts by 1 - beta.",
+            "m_hat and v_hat are kept as m and v: the correction is for the step alone.",
         },
 };
 #endif

@@ -17,12 +17,14 @@ static void answer(grade_case *c) {
 enum { SAMPLE, ADVANTAGE, EQUAL, LOSS, CLIP, KL, STEP };
 enum { MOST_TOKENS = 256 };
 
-/* logp of each token under theta; where mask is 0, 0. context 1 (a mistake): the row of the token itself. */
+/* logp of each token under theta; where mask is 0, 0. context 1 and 2 (mistakes): the row of the token
+   itself, or that of the prompt's last token. */
 static void log_probabilities(const grade_case *c, int context, int *previous, float *logits, float *logp) {
     int  n = integer(c, "n"), length = integer(c, "length"), vocab = integer(c, "vocab");
     int *token = integers(c, "token");
     for (int i = 0; i < n * length; i++) {
-        previous[i] = context ? token[i] : i % length ? token[i - 1] : integers(c, "start")[i / length];
+        int last = integers(c, "start")[i / length];
+        previous[i] = context == 1 ? token[i] : context == 2 || i % length == 0 ? last : token[i - 1];
         memcpy(logits + i * vocab, floats(c, "theta") + previous[i] * vocab, sizeof(float) * (size_t)vocab);
     }
     must(ppo_token_logp(logits, token, n * length, vocab, 1, logp, NULL));
@@ -109,7 +111,7 @@ static void solve(grade_case *c, int mistake) {
         for (int i = 0; i < count; i++) a[i] = mistake == 1 ? a[i] - mean : a[i] * std / (by + 1e-4f);
     }
 
-    log_probabilities(c, mistake == 10, previous, logits, logp);
+    log_probabilities(c, mistake == 10 ? 1 : mistake == 15 ? 2 : 0, previous, logits, logp);
     must(ppo_kl_estimate(logp, ref_logp, n * length, PPO_K3, k3));
     if (mistake == 7) must(ppo_kl_estimate(ref_logp, logp, n * length, PPO_K3, k3));
     if (mistake == 6) memset(mask, 1, (size_t)(n * length));
@@ -170,6 +172,7 @@ static const grade_exercise exercise = {
             "This is the most likely token; the number u decides.",
             "The token after the right one: the first whose running sum is above u.",
             "The softmax is missing in the gradient: every logit of the row changes logp.",
+            "All tokens use the row of the prompt's last token; token t follows token t - 1.",
         },
     .tolerance = 1e-3,
 };
