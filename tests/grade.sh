@@ -109,7 +109,7 @@ check a_copy_behind_a_backslash_is_refused try 0 'refused: it brings its own cop
 before '# 1 "/usr/include/x.h" 3' '#include "ppo.h"'
 check a_line_marker_is_refused try 0 'refused: it has a line marker'
 before 'int large[400000000] = {1};'
-check an_object_of_a_gigabyte_is_not_written try 0 'it does not compile'
+check an_object_of_a_gigabyte_is_not_written try 0 'it does not compile: the compiler takes too much'
 echo "#include \"$PWD/tests/grade/02_gae.c\"" >"$work/try.c"
 check the_answers_of_the_tests_are_refused try 0 'refused: it includes .*tests/grade'
 within 'for (int e' 'ppo_gae();' 'void ppo_gae(void);'

@@ -50,7 +50,8 @@ one() { # FOLDER FILE
     LC_ALL=C exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
         -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
-        refuse "it does not compile: $(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)"
+        why=$(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)
+        refuse "it does not compile: ${why:-the compiler takes too much time, memory or space for it}"
         return
     }
     for include in $(sed 's/^[^:]*: //; s/\\$//' "$work/includes"); do
