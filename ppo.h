@@ -347,7 +347,7 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+/* Chooses "plain", "vector16", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
    processor or this build does not have it. For tests and timing: results of different sets differ in the
    last bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
@@ -3341,17 +3341,18 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 /* --------------------------------------------------------------------------------------------------------
    @@ 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
 
-       plain    scalar C: the specification, and what every processor can run
-       avx2     x86-64 with AVX2 and FMA      8 floats per vector
-       avx512   x86-64 with AVX-512F and DQ  16 floats per vector
-       neon     aarch64                       4 floats per vector
-       fma      x86-64 with AVX and FMA       4 floats per vector: for GCC on Windows
+       plain     scalar C: the specification, and what every processor can run
+       vector16  all others with gcc or clang  4 floats per vector, in the compiler's own vectors
+       avx2      x86-64 with AVX2 and FMA      8 floats per vector
+       avx512    x86-64 with AVX-512F and DQ  16 floats per vector
+       neon      aarch64                       4 floats per vector: vector16 with a multiply-add
+       fma       x86-64 with AVX and FMA       4 floats per vector: the same for GCC on Windows
 
    The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   To add an instruction set (with a multiply-add that rounds once: not SSE2, nor AVX alone):
+   To add an instruction set:
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
        ppo_use_kernels() and in kernel_sets of tests/test.h. test_math.c compares each set that the processor
@@ -3361,8 +3362,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
    runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
-   its bits do not depend on its neighbours. Both are the same in all vector tables. Reductions and softmax
-   rows depend on n and on the content only. A product that is added to something is always an explicit
+   its bits do not depend on its neighbours. Both are the same in all vector tables but vector16, whose
+   multiply-add rounds twice where the processor has none. Reductions and softmax rows depend on n and on the
+   content only. A product that is added to something is always an explicit
    PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
@@ -3647,17 +3649,14 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
 #define PPO__SHORT_VECTORS
 #endif
-#if defined(PPO_NO_SIMD)
-/* the plain kernels only */
-#elif defined(__GNUC__) && !defined(__TINYC__) && defined(__x86_64__)
-#define PPO__X86
+#if !defined(PPO_NO_SIMD) && defined(__GNUC__) && !defined(__TINYC__)
+#define PPO__VECTORS
+#if defined(__x86_64__) && !defined(PPO__SHORT_VECTORS)
 #include <immintrin.h>
-#elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
-#define PPO__NEON
-#include <arm_neon.h>
+#endif
 #endif
 
-#if defined(PPO__X86) || defined(PPO__NEON)
+#ifdef PPO__VECTORS
 
 #define PPO__(name) PPO__JOIN(PPO__ISA, name)
 #define PPO__FN     static PPO__TARGET
@@ -3686,9 +3685,6 @@ static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= 
     {-0.128802091f, 0.139855191f, -0.121872552f, 0.140055656f,
      -0.166802317f, 0.200104341f, -0.249998048f, 0.333332151f};
 
-/* ln 2 as a float, and what is missing */
-#define PPO__LN2_HIGH 0.693147182f
-#define PPO__LN2_LOW  -1.90465421e-09f
 /* 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, which then stands in the low bits */
 #define PPO__ROUNDER      12582912.0f
 #define PPO__ROUNDER_BITS 0x4B400000
@@ -3706,19 +3702,20 @@ typedef struct {
 #define PPO__KERNEL_PASS
 #define PPO__TILE_ROWS 4
 
-/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows
+/* What an instruction set defines. Those with a PREFIX get from it what _mm256_ and _mm512_ have in common, those
+   without are of 16 bytes, and need TARGET, ISA, ISA_NAME and TILE_VECS alone. A tile of TILE_ROWS rows
    and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
        PAD(mask, v, pad)      v where the mask is, else pad
-       FMA(a, b, c)           a b + c, rounded once
+       FMA(a, b, c)           a b + c, rounded once where the processor can
        MIN(a, b), MAX(a, b)   b where b is NaN
        TIMES_2_TO(y, n)       y 2^n, if there is an instruction
        LOAD_GROUPS(p, step)   groups of four floats: p[0 .. 3], p[step .. step + 3], ...
        ZIP_LOW, ZIP_HIGH      in each group: a0 b0 a1 b1, and a2 b2 a3 b3
        ZIP2_LOW, ZIP2_HIGH    in each group: a0 a1 b0 b1, and a2 a3 b2 b3 */
-#ifdef PPO__X86
+#if defined(PPO__VECTORS) && defined(__x86_64__) && !defined(PPO__SHORT_VECTORS)
 
 /* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
 #ifndef __clang__
@@ -3726,42 +3723,6 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-
-#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
-#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
-#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
-#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
-#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
-#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
-#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
-#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
-#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
-#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
-#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
-#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
-#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
-
-#ifdef PPO__SHORT_VECTORS
-
-#define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
-#define PPO__ISA                       ppo__fma_
-#define PPO__ISA_NAME                  "fma"
-#define PPO__WIDTH                     4
-#define PPO__VEC                       __m128
-#define PPO__PREFIX                    _mm_
-#define PPO__DOUBLES                   __m128d
-#define PPO__TILE_VECS                 3
-#define PPO__MASK                      __m128i
-#define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
-#define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
-#define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
-#define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
-#define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
-#define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
-#define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
-#include PPO_FILE_NAME
-
-#else
 
 #define PPO__TARGET    __attribute__((target("avx2,fma")))
 #define PPO__ISA       ppo__avx2_
@@ -3808,59 +3769,103 @@ typedef struct {
         3, (p) + 3 * (step))
 #include PPO_FILE_NAME
 
-#endif
-
 #ifndef __clang__
 #pragma GCC diagnostic pop
 #endif
 
-#elif defined(PPO__NEON)
+#endif
 
-/* NEON has no masked memory access: the last lanes go through a small array. */
-static inline float32x4_t ppo__neon_loadm(const float *p, size_t lanes) {
-    float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    memcpy(t, p, lanes * sizeof(float));
-    return vld1q_f32(t);
+#ifdef PPO__VECTORS
+
+/* Vectors of 16 bytes in GNU C, for a set that does not define PREFIX: the compiler finds the instructions of its
+   processor, or computes float by float where there are none. */
+#if defined(__i386__)
+#define PPO__TARGET16 __attribute__((target("sse2")))
+#elif defined(__wasm__)
+#define PPO__TARGET16 __attribute__((target("simd128")))
+#else
+#define PPO__TARGET16
+#endif
+#define PPO__INLINE16 static inline __attribute__((always_inline)) PPO__TARGET16
+
+typedef float  ppo__float4 __attribute__((vector_size(16)));
+typedef float  ppo__float4_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int    ppo__int4 __attribute__((vector_size(16)));
+typedef double ppo__double2 __attribute__((vector_size(16)));
+
+PPO__INLINE16 ppo__float4 ppo__set4(float a, float b, float c, float d) {
+    const ppo__float4 v = {a, b, c, d};
+    return v;
 }
 
-static inline void ppo__neon_storem(float *p, size_t lanes, float32x4_t v) {
-    float t[4];
-    vst1q_f32(t, v);
-    memcpy(p, t, lanes * sizeof(float));
+PPO__INLINE16 ppo__float4 ppo__load4(const float *p, size_t lanes) {
+    if (lanes == 4) return *(const ppo__float4_anywhere *)p;
+    return ppo__set4(p[0], lanes > 1 ? p[1] : 0.0f, lanes > 2 ? p[2] : 0.0f, 0.0f);
 }
 
-static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
+PPO__INLINE16 void ppo__store4(float *p, size_t lanes, ppo__float4 v) {
+    if (lanes == 4) *(ppo__float4_anywhere *)p = v;
+    else
+        for (size_t i = 0; i < lanes; i++) p[i] = v[i];
+}
 
+PPO__INLINE16 ppo__float4 ppo__splat4(float x) { return ppo__set4(x, x, x, x); }
+
+/* yes in the lanes of the mask */
+PPO__INLINE16 ppo__float4 ppo__pick4(ppo__int4 mask, ppo__float4 yes, ppo__float4 no) {
+    return (ppo__float4)((ppo__int4)no ^ (((ppo__int4)yes ^ (ppo__int4)no) & mask));
+}
+
+PPO__INLINE16 ppo__float4 ppo__pad4(size_t lanes, ppo__float4 v, ppo__float4 pad) {
+    const ppo__int4 lane = {0, 1, 2, 3};
+    return ppo__pick4(lane < (int)lanes, v, pad);
+}
+
+PPO__INLINE16 ppo__float4 ppo__if_greater4(ppo__float4 a, ppo__float4 b, ppo__float4 yes, ppo__float4 no) {
+    return ppo__pick4(a > b, yes, no);
+}
+
+PPO__INLINE16 ppo__float4 ppo__min4(ppo__float4 a, ppo__float4 b) { return ppo__if_greater4(b, a, a, b); }
+PPO__INLINE16 ppo__float4 ppo__max4(ppo__float4 a, ppo__float4 b) { return ppo__if_greater4(a, b, a, b); }
+
+PPO__INLINE16 ppo__float4 ppo__sqrt4(ppo__float4 v) {
+    return ppo__set4(sqrtf(v[0]), sqrtf(v[1]), sqrtf(v[2]), sqrtf(v[3]));
+}
+
+PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
+    const ppo__double2 v = {p[0], p[1]};
+    return v;
+}
+
+#if defined(__aarch64__) && defined(__ARM_NEON)
 #define PPO__TARGET
-#define PPO__ISA                ppo__neon_
-#define PPO__ISA_NAME           "neon"
-#define PPO__WIDTH              4
-#define PPO__VEC                float32x4_t
-#define PPO__DOUBLES            float64x2_t
-#define PPO__TILE_VECS          4
-#define PPO__SET1(x)            vdupq_n_f32(x)
-#define PPO__LOADU(p)           vld1q_f32(p)
-#define PPO__STOREU(p, v)       vst1q_f32(p, v)
-#define PPO__MASK               size_t
-#define PPO__MASK_OF(lanes)     (lanes)
-#define PPO__LOADM(p, mask)     ppo__neon_loadm(p, mask)
-#define PPO__STOREM(p, mask, v) ppo__neon_storem(p, mask, v)
-#define PPO__PAD(mask, v, pad) \
-    vbslq_f32(vcltq_u32(vld1q_u32(ppo__neon_lane), vdupq_n_u32((unsigned)(mask))), v, pad)
-#define PPO__FMA(a, b, c)              vfmaq_f32(c, a, b)
-#define PPO__MIN(a, b)                 vminq_f32(a, b)
-#define PPO__MAX(a, b)                 vmaxq_f32(a, b)
-#define PPO__SQRT(a)                   vsqrtq_f32(a)
-#define PPO__IF_GREATER(a, b, yes, no) vbslq_f32(vcgtq_f32(a, b), yes, no)
-#define PPO__LOAD_DOUBLES(p)           vcvt_f64_f32(vld1_f32(p))
-#define PPO__LOAD_GROUPS(p, step)      vld1q_f32(p)
-#define PPO__ZIP_LOW(a, b)             vzip1q_f32(a, b)
-#define PPO__ZIP_HIGH(a, b)            vzip2q_f32(a, b)
-#define PPO__ZIP2_LOW(a, b) \
-    vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
-#define PPO__ZIP2_HIGH(a, b) \
-    vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#define PPO__ISA       ppo__neon_
+#define PPO__ISA_NAME  "neon"
+#define PPO__TILE_VECS 4
+#ifdef __clang__ /* makes a multiply-add of it */
+#define PPO__FMA(a, b, c) ((a) * (b) + (c))
+#else
+#define PPO__FMA(a, b, c) __builtin_aarch64_fmav4sf(a, b, c)
+#endif
 #include PPO_FILE_NAME
+#else
+
+#ifdef PPO__SHORT_VECTORS
+#define PPO__TARGET       __attribute__((target("fma,prefer-vector-width=128")))
+#define PPO__ISA          ppo__fma_
+#define PPO__ISA_NAME     "fma"
+#define PPO__TILE_VECS    3
+#define PPO__FMA(a, b, c) __builtin_ia32_vfmaddps(a, b, c)
+#include PPO_FILE_NAME
+#endif
+
+#define PPO__TARGET    PPO__TARGET16
+#define PPO__ISA       ppo__vector16_
+#define PPO__ISA_NAME  "vector16"
+#define PPO__TILE_VECS 2
+#include PPO_FILE_NAME
+
+#endif
 
 #endif
 
@@ -3871,16 +3876,24 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
     int                 count = 0;
-#if defined(PPO__X86) && defined(PPO__SHORT_VECTORS)
+#ifdef PPO__VECTORS
+#if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON)
+    usable[count++] = &ppo__neon_kernels;
+#elif defined(__i386__)
+    if (__builtin_cpu_supports("sse2")) usable[count++] = &ppo__vector16_kernels;
+#else
+#if defined(PPO__SHORT_VECTORS)
     if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
-#elif defined(PPO__X86)
-    __builtin_cpu_init();
+#elif defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         usable[count++] = &ppo__avx512_kernels;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
-#elif defined(PPO__NEON)
-    usable[count++] = &ppo__neon_kernels;
+#endif
+    usable[count++] = &ppo__vector16_kernels;
+#endif
 #endif
     usable[count++] = &ppo__plain_kernels;
     for (int i = 0; i < count; i++)
@@ -3891,6 +3904,54 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #endif
 
 #ifdef PPO__KERNEL_PASS /* the vector kernels: compiled once per instruction set, by the includes above */
+
+#ifdef PPO__PREFIX
+#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
+#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
+#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
+#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
+#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
+#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
+#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
+#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
+#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
+#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
+#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
+#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
+#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+#else
+#define PPO__WIDTH                     4
+#define PPO__VEC                       ppo__float4
+#define PPO__DOUBLES                   ppo__double2
+#define PPO__SET1(x)                   ppo__splat4(x)
+#define PPO__LOADU(p)                  ppo__load4(p, 4)
+#define PPO__STOREU(p, v)              ppo__store4(p, 4, v)
+#define PPO__MASK                      size_t
+#define PPO__MASK_OF(lanes)            (lanes)
+#define PPO__LOADM(p, mask)            ppo__load4(p, mask)
+#define PPO__STOREM(p, mask, v)        ppo__store4(p, mask, v)
+#define PPO__PAD(mask, v, pad)         ppo__pad4(mask, v, pad)
+#define PPO__MIN(a, b)                 ppo__min4(a, b)
+#define PPO__MAX(a, b)                 ppo__max4(a, b)
+#define PPO__IF_GREATER(a, b, yes, no) ppo__if_greater4(a, b, yes, no)
+#define PPO__SQRT(a)                   ppo__sqrt4(a)
+#define PPO__LOAD_DOUBLES(p)           ppo__widen2(p)
+#define PPO__LOAD_GROUPS(p, step)      PPO__LOADU(p)
+#define PPO__ZIP_LOW(a, b)             ppo__set4((a)[0], (b)[0], (a)[1], (b)[1])
+#define PPO__ZIP_HIGH(a, b)            ppo__set4((a)[2], (b)[2], (a)[3], (b)[3])
+#define PPO__ZIP2_LOW(a, b)            ppo__set4((a)[0], (a)[1], (b)[0], (b)[1])
+#define PPO__ZIP2_HIGH(a, b)           ppo__set4((a)[2], (a)[3], (b)[2], (b)[3])
+#endif
+
+/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are exact */
+#ifdef PPO__FMA
+#define PPO__LN2_HIGH 0.693147182f
+#define PPO__LN2_LOW  -1.90465421e-09f
+#else
+#define PPO__FMA(a, b, c) ((a) * (b) + (c))
+#define PPO__LN2_HIGH     0.693359375f
+#define PPO__LN2_LOW      -2.12194440e-04f
+#endif
 
 typedef int      PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
 typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
@@ -4562,6 +4623,21 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 #undef PPO__TIMES_2_TO
 #undef PPO__LOAD_DOUBLES
 #undef PPO__LOAD_GROUPS
+#undef PPO__MM
+#undef PPO__PAIRS
+#undef PPO__SET1
+#undef PPO__LOADU
+#undef PPO__STOREU
+#undef PPO__FMA
+#undef PPO__LN2_HIGH
+#undef PPO__LN2_LOW
+#undef PPO__MIN
+#undef PPO__MAX
+#undef PPO__SQRT
+#undef PPO__ZIP_LOW
+#undef PPO__ZIP_HIGH
+#undef PPO__ZIP2_LOW
+#undef PPO__ZIP2_HIGH
 
 #endif
 
