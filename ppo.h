@@ -3700,7 +3700,6 @@ typedef struct {
 #endif
 
 #define PPO__KERNEL_PASS
-#define PPO__TILE_ROWS 4
 
 /* What an instruction set defines. Those with a PREFIX get from it what _mm256_ and _mm512_ have in common, those
    without are of 16 bytes, and need TARGET, ISA, ISA_NAME and TILE_VECS alone. A tile of TILE_ROWS rows
@@ -3731,7 +3730,8 @@ typedef struct {
 #define PPO__VEC       __m256
 #define PPO__PREFIX    _mm256_
 #define PPO__DOUBLES   __m256d
-#define PPO__TILE_VECS 3
+#define PPO__TILE_ROWS 6
+#define PPO__TILE_VECS 2
 #define PPO__MASK      __m256i
 #define PPO__MASK_OF(lanes) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
@@ -3751,6 +3751,7 @@ typedef struct {
 #define PPO__VEC                       __m512
 #define PPO__PREFIX                    _mm512_
 #define PPO__DOUBLES                   __m512d
+#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 4
 #define PPO__MASK                      __mmask16
 #define PPO__MASK_OF(lanes)            ((__mmask16)((1u << (lanes)) - 1u))
@@ -3841,6 +3842,7 @@ PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
 #define PPO__TARGET
 #define PPO__ISA       ppo__neon_
 #define PPO__ISA_NAME  "neon"
+#define PPO__TILE_ROWS 4
 #define PPO__TILE_VECS 4
 #ifdef __clang__ /* makes a multiply-add of it */
 #define PPO__FMA(a, b, c) ((a) * (b) + (c))
@@ -3854,7 +3856,8 @@ PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
 #define PPO__TARGET       __attribute__((target("fma,prefer-vector-width=128")))
 #define PPO__ISA          ppo__fma_
 #define PPO__ISA_NAME     "fma"
-#define PPO__TILE_VECS    3
+#define PPO__TILE_ROWS    6
+#define PPO__TILE_VECS    2
 #define PPO__FMA(a, b, c) __builtin_ia32_vfmaddps(a, b, c)
 #include PPO_FILE_NAME
 #endif
@@ -3862,6 +3865,7 @@ PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
 #define PPO__TARGET    PPO__TARGET16
 #define PPO__ISA       ppo__vector16_
 #define PPO__ISA_NAME  "vector16"
+#define PPO__TILE_ROWS 4
 #define PPO__TILE_VECS 2
 #include PPO_FILE_NAME
 
@@ -4025,7 +4029,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
     float       *c = job->c + i * job->ldc + j;
-    PPO__VEC     sum[2 * PPO__TILE_ROWS][PPO__TILE_VECS], bk[PPO__TILE_VECS];
+    PPO__VEC     sum[2 * PPO__TILE_ROWS][8], bk[8];
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
@@ -4051,69 +4055,118 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     }
 }
 
-/* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
-                              ptrdiff_t j) {
-    int i = 0;
-    if (vecs == 1) /* a tile needs eight chains or more to cover the latency of a multiply-add */
-        for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
-            PPO__(tile)(2 * PPO__TILE_ROWS, vecs, mask, job, i, j);
-    for (; i + PPO__TILE_ROWS <= rows; i += PPO__TILE_ROWS)
-        PPO__(tile)(PPO__TILE_ROWS, vecs, mask, job, i, j);
-    if (rows - i == 3) PPO__(tile)(3, vecs, mask, job, i, j);
-    if (rows - i == 2) PPO__(tile)(2, vecs, mask, job, i, j);
-    if (rows - i == 1) PPO__(tile)(1, vecs, mask, job, i, j);
+/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own: together
+   they would not leave the loops enough registers. */
+#define PPO__STRIP(height, vecs)                                                                           \
+    PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, PPO__MASK mask, \
+                                                              ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) {   \
+        const ppo__gemm_job job = *shared;                                                                 \
+        if (vecs == 1 && height == 4)                                                                      \
+            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                              \
+        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                          \
+    }
+#define PPO__STRIPS(height) PPO__STRIP(height, 1) PPO__STRIP(height, 2)
+PPO__STRIPS(1)
+PPO__STRIPS(2)
+PPO__STRIPS(3)
+PPO__STRIPS(4)
+PPO__STRIP(1, 4)
+PPO__STRIP(2, 4)
+PPO__STRIP(3, 4)
+PPO__STRIP(1, 8)
+#if PPO__TILE_ROWS == 6
+PPO__STRIPS(5)
+PPO__STRIPS(6)
+#elif PPO__TILE_VECS == 4
+PPO__STRIP(4, 4)
+#endif
+#undef PPO__STRIP
+#undef PPO__STRIPS
+
+/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. */
+PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
+    typedef void (*strip)(const ppo__gemm_job *, PPO__MASK, ptrdiff_t, ptrdiff_t, ptrdiff_t);
+    static const strip strips[][4] = /* [rows - 1][logarithm of vectors] */
+    { {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)},
+      {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL},
+      {PPO__(strip_3_1), PPO__(strip_3_2), PPO__(strip_3_4), NULL},
+#if PPO__TILE_ROWS == 6
+      {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL},
+      {PPO__(strip_5_1), PPO__(strip_5_2), NULL, NULL},
+      {PPO__(strip_6_1), PPO__(strip_6_2), NULL, NULL} };
+#elif PPO__TILE_VECS == 4
+      {PPO__(strip_4_1), PPO__(strip_4_2), PPO__(strip_4_4), NULL} };
+#else
+      {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL} };
+#endif
+    const int whole = rows - rows % PPO__TILE_ROWS;
+    for (int i = 0; i < rows;) {
+        const int    end = i < whole ? whole : rows;
+        const strip *kinds = strips[(i < whole ? PPO__TILE_ROWS : rows - i) - 1];
+        for (int j = 0, v = 3; j < cols;) {
+            const int width = PPO__WIDTH << v;
+            if (!kinds[v] || (v && cols - j < width)) {
+                v--;
+                continue;
+            }
+            const int lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
+            kinds[v](job, PPO__MASK_OF(lanes), i, end, j);
+            j += width;
+        }
+        i = end;
+    }
 }
 
-PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH };
-    const ppo__gemm_job job = *shared_job;
-    const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
-    int                 j = 0;
-    for (; j + WIDE <= cols; j += WIDE) PPO__(tiles)(PPO__TILE_VECS, all, rows, &job, j);
-    if (j + 2 * PPO__WIDTH <= cols) {
-        PPO__(tiles)(2, all, rows, &job, j);
-        j += 2 * PPO__WIDTH;
-    }
-    for (; j < cols; j += PPO__WIDTH) {
-        const int lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
-        PPO__(tiles)(1, PPO__MASK_OF(lanes), rows, &job, j);
-    }
-}
-
-/* A large b: its rows lie so far apart that they evict each other from the caches. Parts of it, of 32 KiB,
-   are packed together and used for all rows; c holds the unfinished chains in between. */
+/* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are packed
+   together and used for all rows of a block of a that stays in the second; c holds the unfinished chains in
+   between. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / WIDE };
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240 };
     float packed[DEPTH * WIDE] __attribute__((aligned(64)));
-    for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
-        ppo__gemm_job block = *job;
-        block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
-        block.a += k * job->a_col;
-        if (k > 0) {
-            block.init = job->c;
-            block.ld_init = job->ldc;
+    for (ptrdiff_t i = 0; i < rows; i += HEIGHT) {
+        const int height = rows - i < HEIGHT ? (int)(rows - i) : HEIGHT;
+        for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
+            ppo__gemm_job block = *job;
+            const float  *b = job->b + k * job->ldb;
+            block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
+            block.a += i * job->a_row + k * job->a_col;
+            block.c += i * job->ldc;
+            if (k > 0) {
+                block.init = block.c;
+                block.ld_init = job->ldc;
+            } else if (job->init) {
+                block.init += i * job->ld_init;
+            }
+            int j = 0;
+            for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
+                for (ptrdiff_t r = 0; r < block.inner; r++)
+                    PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
+                        PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
+                block.b = packed;
+                block.ldb = WIDE;
+                PPO__(gemm_wide)(height, WIDE, &block);
+                block.c += WIDE;
+                if (block.init) block.init += WIDE;
+            }
+            block.b = b;
+            block.ldb = job->ldb;
+            PPO__(gemm_wide)(height, cols - j, &block);
         }
-        const float *b = job->b + k * job->ldb;
-        int          j = 0;
-        for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
-            for (ptrdiff_t r = 0; r < block.inner; r++)
-                PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
-                    PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
-            block.b = packed;
-            block.ldb = WIDE;
-            PPO__(gemm_wide)(rows, WIDE, &block);
-            block.c += WIDE;
-            if (block.init) block.init += WIDE;
-        }
-        block.b = b;
-        block.ldb = job->ldb;
-        PPO__(gemm_wide)(rows, cols - j, &block);
     }
 }
 
-/* out (cols, rows) from a (rows, cols). In blocks of (WIDTH, 4): register r holds, group by group, the four
-   floats of rows r, r + 4, r + 8, ...; two rounds of zips within the groups make each register a column. */
+/* Register r holds, group by group, the four floats of rows r, r + 4, r + 8, ...; two rounds of zips within the
+   groups make each register a column. */
+PPO__INLINE void PPO__(zip)(PPO__VEC r0, PPO__VEC r1, PPO__VEC r2, PPO__VEC r3, PPO__VEC column[4]) {
+    const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
+    const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
+    column[0] = PPO__ZIP2_LOW(low01, low23);
+    column[1] = PPO__ZIP2_HIGH(low01, low23);
+    column[2] = PPO__ZIP2_LOW(high01, high23);
+    column[3] = PPO__ZIP2_HIGH(high01, high23);
+}
+
+/* out (cols, rows) from a (rows, cols), in blocks of (WIDTH, 4). */
 PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo) {
     ptrdiff_t       i = 0;
     const ptrdiff_t la = lda, lo = ldo;
@@ -4126,58 +4179,107 @@ PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float
             const PPO__VEC r1 = PPO__LOAD_GROUPS(p + la, 4 * la);
             const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * la, 4 * la);
             const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
-            const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
-            const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
-            PPO__STOREU(q, PPO__ZIP2_LOW(low01, low23));
-            PPO__STOREU(q + lo, PPO__ZIP2_HIGH(low01, low23));
-            PPO__STOREU(q + 2 * lo, PPO__ZIP2_LOW(high01, high23));
-            PPO__STOREU(q + 3 * lo, PPO__ZIP2_HIGH(high01, high23));
+            PPO__VEC       column[4];
+            PPO__(zip)(r0, r1, r2, r3, column);
+            PPO__UNROLL for (int k = 0; k < 4; k++) PPO__STOREU(q + k * lo, column[k]);
         }
         ppo__plain_transpose(PPO__WIDTH, (int)(cols - j), a + i * la + j, lda, out + j * lo + i, ldo);
     }
     ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
 }
 
-/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows:
-   transposed c = transposed b times transposed a. The chain of each element is the same. */
+/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for WIDTH
+   of them at a time, `cols` columns of c from j on. The chain of each element is the same. */
+PPO__INLINE void PPO__(narrow)(const int cols, const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    const ptrdiff_t row = job->a_row;
+    for (ptrdiff_t i = 0; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
+        const float *a = job->a + i * row, *b = job->b + j;
+        const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
+        float       *c = job->c + i * job->ldc + j;
+        float        t[4 * PPO__WIDTH];
+        PPO__VEC     sum[4], column[4];
+        int          k = 0;
+        PPO__UNROLL for (int v = 0; v < cols; v++) {
+            if (init && job->ld_init) {
+                for (int r = 0; r < PPO__WIDTH; r++) t[r] = init[r * job->ld_init + v];
+                sum[v] = PPO__LOADU(t);
+            } else {
+                sum[v] = PPO__SET1(init ? init[v] : 0.0f);
+            }
+        }
+        for (; k + 4 <= job->inner; k += 4, a += 4) {
+            const PPO__VEC r0 = PPO__LOAD_GROUPS(a, 4 * row), r1 = PPO__LOAD_GROUPS(a + row, 4 * row);
+            const PPO__VEC r2 = PPO__LOAD_GROUPS(a + 2 * row, 4 * row);
+            const PPO__VEC r3 = PPO__LOAD_GROUPS(a + 3 * row, 4 * row);
+            PPO__(zip)(r0, r1, r2, r3, column);
+            PPO__UNROLL for (int q = 0; q < 4; q++, b += job->ldb) {
+                PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] =
+                    PPO__FMA(column[q], PPO__SET1(b[v]), sum[v]);
+            }
+        }
+        for (; k < job->inner; k++, a++, b += job->ldb) {
+            for (int r = 0; r < PPO__WIDTH; r++) t[r] = a[r * row];
+            column[0] = PPO__LOADU(t);
+            PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] = PPO__FMA(column[0], PPO__SET1(b[v]), sum[v]);
+        }
+        PPO__UNROLL for (int v = 0; v < cols; v++) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
+        PPO__UNROLL for (int r = 0; r < PPO__WIDTH; r++, c += job->ldc) {
+            PPO__UNROLL for (int v = 0; v < cols; v++) c[v] = t[v * PPO__WIDTH + r];
+        }
+    }
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_4)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(4, job, rows, j);
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_2)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(2, job, rows, j);
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(1, job, rows, j);
+}
+
 PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { ROWS = 64, INNER = 64 };
-    float at[INNER * ROWS];
+    const ptrdiff_t i = rows - rows % PPO__WIDTH;
+    ppo__gemm_job   rest = *job;
+    for (int j = 0; j + 4 <= cols; j += 4) PPO__(narrow_4)(job, rows, j);
+    if (cols & 2) PPO__(narrow_2)(job, rows, cols & ~3);
+    if (cols & 1) PPO__(narrow_1)(job, rows, cols & ~1);
+    rest.a += i * job->a_row;
+    rest.c += i * job->ldc;
+    if (job->init) rest.init += i * job->ld_init;
+    PPO__(gemm_wide)((int)(rows - i), cols, &rest);
+}
+
+/* The same of a transposed a, whose columns are there: transposed c = transposed b times transposed a. */
+PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) {
+    enum { ROWS = 64 };
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int height = rows - i < ROWS ? (int)(rows - i) : ROWS;
-        for (ptrdiff_t j = 0; j < cols; j++) {
-            if (job->init && job->ld_init) {
-                for (ptrdiff_t r = 0; r < height; r++)
-                    ct[j * ROWS + r] = job->init[(i + r) * job->ld_init + j];
-            } else {
-                const PPO__VEC bias = PPO__SET1(job->init ? job->init[j] : 0.0f);
-                PPO__UNROLL for (int r = 0; r < ROWS; r += PPO__WIDTH) PPO__STOREU(ct + j * ROWS + r, bias);
-            }
-        }
-        for (int k = 0; k < job->inner; k += INNER) {
-            const int     depth = job->inner - k < INNER ? job->inner - k : INNER;
-            const float  *a = job->a + i * job->a_row + k * job->a_col, *b = job->b + k * job->ldb;
-            ppo__gemm_job block = {depth, b, a, ct, ct, 1, job->ldb, job->a_col, ROWS, ROWS};
-            if (job->a_row != 1) {
-                PPO__(transpose)(height, depth, a, (int)job->a_row, at, ROWS);
-                block.b = at;
-                block.ldb = ROWS;
-            }
-            PPO__(gemm_wide)(cols, height, &block);
-        }
+        const int           height = rows - i < ROWS ? (int)(rows - i) : ROWS;
+        const float        *init = job->init + i * job->ld_init;
+        float              *c = job->c + i * job->ldc;
+        const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
+                                     1,          job->ldb, job->a_col, ROWS, ROWS};
         for (ptrdiff_t j = 0; j < cols; j++)
-            for (ptrdiff_t r = 0; r < height; r++) job->c[(i + r) * job->ldc + j] = ct[j * ROWS + r];
+            for (ptrdiff_t r = 0; r < height; r++)
+                ct[j * ROWS + r] = job->init ? init[r * job->ld_init + j] : 0.0f;
+        PPO__(gemm_wide)(cols, height, &block);
+        for (ptrdiff_t j = 0; j < cols; j++)
+            for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
     }
 }
 
 PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
                          int ldb, const float *init, int ld_init, float *c, int ldc) {
-    enum { LARGE = 1 << 17 };
+    enum { LARGE = 1 << 13 };
     const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
-    if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && (a_row == 1 || a_col == 1))
-        PPO__(gemm_narrow)(rows, cols, &job);
-    else if (rows >= 64 && (ptrdiff_t)inner * ldb >= LARGE) PPO__(gemm_large)(rows, cols, &job);
+    if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
+    else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
+        PPO__(gemm_narrow_t)(rows, cols, &job);
+    else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
     else PPO__(gemm_wide)(rows, cols, &job);
 }
 
@@ -4613,6 +4715,7 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 #undef PPO__VEC
 #undef PPO__PREFIX
 #undef PPO__DOUBLES
+#undef PPO__TILE_ROWS
 #undef PPO__TILE_VECS
 #undef PPO__MASK
 #undef PPO__MASK_OF
