@@ -4068,14 +4068,11 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 #define PPO__STRIPS(height) PPO__STRIP(height, 1) PPO__STRIP(height, 2)
 PPO__STRIPS(1)
 PPO__STRIPS(2)
-PPO__STRIPS(3)
 PPO__STRIPS(4)
 PPO__STRIP(1, 4)
 PPO__STRIP(2, 4)
-PPO__STRIP(3, 4)
 PPO__STRIP(1, 8)
 #if PPO__TILE_ROWS == 6
-PPO__STRIPS(5)
 PPO__STRIPS(6)
 #elif PPO__TILE_VECS == 4
 PPO__STRIP(4, 4)
@@ -4085,32 +4082,31 @@ PPO__STRIP(4, 4)
 
 /* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. */
 PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
-    typedef void (*strip)(const ppo__gemm_job *, PPO__MASK, ptrdiff_t, ptrdiff_t, ptrdiff_t);
-    static const strip strips[][4] = /* [rows - 1][logarithm of vectors] */
-    { {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)},
-      {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL},
-      {PPO__(strip_3_1), PPO__(strip_3_2), PPO__(strip_3_4), NULL},
+    static const struct {
+        int height;
+        void (*strip[4])(const ppo__gemm_job *, PPO__MASK, ptrdiff_t, ptrdiff_t,
+                         ptrdiff_t); /* 1, 2, 4, 8 vectors */
+    } tiles[] = {
 #if PPO__TILE_ROWS == 6
-      {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL},
-      {PPO__(strip_5_1), PPO__(strip_5_2), NULL, NULL},
-      {PPO__(strip_6_1), PPO__(strip_6_2), NULL, NULL} };
-#elif PPO__TILE_VECS == 4
-      {PPO__(strip_4_1), PPO__(strip_4_2), PPO__(strip_4_4), NULL} };
-#else
-      {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL} };
+        {6, {PPO__(strip_6_1), PPO__(strip_6_2), NULL, NULL}},
 #endif
-    const int whole = rows - rows % PPO__TILE_ROWS;
-    for (int i = 0; i < rows;) {
-        const int    end = i < whole ? whole : rows;
-        const strip *kinds = strips[(i < whole ? PPO__TILE_ROWS : rows - i) - 1];
-        for (int j = 0, v = 3; j < cols;) {
-            const int width = PPO__WIDTH << v;
-            if (!kinds[v] || (v && cols - j < width)) {
+#if PPO__TILE_VECS == 4
+        {4, {PPO__(strip_4_1), PPO__(strip_4_2), PPO__(strip_4_4), NULL}},
+#else
+        {4, {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL}},
+#endif
+        {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
+        {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
+    };
+    for (int i = 0, t = 0; i < rows; t++) {
+        const int end = rows - (rows - i) % tiles[t].height;
+        for (int j = 0, v = 3; j < cols && i < end;) {
+            const int width = PPO__WIDTH << v, lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
+            if (!tiles[t].strip[v] || (v && cols - j < width)) {
                 v--;
                 continue;
             }
-            const int lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
-            kinds[v](job, PPO__MASK_OF(lanes), i, end, j);
+            tiles[t].strip[v](job, PPO__MASK_OF(lanes), i, end, j);
             j += width;
         }
         i = end;
