@@ -246,7 +246,7 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-BENCHES := cartpole pendulum language arithmetic scaling flags profile
+BENCHES := cartpole pendulum language arithmetic products scaling flags profile
 
 compile-time: build/stb_ds.found ## measures how long gcc -O2 takes for each combination of the switches
 	@sh bench/compile_time.sh
@@ -285,6 +285,11 @@ mpi-bench: build/bench-group ## two processes beside one, where a step of the en
 build/bench-group: bench/group.c build/ppo.o $(HEADERS) Makefile | build/mpi.found
 	@rm -f $@
 	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
+# Beside libxsmm, which Debian has as a static library, where that can be linked.
+LIBXSMM = -DWITH_LIBXSMM -lxsmm -lxsmmnoblas -lpthread
+build/bench-products: bench/products.c $(HEADERS) Makefile | build/stb_ds.found
+	$(CC) $(CFLAGS) -I. $< -o $@ $(LIBXSMM) $(LDLIBS) -ldl 2>build/libxsmm.log || $(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
 
 mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
 	@build/bench-mujoco

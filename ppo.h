@@ -347,7 +347,7 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses "plain", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
+/* Chooses "plain", "vector16", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
    processor or this build does not have it. For tests and timing: results of different sets differ in the
    last bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
@@ -3341,17 +3341,18 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 /* --------------------------------------------------------------------------------------------------------
    @@ 3 Kernels. A table of kernels exists once per instruction set; ppo__kernels_find() chooses at run time:
 
-       plain    scalar C: the specification, and what every processor can run
-       avx2     x86-64 with AVX2 and FMA      8 floats per vector
-       avx512   x86-64 with AVX-512F and DQ  16 floats per vector
-       neon     aarch64                       4 floats per vector
-       fma      x86-64 with AVX and FMA       4 floats per vector: for GCC on Windows
+       plain     scalar C: the specification, and what every processor can run
+       vector16  all others with gcc or clang  4 floats per vector, in the compiler's own vectors
+       avx2      x86-64 with AVX2 and FMA      8 floats per vector
+       avx512    x86-64 with AVX-512F and DQ  16 floats per vector
+       neon      aarch64                       4 floats per vector: vector16 with a multiply-add
+       fma       x86-64 with AVX and FMA       4 floats per vector: the same for GCC on Windows
 
    The vector kernels are written once, in the region under PPO__KERNEL_PASS. This file includes itself there
    once per instruction set, after defining what a vector is. Function attributes, not compiler flags, give
    the instruction set, so a plain `cc -O2` has them all.
 
-   To add an instruction set (with a multiply-add that rounds once: not SSE2, nor AVX alone):
+   To add an instruction set:
        a block of definitions (PPO__TARGET to PPO__ZIP2_HIGH) that ends with #include PPO_FILE_NAME, as those
        below; a line in ppo__kernels_find(), the fastest set first; its name in the comment of
        ppo_use_kernels() and in kernel_sets of tests/test.h. test_math.c compares each set that the processor
@@ -3361,8 +3362,9 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
    runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
-   its bits do not depend on its neighbours. Both are the same in all vector tables. Reductions and softmax
-   rows depend on n and on the content only. A product that is added to something is always an explicit
+   its bits do not depend on its neighbours. Both are the same in all vector tables but vector16, whose
+   multiply-add rounds twice where the processor has none. Reductions and softmax rows depend on n and on the
+   content only. A product that is added to something is always an explicit
    PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
@@ -3647,17 +3649,14 @@ PPO__KERNEL_TABLE(ppo__plain_, "plain");
 #if defined(_WIN32) && defined(__GNUC__) && !defined(__clang__)
 #define PPO__SHORT_VECTORS
 #endif
-#if defined(PPO_NO_SIMD)
-/* the plain kernels only */
-#elif defined(__GNUC__) && !defined(__TINYC__) && defined(__x86_64__)
-#define PPO__X86
+#if !defined(PPO_NO_SIMD) && defined(__GNUC__) && !defined(__TINYC__)
+#define PPO__VECTORS
+#if defined(__x86_64__) && !defined(PPO__SHORT_VECTORS)
 #include <immintrin.h>
-#elif defined(__GNUC__) && defined(__aarch64__) && defined(__ARM_NEON)
-#define PPO__NEON
-#include <arm_neon.h>
+#endif
 #endif
 
-#if defined(PPO__X86) || defined(PPO__NEON)
+#ifdef PPO__VECTORS
 
 #define PPO__(name) PPO__JOIN(PPO__ISA, name)
 #define PPO__FN     static PPO__TARGET
@@ -3686,9 +3685,6 @@ static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= 
     {-0.128802091f, 0.139855191f, -0.121872552f, 0.140055656f,
      -0.166802317f, 0.200104341f, -0.249998048f, 0.333332151f};
 
-/* ln 2 as a float, and what is missing */
-#define PPO__LN2_HIGH 0.693147182f
-#define PPO__LN2_LOW  -1.90465421e-09f
 /* 1.5 * 2^23: adding it rounds |x| < 2^22 to an integer, which then stands in the low bits */
 #define PPO__ROUNDER      12582912.0f
 #define PPO__ROUNDER_BITS 0x4B400000
@@ -3704,21 +3700,21 @@ typedef struct {
 #endif
 
 #define PPO__KERNEL_PASS
-#define PPO__TILE_ROWS 4
 
-/* What an instruction set defines; those of x86 share what differs in PREFIX alone. A tile of TILE_ROWS rows
+/* What an instruction set defines. Those with a PREFIX get from it what _mm256_ and _mm512_ have in common, those
+   without are of 16 bytes, and need TARGET, ISA, ISA_NAME and TILE_VECS alone. A tile of TILE_ROWS rows
    and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
        DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
        PAD(mask, v, pad)      v where the mask is, else pad
-       FMA(a, b, c)           a b + c, rounded once
+       FMA(a, b, c)           a b + c, rounded once where the processor can
        MIN(a, b), MAX(a, b)   b where b is NaN
        TIMES_2_TO(y, n)       y 2^n, if there is an instruction
        LOAD_GROUPS(p, step)   groups of four floats: p[0 .. 3], p[step .. step + 3], ...
        ZIP_LOW, ZIP_HIGH      in each group: a0 b0 a1 b1, and a2 b2 a3 b3
        ZIP2_LOW, ZIP2_HIGH    in each group: a0 a1 b0 b1, and a2 a3 b2 b3 */
-#ifdef PPO__X86
+#if defined(PPO__VECTORS) && defined(__x86_64__) && !defined(PPO__SHORT_VECTORS)
 
 /* GCC's AVX-512 intrinsics start from undefined vectors, which g++ 12 reports as used uninitialized. */
 #ifndef __clang__
@@ -3727,42 +3723,6 @@ typedef struct {
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 
-#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
-#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
-#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
-#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
-#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
-#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
-#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
-#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
-#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
-#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
-#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
-#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
-#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
-
-#ifdef PPO__SHORT_VECTORS
-
-#define PPO__TARGET                    __attribute__((target("fma,prefer-vector-width=128")))
-#define PPO__ISA                       ppo__fma_
-#define PPO__ISA_NAME                  "fma"
-#define PPO__WIDTH                     4
-#define PPO__VEC                       __m128
-#define PPO__PREFIX                    _mm_
-#define PPO__DOUBLES                   __m128d
-#define PPO__TILE_VECS                 3
-#define PPO__MASK                      __m128i
-#define PPO__MASK_OF(lanes)            _mm_cmpgt_epi32(_mm_set1_epi32((int)(lanes)), _mm_setr_epi32(0, 1, 2, 3))
-#define PPO__LOADM(p, mask)            _mm_maskload_ps(p, mask)
-#define PPO__STOREM(p, mask, v)        _mm_maskstore_ps(p, mask, v)
-#define PPO__PAD(mask, v, pad)         _mm_blendv_ps(pad, v, _mm_castsi128_ps(mask))
-#define PPO__IF_GREATER(a, b, yes, no) _mm_blendv_ps(no, yes, _mm_cmplt_ps(b, a))
-#define PPO__LOAD_DOUBLES(p)           _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64((const __m128i *)(p))))
-#define PPO__LOAD_GROUPS(p, step)      _mm_loadu_ps(p)
-#include PPO_FILE_NAME
-
-#else
-
 #define PPO__TARGET    __attribute__((target("avx2,fma")))
 #define PPO__ISA       ppo__avx2_
 #define PPO__ISA_NAME  "avx2"
@@ -3770,7 +3730,8 @@ typedef struct {
 #define PPO__VEC       __m256
 #define PPO__PREFIX    _mm256_
 #define PPO__DOUBLES   __m256d
-#define PPO__TILE_VECS 3
+#define PPO__TILE_ROWS 6
+#define PPO__TILE_VECS 2
 #define PPO__MASK      __m256i
 #define PPO__MASK_OF(lanes) \
     _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(lanes)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))
@@ -3790,6 +3751,7 @@ typedef struct {
 #define PPO__VEC                       __m512
 #define PPO__PREFIX                    _mm512_
 #define PPO__DOUBLES                   __m512d
+#define PPO__TILE_ROWS                 4
 #define PPO__TILE_VECS                 4
 #define PPO__MASK                      __mmask16
 #define PPO__MASK_OF(lanes)            ((__mmask16)((1u << (lanes)) - 1u))
@@ -3808,59 +3770,106 @@ typedef struct {
         3, (p) + 3 * (step))
 #include PPO_FILE_NAME
 
-#endif
-
 #ifndef __clang__
 #pragma GCC diagnostic pop
 #endif
 
-#elif defined(PPO__NEON)
+#endif
 
-/* NEON has no masked memory access: the last lanes go through a small array. */
-static inline float32x4_t ppo__neon_loadm(const float *p, size_t lanes) {
-    float t[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    memcpy(t, p, lanes * sizeof(float));
-    return vld1q_f32(t);
+#ifdef PPO__VECTORS
+
+/* Vectors of 16 bytes in GNU C, for a set that does not define PREFIX: the compiler finds the instructions of its
+   processor, or computes float by float where there are none. */
+#if defined(__i386__)
+#define PPO__TARGET16 __attribute__((target("sse2")))
+#elif defined(__wasm__)
+#define PPO__TARGET16 __attribute__((target("simd128")))
+#else
+#define PPO__TARGET16
+#endif
+#define PPO__INLINE16 static inline __attribute__((always_inline)) PPO__TARGET16
+
+typedef float  ppo__float4 __attribute__((vector_size(16)));
+typedef float  ppo__float4_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int    ppo__int4 __attribute__((vector_size(16)));
+typedef double ppo__double2 __attribute__((vector_size(16)));
+
+PPO__INLINE16 ppo__float4 ppo__set4(float a, float b, float c, float d) {
+    const ppo__float4 v = {a, b, c, d};
+    return v;
 }
 
-static inline void ppo__neon_storem(float *p, size_t lanes, float32x4_t v) {
-    float t[4];
-    vst1q_f32(t, v);
-    memcpy(p, t, lanes * sizeof(float));
+PPO__INLINE16 ppo__float4 ppo__load4(const float *p, size_t lanes) {
+    if (lanes == 4) return *(const ppo__float4_anywhere *)p;
+    return ppo__set4(p[0], lanes > 1 ? p[1] : 0.0f, lanes > 2 ? p[2] : 0.0f, 0.0f);
 }
 
-static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
+PPO__INLINE16 void ppo__store4(float *p, size_t lanes, ppo__float4 v) {
+    if (lanes == 4) *(ppo__float4_anywhere *)p = v;
+    else
+        for (size_t i = 0; i < lanes; i++) p[i] = v[i];
+}
 
+PPO__INLINE16 ppo__float4 ppo__splat4(float x) { return ppo__set4(x, x, x, x); }
+
+/* yes in the lanes of the mask */
+PPO__INLINE16 ppo__float4 ppo__pick4(ppo__int4 mask, ppo__float4 yes, ppo__float4 no) {
+    return (ppo__float4)((ppo__int4)no ^ (((ppo__int4)yes ^ (ppo__int4)no) & mask));
+}
+
+PPO__INLINE16 ppo__float4 ppo__pad4(size_t lanes, ppo__float4 v, ppo__float4 pad) {
+    const ppo__int4 lane = {0, 1, 2, 3};
+    return ppo__pick4(lane < (int)lanes, v, pad);
+}
+
+PPO__INLINE16 ppo__float4 ppo__if_greater4(ppo__float4 a, ppo__float4 b, ppo__float4 yes, ppo__float4 no) {
+    return ppo__pick4(a > b, yes, no);
+}
+
+PPO__INLINE16 ppo__float4 ppo__min4(ppo__float4 a, ppo__float4 b) { return ppo__if_greater4(b, a, a, b); }
+PPO__INLINE16 ppo__float4 ppo__max4(ppo__float4 a, ppo__float4 b) { return ppo__if_greater4(a, b, a, b); }
+
+PPO__INLINE16 ppo__float4 ppo__sqrt4(ppo__float4 v) {
+    return ppo__set4(sqrtf(v[0]), sqrtf(v[1]), sqrtf(v[2]), sqrtf(v[3]));
+}
+
+PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
+    const ppo__double2 v = {p[0], p[1]};
+    return v;
+}
+
+#if defined(__aarch64__) && defined(__ARM_NEON)
 #define PPO__TARGET
-#define PPO__ISA                ppo__neon_
-#define PPO__ISA_NAME           "neon"
-#define PPO__WIDTH              4
-#define PPO__VEC                float32x4_t
-#define PPO__DOUBLES            float64x2_t
-#define PPO__TILE_VECS          4
-#define PPO__SET1(x)            vdupq_n_f32(x)
-#define PPO__LOADU(p)           vld1q_f32(p)
-#define PPO__STOREU(p, v)       vst1q_f32(p, v)
-#define PPO__MASK               size_t
-#define PPO__MASK_OF(lanes)     (lanes)
-#define PPO__LOADM(p, mask)     ppo__neon_loadm(p, mask)
-#define PPO__STOREM(p, mask, v) ppo__neon_storem(p, mask, v)
-#define PPO__PAD(mask, v, pad) \
-    vbslq_f32(vcltq_u32(vld1q_u32(ppo__neon_lane), vdupq_n_u32((unsigned)(mask))), v, pad)
-#define PPO__FMA(a, b, c)              vfmaq_f32(c, a, b)
-#define PPO__MIN(a, b)                 vminq_f32(a, b)
-#define PPO__MAX(a, b)                 vmaxq_f32(a, b)
-#define PPO__SQRT(a)                   vsqrtq_f32(a)
-#define PPO__IF_GREATER(a, b, yes, no) vbslq_f32(vcgtq_f32(a, b), yes, no)
-#define PPO__LOAD_DOUBLES(p)           vcvt_f64_f32(vld1_f32(p))
-#define PPO__LOAD_GROUPS(p, step)      vld1q_f32(p)
-#define PPO__ZIP_LOW(a, b)             vzip1q_f32(a, b)
-#define PPO__ZIP_HIGH(a, b)            vzip2q_f32(a, b)
-#define PPO__ZIP2_LOW(a, b) \
-    vreinterpretq_f32_f64(vzip1q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
-#define PPO__ZIP2_HIGH(a, b) \
-    vreinterpretq_f32_f64(vzip2q_f64(vreinterpretq_f64_f32(a), vreinterpretq_f64_f32(b)))
+#define PPO__ISA       ppo__neon_
+#define PPO__ISA_NAME  "neon"
+#define PPO__TILE_ROWS 4
+#define PPO__TILE_VECS 4
+#ifdef __clang__ /* makes a multiply-add of it */
+#define PPO__FMA(a, b, c) ((a) * (b) + (c))
+#else
+#define PPO__FMA(a, b, c) __builtin_aarch64_fmav4sf(a, b, c)
+#endif
 #include PPO_FILE_NAME
+#else
+
+#ifdef PPO__SHORT_VECTORS
+#define PPO__TARGET       __attribute__((target("fma,prefer-vector-width=128")))
+#define PPO__ISA          ppo__fma_
+#define PPO__ISA_NAME     "fma"
+#define PPO__TILE_ROWS    6
+#define PPO__TILE_VECS    2
+#define PPO__FMA(a, b, c) __builtin_ia32_vfmaddps(a, b, c)
+#include PPO_FILE_NAME
+#endif
+
+#define PPO__TARGET    PPO__TARGET16
+#define PPO__ISA       ppo__vector16_
+#define PPO__ISA_NAME  "vector16"
+#define PPO__TILE_ROWS 4
+#define PPO__TILE_VECS 2
+#include PPO_FILE_NAME
+
+#endif
 
 #endif
 
@@ -3871,16 +3880,24 @@ static const unsigned ppo__neon_lane[4] = {0, 1, 2, 3};
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
     int                 count = 0;
-#if defined(PPO__X86) && defined(PPO__SHORT_VECTORS)
+#ifdef PPO__VECTORS
+#if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON)
+    usable[count++] = &ppo__neon_kernels;
+#elif defined(__i386__)
+    if (__builtin_cpu_supports("sse2")) usable[count++] = &ppo__vector16_kernels;
+#else
+#if defined(PPO__SHORT_VECTORS)
     if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
-#elif defined(PPO__X86)
-    __builtin_cpu_init();
+#elif defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
         usable[count++] = &ppo__avx512_kernels;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
-#elif defined(PPO__NEON)
-    usable[count++] = &ppo__neon_kernels;
+#endif
+    usable[count++] = &ppo__vector16_kernels;
+#endif
 #endif
     usable[count++] = &ppo__plain_kernels;
     for (int i = 0; i < count; i++)
@@ -3891,6 +3908,54 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #endif
 
 #ifdef PPO__KERNEL_PASS /* the vector kernels: compiled once per instruction set, by the includes above */
+
+#ifdef PPO__PREFIX
+#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
+#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
+#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
+#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
+#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
+#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
+#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
+#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
+#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
+#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
+#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
+#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
+#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+#else
+#define PPO__WIDTH                     4
+#define PPO__VEC                       ppo__float4
+#define PPO__DOUBLES                   ppo__double2
+#define PPO__SET1(x)                   ppo__splat4(x)
+#define PPO__LOADU(p)                  ppo__load4(p, 4)
+#define PPO__STOREU(p, v)              ppo__store4(p, 4, v)
+#define PPO__MASK                      size_t
+#define PPO__MASK_OF(lanes)            (lanes)
+#define PPO__LOADM(p, mask)            ppo__load4(p, mask)
+#define PPO__STOREM(p, mask, v)        ppo__store4(p, mask, v)
+#define PPO__PAD(mask, v, pad)         ppo__pad4(mask, v, pad)
+#define PPO__MIN(a, b)                 ppo__min4(a, b)
+#define PPO__MAX(a, b)                 ppo__max4(a, b)
+#define PPO__IF_GREATER(a, b, yes, no) ppo__if_greater4(a, b, yes, no)
+#define PPO__SQRT(a)                   ppo__sqrt4(a)
+#define PPO__LOAD_DOUBLES(p)           ppo__widen2(p)
+#define PPO__LOAD_GROUPS(p, step)      PPO__LOADU(p)
+#define PPO__ZIP_LOW(a, b)             ppo__set4((a)[0], (b)[0], (a)[1], (b)[1])
+#define PPO__ZIP_HIGH(a, b)            ppo__set4((a)[2], (b)[2], (a)[3], (b)[3])
+#define PPO__ZIP2_LOW(a, b)            ppo__set4((a)[0], (a)[1], (b)[0], (b)[1])
+#define PPO__ZIP2_HIGH(a, b)           ppo__set4((a)[2], (a)[3], (b)[2], (b)[3])
+#endif
+
+/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are exact */
+#ifdef PPO__FMA
+#define PPO__LN2_HIGH 0.693147182f
+#define PPO__LN2_LOW  -1.90465421e-09f
+#else
+#define PPO__FMA(a, b, c) ((a) * (b) + (c))
+#define PPO__LN2_HIGH     0.693359375f
+#define PPO__LN2_LOW      -2.12194440e-04f
+#endif
 
 typedef int      PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
 typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
@@ -3964,7 +4029,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
     float       *c = job->c + i * job->ldc + j;
-    PPO__VEC     sum[2 * PPO__TILE_ROWS][PPO__TILE_VECS], bk[PPO__TILE_VECS];
+    PPO__VEC     sum[2 * PPO__TILE_ROWS][8], bk[8];
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
@@ -3990,69 +4055,114 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     }
 }
 
-/* All rows of the columns of c from j on that `vecs` vectors hold. */
-PPO__INLINE void PPO__(tiles)(const int vecs, PPO__MASK mask, int rows, const ppo__gemm_job *job,
-                              ptrdiff_t j) {
-    int i = 0;
-    if (vecs == 1) /* a tile needs eight chains or more to cover the latency of a multiply-add */
-        for (; i + 2 * PPO__TILE_ROWS <= rows; i += 2 * PPO__TILE_ROWS)
-            PPO__(tile)(2 * PPO__TILE_ROWS, vecs, mask, job, i, j);
-    for (; i + PPO__TILE_ROWS <= rows; i += PPO__TILE_ROWS)
-        PPO__(tile)(PPO__TILE_ROWS, vecs, mask, job, i, j);
-    if (rows - i == 3) PPO__(tile)(3, vecs, mask, job, i, j);
-    if (rows - i == 2) PPO__(tile)(2, vecs, mask, job, i, j);
-    if (rows - i == 1) PPO__(tile)(1, vecs, mask, job, i, j);
+/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own: together
+   they would not leave the loops enough registers. */
+#define PPO__STRIP(height, vecs)                                                                           \
+    PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, PPO__MASK mask, \
+                                                              ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) {   \
+        const ppo__gemm_job job = *shared;                                                                 \
+        if (vecs == 1 && height == 4)                                                                      \
+            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                              \
+        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                          \
+    }
+#define PPO__STRIPS(height) PPO__STRIP(height, 1) PPO__STRIP(height, 2)
+PPO__STRIPS(1)
+PPO__STRIPS(2)
+PPO__STRIPS(4)
+PPO__STRIP(1, 4)
+PPO__STRIP(2, 4)
+PPO__STRIP(1, 8)
+#if PPO__TILE_ROWS == 6
+PPO__STRIPS(6)
+#elif PPO__TILE_VECS == 4
+PPO__STRIP(4, 4)
+#endif
+#undef PPO__STRIP
+#undef PPO__STRIPS
+
+/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. */
+PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
+    static const struct {
+        int height;
+        void (*strip[4])(const ppo__gemm_job *, PPO__MASK, ptrdiff_t, ptrdiff_t,
+                         ptrdiff_t); /* 1, 2, 4, 8 vectors */
+    } tiles[] = {
+#if PPO__TILE_ROWS == 6
+        {6, {PPO__(strip_6_1), PPO__(strip_6_2), NULL, NULL}},
+#endif
+#if PPO__TILE_VECS == 4
+        {4, {PPO__(strip_4_1), PPO__(strip_4_2), PPO__(strip_4_4), NULL}},
+#else
+        {4, {PPO__(strip_4_1), PPO__(strip_4_2), NULL, NULL}},
+#endif
+        {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
+        {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
+    };
+    for (int i = 0, t = 0; i < rows; t++) {
+        const int end = rows - (rows - i) % tiles[t].height;
+        for (int j = 0, v = 3; j < cols && i < end;) {
+            const int width = PPO__WIDTH << v, lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
+            if (!tiles[t].strip[v] || (v && cols - j < width)) {
+                v--;
+                continue;
+            }
+            tiles[t].strip[v](job, PPO__MASK_OF(lanes), i, end, j);
+            j += width;
+        }
+        i = end;
+    }
 }
 
-PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *shared_job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH };
-    const ppo__gemm_job job = *shared_job;
-    const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
-    int                 j = 0;
-    for (; j + WIDE <= cols; j += WIDE) PPO__(tiles)(PPO__TILE_VECS, all, rows, &job, j);
-    if (j + 2 * PPO__WIDTH <= cols) {
-        PPO__(tiles)(2, all, rows, &job, j);
-        j += 2 * PPO__WIDTH;
-    }
-    for (; j < cols; j += PPO__WIDTH) {
-        const int lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
-        PPO__(tiles)(1, PPO__MASK_OF(lanes), rows, &job, j);
-    }
-}
-
-/* A large b: its rows lie so far apart that they evict each other from the caches. Parts of it, of 32 KiB,
-   are packed together and used for all rows; c holds the unfinished chains in between. */
+/* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are packed
+   together and used for all rows of a block of a that stays in the second; c holds the unfinished chains in
+   between. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 8192 / WIDE };
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240 };
     float packed[DEPTH * WIDE] __attribute__((aligned(64)));
-    for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
-        ppo__gemm_job block = *job;
-        block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
-        block.a += k * job->a_col;
-        if (k > 0) {
-            block.init = job->c;
-            block.ld_init = job->ldc;
+    for (ptrdiff_t i = 0; i < rows; i += HEIGHT) {
+        const int height = rows - i < HEIGHT ? (int)(rows - i) : HEIGHT;
+        for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
+            ppo__gemm_job block = *job;
+            const float  *b = job->b + k * job->ldb;
+            block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
+            block.a += i * job->a_row + k * job->a_col;
+            block.c += i * job->ldc;
+            if (k > 0) {
+                block.init = block.c;
+                block.ld_init = job->ldc;
+            } else if (job->init) {
+                block.init += i * job->ld_init;
+            }
+            int j = 0;
+            for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
+                for (ptrdiff_t r = 0; r < block.inner; r++)
+                    PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
+                        PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
+                block.b = packed;
+                block.ldb = WIDE;
+                PPO__(gemm_wide)(height, WIDE, &block);
+                block.c += WIDE;
+                if (block.init) block.init += WIDE;
+            }
+            block.b = b;
+            block.ldb = job->ldb;
+            PPO__(gemm_wide)(height, cols - j, &block);
         }
-        const float *b = job->b + k * job->ldb;
-        int          j = 0;
-        for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
-            for (ptrdiff_t r = 0; r < block.inner; r++)
-                PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
-                    PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
-            block.b = packed;
-            block.ldb = WIDE;
-            PPO__(gemm_wide)(rows, WIDE, &block);
-            block.c += WIDE;
-            if (block.init) block.init += WIDE;
-        }
-        block.b = b;
-        block.ldb = job->ldb;
-        PPO__(gemm_wide)(rows, cols - j, &block);
     }
 }
 
-/* out (cols, rows) from a (rows, cols). In blocks of (WIDTH, 4): register r holds, group by group, the four
-   floats of rows r, r + 4, r + 8, ...; two rounds of zips within the groups make each register a column. */
+/* Register r holds, group by group, the four floats of rows r, r + 4, r + 8, ...; two rounds of zips within the
+   groups make each register a column. */
+PPO__INLINE void PPO__(zip)(PPO__VEC r0, PPO__VEC r1, PPO__VEC r2, PPO__VEC r3, PPO__VEC column[4]) {
+    const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
+    const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
+    column[0] = PPO__ZIP2_LOW(low01, low23);
+    column[1] = PPO__ZIP2_HIGH(low01, low23);
+    column[2] = PPO__ZIP2_LOW(high01, high23);
+    column[3] = PPO__ZIP2_HIGH(high01, high23);
+}
+
+/* out (cols, rows) from a (rows, cols), in blocks of (WIDTH, 4). */
 PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo) {
     ptrdiff_t       i = 0;
     const ptrdiff_t la = lda, lo = ldo;
@@ -4065,58 +4175,107 @@ PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float
             const PPO__VEC r1 = PPO__LOAD_GROUPS(p + la, 4 * la);
             const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * la, 4 * la);
             const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
-            const PPO__VEC low01 = PPO__ZIP_LOW(r0, r1), high01 = PPO__ZIP_HIGH(r0, r1);
-            const PPO__VEC low23 = PPO__ZIP_LOW(r2, r3), high23 = PPO__ZIP_HIGH(r2, r3);
-            PPO__STOREU(q, PPO__ZIP2_LOW(low01, low23));
-            PPO__STOREU(q + lo, PPO__ZIP2_HIGH(low01, low23));
-            PPO__STOREU(q + 2 * lo, PPO__ZIP2_LOW(high01, high23));
-            PPO__STOREU(q + 3 * lo, PPO__ZIP2_HIGH(high01, high23));
+            PPO__VEC       column[4];
+            PPO__(zip)(r0, r1, r2, r3, column);
+            PPO__UNROLL for (int k = 0; k < 4; k++) PPO__STOREU(q + k * lo, column[k]);
         }
         ppo__plain_transpose(PPO__WIDTH, (int)(cols - j), a + i * la + j, lda, out + j * lo + i, ldo);
     }
     ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
 }
 
-/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows:
-   transposed c = transposed b times transposed a. The chain of each element is the same. */
+/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for WIDTH
+   of them at a time, `cols` columns of c from j on. The chain of each element is the same. */
+PPO__INLINE void PPO__(narrow)(const int cols, const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    const ptrdiff_t row = job->a_row;
+    for (ptrdiff_t i = 0; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
+        const float *a = job->a + i * row, *b = job->b + j;
+        const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
+        float       *c = job->c + i * job->ldc + j;
+        float        t[4 * PPO__WIDTH];
+        PPO__VEC     sum[4], column[4];
+        int          k = 0;
+        PPO__UNROLL for (int v = 0; v < cols; v++) {
+            if (init && job->ld_init) {
+                for (int r = 0; r < PPO__WIDTH; r++) t[r] = init[r * job->ld_init + v];
+                sum[v] = PPO__LOADU(t);
+            } else {
+                sum[v] = PPO__SET1(init ? init[v] : 0.0f);
+            }
+        }
+        for (; k + 4 <= job->inner; k += 4, a += 4) {
+            const PPO__VEC r0 = PPO__LOAD_GROUPS(a, 4 * row), r1 = PPO__LOAD_GROUPS(a + row, 4 * row);
+            const PPO__VEC r2 = PPO__LOAD_GROUPS(a + 2 * row, 4 * row);
+            const PPO__VEC r3 = PPO__LOAD_GROUPS(a + 3 * row, 4 * row);
+            PPO__(zip)(r0, r1, r2, r3, column);
+            PPO__UNROLL for (int q = 0; q < 4; q++, b += job->ldb) {
+                PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] =
+                    PPO__FMA(column[q], PPO__SET1(b[v]), sum[v]);
+            }
+        }
+        for (; k < job->inner; k++, a++, b += job->ldb) {
+            for (int r = 0; r < PPO__WIDTH; r++) t[r] = a[r * row];
+            column[0] = PPO__LOADU(t);
+            PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] = PPO__FMA(column[0], PPO__SET1(b[v]), sum[v]);
+        }
+        PPO__UNROLL for (int v = 0; v < cols; v++) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
+        PPO__UNROLL for (int r = 0; r < PPO__WIDTH; r++, c += job->ldc) {
+            PPO__UNROLL for (int v = 0; v < cols; v++) c[v] = t[v * PPO__WIDTH + r];
+        }
+    }
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_4)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(4, job, rows, j);
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_2)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(2, job, rows, j);
+}
+
+PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
+    PPO__(narrow)(1, job, rows, j);
+}
+
 PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { ROWS = 64, INNER = 64 };
-    float at[INNER * ROWS];
+    const ptrdiff_t i = rows - rows % PPO__WIDTH;
+    ppo__gemm_job   rest = *job;
+    for (int j = 0; j + 4 <= cols; j += 4) PPO__(narrow_4)(job, rows, j);
+    if (cols & 2) PPO__(narrow_2)(job, rows, cols & ~3);
+    if (cols & 1) PPO__(narrow_1)(job, rows, cols & ~1);
+    rest.a += i * job->a_row;
+    rest.c += i * job->ldc;
+    if (job->init) rest.init += i * job->ld_init;
+    PPO__(gemm_wide)((int)(rows - i), cols, &rest);
+}
+
+/* The same of a transposed a, whose columns are there: transposed c = transposed b times transposed a. */
+PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) {
+    enum { ROWS = 64 };
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int height = rows - i < ROWS ? (int)(rows - i) : ROWS;
-        for (ptrdiff_t j = 0; j < cols; j++) {
-            if (job->init && job->ld_init) {
-                for (ptrdiff_t r = 0; r < height; r++)
-                    ct[j * ROWS + r] = job->init[(i + r) * job->ld_init + j];
-            } else {
-                const PPO__VEC bias = PPO__SET1(job->init ? job->init[j] : 0.0f);
-                PPO__UNROLL for (int r = 0; r < ROWS; r += PPO__WIDTH) PPO__STOREU(ct + j * ROWS + r, bias);
-            }
-        }
-        for (int k = 0; k < job->inner; k += INNER) {
-            const int     depth = job->inner - k < INNER ? job->inner - k : INNER;
-            const float  *a = job->a + i * job->a_row + k * job->a_col, *b = job->b + k * job->ldb;
-            ppo__gemm_job block = {depth, b, a, ct, ct, 1, job->ldb, job->a_col, ROWS, ROWS};
-            if (job->a_row != 1) {
-                PPO__(transpose)(height, depth, a, (int)job->a_row, at, ROWS);
-                block.b = at;
-                block.ldb = ROWS;
-            }
-            PPO__(gemm_wide)(cols, height, &block);
-        }
+        const int           height = rows - i < ROWS ? (int)(rows - i) : ROWS;
+        const float        *init = job->init + i * job->ld_init;
+        float              *c = job->c + i * job->ldc;
+        const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
+                                     1,          job->ldb, job->a_col, ROWS, ROWS};
         for (ptrdiff_t j = 0; j < cols; j++)
-            for (ptrdiff_t r = 0; r < height; r++) job->c[(i + r) * job->ldc + j] = ct[j * ROWS + r];
+            for (ptrdiff_t r = 0; r < height; r++)
+                ct[j * ROWS + r] = job->init ? init[r * job->ld_init + j] : 0.0f;
+        PPO__(gemm_wide)(cols, height, &block);
+        for (ptrdiff_t j = 0; j < cols; j++)
+            for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
     }
 }
 
 PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
                          int ldb, const float *init, int ld_init, float *c, int ldc) {
-    enum { LARGE = 1 << 17 };
+    enum { LARGE = 1 << 13 };
     const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
-    if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && (a_row == 1 || a_col == 1))
-        PPO__(gemm_narrow)(rows, cols, &job);
-    else if (rows >= 64 && (ptrdiff_t)inner * ldb >= LARGE) PPO__(gemm_large)(rows, cols, &job);
+    if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
+    else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
+        PPO__(gemm_narrow_t)(rows, cols, &job);
+    else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
     else PPO__(gemm_wide)(rows, cols, &job);
 }
 
@@ -4552,6 +4711,7 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 #undef PPO__VEC
 #undef PPO__PREFIX
 #undef PPO__DOUBLES
+#undef PPO__TILE_ROWS
 #undef PPO__TILE_VECS
 #undef PPO__MASK
 #undef PPO__MASK_OF
@@ -4562,6 +4722,21 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 #undef PPO__TIMES_2_TO
 #undef PPO__LOAD_DOUBLES
 #undef PPO__LOAD_GROUPS
+#undef PPO__MM
+#undef PPO__PAIRS
+#undef PPO__SET1
+#undef PPO__LOADU
+#undef PPO__STOREU
+#undef PPO__FMA
+#undef PPO__LN2_HIGH
+#undef PPO__LN2_LOW
+#undef PPO__MIN
+#undef PPO__MAX
+#undef PPO__SQRT
+#undef PPO__ZIP_LOW
+#undef PPO__ZIP_HIGH
+#undef PPO__ZIP2_LOW
+#undef PPO__ZIP2_HIGH
 
 #endif
 

@@ -705,14 +705,14 @@ static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_
     }
 }
 
-static void gelu_has_the_same_bits_in_all_vector_sets(void **state) {
+static void gelu_has_the_same_bits_in_all_sets_with_a_multiply_add(void **state) {
     (void)state;
     enum { N = 4096 };
     static float x[N], y[2][N], dx[2][N];
     int          sets = 0;
     for (int i = 0; i < N; i++) x[i] = 0.006f * (float)(i - N / 2);
     FOR_EACH_KERNEL_SET(set) {
-        if (!strcmp(ppo_kernels_name(), "plain")) continue;
+        if (!strcmp(ppo_kernels_name(), "plain") || !strcmp(ppo_kernels_name(), "vector16")) continue;
         int k = sets++ > 0;
         ppo__k()->activation[PPO_GELU].value(x, y[k], N);
         ppo__k()->activation[PPO_GELU].backward(x, x, dx[k], N);
@@ -907,7 +907,7 @@ int main(void) {
         cmocka_unit_test(a_nan_anywhere_in_a_long_row_is_seen),
         cmocka_unit_test(functions_of_one_number_keep_their_bounds_over_the_floats),
         cmocka_unit_test(gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_not),
-        cmocka_unit_test(gelu_has_the_same_bits_in_all_vector_sets),
+        cmocka_unit_test(gelu_has_the_same_bits_in_all_sets_with_a_multiply_add),
         cmocka_unit_test(softmax_keeps_its_bound_of_any_logits),
         cmocka_unit_test(softmax_backward_keeps_its_bound_in_place_or_not),
         cmocka_unit_test(layer_norm_keeps_its_bound_near_and_far_from_0),
