@@ -20572,7 +20572,7 @@ static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, f
     size_t            start[PPO_MAX_RANKS + 1];
     to->count = n * k, to->start[0] = 0;
     for (int s = 0; s < own; ++s) {
-        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* a length, for now */
+        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
         to->prompt[first + s] = from->prompt[s];
         all->ended[first + s] = samples->ended[s];
     }

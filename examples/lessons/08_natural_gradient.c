@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
         collect(&rng);
         gradient(g);
         memcpy(start, params->data, params->count * sizeof *start);
-        for (int steps = 1; steps <= CG && run == 0; steps++) { /* |F x - g| / |g| after so many steps */
+        for (int steps = 1; steps <= CG && run == 0; steps++) { /* |F x - g| / |g| after this many */
             natural_gradient(g, steps, x);
             fisher_times(x, Fx);
             add(Fx, -1, g);

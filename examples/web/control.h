@@ -190,7 +190,7 @@ static ppo_status control_set(const char *settings) {
     return ppo_config_set_all(&control.config, settings);
 }
 
-/* Keeps some samples of a rollout: every so many, over all steps and sources. */
+/* Keeps some samples of a rollout: evenly spaced, over all steps and sources. */
 static void control_keep_samples(void) {
     const ppo_rollout *r = ppo_trainer_rollout(control.trainer);
     int                all = r->steps * r->envs, obs_size = control.env.obs_size;
