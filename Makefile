@@ -480,18 +480,18 @@ dist: ## makes the folder build/ppo-VERSION/, to be copied into a project
 define require
 	@mkdir -p build
 	@compiles() { \
-	    printf '\043include <%s>\n' setjmp.h stdarg.h stddef.h stdint.h >build/probe.c; \
-	    printf '\043include %s\nint main(void) { return 0; }\n' "$$1" >>build/probe.c; \
-	    $(or $(7),$(CC)) -I. build/probe.c -o build/probe $$2 2>build/probe.log; }; \
+	    printf '\043include <%s>\n' setjmp.h stdarg.h stddef.h stdint.h >$(@:.found=.c); \
+	    printf '\043include %s\nint main(void) { return 0; }\n' "$$1" >>$(@:.found=.c); \
+	    $(or $(7),$(CC)) -I. $(@:.found=.c) -o $(@:.found=.probe) $$2 2>$(@:.found=.log); }; \
 	found() { for h in $(1); do compiles "$$h" $(2) && return 0; done; return 1; }; \
 	as_root() { if [ "$$(id -u)" = 0 ]; then "$$@"; else sudo -n "$$@"; fi; }; \
-	apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(3); }; \
+	apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -o DPkg::Lock::Timeout=300 --no-install-recommends $(3); }; \
 	get() { \
 	    if   command -v apt-get; then apt || { as_root apt-get update && apt; }; \
 	    elif command -v dnf;     then as_root dnf install -y $(4); \
 	    elif command -v pacman;  then as_root pacman -S --noconfirm --needed $(5); fi; }; \
 	test -n "$(7)" || compiles '<stdio.h>' || { \
-	    echo "the C compiler \"$(CC)\" does not work, see build/probe.log; CC=... names another one" >&2; exit 1; }; \
+	    echo "the C compiler \"$(CC)\" does not work, see $(@:.found=.log); CC=... names another one" >&2; exit 1; }; \
 	found || { echo "installing $(3) (log: build/install.log)"; get >build/install.log 2>&1; found; } || { \
 	    echo "please install $(3) (Debian, Ubuntu), $(4) (Fedora) or $(5) (Arch)$(6)" >&2; exit 1; }
 	@touch $@
@@ -534,9 +534,9 @@ build/mujoco.found:
 	@packages="$(CURDIR)/build/mujoco-packages"; \
 	flags() { $(PPO_PYTHON) -c "$$MUJOCO_FLAGS" "$$packages" "$$system" >build/mujoco.flags 2>>build/install.log; }; \
 	get() { $(PPO_PYTHON) -m pip install --quiet --no-deps --retries 1 --timeout 20 --target "$$packages" "$$1"; }; \
-	echo '#include <mujoco/mujoco.h>' >build/probe.c; \
-	echo 'int main(void) { return !mj_version(); }' >>build/probe.c; \
-	system=python; $(CC) build/probe.c -o build/probe -lmujoco 2>build/probe.log && system=system; \
+	echo '#include <mujoco/mujoco.h>' >$(@:.found=.c); \
+	echo 'int main(void) { return !mj_version(); }' >>$(@:.found=.c); \
+	system=python; $(CC) $(@:.found=.c) -o $(@:.found=.probe) -lmujoco 2>$(@:.found=.log) && system=system; \
 	flags || { echo "installing mujoco and gymnasium in build/mujoco-packages (log: build/install.log)"; \
 	    { test $$system = system || get mujoco-core || get mujoco; get gymnasium; } >build/install.log 2>&1; flags; } || { \
 	    echo "please install Python's packages mujoco and gymnasium; PPO_PYTHON=... names the Python" >&2; exit 1; }
