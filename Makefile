@@ -146,7 +146,7 @@ TOGETHER := $(shell sed -n 's/^.include "\(test_.*\)\.c"/\1/p' tests/private.c)
 ALONE    := $(filter-out $(TOGETHER),$(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c))))
 LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
-ASAN     := $(NAMES:%=build/asan/%)
+ASAN     := $(patsubst %,build/asan/%,$(filter-out test_math_short,$(NAMES))) # whose code test_math has
 TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))

@@ -208,11 +208,11 @@ combinations_for() {
 }
 switches_of() { echo "${1#without}" | tr a-z A-Z | sed 's/_/ -DPPO_NO_/g'; }
 
-files="declare.c implement.c static.c cuda_declare.c"
+files="declare.c static.c cuda_declare.c"
 for compiler in gcc clang; do
     if have $compiler; then
         check ${compiler}_c99 accept $compiler -std=c99 $files
-        check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0" whole.c
+        check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0 $strict" whole.c
         for c in $(combinations_for $compiler); do
             check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" implement.c foundation.c
         done
@@ -226,7 +226,7 @@ have clang && check clang_O1_native build_and_run clang "-O1 -march=native $trai
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
-        check ${cxx}_17 accept $compiler "-x c++ -std=c++17" $files
+        check ${cxx}_17 accept $compiler "-x c++ -std=c++17" implement.c $files
         if [ $compiler = g++ ]; then
             check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c envs.c
             check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
@@ -239,9 +239,8 @@ for compiler in g++ clang++; do
     fi
 done
 
-for switch in PPO_NO_THREADS PPO_NO_SIMD; do
-    check $(echo $switch | tr A-Z a-z) build_and_run "$cc" "-std=c99 -O0 $strict -D$switch" whole.c
-done
+check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS" whole.c
+check ppo_no_simd accept "$cc" "-std=c99 -DPPO_NO_SIMD" implement.c
 check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \
     foundation.c implement.c
 
@@ -280,7 +279,7 @@ others_send_to_nvcc() {
 check others_send_to_nvcc others_send_to_nvcc
 nvcc=${NVCC:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 # The warnings of `make cuda`, which optimizes. The host compiler sees preprocessed text, where it finds other ones.
-nvcc_flags='-std=c++17 -O0 -Xptxas -O0 -arch=sm_80 -Werror all-warnings
+nvcc_flags='-std=c++17 -O0 -gencode arch=compute_80,code=compute_80 -Werror all-warnings
     -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers,-Wno-parentheses,-Werror'
 echo '#include <cublas_v2.h>' >$work/cublas.cu
 if have "$nvcc" && "$nvcc" -E $work/cublas.cu >$work/cublas.log 2>&1; then
@@ -301,9 +300,9 @@ static_without_implementation() {
 }
 check static_without_implementation static_without_implementation
 check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
-check stb_ds_before_ppo_in_one_file build_and_run "$cc" -O0 stb_first.c
+check stb_ds_before_ppo_in_one_file build_and_run "$cc" "-O0 $training" stb_first.c
 check names_of_stb_ds_are_the_users accept "$cc" "" names.c
-check stb_ds_after_ppo_in_one_file build_and_run "$cc" "-O0 $training" stb_last.c
+check stb_ds_after_ppo_in_one_file build_and_run "$cc" "-O0 -DPPO_NO_SIMD $training" stb_last.c
 
 mixed_languages() {
     g++ -std=c++17 -I. -x c++ -c $work/main.c -o $work/mixed_main.o

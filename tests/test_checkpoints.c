@@ -493,7 +493,7 @@ static void *dirty_hook(void *user, void *ptr, size_t size) {
 static void a_checkpoint_is_the_same_whatever_memory_held_before(void **state) {
     (void)state;
     static int bytes[] = {0, 0xff, 0x7f}; /* as floats: 0, NaN, 3.4e38 */
-    for (int k = 0; k < COUNT(kinds) * ITERATIONS; k++) {
+    for (int k = 0; k < COUNT(kinds) * ITERATIONS; k += SMALL(1, 2)) {
         const struct kind *kind = &kinds[k / ITERATIONS];
         const ppo_env      env = kind->env();
         ppo_config         cfg = settings(kind->settings);
@@ -1934,7 +1934,7 @@ static void settings_that_are_none_are_refused_by_name(void **state) {
     int              count;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
-    for (int i = 0; i < (count + 2) * (COUNT(texts) + 1); i++) {
+    for (int i = 0; i < (count + 2) * (COUNT(texts) + 1); i += SMALL(1, 2)) {
         const int   k = i / (COUNT(texts) + 1), t = i % (COUNT(texts) + 1);
         const char *key = k == count ? "observation_size" : k > count ? "action_space" : fields[k].name;
         const char *text = t < COUNT(texts) ? texts[t] : much;
@@ -2138,7 +2138,7 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
         SMALL("hidden=200 num_envs=1000 rollout_steps=5 total_steps=5000",
               "hidden=200 num_envs=300 rollout_steps=5 total_steps=1500")};
     const char *const base = SMALL("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1",
-                                   "rollout_steps=1000 total_steps=4000 minibatch_size=100 epochs=1");
+                                   "rollout_steps=500 total_steps=2000 minibatch_size=100 epochs=1");
     for (int i = 0; i < COUNT(more) * 2; i += SMALL(1, i % 2 ? 1 : 3)) { /* with both environments, or one */
         ppo_env    env = i % 2 ? choices_env() : reach_env();
         ppo_config cfg = settings(base);

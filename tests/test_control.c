@@ -85,7 +85,7 @@ static void ratio_is_exactly_one_on_first_minibatch(void **state) {
     (void)state;
     static const int hidden[][3] = {{64, 64, 2}, {13, 31, 2}, {7, 0, 1}, {0, 0, 0}, {70, 3, 2}};
     const ppo_env    envs[] = {walk_env(), reach_env(), cartpole_env()};
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         for (int i = 0; i < COUNT(hidden) * COUNT(envs) * 2; i++) {
             ppo_config cfg = eight_environments(i % 2);
             memcpy(cfg.hidden, hidden[i / 6], 2 * sizeof(int));

@@ -167,7 +167,7 @@ static void lora_computes_what_peft_computes_in_every_kernel_set(void **state) {
     for (int model = 0; model < FAMILY_MODELS; model++) {
         ppo_lm *base = base_model(model), *lm = adapted_model(model, base), *merged = NULL;
         assert_ok(ppo_params_freeze(lm->params, 0));
-        FOR_EACH_KERNEL_SET(set) {
+        FOR_KERNEL_SETS(set) {
             assert_close((double)loss_of(lm, 1), g_lora_loss[model], 1e-5);
             check_lora_gradients(lm, model);
             assert_close((double)loss_of(base, 0), g_family_loss[model], 1e-5);
@@ -217,7 +217,7 @@ static void sampling_has_the_bits_of_training(void **state) {
         ppo_samples    samples;
         ppo_sampling   how = ppo_sampling_default();
         for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add(&prompts, g_family_token + s, 1 + s, 1 + s));
-        FOR_EACH_KERNEL_SET(set) {
+        FOR_KERNEL_SETS(set) {
             assert_ok(ppo_generator_create(lm, 3, &generator));
             assert_ok(ppo_generate(generator, &prompts, &how, &samples));
             ppo_tape_reset(tape);

@@ -89,7 +89,7 @@ static parts build_total(ppo_tape *tape, const ppo_actor_critic *model, const go
 
 static void forward_and_loss_and_gradient_agree_with_pytorch(void **state) {
     (void)state;
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         for (int continuous = 0; continuous < 2; continuous++) {
             golden           g = golden_network(continuous);
             ppo_actor_critic model = create(OBS, g.space, g.hidden, 2, g.activation, 0);
@@ -426,7 +426,7 @@ static void state_dependent_exploration_agrees_with_stable_baselines3(void **sta
     for (int i = 0; i < FEATURES * DIM; i++) assert_true(t[4]->data[i] == -1.25f);
     for (int k = 0; k < 5; k++)
         memcpy(t[k]->data, values[k], (size_t)(t[k]->rows * t[k]->cols) * sizeof(float));
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         ppo_tape_reset(tape);
         ppo_outputs out = ask(tape, &model, g_sde_seen, SDE);
         ppo_actor_critic_logp(tape, &model, &out, &actions, &logp, &entropy);

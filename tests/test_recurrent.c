@@ -51,7 +51,7 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
     memcpy(l.gru.input_bias->data, g_gru_input_bias, sizeof g_gru_input_bias);
     memcpy(l.gru.state_weight->data, g_gru_state_weight, sizeof g_gru_state_weight);
     memcpy(l.gru.state_bias->data, g_gru_state_bias, sizeof g_gru_state_bias);
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         for (int inside = 0; inside < 2; inside++) {
             ppo_sequences sequences = golden_sequences(inside);
             memset(x_grad, 0, sizeof x_grad);
@@ -78,7 +78,7 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
     (void)state;
     static const int widths[] = {1, 5, 16, 33};
     ppo_rng          rng = test_rng(2);
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         for (int i = 0; i < COUNT(widths); i++) {
             enum { MAX = 33, SIZE = 6 };
             int           width = widths[i];

@@ -226,7 +226,7 @@ static void advantages_need_a_critic_or_several_samples(void **state) {
 
 static void the_first_minibatch_has_ratios_of_exactly_one(void **state) {
     (void)state;
-    FOR_EACH_KERNEL_SET(set) for (int i = 0; i < 16; i++) {
+    FOR_KERNEL_SETS(set) for (int i = 0; i < 16; i++) {
         ppo_rlhf_config   c = small_config();
         ppo_rlhf_progress p;
         c.sampling.temperature = i & 1 ? 0.7f : 1, c.sampling.top_k = i & 2 ? 3 : 0,
@@ -2253,7 +2253,7 @@ static ppo_sampling with_tool(int *mode) {
 
 static void a_tool_answers_in_the_text(void **state) {
     (void)state;
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         ppo_lm    *lm = small_lm(VOCAB, POSITIONS, 1);
         ppo_tokens prompts = some_prompts(40), first = {0};
         int        mode = 0, calls = 0, cut = 0;

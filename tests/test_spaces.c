@@ -72,7 +72,7 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
 /* With a minibatch of the whole rollout, every ratio of it. */
 static void ratio_is_exactly_one_on_first_minibatch_of_every_policy(void **state) {
     (void)state;
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         for (int i = 0; i < 3 * KINDS; i++) {
             ppo_env    env;
             ppo_config cfg = kind_of_policy(i % KINDS, &env);

@@ -214,7 +214,7 @@ static void operations_have_the_same_bits_for_any_number(void **state) {
     static float alone[1 << 17], divided[1 << 17];
     const int    rows[] = {7, 96, SMALL(500, 200)};
     for (int i = 0; i < COUNT(rows); i++)
-        for (int a = SMALL(0, i % 2); a < PPO__ACTIVATIONS; a += SMALL(1, 2)) {
+        for (int a = SMALL(0, i % 3); a < PPO__ACTIVATIONS; a += SMALL(1, 3)) {
             size_t n = network(a, rows[i], 64, alone);
             assert_true(n < COUNT(alone));
             for (int threads = 2; threads <= THREADS; threads++) {
@@ -337,11 +337,11 @@ static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void 
    again. */
 static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     (void)state;
-    enum { VOCAB = 40, CONTEXT = 24, COUNT_OF = 24 };
+    enum { VOCAB = 40, CONTEXT = 24 };
     ppo_tokens data = {0};
     ppo_rng    rng = test_rng(9);
     float     *first = NULL;
-    for (int s = 0; s < COUNT_OF; s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
+    for (int s = 0; s < SMALL(24, 10); s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
     for (int run = 0; run < 6; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 3 threads, or 1 and 3 */
         const int       with_lora = run / 3, threads = run % 3 + 1;
         ppo_lm_config   shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
@@ -354,7 +354,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         ppo_lm *base = random_lm(shape, 0.02f), *lm = base;
         if (with_lora) assert_ok(ppo_lm_adapt(base, &lora, 0, &lm));
         const size_t bytes = lm->params->count * sizeof(float);
-        c.prompts = 24, c.slots = 16, c.epochs = SMALL(4, 1), c.recompute = fit.recompute = with_lora;
+        c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1), c.recompute = fit.recompute = with_lora;
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
         assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));

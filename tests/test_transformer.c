@@ -46,7 +46,7 @@ static void a_gpt2_and_its_gradients_agree_with_hugging_face_in_every_kernel_set
     (void)state;
     ppo_lm    *lm = golden_lm();
     ppo_tokens tokens = golden_tokens(g_gpt_length, NULL, g_gpt_token, g_gpt_sequences);
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         ppo_tape_reset(tape);
         tokens.prompt = NULL;
         ppo_tensor  *x = ppo_lm_forward(tape, lm, &tokens);
@@ -89,7 +89,7 @@ static void backward_from(ppo_tensor *y, const float *up) {
 
 static void layers_and_their_gradients_agree_with_pytorch_in_every_kernel_set(void **state) {
     (void)state;
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         float      grad[3][256] = {{0}}, one = 1;
         ppo_tensor x = {g_lnorm_rows, g_lnorm_width, GOLDEN(g_lnorm_x), grad[0]};
         ppo_tensor w = {1, g_lnorm_width, GOLDEN(g_lnorm_weight), grad[1]};
@@ -274,7 +274,7 @@ static void kl_to_is_the_kl_of_what_is_trained_to_the_reference(void **state) {
     p[2 * VOCAB] = -INFINITY;                        /* row 2: a token that the one never says */
     p[3 * VOCAB] = q[3 * VOCAB] = -INFINITY;         /* row 3: nor the other */
     for (int i = 0; i < ROWS * VOCAB; i++) p_warm[i] = p[i] / 0.8f, q_warm[i] = q[i] / 0.8f;
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         float      grad[ROWS * VOCAB] = {0};
         ppo_tensor logits = {ROWS, VOCAB, p, grad};
         ppo_tape_reset(tape);
@@ -346,7 +346,7 @@ attention_and_its_gradients_agree_with_double_precision_at_lengths_around_its_bl
     static float     qkv[A_ROWS * 3 * A_WIDTH], dy[A_ROWS * A_WIDTH], grad[A_ROWS * 3 * A_WIDTH];
     static double    y[A_ROWS * A_WIDTH], dqkv[A_ROWS * 3 * A_WIDTH];
     static const int lengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 100};
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         ppo_rng rng = test_rng(8);
         for (int k = 0; k < COUNT(lengths); k++) {
             int n = lengths[k], rows = n + 4, start[4] = {0, 3, 3 + n, rows};
@@ -399,7 +399,7 @@ static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) 
     ppo_tokens tokens = {0}, some = {0};
     ppo_rng    rng = test_rng(9);
     for (int s = 0; s < W_COUNT; s++) add_random(&tokens, &rng, W_VOCAB, w_lengths[s], 0);
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         evaluate(lm, &tokens, &all_told);
         for (int s = 0; s < W_COUNT; s++) {
             int        start[2];
@@ -427,7 +427,7 @@ static void a_later_token_changes_no_earlier_row(void **state) {
     (void)state;
     static const int kept[] = {1, 6, 31, 32, 33, 39};
     ppo_lm          *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
-    FOR_EACH_KERNEL_SET(set) {
+    FOR_KERNEL_SETS(set) {
         ppo_rng rng = test_rng(10);
         for (int k = 0; k < COUNT(kept); k++) {
             ppo_tokens tokens = {0};
