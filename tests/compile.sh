@@ -85,9 +85,7 @@ cat >$work/whole.c <<'END'
 #include "train.h"
 int main(void) { return short_training(); }
 END
-cat >$work/static_main.c <<'END' # its own copy of some of it, beside the one in static.c, and that of the library
-#define PPO_NO_LANGUAGE
-#define PPO_NO_REPORTS
+cat >$work/static_main.c <<'END' # its own copy, beside the one in static.c, and that of the library
 #define PPO_STATIC
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
@@ -182,10 +180,10 @@ build_and_run() {
     $work/$name.program
 }
 
-# link_and_run FILE... - the same with the library
+# link_and_run FLAGS FILE... - the same with the library
 link_and_run() {
     objects=$library
-    build_and_run "$cc" -O0 "$@"
+    build_and_run "$cc" "$@"
 }
 
 # The library of `make`, compiled with -O2 -Wall -Wextra: only the optimizer finds some of gcc's warnings.
@@ -221,8 +219,10 @@ for compiler in gcc clang; do
     fi
 done
 training=$(switches_of _language_reports)
-have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native $training" whole.c
-have clang && check clang_O1_native build_and_run clang "-O1 -march=native $training" whole.c
+if [ "${PPO_TEST_FULL-}" ]; then # make test has test_math_short with -O3 -march=native
+    have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native $training" whole.c
+    have clang && check clang_O1_native build_and_run clang "-O1 -march=native $training" whole.c
+fi
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
@@ -291,15 +291,15 @@ fi
 
 # --- several files of one program ---------------------------------------------------------------------------------
 
-check one_implementation_one_user link_and_run main.c
-check two_static_copies link_and_run static_main.c static.c
+check one_implementation_one_user link_and_run -O0 main.c
+check two_static_copies link_and_run "-O0 $training" static_main.c static.c
 static_without_implementation() {
     ! $cc -Wall -Wextra -I. -fsyntax-only $work/no_copy.c 2>$work/$name.errors
     test "$(grep -c 'error:\|warning:' $work/$name.errors)" = 1
     grep 'PPO_STATIC needs PPO_IMPLEMENTATION' $work/$name.errors
 }
 check static_without_implementation static_without_implementation
-check stb_ds_in_another_file link_and_run stb_main.c stb_ds.c
+check stb_ds_in_another_file link_and_run -O0 stb_main.c stb_ds.c
 check stb_ds_before_ppo_in_one_file build_and_run "$cc" "-O0 $training" stb_first.c
 check names_of_stb_ds_are_the_users accept "$cc" "" names.c
 check stb_ds_after_ppo_in_one_file build_and_run "$cc" "-O0 -DPPO_NO_SIMD $training" stb_last.c

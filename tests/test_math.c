@@ -160,7 +160,7 @@ static void tokens_of(const float *x, int n, int vocab, int *token) {
 
 static void run_token_logp(const rows_case *c, const float *x, int n, float *y) {
     int   token[MAX_ROWS] = {0};
-    float logp[MAX_ROWS], entropy[MAX_ROWS];
+    float logp[MAX_ROWS] = {0}, entropy[MAX_ROWS] = {0};
     tokens_of(x, n, c->in, token);
     assert_ok(ppo_token_logp(x, token, n, c->in, 0.8f, logp, entropy));
     for (int i = 0; i < n; i++) y[2 * i] = logp[i], y[2 * i + 1] = entropy[i];

@@ -1,4 +1,5 @@
-/* test_math.c once more, with the kernels that GCC on Windows gets. */
+/* test_math.c once more, with the kernels that GCC on Windows gets, and with -O3 -march=native, with which a compiler
+   may fuse what stands beside each other. */
 #ifndef __clang__
 #define PPO__SHORT_VECTORS
 #endif
