@@ -179,7 +179,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 
 # The longest come first.
 test-all:
-	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o LESSON_FLAGS=-Werror
+	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs WHOLE=build/ppo.o LESSON_FLAGS='-Werror -O1'
 	@CC="$(CC)" CXX="$(CXX)" sh tests/run.sh -j$(PROCESSORS) tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh $(CUDA) $(TSAN) tests/grade.sh $(ASAN) \
 	    $(LUNAR_IF_THERE) $(MUJOCO_IF_THERE) tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh tests/docs.sh tests/lessons.sh $(PLAIN)
 

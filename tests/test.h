@@ -151,10 +151,11 @@ static inline int restore_allocator(void **state) {
 
 /* run() does a job, frees all it made, and returns the job's status. Its k-th allocation fails, for k = 0, 1,
    ..., until there is no k-th; once alone, which the job may get over by asking again, and once with all that
-   follow. A failure must be reported as such, and leave no block behind. Returns the last k. */
+   follow (under a sanitizer, every k in one of these ways). A failure must be reported as such, and leave no block
+   behind. Returns the last k. */
 static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
     for (int for_good = 0; for_good < 2; for_good++) {
-        for (long k = 0;; k++) {
+        for (long k = SMALL(0, for_good);; k += SMALL(1, 2)) {
             heap h = {0, 0, k, for_good};
             ppo_set_allocator(heap_hook, &h);
             ppo_fail(PPO_OK, "(no sentence)");

@@ -350,7 +350,7 @@ static void samples_are_those_of_the_processor(void **state) {
         how[1].temperature = 0.6f, how[1].top_k = 3;
         how[2].top_p = 0.7f, how[2].max_new = 4;
         how[3].greedy = 1;
-        for (int i = SMALL(0, k % 2); i < 4; i += SMALL(1, 2)) { /* each with some of the shapes */
+        for (int i = SMALL(0, k % 4); i < 4; i += SMALL(1, 4)) { /* each with some of the shapes */
             const ppo_sampling &h = how[i];
             sampled             want = sample(lm, &prompts, &h, 3);
             on_the_gpu();
@@ -559,6 +559,7 @@ static void training_again_gives_the_same_bits(void **state) {
     std::vector<float> first;
     ppo_rlhf_config    c = rlhf_config();
     for (uint32_t order : thread_orders) {
+        if (SMALL(0, order == 1)) continue;
         std::vector<ppo_rlhf_progress> progress;
         ppo_lm                        *policy = make_model(small, 1, 43);
         on_the_gpu();
