@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 48, DEMONSTRATIONS = 8000, PROMPTS = 4096, TESTS = 512 };
+enum { TEXT = 48, DEMONSTRATIONS = 32000, PROMPTS = 4096, TESTS = 512 };
 
 static const char settings[] = "iterations=100 prompts=128 minibatch_size=32 learning_rate=5e-4 "
                                "learning_rate_schedule=linear kl_coef=0.02";
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
 
     shape.vocab = ppo_tokenizer_vocab(tokenizer);
     shape.context = TEXT;
-    fit.epochs = 22;
+    fit.epochs = 6;
     if (!status) status = ppo_lm_create(&shape, &lm);
     if (!status) status = ppo_fit_sft(lm, &demonstrations, &fit);
     config.sampling.tool = calculator;
