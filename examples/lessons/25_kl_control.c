@@ -3,11 +3,12 @@
    PPO's paper proposes the clip or a penalty. On tokens both are used, for two different jobs (Ziegler 2019,
    Ouyang 2022): the clip keeps an update near the policy that sampled (old), the penalty keeps the whole
    training near the first model (reference). Small steps add up. The coefficient beta of the penalty is
-   either fixed, or adapts to hold a KL that is asked for (kl_target). And a reference that is replaced by the
-   policy every few iterations holds nothing.
+   either fixed, or adapts to hold a KL that is asked for (kl_target). Some trainings replace the reference by
+   the policy every few iterations: then the penalty holds only what happened since, and small steps add up
+   again.
 
    You will see the KL of an update, and the KL to the first model, against iterations: for no penalty, two
-   fixed beta, an adaptive one, and a moving reference. The reward is a proxy (lesson 20). */
+   fixed beta, an adaptive one, and the larger beta with a moving reference. The reward is a proxy (lesson 20). */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -18,10 +19,11 @@ enum { ITERATIONS = 40, WAYS = 5 };
 enum { NONE, WEAK, STRONG, ADAPTIVE, MOVING };
 
 int main(int argc, char **argv) {
-    static const char *const names[WAYS] = {"beta 0", "beta 0.05", "beta 1", "KL target 1.5", "moving ref."};
+    static const char *const names[WAYS] = {"beta 0", "beta 0.05", "beta 1", "KL target 1.5",
+                                            "beta 1, moving"};
     static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.05", "kl_coef=1",
                                           "kl_coef=0.1 kl_target=1.5 kl_horizon=500",
-                                          "kl_coef=0.3 reference_every=4"};
+                                          "kl_coef=1 reference_every=4"};
     static float             x[ITERATIONS], kl[WAYS][ITERATIONS], proxies[WAYS];
     uint64_t                 seed = lesson_seed(argc, argv);
     ppo_rng                  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
@@ -69,7 +71,8 @@ int main(int argc, char **argv) {
           "the larger beta, the nearer the policy stays");
     claim(kl[STRONG][end] < 1 && proxies[STRONG] < proxies[WEAK], "and the less it learns");
     claim(fabsf(kl[ADAPTIVE][end] - 1.5f) < 0.75f, "the adaptive one holds about the KL that was asked for");
-    claim(kl[MOVING][end] > kl[STRONG][end] + 1, "a reference that moves along holds nothing");
+    claim(kl[MOVING][end] > 1.5f * kl[STRONG][end],
+          "a reference that moves along lets the same beta drift: %.1f", (double)kl[MOVING][end]);
     ppo_reward_model_free(proxy);
     ppo_lm_free(judge);
     ppo_lm_free(first);

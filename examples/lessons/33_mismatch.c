@@ -103,8 +103,9 @@ int main(int argc, char **argv) {
           b = worth(told, first, seed).reward;
     printf("true reward of PPO on samples of mu: %.2f; told about it, with a cap of 2: %.2f\n", (double)a,
            (double)b);
-    chart c = {
-        .title = "pi / mu of tokens that mu has sampled", .x_label = "ratio", .y_label = "% of tokens"};
+    chart c = {.title = "pi / mu of tokens that mu has sampled",
+               .x_label = "ratio (last point: 2 and above)",
+               .y_label = "% of tokens"};
     chart_line(&c, NULL, x, share, BINS);
     chart_save(&c, "build/lessons/33_mismatch.svg");
     claim(fabs(bias[IGNORED]) > 5 * noise[IGNORED] / sqrt(BATCHES), "ignored, the mismatch is a bias of %.2f",
