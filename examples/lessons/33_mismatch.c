@@ -106,9 +106,8 @@ int main(int argc, char **argv) {
     float   start = worth(first, first, seed).reward, a = worth(quiet, first, seed).reward,
           b = worth(told, first, seed).reward;
     printf("true reward of PPO on samples of mu: %.2f; told, with a cap of 2: %.2f\n", (double)a, (double)b);
-    chart c = {.title = "pi / mu of tokens that mu has sampled",
-               .x_label = "ratio (last: 2 and above)",
-               .y_label = "% of tokens"};
+    chart c = {
+        .title = "pi / mu of tokens of mu", .x_label = "ratio (last: 2 and above)", .y_label = "% of tokens"};
     chart_line(&c, NULL, x, share, BINS);
     chart_save(&c, "build/lessons/33_mismatch.svg");
     claim(fabs(bias[IGNORED]) > 5 * noise[IGNORED] / sqrt(BATCHES), "ignored, the mismatch is a bias of %.2f",
