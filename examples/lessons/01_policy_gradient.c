@@ -1,8 +1,8 @@
 /* 01_policy_gradient.c - the policy gradient, estimated from samples: right on average, and noisy.
 
-   A policy pi chooses one of four actions. Its parameters are four numbers, the logits; pi is their softmax,
-   as in the last layer of a classifier. Action a pays a reward R: q[a] on average, plus noise. The goal is the
-   expected reward J = sum of pi(a) q[a]. Since grad pi = pi grad log pi,
+   A policy pi chooses one of four actions. Its parameters are four numbers, the logits; pi is their
+   softmax, as in the last layer of a classifier. Action a pays a reward R: q[a] on average, plus noise. The
+   goal is the expected reward J = sum of pi(a) q[a]. Since grad pi = pi grad log pi,
        grad J = sum of q[a] pi(a) grad log pi(a) = E[ R grad log pi(a) ]          (REINFORCE, Williams 1992).
    It needs no derivative of the reward, and is estimated by the mean of R grad log pi(a) over n actions that
    were tried. Here J is so small a sum that the exact gradient is known: d J / d logit[a] = pi(a) (q[a] - J).

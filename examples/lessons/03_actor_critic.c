@@ -2,7 +2,8 @@
 
    A corridor: cells 1 .. 7, steps to the left or to the right. A step costs 0.1, plus noise of deviation 1;
    cell 8 pays 5, cell 0 pays 0. Both end the episode. The return is the sum of the rewards from here to the
-   end; the critic V(s) predicts it for state s, and Q(s, a) is its mean if the next action is a. After a step,
+   end; the critic V(s) predicts it for state s, and Q(s, a) is its mean if the next action is a. After a
+   step,
        delta = r + V(s') - V(s)                         (temporal difference, Sutton 1988)
    estimates the advantage of the action, A(s, a) = Q(s, a) - V(s), if V is right: how much better it was than
    what the policy does on average. It does not wait for the end of the episode.

@@ -8,7 +8,8 @@
    again.
 
    You will see the KL of an update, and the KL to the first model, against iterations: for no penalty, two
-   fixed beta, an adaptive one, and the larger beta with a moving reference. The reward is a proxy (lesson 20). */
+   fixed beta, an adaptive one, and the larger beta with a moving reference. The reward is a proxy (lesson
+   20). */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,10 +1,10 @@
 /* 33_mismatch.c - the sampler is not quite the trainer's policy: truncated importance sampling.
 
-   Large systems sample with other arithmetic than they train with: weights of 8 bits, another engine, weights
-   that are some steps old. Then samples come from mu, while the trainer takes them for samples of pi (Yao
-   2025, "Your efficient RL framework secretly brings you off-policy training"). What is estimated from them is
-   true of mu. Weights r = pi / mu of whole sequences make it true of pi (lesson 6), and add noise; truncated,
-   min(r, cap), they trade a little of the one for much of the other.
+   Large systems sample with other arithmetic than they train with: weights of 8 bits, another engine,
+   weights that are some steps old. Then samples come from mu, while the trainer takes them for samples of
+   pi (Yao 2025, "Your efficient RL framework secretly brings you off-policy training"). What is estimated
+   from them is true of mu. Weights r = pi / mu of whole sequences make it true of pi (lesson 6), and add
+   noise; truncated, min(r, cap), they trade a little of the one for much of the other.
 
    Here mu's weights are rounded to powers of two, and older than pi's. You will see the ratios; the expected
    reward of pi, estimated from samples of mu: ignoring the mismatch, weighted, truncated; and PPO on such
