@@ -1,10 +1,11 @@
 /* 01_policy_gradient.c - the policy gradient, estimated from samples: right on average, and noisy.
 
-   A policy pi chooses one of four actions; action a pays q[a] on average, plus noise. The goal is the
-   expected reward J = sum of pi(a) q[a]. Its gradient needs no derivative of the reward (REINFORCE, Williams
-   1992):
-       grad J = E[ R grad log pi(a) ],  estimated by the mean of R grad log pi(a) over n samples.
-   Here J is so small a sum that the exact gradient is known: d J / d logit[a] = pi(a) (q[a] - J).
+   A policy pi chooses one of four actions. Its parameters are four numbers, the logits; pi is their
+   softmax, as in the last layer of a classifier. Action a pays a reward R: q[a] on average, plus noise. The
+   goal is the expected reward J = sum of pi(a) q[a]. Since grad pi = pi grad log pi,
+       grad J = sum of q[a] pi(a) grad log pi(a) = E[ R grad log pi(a) ]          (REINFORCE, Williams 1992).
+   It needs no derivative of the reward, and is estimated by the mean of R grad log pi(a) over n actions that
+   were tried. Here J is so small a sum that the exact gradient is known: d J / d logit[a] = pi(a) (q[a] - J).
 
    You will see that the mean of many estimates is the exact gradient, that one estimate is mostly noise, that
    the noise falls as 1 / sqrt(n), and how often an estimate points uphill at all. */
@@ -22,7 +23,7 @@ static const float logits[ACTIONS] = {0.4f, 0, -0.3f, 0.1f}, q[ACTIONS] = {1, 2,
 static void estimate(int n, ppo_rng *rng, float gradient[ACTIONS]) {
     for (int a = 0; a < ACTIONS; a++) gradient[a] = 0;
     for (int i = 0; i < n; i++) {
-        int   action = ppo_categorical_sample(logits, ACTIONS, 1, rng);
+        int   action = ppo_categorical_sample(logits, ACTIONS, 1, rng); /* 1: the temperature */
         float reward = q[action] + ppo_rng_normal(rng), sample[ACTIONS];
         must(ppo_token_logp_backward(logits, &action, &reward, NULL, 1, ACTIONS, 1, sample));
         for (int a = 0; a < ACTIONS; a++) gradient[a] += sample[a] / (float)n;

@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
     printf("noise of one sample: %.2f without a baseline; %.2f with the mean reward, %.2f; %.2f with the "
            "best, %.2f\n",
            at_none, at_average, J, at_best, best);
-    printf("as many samples as a baseline saves: %.0f without it are worth one with it\n",
+    printf("one sample with the mean reward as baseline is worth %.0f without one\n",
            at_none * at_none / (at_average * at_average));
 
     /* A "baseline" that depends on the action: what each action pays. Nothing is left to learn from. */

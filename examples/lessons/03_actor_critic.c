@@ -1,9 +1,12 @@
 /* 03_actor_critic.c - actor and critic: the TD error says how good one action was.
 
-   A corridor: cells 1 .. 7, steps to the left or to the right. Each step costs 0.1 and noise of deviation 1;
-   cell 8 pays 5, cell 0 pays 0. Both end the episode. The critic V(s) predicts the return. After one step,
+   A corridor: cells 1 .. 7, steps to the left or to the right. A step costs 0.1, plus noise of deviation 1;
+   cell 8 pays 5, cell 0 pays 0. Both end the episode. The return is the sum of the rewards from here to the
+   end; the critic V(s) predicts it for state s, and Q(s, a) is its mean if the next action is a. After a
+   step,
        delta = r + V(s') - V(s)                         (temporal difference, Sutton 1988)
-   is an estimate of the advantage A(s, a) = Q(s, a) - V(s) if V is right, and it needs no end of the episode.
+   estimates the advantage of the action, A(s, a) = Q(s, a) - V(s), if V is right: how much better it was than
+   what the policy does on average. It does not wait for the end of the episode.
 
    You will see that the mean of delta is A, that a return is noisier than delta, and three learners side by
    side: REINFORCE (returns), REINFORCE with the critic as baseline, and actor-critic (delta) (Sutton and
@@ -13,15 +16,8 @@
 
 #include "lesson.h"
 
-enum {
-    CELLS = 9,
-    MIDDLE = 4,
-    MAX_STEPS = 400,
-    EPISODES = 300,
-    RUNS = 100,
-    BLOCK = 10,
-    POINTS = EPISODES / BLOCK
-};
+enum { CELLS = 9, MIDDLE = 4, MAX_STEPS = 400, EPISODES = 300 };
+enum { RUNS = 100, BLOCK = 10, POINTS = EPISODES / BLOCK };
 enum { RETURNS, BASELINE, TD, LEARNERS };
 
 typedef struct step {

@@ -2,7 +2,8 @@
 
    Generalized advantage estimation (Schulman 2016, eq. 16) adds up TD errors until the end of the episode:
        A[t] = sum over k of (gamma lambda)^k delta[t + k],    delta[t] = r[t] + gamma V(s[t + 1]) - V(s[t]).
-   lambda 0 uses one reward and the critic V for all later ones; lambda 1 uses every reward of the episode.
+   gamma, the discount, is what a reward is worth if it comes one step later; here it is 1. lambda 0 uses one
+   reward and the critic V for all later ones; lambda 1 uses every reward of the episode.
    This lesson measures both on the random walk of Sutton and Barto (2018, example 6.2), which can be solved
    exactly. You will see bias and standard deviation for each lambda, with a critic that is wrong and with one
    that is right, and the error of averaged estimates as curves: with a wrong critic the best lambda lies

@@ -8,8 +8,10 @@
    batches they are missing.
 
    A policy draws numbers with mean 0 and deviation 1; the new one has mean d. R(a) = a, so the answer is d.
+   The Kullback-Leibler divergence says how far apart two policies are; it is 0 only if they are equal:
+       KL(p || q) = E under p [ log p - log q ],   in nats: all logarithms of this course are natural ones.
    You will see estimates of 1000 samples for growing d, their noise, and the effective sample size (sum r)^2
-   / sum r^2. */
+   / sum r^2. In the drawing the band of estimates leaves the frame. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

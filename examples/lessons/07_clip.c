@@ -46,8 +46,8 @@ static float print_case(float r, float A, float dual_clip) {
            : r < 1 ? "now less likely"
                    : "as likely as before",
            r == 1            ? "start"
+           : A * (r - 1) > 0 ? gradient != 0 ? "go on" : "far enough"
            : gradient != 0   ? "undo it"
-           : A * (r - 1) > 0 ? "far enough"
                              : "dual clip");
     return gradient;
 }

@@ -11,9 +11,9 @@
        clip           min(r A, clip(r, 0.8, 1.2) A) (eq. 7)
    "unclipped" uses its data many times, and the three below it are the same with a trust region.
 
-   You will see that one step changes the policy little, and that the first three learn slowly. "unclipped"
-   changes it much: its return rises fast and falls again. With a trust region it learns as fast and stays at
-   the top. */
+   You will see that one step changes the policy little: the first two learn slowly, and A2C, whose short
+   rollouts allow 25 times as many steps, faster. "unclipped" changes it much: its return rises fast and falls
+   again. With a trust region it learns as fast and stays at the top. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/cartpole.h"
@@ -114,6 +114,7 @@ int main(int argc, char **argv) {
     claim(least > 400 && least > end[UNCLIPPED], "with any trust region the mean return ends above %.0f",
           400.0);
     claim(kl[UNCLIPPED] > 5 * kl[UNCLIPPED + 3], "without one the policy moves much further");
-    claim(end[0] < least && end[1] < least, "one step per rollout learns more slowly");
+    claim(fmaxf(end[0], end[1]) < end[2] && end[2] < least,
+          "one step per rollout learns slowly, faster if rollouts are short");
     return lesson_failures > 0;
 }

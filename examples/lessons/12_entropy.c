@@ -4,7 +4,7 @@
    1.5. A new policy leaves somewhere on the way, and learns first that leaving at once saves the cost. Then
    it hardly ever sees the end again: a local optimum. The bonus entropy_coef * H, H = -sum pi log pi (Mnih
    2016), pays for staying undecided, until the end has been seen often enough; a large one keeps the policy
-   undecided for ever.
+   undecided for ever. H is 0 if the policy is certain, and at most log 2 = 0.69 with two actions.
 
    You will see the return of the trained, sampled policies against the coefficient, over 12 seeds each, and
    how many of them found the end. The last row lowers a large coefficient to 0 during the training. */

@@ -2,8 +2,9 @@
 
    PPO's clip is flat outside its range. SPO ("Simple Policy Optimization", Xie et al. 2025) bends down there:
        L = -mean( r A - |A| / (2 e) (r - 1)^2 ),  r = pi_new / pi_old,  best at r = 1 + e or, if A < 0, 1 - e.
-   This lesson writes it as an expression of the tape's operations, and as one operation with its own backward
-   pass. The policy and its task are those of lesson 8 (trpo.h).
+   The tape records operations as they are computed, and walks back along them for the gradient (automatic
+   differentiation; section 5 of ppo.h). This lesson writes SPO as an expression of the tape's operations, and
+   as one operation with its own backward pass. The policy and its task are those of lesson 8 (trpo.h).
 
    You will see the gradient checker find a mistake in that pass, but not where every ratio is 1: check away
    from special points. Then the clip and SPO train side by side, and SPO leaves fewer ratios outside the

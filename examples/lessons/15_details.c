@@ -5,6 +5,12 @@
    several seeds, because a single seed shows chance. A run's score is the mean of its learning curve, from 0
    (a policy that has learned nothing) to 100 (solved at once), so that both speed and the end count.
 
+   raw advantages   not whitened per minibatch       lambda            of GAE (lesson 4); 0.95 otherwise
+   1 environment    1024 steps of it, not 128 of 8   no minibatches    one gradient step per epoch
+   uniform init     weights as PyTorch starts them, not orthogonal
+   constant rate    the learning rate does not fall to 0
+   shared trunk     one network with two heads for policy and value, not two networks
+
    You will see the score of each change on CartPole and on Acrobot, with its 95 % interval over six seeds,
    and, marked by *, those whose difference to the first row is larger than chance: the interval of the
    differences, seed by seed, does not contain 0. Most of it is not: with six seeds and two easy tasks. */

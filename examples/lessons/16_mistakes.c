@@ -4,11 +4,11 @@
    large or as small, and its observations in odd units (the cart's position in micrometres). For a person
    nothing has changed; for the optimizer it has. Each pair of rows is a mistake and what helps:
        raw advantages, small rewards   normalize them per minibatch, or the entropy bonus is all that counts
-       large rewards                   divide them by the deviation of the return: one norm clips the
-                                       gradients of value and policy, and a large value loss uses it up
+       large rewards                   divide them by the deviation of the return: max_grad_norm limits the
+                                       gradients of value and policy together; a large value loss uses it up
        observations in odd units       normalize them by running statistics
        a clip of 0.9, and 30 epochs    a clip of 0.2, and 10 epochs
-       no clip, and 30 epochs          stop the epochs when the KL exceeds 0.015
+       no clip, and 30 epochs          stop the epochs when the KL exceeds 0.015 (1.5 target_kl)
    You will see the score of each (as in lesson 15) over five seeds, and the largest KL of an update. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"

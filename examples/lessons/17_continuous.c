@@ -1,10 +1,10 @@
 /* 17_continuous.c - continuous actions: a Gaussian, its deviation, and what happens at the edge of the box.
 
-   For numbers as actions the policy is a Gaussian: a network gives the mean, and one parameter per number the
-   logarithm of the deviation, which learning makes smaller. Its log-probability is a density: it may be
-   positive. An action outside the box is clipped by the environment, not by the formula. Or it is squashed
-   into the box: a = tanh(u), u Gaussian; then the density needs the correction  log pi(a) = log pi(u) - log
-   |da / du|  (Haarnoja 2018, appendix C).
+   For numbers as actions the policy is a Gaussian: a network gives the mean, and one parameter per number
+   the logarithm of the deviation, which learning makes smaller. A density takes the place of a probability:
+   it may be above 1, and its logarithm positive. An action outside the box is clipped by the environment,
+   not by the formula. Or it is squashed into the box: a = tanh(u), u Gaussian; then the density needs the
+   correction log pi(a) = log pi(u) - log |da / du| (Haarnoja 2018, appendix C).
 
    You will see the squashed density against a histogram of actions, with the correction and without it, and
    why PPO need not mind: in the ratio the correction cancels. Then Pendulum learns to swing up, and its

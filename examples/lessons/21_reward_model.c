@@ -6,7 +6,8 @@
    sigmoid(chosen - rejected) (ppo_pairwise_loss).
 
    You will see the share of new comparisons that it predicts, against the number it has learned from; the
-   limit is what someone who knows the true reward would predict, for people's choices are partly chance. And
+   limit is what someone who knows the true reward would predict, for people's choices are partly chance (and
+   where two samples are equally good, all of it). And
    the correlation of its scores with the true reward: on samples of the first model, where it has learned,
    and on words such as it has never seen, six syllables of soft consonants that repeat: what a policy will
    find. */

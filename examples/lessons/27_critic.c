@@ -67,9 +67,11 @@ int main(int argc, char **argv) {
             low[when][k] = mean[when][k] - (float)interval_of(x, SEEDS);
             high[when][k] = mean[when][k] + (float)interval_of(x, SEEDS);
         }
-        printf("%-20s %12.2f +- %.2f %16.2f +- %.2f %10.1f %10.2f\n", names[k], (double)mean[0][k],
+        char explained[16] = "-"; /* there is no critic */
+        if (isfinite(variance[k])) snprintf(explained, sizeof explained, "%.2f", (double)variance[k]);
+        printf("%-20s %12.2f +- %.2f %16.2f +- %.2f %10.1f %10s\n", names[k], (double)mean[0][k],
                interval_of(early[k], SEEDS), (double)mean[1][k], interval_of(late[k], SEEDS), memory[k],
-               (double)variance[k]);
+               explained);
         fflush(stdout);
     }
     chart c = {.title = "True reward, mean of 4 seeds, 95 % intervals",

@@ -6,7 +6,7 @@
      KL            a penalty for leaving the first model: the reward model stays valid (Ziegler 2019)
      minimum       of four reward models: where they disagree the worst score counts (Coste 2023); of four
                    that are wrong alike it is wrong, too (lesson 29)
-     new data      every 15 iterations people compare samples of the policy, and the reward model learns from
+     new data      every 12 iterations people compare samples of the policy, and the reward model learns from
                    all comparisons: it is valid where the policy is now (Ouyang 2022)
    You will see the proxy's score and the true reward of each. Only a laboratory sees the second curve;
    elsewhere one has to ask people again, and look at samples. */
@@ -16,7 +16,7 @@
 #include "lesson.h"
 #include "letters.h"
 
-enum { WAYS = 4, POINTS = 12, EVERY = 6, MEMBERS = 4, COMPARISONS = 500, RENEW = 15, RUNS = 3 };
+enum { WAYS = 4, POINTS = 12, EVERY = 6, MEMBERS = 4, COMPARISONS = 500, RENEW = 12, RUNS = 3 };
 enum { NONE, KL, MINIMUM, NEW_DATA };
 
 static const char *const names[WAYS] = {"no remedy", "KL 0.2", "minimum of 4", "new data"};
@@ -49,7 +49,7 @@ static void train(int way, uint64_t seed, float *truth, float *scores) {
     must(ppo_rlhf_create(policy, way == KL ? first : NULL, NULL, &prompts, score, &proxy, &config, &rlhf));
     for (int i = 0; i < POINTS * EVERY; i++) {
         if (way == NEW_DATA && i > 0 && i % RENEW == 0) {
-            ask_people(policy, COMPARISONS / 2, seed * 10 + (uint64_t)i, &chosen, &rejected);
+            ask_people(policy, COMPARISONS, seed * 10 + (uint64_t)i, &chosen, &rejected);
             ppo_reward_model_free(proxy);
             ppo_lm_free(judges[0]);
             judges[0] = learn_reward(first, &chosen, &rejected, seed);

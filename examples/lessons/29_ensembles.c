@@ -85,9 +85,11 @@ int main(int argc, char **argv) {
     chart_rows(&c, "mean less truth", mean_gap, NULL, NULL, KINDS);
     chart_rows(&c, "minimum less truth", gap, NULL, NULL, KINDS);
     chart_save(&c, "build/lessons/29_ensembles.svg");
-    claim(fmaxf(spread[2], spread[4]) > 1.1f * spread[0], "they disagree more where there are no data");
+    float most = fmaxf(gap[2], fmaxf(gap[3], gap[4])) - gap[0];
+    claim(fmaxf(spread[2], spread[4]) > spread[0], "they disagree more where there are no data");
     claim(mean_gap[4] > 0.5f, "there all of them score too high: they share a mistake");
-    claim(gap[4] < mean_gap[4] && gap[4] > 0,
-          "the minimum is too high by less; an ensemble helps, and does not heal");
+    claim(gap[4] < mean_gap[4] && most > 0.3f,
+          "the minimum lowers them, yet beside the first model's words some stay too high, by %.1f",
+          (double)most);
     return lesson_failures > 0;
 }

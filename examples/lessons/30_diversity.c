@@ -46,8 +46,8 @@ static diversity measure(const ppo_lm *lm, uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const names[WAYS] = {"neither", "KL 0.1", "entropy 0.02", "entropy target"};
-    static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.1", "kl_coef=0 entropy_coef=0.02",
+    static const char *const names[WAYS] = {"neither", "KL 0.3", "entropy 0.02", "entropy target"};
+    static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.3", "kl_coef=0 entropy_coef=0.02",
                                           "kl_coef=0 entropy_target=0.8"};
     static float             x[POINTS], share[WAYS][POINTS];
     uint64_t                 seed = lesson_seed(argc, argv);

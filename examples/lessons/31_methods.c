@@ -5,8 +5,8 @@
      best of n  nothing is trained: the reward model picks one of n. Its KL is at most log n - (n - 1) / n
      ReST       the best of four samples of each prompt are learned by supervision, thrice (Gulcehre 2023)
      DPO        no reward model, no sampling: a loss on the comparisons; beta holds the KL (Rafailov 2023)
-   A method buys reward with KL: drift from the first model. So the fair picture is reward against KL, several
-   points per method. You will see that picture with the true reward. */
+   A method buys reward with KL, its drift from the first model. You will see the fair picture: true reward
+   against KL, several points per method. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -24,7 +24,7 @@ static float             kl[METHODS][MOST], truth[METHODS][MOST];
 static int               points[METHODS];
 
 static void note(int method, float setting, float its_kl, float reward) {
-    printf("%-10s %8.2f %8.2f %12.2f\n", names[method], (double)setting, (double)its_kl, (double)reward);
+    printf("%-10s %11.2f %8.2f %12.2f\n", names[method], (double)setting, (double)its_kl, (double)reward);
     kl[method][points[method]] = its_kl;
     truth[method][points[method]++] = reward;
 }
@@ -39,8 +39,7 @@ static void reinforce(int method, const char *preset, float kl_coef) {
     ppo_rlhf       *rlhf = NULL;
     ppo_rlhf_config config = settings(seed);
     must(ppo_rlhf_config_preset(&config, preset));
-    config.kl_coef = kl_coef;
-    config.prompts = 64 / config.samples;
+    config.kl_coef = kl_coef, config.prompts = 64 / config.samples;
     must(ppo_rlhf_create(policy, first, NULL, &prompts, ppo_reward_by_model, proxy, &config, &rlhf));
     for (int i = 0; i < 30; i++) must(ppo_rlhf_iterate(rlhf, NULL));
     note_model(method, kl_coef, policy);
@@ -102,6 +101,7 @@ int main(int argc, char **argv) {
     proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
     float start = worth(first, first, seed).reward;
+    printf("method  beta, n, round       KL  true reward (the first model: %.2f)\n", (double)start);
     for (int i = 0; i < 3; i++) reinforce(0, "ppo", i == 0 ? 1 : i == 1 ? 0.3f : 0.1f);
     for (int i = 0; i < 3; i++) reinforce(1, "grpo", i == 0 ? 0.3f : i == 1 ? 0.1f : 0.03f);
     for (int n = 2; n <= 16; n *= 2) best_of(2, n);

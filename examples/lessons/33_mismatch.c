@@ -1,14 +1,14 @@
 /* 33_mismatch.c - the sampler is not quite the trainer's policy: truncated importance sampling.
 
-   Large systems sample with other arithmetic than they train with: weights of 8 bits, another engine, weights
-   that are some steps old. Then samples come from mu, while the trainer takes them for samples of pi (Yao
-   2025, "Your efficient RL framework secretly brings you off-policy training"). Whatever is estimated from
-   them is true of mu. Weights r = pi / mu of whole sequences make it true of pi (lesson 6), and add noise;
-   truncated, min(r, cap), they trade a little of the one for much of the other.
+   Large systems sample with other arithmetic than they train with: weights of 8 bits, another engine,
+   weights that are some steps old. Then samples come from mu, while the trainer takes them for samples of
+   pi (Yao 2025, "Your efficient RL framework secretly brings you off-policy training"). What is estimated
+   from them is true of mu. Weights r = pi / mu of whole sequences make it true of pi (lesson 6), and add
+   noise; truncated, min(r, cap), they trade a little of the one for much of the other.
 
-   Here the sampler's weights are rounded to powers of two, and some updates old. You will see the ratios; the
-   expected reward of pi, estimated from samples of mu: ignoring the mismatch, weighted, truncated; and PPO
-   trained on samples of such a mu. */
+   Here mu's weights are rounded to powers of two, and older than pi's. You will see the ratios; the expected
+   reward of pi, estimated from samples of mu: ignoring the mismatch, weighted, truncated; and PPO on such
+   samples, which on so small a task learns whether it is told of the mismatch or not. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -29,7 +29,7 @@ static void round_weights(const ppo_lm *from, ppo_lm *to) {
 }
 
 /* PPO with a sampler that gets rounded weights now and then. cap 0: the trainer is not told. */
-static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap, int iterations) {
+static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap) {
     ppo_rlhf_config   config = settings(seed);
     ppo_rlhf_progress p;
     ppo_rlhf         *rlhf = NULL;
@@ -39,7 +39,7 @@ static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap, int iteratio
     add_words(BATCH, &rng, &prompts);
     config.importance_cap = cap;
     must(ppo_rlhf_create(pi, first, NULL, &prompts, NULL, NULL, &config, &rlhf));
-    for (int i = 0; i < iterations; i++) {
+    for (int i = 0; i < ITERATIONS; i++) {
         float          R[BATCH];
         ppo_generator *generator;
         if (i % OLD == 0) round_weights(pi, mu);
@@ -56,11 +56,15 @@ static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap, int iteratio
 }
 
 int main(int argc, char **argv) {
-    static float x[BINS], share[BINS], estimate[WAYS][BATCHES], exact[BATCHES];
-    uint64_t     seed = lesson_seed(argc, argv);
-    ppo_lm *first = first_model(seed), *mu = copy_of(first), *pi = train(first, seed, 0, OLD), *quiet, *told;
-    ppo_tape *tape = NULL;
-    round_weights(first, mu); /* OLD updates before pi */
+    static float   x[BINS], share[BINS], estimate[WAYS][BATCHES], exact[BATCHES];
+    uint64_t       seed = lesson_seed(argc, argv);
+    ppo_lm        *first = first_model(seed), *mu = copy_of(first), *pi = copy_of(first);
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens     chosen = {0}, rejected = {0};
+    ppo_tape      *tape = NULL;
+    ask_people(first, 1000, seed, &chosen, &rejected);
+    must(ppo_fit_sft(pi, &chosen, &fit)); /* pi has learned since mu was rounded */
+    round_weights(first, mu);
     must(ppo_tape_create(&tape));
     ppo_tape_record(tape, 0);
     for (int i = 0; i < BINS; i++) x[i] = 0.05f * (float)i;
@@ -98,20 +102,19 @@ int main(int argc, char **argv) {
         bias[k] = mean_of(estimate[k], BATCHES) - truth, noise[k] = deviation_of(estimate[k], BATCHES);
         printf("  %-15s bias %6.3f   noise %.3f\n", names[k], bias[k], noise[k]);
     }
-    quiet = train(first, seed, 0, ITERATIONS), told = train(first, seed, 2, ITERATIONS);
-    float start = worth(first, first, seed).reward, a = worth(quiet, first, seed).reward,
+    ppo_lm *quiet = train(first, seed, 0), *told = train(first, seed, 2);
+    float   start = worth(first, first, seed).reward, a = worth(quiet, first, seed).reward,
           b = worth(told, first, seed).reward;
-    printf("true reward of PPO on samples of mu: %.2f; told about it, with a cap of 2: %.2f\n", (double)a,
-           (double)b);
+    printf("true reward of PPO on samples of mu: %.2f; told, with a cap of 2: %.2f\n", (double)a, (double)b);
     chart c = {
-        .title = "pi / mu of tokens that mu has sampled", .x_label = "ratio", .y_label = "% of tokens"};
+        .title = "pi / mu of tokens of mu", .x_label = "ratio (last: 2 and above)", .y_label = "% of tokens"};
     chart_line(&c, NULL, x, share, BINS);
     chart_save(&c, "build/lessons/33_mismatch.svg");
     claim(fabs(bias[IGNORED]) > 5 * noise[IGNORED] / sqrt(BATCHES), "ignored, the mismatch is a bias of %.2f",
           bias[IGNORED]);
     claim(fabs(bias[WEIGHTED]) < 0.25 * fabs(bias[IGNORED]), "weights remove it: %.2f", bias[WEIGHTED]);
-    claim(noise[TRUNCATED] <= noise[WEIGHTED] && fabs(bias[TRUNCATED]) < fabs(bias[IGNORED]),
+    claim(noise[TRUNCATED] < noise[WEIGHTED] && fabs(bias[TRUNCATED]) < fabs(bias[IGNORED]),
           "truncated ones add less noise, for some bias: %.2f", bias[TRUNCATED]);
-    claim(b > start + 0.5f, "PPO learns from such samples: from %.2f to %.2f", (double)start, (double)b);
+    claim(fminf(a, b) > start + 0.4f, "PPO learns from them: from %.2f to %.2f", (double)start, (double)b);
     return lesson_failures > 0;
 }

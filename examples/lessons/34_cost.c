@@ -11,7 +11,7 @@
      BF16 base         that base in half the bytes (mixed precision)
 
    You will see the megabytes of a run of each, as the library takes them, for a model of some 4 million
-   parameters. */
+   parameters. The reward model is not among them: it only scores, and may be a program. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
