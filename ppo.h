@@ -4056,14 +4056,16 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
 }
 
 /* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own: together
-   they would not leave the loops enough registers. */
-#define PPO__STRIP(height, vecs)                                                                           \
-    PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, PPO__MASK mask, \
-                                                              ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) {   \
-        const ppo__gemm_job job = *shared;                                                                 \
-        if (vecs == 1 && height == 4)                                                                      \
-            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                              \
-        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                          \
+   they would not leave the loops enough registers. A mask as an argument would be in an AVX register; then compilers
+   do not clear the upper halves at the end, and all scalar code from there on is several times as slow. */
+#define PPO__STRIP(height, vecs)                                                                         \
+    PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
+                                                              ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
+        const ppo__gemm_job job = *shared;                                                               \
+        const PPO__MASK     mask = PPO__MASK_OF(lanes);                                                  \
+        if (vecs == 1 && height == 4)                                                                    \
+            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                            \
+        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                        \
     }
 #define PPO__STRIPS(height) PPO__STRIP(height, 1) PPO__STRIP(height, 2)
 PPO__STRIPS(1)
@@ -4084,7 +4086,7 @@ PPO__STRIP(4, 4)
 PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
     static const struct {
         int height;
-        void (*strip[4])(const ppo__gemm_job *, PPO__MASK, ptrdiff_t, ptrdiff_t,
+        void (*strip[4])(const ppo__gemm_job *, int, ptrdiff_t, ptrdiff_t,
                          ptrdiff_t); /* 1, 2, 4, 8 vectors */
     } tiles[] = {
 #if PPO__TILE_ROWS == 6
@@ -4106,7 +4108,7 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
                 v--;
                 continue;
             }
-            tiles[t].strip[v](job, PPO__MASK_OF(lanes), i, end, j);
+            tiles[t].strip[v](job, lanes, i, end, j);
             j += width;
         }
         i = end;
