@@ -7985,17 +7985,24 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     return best;
 }
 
-/* Inverts the cumulative distribution at one uniform number. */
+/* Inverts the cumulative distribution at one uniform number. A comparison with it cannot be predicted, so there is
+   no branch on the first ones, whose weights are kept. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
-    int   mode = ppo_categorical_mode(logits, vocab);
-    float inv = 1 / temperature, total = 0, sum = 0;
-    for (int j = 0; j < vocab; ++j) total += expf((logits[j] - logits[mode]) * inv);
-    float threshold = ppo_rng_uniform(rng) * total;
+    enum { KEPT = 32 };
+    float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
+    int   choice = 0;
+    for (int j = 1; j < vocab; ++j) most = logits[j] > most ? logits[j] : most;
     for (int j = 0; j < vocab; ++j) {
-        sum += expf((logits[j] - logits[mode]) * inv);
-        if (threshold < sum) return j;
+        const float weight = expf((logits[j] - most) * inv);
+        if (j < KEPT) kept[j] = weight;
+        total += weight;
     }
-    return mode; /* rounding put the threshold at the total */
+    float threshold = ppo_rng_uniform(rng) * total;
+    for (int j = 0; j < vocab && (j < KEPT || choice == j); ++j) {
+        sum += j < KEPT ? kept[j] : expf((logits[j] - most) * inv);
+        choice += !(threshold < sum);
+    }
+    return choice < vocab ? choice : ppo_categorical_mode(logits, vocab); /* rounding put it at the total */
 }
 
 /* kl[i] = KL(p || q) = sum of p (log p - log q). Where grad is given, it gets dy d KL / d logits of q =
@@ -10174,10 +10181,8 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_
     return status;
 }
 
-/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. envs
-   NULL: they are nobody's. */
-static ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs, int e,
-                                     int64_t step) {
+static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const char *what,
+                                                    const ppo__envs *envs, int e, int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
         if (ppo__finite(x[j])) continue;
         char        index[16] = "";
@@ -10188,6 +10193,15 @@ static ppo_status ppo__check_numbers(const float *x, int n, const char *what, co
                         ppo__who_is(envs, e).text, (long long)step);
     }
     return PPO_OK;
+}
+
+/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. envs
+   NULL: they are nobody's. */
+static inline ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs,
+                                            int e, int64_t step) {
+    int finite = 1;
+    for (int j = 0; j < n || j == 0; ++j) finite &= ppo__finite(x[j]);
+    return finite ? PPO_OK : ppo__refuse_numbers(x, n, what, envs, e, step);
 }
 
 /* The byte that times scale is nearest to x. */
@@ -10812,13 +10826,18 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
     const ppo_actor_critic *model = player < 0 ? c->model : &c->snapshots[player]->model;
     const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
     const size_t outputs = (size_t)ppo__space_outputs(&model->action_space), step = (size_t)c->width;
-    ppo_rollout  rows = ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
     ppo_tensor  *logp = NULL;
-    const int    moment = worker->moment & ~3;
+    const int    moment = worker->moment & ~3, record = player < 0 && !c->closed;
+    const int    t = c->rollout.recorded[agent[0]], next_to = agent[n - 1] == agent[0] + n - 1;
+    int          in_place = record && next_to && t < c->rollout.steps && !ppo__is_pushed(&envs->env);
     ppo_status   status = PPO_OK;
+    for (int i = 0; i < n; ++i) in_place &= c->rollout.recorded[agent[i]] == t;
+    ppo_rollout rows =
+        in_place ? ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + agent[0], n)
+                 : ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
     for (int i = 0; i < n && !status; ++i) {
         int e = agent[i];
-        if (player < 0 && !c->closed && !c->full[e] && c->rollout.recorded[e] == c->rollout.steps) {
+        if (record && !c->full[e] && c->rollout.recorded[e] == c->rollout.steps) {
             const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
             c->full[e] = 1; /* it acts once more: its last row ends here */
             if (!c->rollout.terminated[last] && !c->rollout.truncated[last])
@@ -10839,22 +10858,22 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
     ppo_outputs out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&rows), PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < n && !status; ++i) {
-        const int    e = agent[i], t = c->rollout.recorded[e] - c->carried[e];
+        const int    e = agent[i], age = c->rollout.recorded[e] - c->carried[e];
         const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
         float       *noise = c->noise ? c->noise + e * noises : NULL;
         ppo_rng     *rng = &c->action_rng[e];
         status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
                                     envs->steps[e]);
         if (status) return status;
-        for (size_t j = 0; j < noises && (c->config->gsde_steps ? t % c->config->gsde_steps == 0 : t == 0);
-             ++j)
+        for (size_t j = 0;
+             j < noises && (c->config->gsde_steps ? age % c->config->gsde_steps == 0 : age == 0); ++j)
             noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng); /* a new exploration */
         envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
                                              (size_t)i, envs->box + ppo__at(e, model->action_space.n));
         if (width) memcpy(c->state + e * step, out.state->data + i * width, width * sizeof(float));
         c->start[e] = 0;
     }
-    if (status || player >= 0 || c->closed) return status;
+    if (status || !record) return status;
 
     worker->moment = moment + 2;
     ppo_actor_critic_logp(worker->tape, model, &out, &rows.actions, &logp, NULL);
@@ -10868,7 +10887,9 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
             memcpy(rows.log_std + i * outputs, ppo__log_std_row(out.log_std, i), outputs * sizeof(float));
         status = ppo__check_numbers(&logp->data[i], 0, "log-probability", envs, e, envs->steps[e]);
         if (status || *recorded == c->rollout.steps) continue;
-        ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at((*recorded)++, c->rollout.envs) + e);
+        if (!in_place)
+            ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at(*recorded, c->rollout.envs) + e);
+        ++*recorded;
         c->open[e] = 1;
     }
     return status;
