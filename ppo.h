@@ -92,6 +92,7 @@ STEP BY STEP
         numbers                  ppo_box(n, low, high)                 action->box[0 .. n-1]
         illegal actions          env.action_mask                       sets a byte to 0 for each
         several agents, teams    env.agents, step_all, self_play       turns, joining, earlier selves
+        many copies in one call  env.step_many                         where a simulator steps them faster so
         memory                   cfg.recurrent = 64                    where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a critic that sees more  env.actor_obs                         what only a simulator knows
@@ -1182,6 +1183,12 @@ typedef struct ppo_env {
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
     void (*reset_all)(void *state, ppo_rng *rng, float *obs, ppo_outcome *out);
     void (*step_all)(void *state, ppo_rng *rng, const ppo_action *actions, float *obs, ppo_outcome *out);
+    /* Instead of step or step_all, for a simulator that steps many copies at once: n copies side by side, with
+       states of state_size bytes, and the arrays rng [n], actions and out [n][agents], obs [n][agents][obs_size].
+       Each copy does what it would do alone. In training it is called once per step in each thread, for all copies
+       of that thread; in an evaluation for neighbours whose episodes are not over. reset is for one copy. */
+    void (*step_many)(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
+                      ppo_outcome *out);
     /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
        per option: [n] for PPO_DISCRETE; the options of choice 0, then those of choice 1, ... for
        PPO_MULTI_... At least one per choice must stay. Unused for PPO_BOX. */
@@ -9938,7 +9945,7 @@ static int ppo__figures(const ppo_env *env) {
 
 /* 1: the program steps its own world, and pushes what its agents see and earn. */
 static int ppo__is_pushed(const ppo_env *env) {
-    return !env->reset && !env->step && !env->reset_all && !env->step_all;
+    return !env->reset && !env->step && !env->reset_all && !env->step_all && !env->step_many;
 }
 
 /* Of an environment whose functions are not called. */
@@ -9978,7 +9985,9 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     const int all = env->reset_all || env->step_all || env->agents > 1;
     if (!(all ? env->reset_all != NULL : env->reset != NULL))
         return ppo__refuse("env.%s is NULL", all ? "reset_all" : "reset");
-    if (!(all ? env->step_all != NULL : env->step != NULL))
+    if (env->step_many && (env->step || env->step_all))
+        return ppo__refuse("env.step_many is given, so env.%s must be NULL", env->step ? "step" : "step_all");
+    if (!env->step_many && !(all ? env->step_all != NULL : env->step != NULL))
         return ppo__refuse("env.%s is NULL", all ? "step_all" : "step");
     return PPO_OK;
 }
@@ -10006,7 +10015,7 @@ typedef struct ppo__envs {
     int        begin, end; /* those that are this process's, which are open */
     int        first;      /* the number of copy 0, for streams and messages */
     ppo__arena memory;
-    size_t     stride; /* from state to state */
+    size_t     stride; /* from state to state: state_size and guard; step_many: state_size */
     char      *state;
     ppo_rng   *rng; /* [copies] */
     int       *age; /* [copies] steps since the reset */
@@ -10022,7 +10031,8 @@ typedef struct ppo__envs {
     int           *length;         /* [count], steps so far in the episode */
     int64_t       *steps;          /* [count], since the start; counted for error messages */
 
-    float         *own_obs;  /* [copies][agents * obs_size and guard], where the environment writes them */
+    float         *own_obs;  /* [copies][agents * obs_size and guard], where the environment writes them;
+                                step_many: without guards */
     unsigned char *own_mask; /* [copies][agents * outputs and guard], likewise */
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
@@ -10056,8 +10066,14 @@ static int ppo__guard_holds(const void *guard) {
    where ppo__check_env() takes them to envs->obs. */
 static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
 
+/* 1: there are guards after copy c: after the last one alone if copies stand side by side. */
+static int ppo__is_guarded(const ppo__envs *envs, int c) {
+    return !envs->env.step_many || c == envs->copies - 1;
+}
+
 static float *ppo__own_obs(const ppo__envs *envs, int c) {
-    return envs->own_obs + c * (ppo__obs_block(envs) + PPO__GUARD / sizeof(float));
+    return envs->own_obs +
+           c * (ppo__obs_block(envs) + (envs->env.step_many ? 0 : PPO__GUARD / sizeof(float)));
 }
 
 static float *ppo__obs(const ppo__envs *envs, int e) { return envs->obs + ppo__at(e, envs->env.obs_size); }
@@ -10067,8 +10083,9 @@ static void ppo__envs_guard(ppo__envs *envs) {
     const size_t size = ppo__obs_block(envs);
     for (int c = 0; c < envs->copies; ++c) {
         float *own = ppo__own_obs(envs, c);
-        memset(envs->state + c * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
         memcpy(own, ppo__obs(envs, c * envs->agents), size * sizeof(float));
+        if (!ppo__is_guarded(envs, c)) continue;
+        memset(envs->state + c * envs->stride + envs->env.state_size, PPO__GUARD_BYTE, PPO__GUARD);
         memset(own + size, PPO__GUARD_BYTE, PPO__GUARD);
     }
 }
@@ -10116,9 +10133,13 @@ static void ppo__call_begin(ppo__call *call, const ppo_env *env) {
     ppo__running = call;
 }
 
-static ppo_status ppo__call_end(const ppo__call *call, const ppo__envs *envs, int c, const char *function) {
+static ppo_status ppo__call_end(const ppo__call *call, const ppo__envs *envs, int c, int n,
+                                const char *function) {
     ppo__running = call->outer;
     if (!call->failed) return PPO_OK;
+    if (n > 1)
+        return ppo__refuse("env.%s failed (environments %d to %d): %s", function, envs->first + c,
+                           envs->first + c + n - 1, call->reason);
     return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c, envs->age[c],
                        call->reason);
 }
@@ -10155,6 +10176,7 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_
     envs->first = first;
     envs->stride = ((env->state_size + PPO__GUARD) / PPO__ALIGN + 1) * PPO__ALIGN;
     envs->state = (char *)ppo__arena_zeros(memory, copies, envs->stride);
+    if (env->step_many) envs->stride = env->state_size; /* which leaves room for the guard of the last */
     envs->rng = PPO__ARRAY(memory, ppo_rng, copies);
     envs->age = PPO__ZEROS(memory, int, copies);
     envs->turn = PPO__ZEROS(memory, unsigned char, count);
@@ -10231,12 +10253,12 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
 static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
     const float   *own = ppo__own_obs(envs, c);
-    const int      from = c * envs->agents;
+    const int      from = c * envs->agents, guarded = ppo__is_guarded(envs, c);
     ppo_status     status = PPO_OK;
-    if (!ppo__guard_holds(envs->state + c * envs->stride + env->state_size))
+    if (guarded && !ppo__guard_holds(envs->state + c * envs->stride + env->state_size))
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
                            envs->first + c, (double)env->state_size);
-    if (!ppo__guard_holds(own + ppo__obs_block(envs)))
+    if (guarded && !ppo__guard_holds(own + ppo__obs_block(envs)))
         return ppo__refuse("environment %d wrote beyond its observation: env.obs_size is %d numbers",
                            envs->first + c, env->obs_size);
     for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
@@ -10265,7 +10287,7 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     ppo__call_begin(&call, env);
     if (env->reset_all) env->reset_all(state, &envs->rng[c], ppo__own_obs(envs, c), envs->outcome + from);
     else env->reset(state, &envs->rng[c], ppo__own_obs(envs, c));
-    if (ppo__call_end(&call, envs, c, env->reset_all ? "reset_all" : "reset")) return PPO_ERROR_ARGUMENT;
+    if (ppo__call_end(&call, envs, c, 1, env->reset_all ? "reset_all" : "reset")) return PPO_ERROR_ARGUMENT;
     for (int e = from; e < end; ++e) {
         const ppo_outcome *out = &envs->outcome[e];
         envs->turn[e] = out->terminated || out->truncated ? PPO__OUT : out->waits ? PPO__WAITS : PPO__ACTS;
@@ -10274,6 +10296,14 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     }
     if (!in) return ppo__refuse("env.reset_all left every agent out (environment %d)", envs->first + c);
     return ppo__check_env(envs, c);
+}
+
+/* Steps n copies, more than one by step_many alone. */
+static void ppo__step_copies(const ppo_env *env, int n, void *state, ppo_rng *rng, const ppo_action *actions,
+                             float *obs, ppo_outcome *out) {
+    if (env->step_many) env->step_many(n, state, rng, actions, obs, out);
+    else if (env->step_all) env->step_all(state, rng, actions, obs, out);
+    else env->step(state, rng, actions, obs, out);
 }
 
 /* Counts what followed agent e's latest action; terminated wins over truncated. */
@@ -10291,35 +10321,53 @@ static ppo_status ppo__count_outcome(ppo__envs *envs, int e, ppo_outcome *out) {
     return status;
 }
 
-/* One step with the actions in envs->action, the time limit and the checks. The outcomes of agents that were
-   out say only whether they join. */
-static ppo_status ppo__env_step(ppo__envs *envs, int c) {
+/* 1: every agent of copy c is out, so it must be reset. */
+static int ppo__env_is_over(const ppo__envs *envs, int c) {
+    int in = 0;
+    for (int e = c * envs->agents; e < (c + 1) * envs->agents; ++e) in |= envs->turn[e];
+    return !in;
+}
+
+/* Takes the actions in envs->action, in copy c, or by step_many in all from there to the next that is over or to
+   `end`. Returns in *stepped the copy after them. */
+static ppo_status ppo__take_actions(ppo__envs *envs, int c, int end, int *stepped) {
     const ppo_env *env = &envs->env;
-    const int      from = c * envs->agents, end = from + envs->agents;
+    const int      agents = envs->agents, from = c * agents;
     const size_t   width = (size_t)ppo__space_width(&env->action_space);
-    ppo_status     status = PPO_OK;
+    int            n = 1;
     ppo__call      call;
-    memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
-    for (int e = from; e < end; ++e) {
+    while (env->step_many && c + n < end && !ppo__env_is_over(envs, c + n)) ++n;
+    *stepped = c + n;
+    memset(envs->outcome + from, 0, ppo__at(n, agents) * sizeof *envs->outcome);
+    for (int e = from; e < from + n * agents; ++e) {
         ppo_action *action = &envs->action[e];
         if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
+        if (!envs->played) continue;
+        const int   copy = e / agents;
         const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
-        uint32_t   *played = NULL;
-        if (envs->played)
-            played = envs->played + (size_t)c * ppo__played_words(env) +
-                     ((size_t)envs->age[c] * envs->agents + (e - from)) * width;
-        if (played && numbers) memcpy(played, numbers, width * sizeof(uint32_t));
-        else if (played) memset(played, 0, width * sizeof(uint32_t));
+        uint32_t   *played = envs->played + (size_t)copy * ppo__played_words(env) +
+                           ((size_t)envs->age[copy] * agents + e % agents) * width;
+        if (numbers) memcpy(played, numbers, width * sizeof(uint32_t));
+        else memset(played, 0, width * sizeof(uint32_t));
     }
-    void *state = envs->state + c * envs->stride;
     ppo__call_begin(&call, env);
-    if (env->step_all)
-        env->step_all(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
-    else env->step(state, &envs->rng[c], envs->action + from, ppo__own_obs(envs, c), envs->outcome + from);
-    status = ppo__call_end(&call, envs, c, env->step_all ? "step_all" : "step");
+    ppo__step_copies(env, n, envs->state + c * envs->stride, &envs->rng[c], envs->action + from,
+                     ppo__own_obs(envs, c), envs->outcome + from);
+    return ppo__call_end(&call, envs, c, n,
+                         env->step_many  ? "step_many"
+                         : env->step_all ? "step_all"
+                                         : "step");
+}
+
+/* One step of copy c, unless ppo__take_actions() took it already (c < *stepped), and then the time limit and the
+   checks. The outcomes of agents that were out say only whether they join. */
+static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
+    const ppo_env *env = &envs->env;
+    const int      from = c * envs->agents;
+    ppo_status     status = c < *stepped ? PPO_OK : ppo__take_actions(envs, c, end, stepped);
     if (envs->age[c] < INT_MAX) ++envs->age[c];
     const int late = env->max_steps && envs->age[c] >= env->max_steps; /* nobody stays, or joins */
-    for (int e = from; e < end && !status; ++e) {
+    for (int e = from; e < from + envs->agents && !status; ++e) {
         ppo_outcome *out = &envs->outcome[e];
         out->joins = out->joins && !late;
         const int was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
@@ -10338,13 +10386,6 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c) {
     return status ? status : ppo__check_env(envs, c);
 }
 
-/* 1: every agent of copy c is out, so it must be reset. */
-static int ppo__env_is_over(const ppo__envs *envs, int c) {
-    int in = 0;
-    for (int e = c * envs->agents; e < (c + 1) * envs->agents; ++e) in |= envs->turn[e];
-    return !in;
-}
-
 /* Which actions are legal for the agents of copy c, a byte per output of the policy. */
 static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
     const int      agents = envs->agents;
@@ -10355,7 +10396,7 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
     memset(own + agents * n, PPO__GUARD_BYTE, PPO__GUARD);
     ppo__call_begin(&call, &envs->env);
     envs->env.action_mask(envs->state + c * envs->stride, own);
-    if (ppo__call_end(&call, envs, c, "action_mask")) return PPO_ERROR_ARGUMENT;
+    if (ppo__call_end(&call, envs, c, 1, "action_mask")) return PPO_ERROR_ARGUMENT;
     if (!ppo__guard_holds(own + agents * n))
         return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
                            (double)(agents * n), envs->first + c);
@@ -10454,7 +10495,8 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
         ppo__envs *envs = &x->twin[k];
         float     *own = ppo__own_obs(envs, 0);
         for (size_t i = 0; i < size && !k; ++i) own[i] = NAN;
-        ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0);
+        int        stepped = 0;
+        ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0, 1, &stepped);
         for (size_t i = 0; i < size && !k && status == PPO_ERROR_NUMERIC; ++i)
             if (own[i] != own[i]) {
                 ppo__find(x->report, "%s does not write observation[%d], or it is NaN",
@@ -10817,9 +10859,10 @@ static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     return ppo__value_next(worker, at, view, state);
 }
 
-/* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents, in rows `from`
-   and on of the worker's. What the learner sees and does, and its log-probabilities, are recorded while its
-   column has room. */
+/* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents. What the learner
+   sees and does, and its log-probabilities, are recorded while its column has room: at once where these are rows
+   side by side of the rollout, else first in rows `from` and on of the worker's. A source's action must outlast
+   the rollout, so it is never there. */
 static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *agent, int n, int from) {
     ppo__collector         *c = worker->collector;
     ppo__envs              *envs = &c->envs;
@@ -10953,11 +10996,12 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
 static ppo_status ppo__act(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
     ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents, first = worker->first / agents;
+    const int       agents = envs->agents, end = (worker->first + worker->count) / agents;
+    int             stepped = 0;
     ppo_status      status = PPO_OK;
     worker->moment = (worker->moment & ~3) + 3;
-    for (int k = first; k < first + worker->count / agents && !status; ++k) {
-        status = ppo__env_step(envs, k);
+    for (int k = worker->first / agents; k < end && !status; ++k) {
+        status = ppo__env_step(envs, k, end, &stepped);
         for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
             const ppo_outcome *out = &envs->outcome[e];
             if (envs->length[e]) status = ppo__answer(worker, e, out);
@@ -12671,9 +12715,10 @@ static ppo_status ppo__play_envs(ppo__match *m) {
     while (left && !status) {
         if (m->watch && m->watch(&frame, m->user)) return PPO_OK;
         status = ppo__decide(&c->workers[0]); /* all of them: an environment may itself ask the agent */
+        int stepped = 0;
         for (int k = 0; k < envs->copies && !status; ++k) {
             if (ppo__env_is_over(envs, k)) continue;
-            status = ppo__env_step(envs, k);
+            status = ppo__env_step(envs, k, envs->copies, &stepped);
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 m->total[e] += envs->outcome[e].reward;
                 if (envs->outcome[e].joins) ppo__begin_episode(c, e);
@@ -13155,8 +13200,7 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
             same &= idle || kind->valid(&env->action_space, played);
         }
         memset(out, 0, agents * sizeof *out);
-        if (same && env->step_all) env->step_all(state, &rng, action, obs, out);
-        else if (same) env->step(state, &rng, action, obs, out);
+        if (same) ppo__step_copies(env, 1, state, &rng, action, obs, out);
     }
     for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
         same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);

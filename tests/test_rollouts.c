@@ -2,6 +2,7 @@
 #include "../ppo.h"
 
 #include "../examples/envs/cartpole.h"
+#include "../examples/envs/pursuit.h"
 #include "golden/cartpole.h"
 #include "test.h"
 
@@ -706,6 +707,147 @@ static void a_rollout_tells_of_the_episodes_that_ended_in_it(void **state) {
     ppo_agent_free(agent);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Many copies in one call
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_env stepped_alone; /* whose copies step_each() steps */
+static int     many_calls, most_copies, many_steps, many_fails;
+
+static void step_each(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
+                      ppo_outcome *out) {
+    const ppo_env *env = &stepped_alone;
+    const int      agents = env->agents > 1 ? env->agents : 1;
+    __atomic_fetch_add(&many_calls, 1, __ATOMIC_SEQ_CST);
+    __atomic_fetch_add(&many_steps, n, __ATOMIC_SEQ_CST);
+    if (n > __atomic_load_n(&most_copies, __ATOMIC_SEQ_CST))
+        __atomic_store_n(&most_copies, n, __ATOMIC_SEQ_CST);
+    if (many_fails && many_calls == many_fails) ppo_env_fail("copy %d is stuck", n - 1);
+    for (int i = 0; i < n; i++)
+        (env->step_all ? env->step_all : env->step)((char *)state + i * env->state_size, &rng[i],
+                                                    &actions[i * agents], &obs[i * agents * env->obs_size],
+                                                    &out[i * agents]);
+}
+
+/* The same environment by step_many. */
+static ppo_env many_of(ppo_env env) {
+    stepped_alone = env;
+    env.step = NULL, env.step_all = NULL, env.step_many = step_each;
+    many_calls = most_copies = many_steps = many_fails = 0;
+    return env;
+}
+
+static ppo_config many_config(const ppo_env *env, int threads) {
+    ppo_config cfg = tiny_config();
+    cfg.num_envs = 6 * (env->agents ? env->agents : 1), cfg.rollout_steps = 40, cfg.threads = threads;
+    cfg.total_steps = 3 * 40 * cfg.num_envs;
+    return cfg;
+}
+
+/* Three iterations, with a checkpoint after the first if a file is named. */
+static ppo_agent *train_three(const ppo_env *env, int threads, const char *file) {
+    ppo_config   cfg = many_config(env, threads);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_ok(ppo_agent_create(env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    if (file) {
+        assert_ok(ppo_trainer_save(trainer, file));
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+        assert_ok(ppo_trainer_resume(file, env, NULL, &agent, &trainer));
+        assert_int_equal(remove(file), 0);
+    }
+    while (!ppo_trainer_done(trainer)) assert_ok(ppo_trainer_iterate(trainer, NULL));
+    ppo_trainer_free(trainer);
+    return agent;
+}
+
+static int opens_nothing(void *state, void *user, int copy) { return (void)state, (void)user, (void)copy, 0; }
+
+/* One agent, several in a world, one whose episodes a checkpoint plays again, and CartPole's own loop; on 1 to 3
+   threads, and across a checkpoint. */
+static void many_copies_do_what_each_would_do_alone(void **state) {
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        ppo_env alone = k == 1 ? pursuit_env() : cartpole_env();
+        if (k == 2) alone.open = opens_nothing;
+        ppo_env    many = k == 3 ? cartpole_many_env() : many_of(alone);
+        ppo_agent *want = train_three(&alone, 1, NULL);
+        for (int threads = 1; threads <= 3; threads++) {
+            ppo_agent *got = train_three(&many, threads, threads == 2 ? "build/many.tmp" : NULL);
+            assert_false(
+                bits_differ(got->model.params->data, want->model.params->data, want->model.params->count));
+            for (int sampled = 0; sampled < 2; sampled++) {
+                ppo_evaluation (*evaluate)(ppo_agent *, const ppo_env *, int, uint64_t) =
+                    sampled ? ppo_evaluate_sampled : ppo_evaluate;
+                ppo_evaluation a = evaluate(want, &alone, 40, 1), b = evaluate(got, &many, 40, 1);
+                assert_ok(a.status);
+                assert_ok(b.status);
+                assert_true(a.mean_return == b.mean_return && a.std_return == b.std_return);
+            }
+            ppo_agent_free(got);
+        }
+        ppo_agent_free(want);
+    }
+}
+
+static void a_thread_steps_its_copies_in_one_call(void **state) {
+    (void)state;
+    ppo_env env = many_of(cartpole_env());
+    for (int threads = 1; threads <= 3; threads++) {
+        many_calls = most_copies = many_steps = 0;
+        ppo_agent_free(train_three(&env, threads, NULL));
+        assert_int_equal(many_calls, 3 * 40 * threads);
+        assert_int_equal(most_copies, 6 / threads);
+        assert_int_equal(many_steps, 3 * 40 * 6);
+    }
+    ppo_config cfg = many_config(&env, 1);
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    many_calls = most_copies = many_steps = 0;
+    ppo_evaluation result =
+        ppo_evaluate_sampled(agent, &env, 32, 1); /* no copy is stepped after its episode */
+    assert_int_equal(many_steps, (int)(32 * result.mean_length + 0.5f));
+    assert_int_equal(most_copies, 32);
+    ppo_agent_free(agent);
+}
+
+static void stray_step_many(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
+                            ppo_outcome *out) {
+    step_each(n, state, rng, actions, obs, out);
+    if (many_calls == 3 && many_fails == -1) memset((char *)state + n * stepped_alone.state_size, 1, 8);
+    if (many_calls == 3 && many_fails == -2) obs[n * stepped_alone.obs_size] = 1;
+    if (many_calls == 3 && many_fails == -3) out[2].reward = NAN;
+    if (many_calls == 3 && many_fails == -4) obs[4 * 4 + 1] = NAN;
+}
+
+static void a_fault_of_many_copies_is_reported(void **state) {
+    (void)state;
+    static const struct {
+        int         fails;
+        const char *words;
+    } cases[] = {{3, "env.step_many failed (environments 0 to 5): copy 5 is stuck"},
+                 {-1, "environment 5 wrote beyond its state"},
+                 {-2, "environment 5 wrote beyond its observation"},
+                 {-3, "reward is NaN (environment 2, step 3)"},
+                 {-4, "observation[1] is NaN (environment 4, step 3)"}};
+    ppo_env    env = many_of(cartpole_env());
+    ppo_agent *agent = NULL;
+    env.step_many = stray_step_many;
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_config cfg = many_config(&env, 1);
+        many_calls = 0, many_fails = cases[i].fails;
+        assert_fails(ppo_train(&env, &cfg, &agent),
+                     cases[i].fails < -2 ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT, cases[i].words);
+    }
+    env.step = cartpole_step;
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.step_many is given, so env.step must be NULL");
+    env.step = NULL, env.reset = NULL;
+    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.reset is NULL");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_cartpole_is_that_of_gymnasium),
@@ -737,6 +879,9 @@ int main(void) {
         cmocka_unit_test(a_rollout_tells_of_the_episodes_that_ended_in_it),
         cmocka_unit_test_teardown(statistics_rest_during_a_rollout_and_take_it_in_afterwards,
                                   ticks_plan_clear),
+        cmocka_unit_test(many_copies_do_what_each_would_do_alone),
+        cmocka_unit_test(a_thread_steps_its_copies_in_one_call),
+        cmocka_unit_test(a_fault_of_many_copies_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

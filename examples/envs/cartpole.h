@@ -97,4 +97,18 @@ static inline ppo_env cartpole_env(void) {
     return env;
 }
 
+/* 6. Optional: the same for thousands of copies, whose states stand side by side, in one call. */
+static inline void cartpole_step_many(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
+                                      ppo_outcome *out) {
+    cartpole *s = (cartpole *)state;
+    for (int i = 0; i < n; i++) cartpole_step(&s[i], &rng[i], &actions[i], obs + 4 * i, &out[i]);
+}
+
+static inline ppo_env cartpole_many_env(void) {
+    ppo_env env = cartpole_env();
+    env.step = NULL;
+    env.step_many = cartpole_step_many;
+    return env;
+}
+
 #endif
