@@ -1,6 +1,7 @@
-/* arithmetic.c - how near the processor's peak ppo.h computes, and what a second thread adds.
+/* arithmetic.c - how near the processor's peak ppo.h computes, how fast it collects, and what a second thread adds.
 
-   Matrix products against OpenBLAS's sgemm; the arithmetic of PPO's update at minibatches of 256, as a share of the
+   By set of kernels: collecting alone, from 1,024 copies of CartPole, and the products of whole trainings as a share
+   of the core's peak. Matrix products against OpenBLAS's sgemm; the arithmetic of PPO's update at minibatches of 256, as a share of the
    core's multiply-add peak, which is measured, too; two threads against one, for the update at minibatches of 256 and 2048
    and for a transformer. Whatever is compared takes turns; a ratio is the median of the pairs. */
 #define _POSIX_C_SOURCE 200809L
@@ -10,6 +11,7 @@
 #include "workloads.h"
 
 #include <dlfcn.h>
+#include <time.h>
 
 /* -- the peak: multiply-adds whose numbers never leave the registers -- */
 
@@ -130,6 +132,66 @@ static void updates(void) {
     report("update at minibatch 2048, 2 threads", gain, 2, "times");
 }
 
+/* -- collecting and whole trainings, by set of kernels, in seconds of the processor's time -- */
+
+static double processor_seconds(void) { return (double)clock() / CLOCKS_PER_SEC; }
+
+/* Steps per second of rollouts of 64 steps from 1,024 environments, the critic's values included: the best of 20. */
+static double collect_from(ppo_trainer *trainer) {
+    enum { STEPS = 64, ENVS = 1024 };
+    double best = 0;
+    for (int i = 0; i < 20; i++) {
+        double began = processor_seconds();
+        if (ppo__collect(&trainer->collector, STEPS)) return fail(), NAN;
+        best = fmax(best, STEPS * ENVS / (processor_seconds() - began));
+    }
+    return best;
+}
+
+static double collecting(void) {
+    ppo_env      env = cartpole_many_env();
+    ppo_config   c = ppo_config_default();
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    double       speed = NAN;
+    c.num_envs = 1024, c.rollout_steps = 64, c.total_steps = 1 << 30;
+    if (ppo_agent_create(&env, &c, &agent) || ppo_trainer_create(&env, &c, agent, &trainer)) fail();
+    else speed = collect_from(trainer);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    return speed;
+}
+
+/* GFLOP/s of the products of a training: forward for each sample, and as in update_gflop() for each epoch. */
+static double products_of(ppo_env env, ppo_config c, int obs, int outputs) {
+    const double weights = 2 * (obs * 64 + 64 * 64) + 64 * (outputs + 1);
+    const double began = processor_seconds();
+    if (!(train(env, c, NULL) > 0)) return NAN;
+    return 2e-9 * (double)c.total_steps * (weights + c.epochs * (3 * weights - 2 * obs * 64)) /
+           (processor_seconds() - began);
+}
+
+static void by_kernels(void) {
+    static const char *const sets[] = {"avx512", "avx2", "neon"};
+    for (int k = 0; k < 3; k++) {
+        double highest[REPETITIONS], collected[REPETITIONS], cartpole[REPETITIONS], pendulum[REPETITIONS];
+        if (ppo_use_kernels(sets[k])) continue;
+        for (int i = 0; i < REPETITIONS; i++) {
+            highest[i] = 0;
+            for (int j = 0; j < 5; j++) highest[i] = fmax(highest[i], peak());
+            collected[i] = 1e-6 * collecting();
+            cartpole[i] = 100 * products_of(cartpole_env(), cartpole_settings(i + 1), 4, 2) / highest[i];
+            pendulum[i] = 100 * products_of(pendulum_env(), pendulum_settings(i + 1), 3, 1) / highest[i];
+        }
+        printf("%s\n", ppo_kernels_name());
+        report("  multiply-add peak of a core", highest, 0, "GFLOP/s");
+        report("  collecting, 1,024 environments of CartPole", collected, 2, "M steps/s");
+        report("  CartPole, minibatch 64: products", cartpole, 0, "% of it");
+        report("  Pendulum: products", pendulum, 0, "% of it");
+    }
+    ppo_use_kernels(NULL);
+}
+
 /* -- a transformer -- */
 
 static double transformer(int threads) {
@@ -154,6 +216,7 @@ static void transformers(void) {
 
 int main(void) {
     printf("%s kernels\n\n", ppo_kernels_name());
+    by_kernels();
     products();
     updates();
     transformers();

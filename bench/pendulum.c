@@ -24,18 +24,27 @@ static int measure_ppo_h(int seed, result *out) {
     return 1;
 }
 
-/* What rltools_pendulum.cpp says behind "result"; 0 if it is not there. OpenBLAS chooses its kernels itself. */
-static int measure_rltools(int seed, result *out) {
-    char command[128], line[256];
+/* What rltools_pendulum.cpp says behind "result"; 0 if it is not there. kernels: those of OpenBLAS, "" for its own
+   choice. */
+static int run_rltools(int seed, const char *kernels, result *out) {
+    char command[160], line[256];
     int  found = 0;
-    if (access("build/bench-rltools", X_OK) != 0) return 0;
     snprintf(command, sizeof command,
-             "env -u OPENBLAS_CORETYPE OPENBLAS_NUM_THREADS=1 build/bench-rltools %d", seed);
+             "env -u OPENBLAS_CORETYPE %s%s OPENBLAS_NUM_THREADS=1 build/bench-rltools %d",
+             *kernels ? "OPENBLAS_CORETYPE=" : "", kernels, seed);
     FILE *pipe = popen(command, "r");
     if (!pipe) return 0;
     while (fgets(line, sizeof line, pipe))
         if (sscanf(line, "result %lf %lf", &out->seconds, &out->mean_return) == 2) found = 1;
     return pclose(pipe) == 0 && found;
+}
+
+/* The faster of OpenBLAS's choice and its kernels for AVX2: on some processors with AVX-512 it chooses badly. */
+static int measure_rltools(int seed, result *out) {
+    result avx2;
+    if (access("build/bench-rltools", X_OK) != 0 || !run_rltools(seed, "", out)) return 0;
+    if (run_rltools(seed, "Haswell", &avx2) && avx2.seconds < out->seconds) *out = avx2;
+    return 1;
 }
 
 int main(void) {
