@@ -152,7 +152,7 @@ static inline int restore_allocator(void **state) {
 /* run() does a job, frees all it made, and returns the job's status. Its k-th allocation fails, for k = 0, 1,
    ..., until there is no k-th; once alone, which the job may get over by asking again, and once with all that
    follow (under a sanitizer, every k in one of these ways). A failure must be reported as such, and leave no block
-   behind. Returns the last k. */
+   behind. Returns how many it makes. */
 static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
     for (int for_good = 0; for_good < 2; for_good++) {
         for (long k = SMALL(0, for_good);; k += SMALL(1, 2)) {
@@ -164,7 +164,7 @@ static inline long fail_each_allocation(ppo_status (*run)(void *user), void *use
             if (h.live != 0) fail_msg("%ld blocks are left after allocation %ld failed", h.live, k);
             if (h.calls <= k) {
                 if (status != PPO_OK) fail_msg("without a failing allocation: %s", ppo_last_error());
-                if (for_good) return k;
+                if (for_good) return h.calls;
                 break;
             }
             if (status == PPO_OK && !for_good) continue;
