@@ -20,7 +20,7 @@ enum { PAIRS = 4000, STUDIES = 2000, SIZES = 7 };
 
 static float p[PAIRS]; /* that a person prefers the new model's sample */
 
-/* A win rate from n choices: random pairs, each shown to so many people. */
+/* A win rate from n choices: random pairs, each shown to people_each people. */
 static float study(int n, int people_each, ppo_rng *rng) {
     int wins = 0;
     for (int i = 0, pair = 0; i < n; i++) {
