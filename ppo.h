@@ -3013,9 +3013,9 @@ typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__PAUSE() ((void)0)
 #endif
-typedef pthread_t       ppo__thread;
-typedef pthread_mutex_t ppo__lock;
-typedef pthread_cond_t  ppo__signal;
+typedef pthread_t         ppo__thread;
+typedef pthread_mutex_t   ppo__lock;
+typedef pthread_cond_t    ppo__signal;
 #endif
 
 /* Something that happens again and again. A thread that awaits it looks for some 100 us, then sleeps. */
@@ -3867,6 +3867,14 @@ PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
 #define PPO__TILE_VECS    2
 #define PPO__FMA(a, b, c) __builtin_ia32_vfmaddps(a, b, c)
 #include PPO_FILE_NAME
+#endif
+
+#ifdef __FP_FAST_FMAF /* else GCC would fuse some products and not others, as suits the processor */
+PPO__INLINE16 ppo__float4 ppo__fma4(ppo__float4 a, ppo__float4 b, ppo__float4 c) {
+    return ppo__set4(fmaf(a[0], b[0], c[0]), fmaf(a[1], b[1], c[1]), fmaf(a[2], b[2], c[2]),
+                     fmaf(a[3], b[3], c[3]));
+}
+#define PPO__FMA(a, b, c) ppo__fma4(a, b, c)
 #endif
 
 #define PPO__TARGET    PPO__TARGET16
