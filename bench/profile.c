@@ -59,7 +59,7 @@ typedef struct place {
     int  count[WORKLOADS];
 } place;
 
-enum { ENVIRONMENT = 18, LIBM, C_LIBRARY, SECTIONS }; /* behind the 17 of ppo.h; 0 is all else */
+enum { ENVIRONMENT = 24, LIBM, C_LIBRARY, SECTIONS }; /* behind the 23 of ppo.h; 0 is all else */
 
 static place functions[FUNCTIONS], sections[SECTIONS] = {[0] = {"other", {0}},
                                                          [ENVIRONMENT] = {"environment", {0}},
@@ -67,13 +67,14 @@ static place functions[FUNCTIONS], sections[SECTIONS] = {[0] = {"other", {0}},
                                                          [C_LIBRARY] = {"C library", {0}}};
 static int   section_at[LINES]; /* by line of ppo.h */
 
-/* Sections begin with `   3 Math` behind a line of dashes, in both parts of ppo.h. */
+/* Sections begin with `   3 Kernels` behind a line of dashes, with @@ before the number in the implementation. */
 static int read_sections(void) {
     FILE *f = fopen("ppo.h", "r");
     char  line[512], name[48];
     int   dashes = 0, number, section = 0;
     for (int i = 1; f && i < LINES && fgets(line, sizeof line, f); i++) {
-        if (dashes && sscanf(line, " %d %47[^:,\n]", &number, name) == 2 && number < ENVIRONMENT)
+        if (dashes && sscanf(line + strspn(line, " @"), "%d %47[^.:,\n]", &number, name) == 2 &&
+            number < ENVIRONMENT)
             snprintf(sections[section = number].name, sizeof sections->name, "%2d %s", number, name);
         dashes = !strncmp(line, "/* -----", 8);
         section_at[i] = section;
