@@ -4039,7 +4039,8 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* -- matrices -- */
 
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
-   partial. Where this is inlined both are constants. */
+   partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the processor does
+   not foresee it: the next columns, or if there are few rows, and so little to do before, the rows below. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4059,6 +4060,8 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
         PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
             vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
+        PPO__UNROLL for (int v = 0; v < vecs * PPO__WIDTH; v += 16)
+            __builtin_prefetch(b + (rows > 2 ? vecs * PPO__WIDTH : 8 * job->ldb) + v);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -4097,7 +4100,8 @@ PPO__STRIP(4, 4)
 #undef PPO__STRIP
 #undef PPO__STRIPS
 
-/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. */
+/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. Some
+   columns of b at a time are used for all rows, while they are near. */
 PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
     static const struct {
         int height;
@@ -4115,18 +4119,21 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
         {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
         {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
     };
-    for (int i = 0, t = 0; i < rows; t++) {
-        const int end = rows - (rows - i) % tiles[t].height;
-        for (int j = 0, v = 3; j < cols && i < end;) {
-            const int width = PPO__WIDTH << v, lanes = cols - j < PPO__WIDTH ? cols - j : PPO__WIDTH;
-            if (!tiles[t].strip[v] || (v && cols - j < width)) {
-                v--;
-                continue;
+    for (int from = 0; from < cols; from += 8 * PPO__WIDTH) {
+        const int to = cols - from < 8 * PPO__WIDTH ? cols : from + 8 * PPO__WIDTH;
+        for (int i = 0, t = 0; i < rows; t++) {
+            const int end = rows - (rows - i) % tiles[t].height;
+            for (int j = from, v = 3; j < to && i < end;) {
+                const int width = PPO__WIDTH << v, lanes = to - j < PPO__WIDTH ? to - j : PPO__WIDTH;
+                if (!tiles[t].strip[v] || (v && to - j < width)) {
+                    v--;
+                    continue;
+                }
+                tiles[t].strip[v](job, lanes, i, end, j);
+                j += width;
             }
-            tiles[t].strip[v](job, lanes, i, end, j);
-            j += width;
+            i = end;
         }
-        i = end;
     }
 }
 
