@@ -3049,6 +3049,11 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
 
 enum { PPO__MAX_THREADS = 1024 };
 
+/* bench/cores.c has it measured. */
+#ifndef PPO__DO_TASK
+#define PPO__DO_TASK(pool, task, user, k) task(user, k)
+#endif
+
 /* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
    tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
    for a thread that the system has not scheduled yet. */
@@ -3138,7 +3143,7 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
         ppo__event_await(&pool->events[1], ended);
     } else
 #endif
-        for (int k = 0; k < pool->tasks; ++k) task(user, k);
+        for (int k = 0; k < pool->tasks; ++k) PPO__DO_TASK(pool, task, user, k);
     ppo__arithmetic_pool = before;
     ppo__in_task = in_task;
 }
@@ -10671,23 +10676,20 @@ static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const pp
     }
 }
 
-/* Copies samples picked[0 .. n-1] side by side; only advantages of those outside begin .. end - 1. */
-static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked, int n,
-                        int begin, int end, ppo_rollout *minibatch) {
-    minibatch->steps = 1;
-    minibatch->envs = n;
+/* Copies samples picked[0], picked[1], ... side by side, all that there are in `to`, but for their advantages. */
+static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked,
+                        ppo_rollout *to) {
     for (int c = 0; c < PPO__COLUMNS; ++c) {
-        size_t    bytes = columns[c].bytes;
-        const int all = columns[c].pointer == offsetof(ppo_rollout, advantage);
-        const int first = all ? 0 : begin, last = all ? n : end;
-        if (!bytes || !(columns[c].uses & PPO__FOR_LEARNING)) continue;
-        const char *from = ppo__column_data(rollout, &columns[c]);
-        char       *to = ppo__column_data(minibatch, &columns[c]);
+        const size_t bytes = columns[c].bytes;
+        const int    wanted = columns[c].uses & PPO__FOR_LEARNING;
+        if (!bytes || !wanted || columns[c].pointer == offsetof(ppo_rollout, advantage)) continue;
+        const char *source = ppo__column_data(rollout, &columns[c]);
+        char       *target = ppo__column_data(to, &columns[c]);
         if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
-            for (int i = first; i < last; ++i)
-                memcpy(to + i * sizeof(float), from + picked[i] * sizeof(float), sizeof(float));
+            for (int i = 0; i < to->envs; ++i)
+                memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
         } else {
-            for (int i = first; i < last; ++i) memcpy(to + i * bytes, from + picked[i] * bytes, bytes);
+            for (int i = 0; i < to->envs; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
         }
     }
 }
@@ -11826,6 +11828,7 @@ typedef struct ppo__step_stats {
 
 typedef struct ppo__shard {
     ppo_rollout  samples; /* of the minibatch's, packed by time, the longest segments first */
+    int         *picked;  /* which of the rollout's they are */
     ppo_inputs   inputs;  /* what the network is given of them */
     const float *shift;   /* rpo_alpha: by how much their means move; else NULL */
     int         *count;   /* [segment_steps] segments that have a step t */
@@ -11923,33 +11926,33 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Gathers share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
-   most. Shares differ by one segment at most. What the loss needs is gathered for shards begin .. end - 1. */
-static void ppo__gather_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards,
-                                  int begin_shard, int end_shard) {
+/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most, and gathers
+   their advantages; ppo__gather() does the rest, for each shard. Shares differ by one segment at most. */
+static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
+    ppo_rollout       *samples = &batch->samples;
     const ppo__column *columns = trainer->collector.columns;
-    int                first_row = 0, end_row = 0;
-    int  begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin, rows = 0;
-    int *segments = trainer->order + begin;
+    int                begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin;
+    int               *segments = trainer->order + begin;
     batch->shards = ppo__min_int(most_shards, n);
+    samples->steps = 1;
+    samples->envs = 0;
     for (int k = 0; k < batch->shards; ++k) {
         ppo__shard *shard = &batch->shard[k];
         int         from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
-        int samples = ppo__pack_rows(trainer, segments + from, to - from, shard->count, batch->picked + rows);
-        ppo_rollout own = ppo__some_samples(&batch->samples, columns, (size_t)rows, samples);
-        ppo_inputs  inputs = ppo__inputs_of(&own);
-        inputs.sequences.count = shard->count;
-        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++inputs.sequences.steps;
-        if (k < begin_shard) first_row = rows + samples;
-        if (k < end_shard) end_row = rows + samples;
-        shard->samples = own;
-        shard->inputs = inputs; /* own.state begins with the states where the segments begin */
-        if (batch->shift) shard->shift = batch->shift + ppo__at(rows, trainer->agent->model.action_space.n);
-        rows += samples;
+        shard->picked = batch->picked + samples->envs;
+        int count = ppo__pack_rows(trainer, segments + from, to - from, shard->count, shard->picked);
+        shard->samples = ppo__some_samples(samples, columns, (size_t)samples->envs, count);
+        shard->inputs =
+            ppo__inputs_of(&shard->samples); /* its state begins with those where the segments begin */
+        shard->inputs.sequences.count = shard->count;
+        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
+        if (batch->shift)
+            shard->shift = batch->shift + ppo__at(samples->envs, trainer->agent->model.action_space.n);
+        samples->envs += count;
     }
-    ppo__gather(&trainer->collector.rollout, columns, batch->picked, rows, first_row, end_row,
-                &batch->samples);
+    for (int i = 0; i < samples->envs; ++i)
+        samples->advantage[i] = trainer->collector.rollout.advantage[batch->picked[i]];
 }
 
 /* -- the objective -- */
@@ -12007,7 +12010,8 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     ppo_tape         *tape = trainer->tapes[thread];
     ppo_status        status = PPO_OK;
     for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
-        const ppo__shard *shard = &batch->shard[k];
+        ppo__shard *shard = &batch->shard[k];
+        ppo__gather(&trainer->collector.rollout, trainer->collector.columns, shard->picked, &shard->samples);
         ppo_tape_reset(tape);
         tape->params = batch->most_shards > 1 ? params : NULL;
         tape->grad = shard->grad;
@@ -12101,7 +12105,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
     segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
     batch->begin = 0;
-    ppo__gather_minibatch(trainer, segments, 0, 1, 1, 0, 1);
+    ppo__choose_minibatch(trainer, segments, 0, 1, 1);
     for (int k = 0; k < batch->most_shards && !status; ++k) {
         ppo__shard_gradients(trainer, k, 0, 1);
         status = ppo_tape_status(trainer->tapes[k]);
@@ -12184,10 +12188,11 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
     int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
     double                  sum = 0;
     for (int b = 0; b < batches; ++b) {
-        ppo__gather_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards, 0,
-                              PPO__MOST_SHARDS);
+        ppo__choose_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
-            const ppo__shard *shard = &trainer->minibatch.shard[k];
+            ppo__shard *shard = &trainer->minibatch.shard[k];
+            ppo__gather(&trainer->collector.rollout, trainer->collector.columns, shard->picked,
+                        &shard->samples);
             ppo_tape_reset(tape);
             ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
             ppo_tensor *kl =
@@ -12329,9 +12334,8 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
             const int       b = trainer->batch++;
             ppo__step_stats stats;
             ppo_status      status = PPO_OK;
-            ppo__gather_minibatch(trainer, trainer->segments, b, trainer->batches,
-                                  trainer->minibatch.most_shards, trainer->minibatch.begin,
-                                  trainer->minibatch.end);
+            ppo__choose_minibatch(trainer, trainer->segments, b, trainer->batches,
+                                  trainer->minibatch.most_shards);
             for (size_t i = 0, n = ppo__at(minibatch->envs, shifts); i < n; ++i)
                 trainer->minibatch.shift[i] =
                     ppo_rng_range(&trainer->shuffle_rng, -config->rpo_alpha, config->rpo_alpha);
