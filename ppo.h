@@ -284,11 +284,11 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
    environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
-/* Processes that train together, on one machine or many, connected by whatever there is: examples/mpi.h fills this in
-   with MPI. exchange() sends `sent` bytes to rank `peer` and receives `received` bytes from it, both at once, while the
-   peer makes the call that matches; one of the sizes may be 0. It returns when both are done, or fails by ppo_fail(),
-   as when the peer has ended. Of a large model it is also called from another thread, while the caller's computes; never
-   from two at a time. */
+/* Processes that train together, on one machine or many, connected by whatever there is: examples/mpi.h fills
+   this in with MPI. exchange() sends `sent` bytes to rank `peer` and receives `received` bytes from it, both at
+   once, while the peer makes the call that matches; one of the sizes may be 0. It returns when both are done,
+   or fails by ppo_fail(), as when the peer has ended. Of a large model it is also called from another thread,
+   while the caller's computes; never from two at a time. */
 enum { PPO_MAX_RANKS = 1024 };
 typedef struct ppo_group {
     int rank, size; /* size: 1, 2, 4, ... PPO_MAX_RANKS; rank: 0 to size - 1 */
@@ -297,13 +297,14 @@ typedef struct ppo_group {
     void *user; /* handed to it */
 } ppo_group;
 
-/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone. The group
-   is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the same arguments,
-   and gets the same results: the bits are those of a single process. Environments and prompts are divided evenly, and
-   so are the shards of each minibatch (setting `shards`). A reward function is asked about the samples of its own
-   process, callbacks and schedules run in all of them. Checkpoints are saved by all together, in a file that rank 0
-   writes; any number of processes can resume from it. A failure in one becomes that of all; a process that ends
-   without one is noticed by exchange(). Errors: rank, size or exchange cannot be. */
+/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone. The
+   group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the
+   same arguments, and gets the same results: the bits are those of a single process. Environments and prompts
+   are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward function is asked
+   about the samples of its own process, callbacks and schedules run in all of them. Checkpoints are saved by
+   all together, in a file that rank 0 writes; any number of processes can resume from it. A failure in one
+   becomes that of all; a process that ends without one is noticed by exchange(). Errors: rank, size or exchange
+   cannot be. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
 PPO_DEF int ppo_group_rank(void);
@@ -348,9 +349,9 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses "plain", "vector16", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT if this
-   processor or this build does not have it. For tests and timing: results of different sets differ in the
-   last bits. */
+/* Chooses "plain", "vector16", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT
+   if this processor or this build does not have it. For tests and timing: results of different sets differ in
+   the last bits. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
@@ -399,9 +400,9 @@ PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
 
 /* Rounds the parameters to BF16, in which they take half the memory, and freezes them for good: the base of models
-   with LoRA, a reference, a reward model. Data is NULL from then on. Operations on the processor convert what they
-   read, a block of a language model at a time, which takes longer where few tokens are computed at once. Copies
-   have floats of four bytes; a tape on a GPU refuses the model. */
+   with LoRA, a reference, a reward model, or one that only samples, which is faster then. The weights of a model
+   whose file is in BF16 do not change. Data is NULL from then on. Operations on the processor convert what they
+   read. Copies have floats of four bytes; a tape on a GPU refuses the model. */
 PPO_DEF ppo_status ppo_params_pack(ppo_params *params);
 
 /* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
@@ -430,8 +431,9 @@ PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
 PPO_DEF void       ppo_tape_free(ppo_tape *tape);
 PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
-/* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward computes the block again. That
-   takes a third to a half more time and a fraction of the memory, and gives the same bits. 0 is the default. */
+/* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward
+   computes the block again. That takes a third to a half more time and a fraction of the memory, and gives the
+   same bits. 0 is the default. */
 PPO_DEF void       ppo_tape_recompute(ppo_tape *tape, int on);
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
@@ -1176,9 +1178,10 @@ typedef struct ppo_env {
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
        with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts
-       agents. An agent is out once its episode has ended, until it joins again; its observation is not read then, and
-       its action, as that of an agent that waits, has choices and box NULL. reset_all may let agents out (terminated) or wait. A world in which all are out is reset;
-       max_steps is its time limit, which truncates those that are in. */
+       agents. An agent is out once its episode has ended, until it joins again; its observation is not read
+       then, and its action, as that of an agent that waits, has choices and box NULL. reset_all may let agents
+       out (terminated) or wait. A world in which all are out is reset; max_steps is its time limit, which
+       truncates those that are in. */
     int agents;
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
     void (*reset_all)(void *state, ppo_rng *rng, float *obs, ppo_outcome *out);
@@ -2366,9 +2369,9 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress)
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
-/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it if it has no LoRA, the critic, the library's own
-   reference, both optimizers, all settings by name, and what later iterations depend on. A resumed run ends
-   with the same bits as one that never stopped. */
+/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it if it has no LoRA, the critic, the
+   library's own reference, both optimizers, all settings by name, and what later iterations depend on. A
+   resumed run ends with the same bits as one that never stopped. */
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
 /* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
    become those of the file. config: ppo_settings_load() reads the saved one; settings may change, but not the
@@ -2632,6 +2635,7 @@ PPO__BOTH static float ppo__clamp(float x, float low, float high) {
     return x < low ? low : x > high ? high : x;
 }
 
+static int ppo__min_int(int a, int b) { return a < b ? a : b; }
 static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
@@ -3230,8 +3234,8 @@ static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, 
     return ppo_fail(PPO_ERROR_GROUP, "%s", ppo__error);
 }
 
-/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2, 4, ...
-   ranks exchange what they have. */
+/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2,
+   4, ... ranks exchange what they have. */
 static ppo_status ppo__group_gather(const ppo_group *g, void *data, const size_t *start) {
     char      *bytes = (char *)data;
     ppo_status status = PPO_OK;
@@ -3356,7 +3360,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        plain     scalar C: the specification, and what every processor can run
        vector16  all others with gcc or clang  4 floats per vector, in the compiler's own vectors
        avx2      x86-64 with AVX2 and FMA      8 floats per vector
-       avx512    x86-64 with AVX-512F and DQ  16 floats per vector
+       avx512    x86-64 with AVX-512F, DQ, BW 16 floats per vector
        neon      aarch64                       4 floats per vector: vector16 with a multiply-add
        fma       x86-64 with AVX and FMA       4 floats per vector: the same for GCC on Windows
 
@@ -3401,6 +3405,8 @@ typedef struct ppo__activation {
     int keeps_z;
 } ppo__activation;
 
+enum { PPO__WIDE = 128 };
+
 typedef struct ppo__kernels {
     const char *name;
     /* c (rows, cols) = init + a b, the inner dimension being `inner`.
@@ -3411,6 +3417,11 @@ typedef struct ppo__kernels {
                  const float *init, int ld_init, float *c, int ldc);
     /* out (cols, rows) = a (rows, cols) transposed */
     void (*transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo);
+    /* out (rows, cols) = a (rows, cols), which is BF16; and of one row, c = init + a b with such a b, where cols
+       is a multiple of PPO__WIDE; init may be NULL. */
+    void (*widen)(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo);
+    void (*row_times)(int cols, int inner, const float *a, const uint16_t *b, int ldb, const float *init,
+                      float *c);
     /* elementwise, y may be x */
     void (*vexp)(const float *x, float *y, size_t n);
     void (*vlog)(const float *x, float *y, size_t n);
@@ -3457,7 +3468,9 @@ typedef struct ppo__kernels {
 #define PPO__KERNEL_TABLE(prefix, label)                                                 \
     static const ppo__kernels PPO__JOIN(prefix, kernels) = {                             \
         label,                                                                           \
-        PPO__FIVE(prefix, gemm, transpose, exp, log, tanh),                              \
+        PPO__FIVE(prefix, gemm, transpose, widen, row_times, exp),                       \
+        PPO__JOIN(prefix, log),                                                          \
+        PPO__JOIN(prefix, tanh),                                                         \
         {{NULL, NULL, 0},                                                                \
          PPO__ACTIVATION(prefix, tanh, 0),                                               \
          PPO__ACTIVATION(prefix, relu, 0),                                               \
@@ -3491,6 +3504,24 @@ static void ppo__plain_gemm(int rows, int cols, int inner, const float *a, int a
 static void ppo__plain_transpose(int rows, int cols, const float *a, int lda, float *out, int ldo) {
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < cols; j++) out[j * ldo + i] = a[i * lda + j];
+}
+
+static float ppo__bf16(uint16_t x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float          y;
+    return memcpy(&y, &bits, sizeof y), y;
+}
+
+static void ppo__plain_widen(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo) {
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < cols; j++) out[i * ldo + j] = ppo__bf16(a[i * lda + j]);
+}
+
+static void ppo__plain_row_times(int cols, int inner, const float *a, const uint16_t *b, int ldb,
+                                 const float *init, float *c) {
+    for (int j = 0; j < cols; j++) c[j] = init ? init[j] : 0.0f;
+    for (int k = 0; k < inner; k++, b += ldb)
+        for (int j = 0; j < cols; j++) c[j] += a[k] * ppo__bf16(b[j]);
 }
 
 static void ppo__plain_add(const float *x, float *y, size_t n) {
@@ -3756,7 +3787,7 @@ typedef struct {
     _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
 #include PPO_FILE_NAME
 
-#define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx2,fma")))
+#define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx512bw,avx2,fma")))
 #define PPO__ISA                       ppo__avx512_
 #define PPO__ISA_NAME                  "avx512"
 #define PPO__WIDTH                     16
@@ -3814,6 +3845,11 @@ PPO__INLINE16 ppo__float4 ppo__set4(float a, float b, float c, float d) {
 PPO__INLINE16 ppo__float4 ppo__load4(const float *p, size_t lanes) {
     if (lanes == 4) return *(const ppo__float4_anywhere *)p;
     return ppo__set4(p[0], lanes > 1 ? p[1] : 0.0f, lanes > 2 ? p[2] : 0.0f, 0.0f);
+}
+
+PPO__INLINE16 ppo__float4 ppo__load_pairs(const uint16_t *p) {
+    ppo__float4 v;
+    return memcpy(&v, p, sizeof v), v;
 }
 
 PPO__INLINE16 void ppo__store4(float *p, size_t lanes, ppo__float4 v) {
@@ -3912,7 +3948,8 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #if defined(PPO__SHORT_VECTORS)
     if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
 #elif defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw"))
         usable[count++] = &ppo__avx512_kernels;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
 #endif
@@ -3930,19 +3967,20 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #ifdef PPO__KERNEL_PASS /* the vector kernels: compiled once per instruction set, by the includes above */
 
 #ifdef PPO__PREFIX
-#define PPO__MM(name)         PPO__JOIN(PPO__PREFIX, name)
-#define PPO__SET1(x)          PPO__MM(set1_ps)(x)
-#define PPO__LOADU(p)         PPO__MM(loadu_ps)(p)
-#define PPO__STOREU(p, v)     PPO__MM(storeu_ps)(p, v)
-#define PPO__FMA(a, b, c)     PPO__MM(fmadd_ps)(a, b, c)
-#define PPO__MIN(a, b)        PPO__MM(min_ps)(a, b)
-#define PPO__MAX(a, b)        PPO__MM(max_ps)(a, b)
-#define PPO__SQRT(a)          PPO__MM(sqrt_ps)(a)
-#define PPO__ZIP_LOW(a, b)    PPO__MM(unpacklo_ps)(a, b)
-#define PPO__ZIP_HIGH(a, b)   PPO__MM(unpackhi_ps)(a, b)
-#define PPO__PAIRS(zip, a, b) PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
-#define PPO__ZIP2_LOW(a, b)   PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
-#define PPO__ZIP2_HIGH(a, b)  PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+#define PPO__MM(name)            PPO__JOIN(PPO__PREFIX, name)
+#define PPO__SET1(x)             PPO__MM(set1_ps)(x)
+#define PPO__LOADU(p)            PPO__MM(loadu_ps)(p)
+#define PPO__STOREU(p, v)        PPO__MM(storeu_ps)(p, v)
+#define PPO__FMA(a, b, c)        PPO__MM(fmadd_ps)(a, b, c)
+#define PPO__MIN(a, b)           PPO__MM(min_ps)(a, b)
+#define PPO__MAX(a, b)           PPO__MM(max_ps)(a, b)
+#define PPO__SQRT(a)             PPO__MM(sqrt_ps)(a)
+#define PPO__ZIP_LOW(a, b)       PPO__MM(unpacklo_ps)(a, b)
+#define PPO__ZIP_HIGH(a, b)      PPO__MM(unpackhi_ps)(a, b)
+#define PPO__PAIRS(zip, a, b)    PPO__MM(castpd_ps)(zip(PPO__MM(castps_pd)(a), PPO__MM(castps_pd)(b)))
+#define PPO__ZIP2_LOW(a, b)      PPO__PAIRS(PPO__MM(unpacklo_pd), a, b)
+#define PPO__ZIP2_HIGH(a, b)     PPO__PAIRS(PPO__MM(unpackhi_pd), a, b)
+#define PPO__LOAD_PAIRS(p, step) PPO__LOAD_GROUPS((const float *)(const void *)(p), step)
 #else
 #define PPO__WIDTH                     4
 #define PPO__VEC                       ppo__float4
@@ -3961,6 +3999,7 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #define PPO__SQRT(a)                   ppo__sqrt4(a)
 #define PPO__LOAD_DOUBLES(p)           ppo__widen2(p)
 #define PPO__LOAD_GROUPS(p, step)      PPO__LOADU(p)
+#define PPO__LOAD_PAIRS(p, step)       ppo__load_pairs(p)
 #define PPO__ZIP_LOW(a, b)             ppo__set4((a)[0], (b)[0], (a)[1], (b)[1])
 #define PPO__ZIP_HIGH(a, b)            ppo__set4((a)[2], (b)[2], (a)[3], (b)[3])
 #define PPO__ZIP2_LOW(a, b)            ppo__set4((a)[0], (a)[1], (b)[0], (b)[1])
@@ -4044,8 +4083,9 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* -- matrices -- */
 
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
-   partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the processor does
-   not foresee it: the next columns, or if there are few rows, and so little to do before, the rows below. */
+   partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the
+   processor does not foresee it: the next columns, or if there are few rows, and so little to do before, the
+   rows below. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4180,6 +4220,82 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     }
 }
 
+/* The first or the second number of each pair */
+#define PPO__BF16(pairs, second) \
+    ((PPO__VEC)((second) == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) ? (pairs) << 16 : (pairs) >> 16 << 16))
+
+/* Adds `depth` rows of b, each times its number in a, to n sums, which are in pairs of vectors; where b is
+   BF16, of the first and of the second numbers of its pairs. */
+PPO__INLINE void PPO__(add_rows)(const int depth, const int bf16, int n, const float *a, ptrdiff_t a_col,
+                                 const void *b, ptrdiff_t ldb, float *sum) {
+    const float    *floats = (const float *)b;
+    const uint16_t *halves = (const uint16_t *)b;
+    PPO__VEC        ak[8];
+    PPO__UNROLL for (int k = 0; k < depth; k++) ak[k] = PPO__SET1(a[k * a_col]);
+    for (int j = 0; j < n; j += 2 * PPO__WIDTH) {
+        PPO__VEC first = PPO__LOADU(sum + j), second = PPO__LOADU(sum + j + PPO__WIDTH);
+        PPO__UNROLL for (int k = 0; k < depth; k++) {
+            if (bf16) {
+                PPO__(bits) pairs;
+                memcpy(&pairs, halves + k * ldb + j, sizeof pairs);
+                first = PPO__FMA(ak[k], PPO__BF16(pairs, 0), first);
+                second = PPO__FMA(ak[k], PPO__BF16(pairs, 1), second);
+            } else {
+                first = PPO__FMA(ak[k], PPO__LOADU(floats + k * ldb + j), first);
+                second = PPO__FMA(ak[k], PPO__LOADU(floats + k * ldb + j + PPO__WIDTH), second);
+            }
+        }
+        PPO__STOREU(sum + j, first);
+        PPO__STOREU(sum + j + PPO__WIDTH, second);
+    }
+}
+
+/* Up to 8 rows, times a b that comes from memory, which is fastest along the rows of b: eight of them at a
+   time. cols is a multiple of two vectors. */
+PPO__INLINE void PPO__(few)(const int bf16, int rows, int cols, const ppo__gemm_job *job, const void *b) {
+    enum { ALL = 4096, PAIRS = 2 * PPO__WIDTH };
+    float           sum[ALL];
+    const int       most = rows > 1 ? ALL / 8 : ALL;
+    const ptrdiff_t size = bf16 ? 2 : 4;
+    for (ptrdiff_t j = 0; j < cols; j += most) {
+        const int   n = cols - j < most ? (int)(cols - j) : most;
+        const char *bj = (const char *)b + j * size;
+        for (int back = 0; back < 2; back++) {
+            for (ptrdiff_t i = 0; i < rows; i++)
+                for (int v = 0; v < n; v++) {
+                    const int place = bf16 ? v / PAIRS * PAIRS + v % 2 * PPO__WIDTH + v % PAIRS / 2 : v;
+                    float    *s = &sum[i * most + place];
+                    if (back) job->c[i * job->ldc + j + v] = *s;
+                    else *s = job->init ? job->init[i * job->ld_init + j + v] : 0.0f;
+                }
+            for (int k = 0; k < job->inner && !back;) {
+                const int depth = job->inner - k < 8 ? 1 : 8;
+                for (ptrdiff_t i = 0; i < rows; i++) {
+                    const float *a = job->a + i * job->a_row + k * job->a_col;
+                    if (depth == 8) PPO__(add_rows)(8, bf16, n, a, job->a_col, bj, job->ldb, sum + i * most);
+                    else PPO__(add_rows)(1, bf16, n, a, job->a_col, bj, job->ldb, sum + i * most);
+                }
+                k += depth, bj += depth * job->ldb * size;
+            }
+        }
+    }
+}
+
+PPO__FN void PPO__(row_times)(int cols, int inner, const float *a, const uint16_t *b, int ldb,
+                              const float *init, float *c) {
+    const ppo__gemm_job job = {inner, a, NULL, init, c, 0, 1, ldb, 0, 0};
+    PPO__(few)(1, 1, cols, &job, b);
+}
+
+PPO__FN void PPO__(gemm_few)(int rows, int cols, const ppo__gemm_job *job) {
+    const int     n = cols - cols % (2 * PPO__WIDTH);
+    ppo__gemm_job rest = *job;
+    PPO__(few)(0, rows, n, job, job->b);
+    rest.b += n, rest.c += n;
+    if (job->init) rest.init += n;
+    PPO__(gemm_wide)(rows, cols - n, &rest);
+}
+
 /* Register r holds, group by group, the four floats of rows r, r + 4, r + 8, ...; two rounds of zips within the
    groups make each register a column. */
 PPO__INLINE void PPO__(zip)(PPO__VEC r0, PPO__VEC r1, PPO__VEC r2, PPO__VEC r3, PPO__VEC column[4]) {
@@ -4213,57 +4329,90 @@ PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float
     ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
 }
 
-/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for WIDTH
-   of them at a time, `cols` columns of c from j on. The chain of each element is the same. */
-PPO__INLINE void PPO__(narrow)(const int cols, const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    const ptrdiff_t row = job->a_row;
-    for (ptrdiff_t i = 0; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
+/* Pairs of numbers become their first and their second ones, which are zipped again. In group k are pairs 2 k
+   to 2 k + 3, of which the first two are wanted, or in the upper half the last two. What comes next is asked
+   for early. */
+PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo) {
+    for (ptrdiff_t i = 0; i < rows; i++, a += lda, out += ldo) {
+        int j = 0;
+        for (; j + 2 * PPO__WIDTH <= cols; j += 2 * PPO__WIDTH) {
+            const PPO__(bits) low = (PPO__(bits))PPO__LOAD_PAIRS(a + j, 2);
+            const PPO__(bits) high = (PPO__(bits))PPO__LOAD_PAIRS(a + j + PPO__WIDTH - 4, 2);
+            const PPO__VEC low0 = PPO__BF16(low, 0), low1 = PPO__BF16(low, 1);
+            const PPO__VEC high0 = PPO__BF16(high, 0), high1 = PPO__BF16(high, 1);
+            __builtin_prefetch(a + j + 16 * (ptrdiff_t)lda);
+            PPO__STOREU(out + j, PPO__ZIP_LOW(low0, low1));
+            PPO__STOREU(out + j + PPO__WIDTH, PPO__ZIP_HIGH(high0, high1));
+        }
+        ppo__plain_widen(1, cols - j, a + j, lda, out + j, ldo);
+    }
+}
+
+/* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
+   WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for as many groups of rows side by
+   side as make four chains. The chain of each element is the same. Returns the row after the last one that was
+   done. */
+PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
+                                    ptrdiff_t i, ptrdiff_t j) {
+    const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
+    for (; i + groups * PPO__WIDTH <= rows; i += groups * PPO__WIDTH) {
         const float *a = job->a + i * row, *b = job->b + j;
         const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
         float       *c = job->c + i * job->ldc + j;
         float        t[4 * PPO__WIDTH];
         PPO__VEC     sum[4], column[4];
         int          k = 0;
-        PPO__UNROLL for (int v = 0; v < cols; v++) {
+        PPO__UNROLL for (int v = 0; v < groups * cols; v++) {
+            const float *from =
+                init ? init + v / cols * PPO__WIDTH * (ptrdiff_t)job->ld_init + v % cols : NULL;
             if (init && job->ld_init) {
-                for (int r = 0; r < PPO__WIDTH; r++) t[r] = init[r * job->ld_init + v];
+                for (int r = 0; r < PPO__WIDTH; r++) t[r] = from[r * job->ld_init];
                 sum[v] = PPO__LOADU(t);
             } else {
-                sum[v] = PPO__SET1(init ? init[v] : 0.0f);
+                sum[v] = PPO__SET1(init ? *from : 0.0f);
             }
         }
-        for (; k + 4 <= job->inner; k += 4, a += 4) {
-            const PPO__VEC r0 = PPO__LOAD_GROUPS(a, 4 * row), r1 = PPO__LOAD_GROUPS(a + row, 4 * row);
-            const PPO__VEC r2 = PPO__LOAD_GROUPS(a + 2 * row, 4 * row);
-            const PPO__VEC r3 = PPO__LOAD_GROUPS(a + 3 * row, 4 * row);
-            PPO__(zip)(r0, r1, r2, r3, column);
-            PPO__UNROLL for (int q = 0; q < 4; q++, b += job->ldb) {
-                PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] =
-                    PPO__FMA(column[q], PPO__SET1(b[v]), sum[v]);
+        for (; k + 4 <= job->inner; k += 4, a += 4, b += 4 * job->ldb) {
+            PPO__UNROLL for (int g = 0; g < groups; g++) {
+                const float   *p = a + g * group;
+                const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * row), r1 = PPO__LOAD_GROUPS(p + row, 4 * row);
+                const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * row, 4 * row);
+                const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * row, 4 * row);
+                PPO__(zip)(r0, r1, r2, r3, column);
+                PPO__UNROLL for (int q = 0; q < 4; q++) {
+                    PPO__UNROLL for (int v = 0; v < cols; v++) sum[g * cols + v] =
+                        PPO__FMA(column[q], PPO__SET1(b[q * job->ldb + v]), sum[g * cols + v]);
+                }
             }
         }
         for (; k < job->inner; k++, a++, b += job->ldb) {
-            for (int r = 0; r < PPO__WIDTH; r++) t[r] = a[r * row];
-            column[0] = PPO__LOADU(t);
-            PPO__UNROLL for (int v = 0; v < cols; v++) sum[v] = PPO__FMA(column[0], PPO__SET1(b[v]), sum[v]);
+            PPO__UNROLL for (int g = 0; g < groups; g++) {
+                float at[PPO__WIDTH];
+                for (int r = 0; r < PPO__WIDTH; r++) at[r] = a[g * group + r * row];
+                PPO__UNROLL for (int v = 0; v < cols; v++) sum[g * cols + v] =
+                    PPO__FMA(PPO__LOADU(at), PPO__SET1(b[v]), sum[g * cols + v]);
+            }
         }
-        PPO__UNROLL for (int v = 0; v < cols; v++) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
-        PPO__UNROLL for (int r = 0; r < PPO__WIDTH; r++, c += job->ldc) {
-            PPO__UNROLL for (int v = 0; v < cols; v++) c[v] = t[v * PPO__WIDTH + r];
+        PPO__UNROLL for (int v = 0; v < groups * cols; v++) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
+        PPO__UNROLL for (int g = 0; g < groups; g++) {
+            PPO__UNROLL for (int r = 0; r < PPO__WIDTH; r++, c += job->ldc) {
+                PPO__UNROLL for (int v = 0; v < cols; v++) c[v] = t[(g * cols + v) * PPO__WIDTH + r];
+            }
         }
     }
+    return i;
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_4)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(4, job, rows, j);
+    PPO__(narrow)(4, 1, job, rows, 0, j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_2)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(2, job, rows, j);
+    PPO__(narrow)(2, 1, job, rows, PPO__(narrow)(2, 2, job, rows, 0, j), j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(1, job, rows, j);
+    PPO__(narrow)(1, 1, job, rows, PPO__(narrow)(1, 4, job, rows, 0, j), j);
 }
 
 PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
@@ -4299,11 +4448,12 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
 
 PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
                          int ldb, const float *init, int ld_init, float *c, int ldc) {
-    enum { LARGE = 1 << 13 };
+    enum { LARGE = 1 << 13, OUTSIDE = 1 << 18 };
     const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
     if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
     else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
         PPO__(gemm_narrow_t)(rows, cols, &job);
+    else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
     else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
     else PPO__(gemm_wide)(rows, cols, &job);
 }
@@ -4751,6 +4901,7 @@ PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
 #undef PPO__TIMES_2_TO
 #undef PPO__LOAD_DOUBLES
 #undef PPO__LOAD_GROUPS
+#undef PPO__LOAD_PAIRS
 #undef PPO__MM
 #undef PPO__PAIRS
 #undef PPO__SET1
@@ -4827,9 +4978,9 @@ static void ppo__mirror_free(ppo_params *params) {
 }
 
 static void ppo__widen(const uint16_t *from, size_t n, float *to) {
-    for (size_t i = 0; i < n; ++i) {
-        const uint32_t bits = (uint32_t)from[i] << 16;
-        memcpy(&to[i], &bits, sizeof bits);
+    for (size_t most = 1 << 16; n; from += most, to += most, n -= most) {
+        if (n < most) most = n;
+        ppo__k()->widen(1, (int)most, from, 0, to, 0);
     }
 }
 
@@ -5436,14 +5587,14 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
 
-/* build(x): as one operation, unless backward will need what it is made of, or it is small. always: in any case. */
+/* build(x): as one operation, unless backward will need what it is made of, or it is small. */
 enum { PPO__RECOMPUTE_LEAST = 1 << 16 };
 static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
                                        ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
-                                       ppo_tensor *x, const void *user, int always) {
+                                       ppo_tensor *x, const void *user) {
     const ppo__recompute_args args = {build, user};
-    const int whole = !tape->recompute && (tape->recording || ppo__size(x) < PPO__RECOMPUTE_LEAST);
-    if (whole && !always) return build(tape, x, user);
+    if (!tape->recompute && (tape->recording || ppo__size(x) < PPO__RECOMPUTE_LEAST))
+        return build(tape, x, user);
     return ppo_tape_result(
         ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
@@ -5710,13 +5861,56 @@ PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *inde
 }
 
 /* Matrices are divided into ranges of a multiple of this many rows, or columns. */
-enum { PPO__ROW_GRAIN = 16 };
+enum { PPO__ROW_GRAIN = 16, PPO__COLUMN_GRAIN = 64 };
 
 #define PPO__ACTIVATION_WORDS "identity|tanh|relu|gelu|gelu_erf|silu|elu"
 
 static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int activation) {
     if (activation >= 0 && activation < PPO__ACTIVATIONS) return PPO_OK;
     return ppo__refuse("%s: there is no activation %d", where, activation);
+}
+
+/* -- packed matrices as operands. A block of one at a time is made floats, which stay in the first cache -- */
+enum { PPO__BLOCK_ROWS = 32, PPO__BLOCK_COLS = PPO__WIDE, PPO__BLOCK = PPO__BLOCK_ROWS * PPO__BLOCK_COLS };
+
+/* x as an operand: *packed are its numbers, which x->data then points to, too, but is not read; NULL: they are
+   floats. */
+static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_t **packed) {
+    *packed = ppo__packed(x);
+    return *packed ? ppo__tape_tensor(tape, x->rows, x->cols, (float *)(void *)ppo__packed(x), NULL) : x;
+}
+
+/* Makes block (i, j) of b floats, side by side; *rows and *cols are what it has of b. */
+static void ppo__unpack_block(const uint16_t *b, int ldb, int i, int j, int *rows, int *cols, float *block) {
+    *rows = ppo__min_int(*rows - i, PPO__BLOCK_ROWS), *cols = ppo__min_int(*cols - j, PPO__BLOCK_COLS);
+    ppo__k()->widen(*rows, *cols, b + ppo__at(i, ldb) + j, ldb, block, PPO__BLOCK_COLS);
+}
+
+/* c = init + a b as in the kernel gemm, to the same bits; c may be init. */
+static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b,
+                             int ldb, const float *init, int ld_init, float *c, int ldc) {
+    float block[PPO__BLOCK];
+    int   j = 0;
+    if (rows == 1) ppo__k()->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
+    for (; j < cols; j += PPO__BLOCK_COLS) {
+        const float *before = init ? init + j : NULL;
+        for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
+            int deep = inner, wide = cols;
+            ppo__unpack_block(b, ldb, k, j, &deep, &wide, block);
+            ppo__k()->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
+        }
+    }
+}
+
+/* out (cols, rows) = b (rows, cols) transposed */
+static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *out) {
+    float block[PPO__BLOCK];
+    for (int i = 0; i < rows; i += PPO__BLOCK_ROWS)
+        for (int j = 0; j < cols; j += PPO__BLOCK_COLS) {
+            int high = rows, wide = cols;
+            ppo__unpack_block(b, cols, i, j, &high, &wide, block);
+            ppo__k()->transpose(high, wide, block, PPO__BLOCK_COLS, out + ppo__at(j, rows) + i, rows);
+        }
 }
 
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
@@ -5726,7 +5920,8 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
 enum { PPO__CHAIN = 3 }; /* layers at most: the inputs of the operation are x and each layer's w and b */
 
 typedef struct ppo__layer {
-    const ppo_tensor *w, *b; /* (in, out); (1, out) or NULL */
+    const ppo_tensor *w, *b;  /* (in, out); (1, out) or NULL */
+    const uint16_t   *packed; /* w's numbers, or NULL */
     int               activation, rows;
     const float      *x;         /* (rows, in) */
     float            *y;         /* (rows, out) */
@@ -5751,19 +5946,36 @@ static double ppo__chain_work(const ppo__chain *chain) {
     return work;
 }
 
+/* Rows and columns of y, from (row, col) on. */
+static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col, int cols) {
+    const ppo__activation *f = &ppo__k()->activation[layer->activation];
+    const int              in = layer->w->rows, out = layer->w->cols;
+    const float           *x = layer->x + ppo__at(row, in), *bias = layer->b ? layer->b->data + col : NULL;
+    size_t                 at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
+    if (layer->packed)
+        ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, layer->y + at, out);
+    else ppo__k()->gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, layer->y + at, out);
+    if (cols == out) n = ppo__at(rows, out), rows = 1;
+    for (int i = 0; i < rows; ++i, at += (size_t)out) {
+        if (layer->before) memcpy(layer->before + at, layer->y + at, n * sizeof(float));
+        if (f->value) f->value(layer->y + at, layer->y + at, n);
+    }
+}
+
 static void ppo__chain_rows(void *user, int range, int from, int to) {
     const ppo__chain *chain = (const ppo__chain *)user;
-    for (int k = 0; k < chain->count; ++k) {
-        const ppo__layer      *layer = &chain->layer[k];
-        const ppo__activation *f = &ppo__k()->activation[layer->activation];
-        int                    in = layer->w->rows, out = layer->w->cols;
-        size_t                 at = ppo__at(from, out), n = ppo__at(to - from, out);
-        float                 *y = layer->y + at;
-        ppo__k()->gemm(to - from, out, in, layer->x + ppo__at(from, in), in, 1, layer->w->data, out,
-                       layer->b ? layer->b->data : NULL, 0, y, out);
-        if (layer->before) memcpy(layer->before + at, y, n * sizeof(float));
-        if (f->value) f->value(y, y, n);
-    }
+    for (int k = 0; k < chain->count; ++k)
+        ppo__layer_part(&chain->layer[k], from, to - from, 0, chain->layer[k].w->cols);
+}
+
+static void ppo__layer_columns(void *user, int range, int from, int to) {
+    const ppo__layer *layer = (const ppo__layer *)user;
+    ppo__layer_part(layer, 0, layer->rows, from, to - from);
+}
+
+/* Of a column of y, in a layer of so many rows */
+static double ppo__column_work(const ppo__layer *layer) {
+    return (double)layer->rows * (layer->w->rows + (layer->activation ? 20 : 1));
 }
 
 /* Where the rows of each layer go. */
@@ -5785,11 +5997,24 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
 }
 
 static ppo_status ppo__chain_forward(ppo_node *node) {
-    ppo__chain *chain = (ppo__chain *)node->args;
-    ppo_status  status = ppo__chain_layers(node, chain);
-    if (!status)
-        ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows, chain);
-    return status;
+    ppo__chain  *chain = (ppo__chain *)node->args;
+    ppo_status   status = ppo__chain_layers(node, chain);
+    const int    rows = node->in[0]->rows;
+    const double work = ppo__chain_work(chain);
+    int          few = 0; /* 1: more threads can have columns than rows */
+    for (int k = 0; k < chain->count; ++k) {
+        const ppo__layer *layer = &chain->layer[k];
+        few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer)) >
+               ppo__range_count(rows, PPO__ROW_GRAIN, work);
+    }
+    if (status) return status;
+    if (!few) ppo__parallel_for(rows, PPO__ROW_GRAIN, work, ppo__chain_rows, chain);
+    for (int k = 0; k < chain->count && few; ++k) {
+        ppo__layer *layer = &chain->layer[k];
+        ppo__parallel_for(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer), ppo__layer_columns,
+                          layer);
+    }
+    return PPO_OK;
 }
 
 /* dz in place of dy, which is not read again; and dx. */
@@ -5856,7 +6081,8 @@ static void ppo__chain_backward(ppo_node *node) {
         if (!layer->dx) continue;
         layer->w_t = ppo_tape_alloc(node->tape, ppo__size(layer->w));
         if (!layer->w_t) return;
-        ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
+        if (layer->packed) ppo__packed_transpose(in, out, layer->packed, layer->w_t);
+        else ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
     }
     ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows_backward,
                       chain);
@@ -5884,7 +6110,7 @@ static ppo_tensor *ppo__tape_chain(ppo_tape *tape, const char *name, ppo_tensor 
             return ppo__shape_error(tape, name, w[k], b[k]);
         ppo_status status = ppo__check_activation(name, activation[k]);
         if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-        in[1 + 2 * k] = w[k];
+        in[1 + 2 * k] = ppo__tape_packed(tape, w[k], &chain.layer[k].packed);
         in[2 + 2 * k] = b[k];
         last = w[k];
         chain.layer[k].activation = activation[k];
@@ -5908,35 +6134,30 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
     return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
-/* A large table as an operand: its packed rows are converted as they are needed. */
-static ppo_tensor *ppo__tape_table(ppo_tape *tape, ppo_tensor *table) {
-    float *packed = (float *)(void *)ppo__packed(table); /* which is not read as floats */
-    return packed ? ppo__tape_tensor(tape, table->rows, table->cols, packed, NULL) : table;
-}
-
-static const float *ppo__table_rows(const ppo_tensor *table, const uint16_t *packed, int from, int rows,
-                                    float *scratch) {
-    const size_t at = ppo__at(from, table->cols);
-    if (!packed) return table->data + at;
-    ppo__widen(packed + at, ppo__at(rows, table->cols), scratch);
-    return scratch;
-}
-
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
    the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is packed.
    args: b's packed numbers, or NULL */
-enum { PPO__TRANSPOSED_ROWS = 256 };
+static int ppo__transposed_rows_of(const uint16_t *packed) { return packed ? 32 : 256; }
+
+/* Floats of a range's scratch */
+static size_t ppo__transposed_scratch(const uint16_t *packed, const ppo_tensor *a) {
+    return ppo__at(ppo__transposed_rows_of(packed), packed ? a->rows + a->cols : a->rows);
+}
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     const uint16_t   *packed = *(const uint16_t *const *)node->args;
     const int         n = a->rows, inner = a->cols;
-    const size_t      own = ppo__at(PPO__TRANSPOSED_ROWS, n + (packed ? inner : 0));
-    float            *part = node->scratch + ppo__size(a) + (size_t)range * own;
+    float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(packed, a);
     for (int rows = 0; from < to; from += rows) {
-        rows = to - from < PPO__TRANSPOSED_ROWS ? to - from : (int)PPO__TRANSPOSED_ROWS;
-        const float *there = ppo__table_rows(b, packed, from, rows, part + ppo__at(PPO__TRANSPOSED_ROWS, n));
+        const float *there = b->data + ppo__at(from, inner);
+        rows = ppo__min_int(to - from, ppo__transposed_rows_of(packed));
+        if (packed) {
+            float *floats = part + ppo__at(rows, n);
+            ppo__widen(packed + ppo__at(from, inner), ppo__at(rows, inner), floats);
+            there = floats;
+        }
         ppo__k()->gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
     }
@@ -5946,29 +6167,23 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     const uint16_t   *packed = *(const uint16_t *const *)node->args;
     const double      work = (double)ppo__size(a);
-    const int         ranges = ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
-    const size_t      own = ppo__at(PPO__TRANSPOSED_ROWS, a->rows + (packed ? a->cols : 0));
-    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + (size_t)ranges * own);
+    const size_t      ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * ppo__transposed_scratch(packed, a));
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
     ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
     return PPO_OK;
 }
 
-/* scratch, if b is packed: for each range some of its rows */
 static void ppo__transposed_da(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const int         inner = a->cols, out = b->rows, most = packed ? (int)PPO__TRANSPOSED_ROWS : out;
+    const int         inner = a->cols, out = b->rows;
     const float      *dy = node->out[0]->grad + ppo__at(from, out);
     float            *da = a->grad + ppo__at(from, inner);
-    for (int row = 0, rows; row < out; row += rows) {
-        rows = out - row < most ? out - row : most;
-        const float *there =
-            ppo__table_rows(b, packed, row, rows, node->scratch + ppo__at(range, most) * (size_t)inner);
-        ppo__k()->gemm(to - from, inner, rows, dy + row, out, 1, there, inner, da, inner, da, inner);
-    }
+    if (packed) ppo__packed_gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
+    else ppo__k()->gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
 }
 
 static void ppo__transposed_db(void *user, int range, int from, int to) {
@@ -5982,13 +6197,7 @@ static void ppo__transposed_db(void *user, int range, int from, int to) {
 
 static void ppo__transposed_backward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const double      work = (double)ppo__size(b);
-    const int         ranges = ppo__range_count(a->rows, PPO__ROW_GRAIN, work);
-    if (*(const uint16_t *const *)node->args) {
-        node->scratch = ppo_tape_alloc(node->tape, ppo__at(ranges, PPO__TRANSPOSED_ROWS) * (size_t)b->cols);
-        if (!node->scratch) return;
-    }
-    if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, work, ppo__transposed_da, node);
+    if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)ppo__size(b), ppo__transposed_da, node);
     if (b->grad) ppo__parallel_for(b->rows, PPO__ROW_GRAIN, (double)ppo__size(a), ppo__transposed_db, node);
 }
 
@@ -5996,8 +6205,8 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     static const ppo_op op = {"matmul_transposed", 1, ppo__transposed_forward, ppo__transposed_backward};
     if (!ppo__operands(tape, op.name, a, b)) return NULL;
     if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
-    const uint16_t *packed = ppo__packed(b);
-    ppo_tensor     *in[2] = {a, ppo__tape_table(tape, b)};
+    const uint16_t *packed;
+    ppo_tensor     *in[2] = {a, ppo__tape_packed(tape, b, &packed)};
     if (!in[1]) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &packed, sizeof packed));
 }
@@ -6013,9 +6222,10 @@ static ppo_status ppo__embedding_forward(ppo_node *node) {
     ppo_tensor                *out = node->out[0];
     ppo_status                 status = ppo__check_index("embedding", args->index, out->rows, table->rows);
     for (int i = 0; i < out->rows && !status; ++i) {
-        float *row = out->data + ppo__at(i, out->cols);
-        if (args->packed) ppo__table_rows(table, args->packed, args->index[i], 1, row);
-        else memcpy(row, table->data + ppo__at(args->index[i], out->cols), out->cols * sizeof(float));
+        const size_t from = ppo__at(args->index[i], out->cols);
+        float       *row = out->data + ppo__at(i, out->cols);
+        if (args->packed) ppo__widen(args->packed + from, (size_t)out->cols, row);
+        else memcpy(row, table->data + from, out->cols * sizeof(float));
     }
     return status;
 }
@@ -6031,8 +6241,8 @@ static void ppo__embedding_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const int *index, int n) {
     static const ppo_op op = {"embedding", 1, ppo__embedding_forward, ppo__embedding_backward};
     if (!ppo__operands(tape, op.name, table, index ? table : NULL)) return NULL;
-    const ppo__embedding_args args = {index, ppo__packed(table)};
-    if ((table = ppo__tape_table(tape, table)) == NULL) return NULL;
+    ppo__embedding_args args = {index, NULL};
+    if ((table = ppo__tape_packed(tape, table, &args.packed)) == NULL) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &table, 1, n, table->cols, &args, sizeof args));
 }
 
@@ -7894,8 +8104,6 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
     return PPO_OK;
 }
 
-static int ppo__min_int(int a, int b) { return a < b ? a : b; }
-
 /* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
 static int ppo__cached_rows(int cols) {
     enum { FLOATS = 1 << 15 };
@@ -9056,9 +9264,9 @@ static int ppo__first_shard(const ppo_group *g, int most, int rank) {
     return ppo__min_int((rank * leaves + ppo__ranks(g) - 1) / ppo__ranks(g), most);
 }
 
-/* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks add up a
-   half of what they have in common, a quarter, ..., and then exchange the sums: a process sends and receives less than
-   2 n floats, however many there are. received [n]: scratch. */
+/* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks
+   add up a half of what they have in common, a quarter, ..., and then exchange the sums: a process sends and
+   receives less than 2 n floats, however many there are. received [n]: scratch. */
 static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
                                  float *received) {
     size_t     begin[16] = {0}, end[16] = {n};
@@ -11926,8 +12134,9 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most, and gathers
-   their advantages; ppo__gather() does the rest, for each shard. Shares differ by one segment at most. */
+/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
+   and gathers their advantages; ppo__gather() does the rest, for each shard. Shares differ by one segment at
+   most. */
 static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     ppo_rollout       *samples = &batch->samples;
@@ -14069,12 +14278,12 @@ static int32_t ppo__table_number(const char **at) {
     return n * 34 + (*(*at)++ - ']');
 }
 
-/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last one to its
-   own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step follows; the step: 3
-   times the distance to the last character, plus 1 if it is only taken apart, or 2 if it becomes a single other one; if
-   it does not, the distance between the second parts. Of the Unicode that Hugging Face's tokenizers have (about 9), as
-   are the classes: runs of characters whose combining class is not 0, each the distance to the end of the previous run,
-   the length, the class. */
+/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last
+   one to its own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step
+   follows; the step: 3 times the distance to the last character, plus 1 if it is only taken apart, or 2 if it
+   becomes a single other one; if it does not, the distance between the second parts. Of the Unicode that
+   Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class is not
+   0, each the distance to the end of the previous run, the length, the class. */
 static const char *const ppo__unicode_parts[] = {
     "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
     "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
@@ -15041,8 +15250,9 @@ static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
     return token >= 0 && token < tok->vocab && !tok->special[token];
 }
 
-/* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its length.
-   *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text. */
+/* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its
+   length. *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text.
+   */
 static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int first, int end, int strip,
                               int ordinary, char *text, size_t capacity, int *unknown) {
     size_t length = 0;
@@ -16881,7 +17091,7 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
         args[k] = block;
-        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k], lm->token_embedding->data == NULL);
+        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k]);
     }
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
@@ -17078,9 +17288,9 @@ static const char *const ppo__hub_classes[][2] = {{"GPT2", ""},
                                                   {"Qwen2", "qkv_bias proj_bias ffn_bias"},
                                                   {"Qwen3", "ffn_bias"}};
 
-/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or the other,
-   of which the last is written; rope.b is b in the object of rotary positions. The first five must be there, and the
-   last three where they have a meaning. */
+/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or
+   the other, of which the last is written; rope.b is b in the object of rotary positions. The first five must
+   be there, and the last three where they have a meaning. */
 static const struct {
     const char *name, *key[PPO__HUB_STYLES];
 } ppo__hub_settings[] = {
@@ -17153,8 +17363,8 @@ static const char *ppo__hub_word(const char *name, const char *word, int from) {
 enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
 static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
 
-/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name begins with
-   '.' in the model, and with '#' in block %d of it. */
+/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name
+   begins with '.' in the model, and with '#' in block %d of it. */
 static const char *const ppo__hub_within[PPO__HUB_STYLES][2] = {{"transformer.", "transformer.h.%d."},
                                                                 {"transformer.", "transformer.h.%d."},
                                                                 {"gpt_neox.", "gpt_neox.layers.%d."},
@@ -17252,7 +17462,7 @@ static const char *ppo__hub_text(ppo__hub_json *hub, const char *keys) {
     if (value->kind == '{') return value->count ? "{...}" : "{}";
     ppo__json_skip(&hub->json);
     *hub->json.at = 0; /* a character that was taken already */
-    for (char *from = value->at, *to = from; (*to = *from) != 0; ++from) to += *from < 0 || *from > ' ';
+    for (char *from = value->at, *to = from; (*to = *from) != 0; ++from) to += (unsigned char)*from > ' ';
     return value->at;
 }
 
@@ -17480,7 +17690,8 @@ static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int w
 
 enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
 
-/* Carries an array there, some rows at a time. Of a parameter without numbers: must it be there, is it of this shape? */
+/* Carries an array there, some rows at a time. Of a parameter without numbers: must it be there, is it of this
+   shape? */
 static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
                                  int cols, int rank) {
     char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
@@ -18189,8 +18400,7 @@ struct ppo_generator {
     size_t     slot_keys, slot_values; /* floats */
     ppo__arena numbers;                /* where the tape computes: keys and values */
     float     *keys, *values;
-    float     *scores; /* (heads, context) */
-    float     *p;      /* [2 vocab] */
+    float     *p; /* [2 vocab] */
     /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
     int         rows, asked;
     int        *row_token, *row_position, *row_slot, *last;
@@ -18228,7 +18438,6 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->scores = PPO__ARRAY(&g->memory, float, ppo__at(c->heads, g->context));
     g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
     g->row_token = PPO__ARRAY(&g->memory, int, rows);
     g->row_position = PPO__ARRAY(&g->memory, int, rows);
@@ -18261,47 +18470,77 @@ typedef struct ppo__cached_args {
     int            block;
 } ppo__cached_args;
 
-/* What the heads make of a row's queries q, and of `seen` keys and values. First all scores, then all
-   softmaxes, then all sums of values: consecutive computations do not depend on each other. */
-static void ppo__attend_row(const ppo_generator *g, const ppo_attention *how, int size, const float *q,
-                            int seen, const float *keys, const float *values, float *out) {
+/* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on. First all
+   scores, then all softmaxes, then all sums of values: consecutive computations do not depend on each other. scores:
+   scratch (heads, seen) */
+static void ppo__attend_row(const ppo_attention *how, int size, int first, int heads, const float *q,
+                            int seen, const float *keys, const float *values, float *scores, float *out) {
     const ppo__kernels *k = ppo__k();
-    const int           heads = how->heads, queries = heads / how->kv_heads, width = how->kv_heads * size;
-    const int           first = ppo__attend_first(how, seen - 1);
+    const int           queries = how->heads / how->kv_heads, width = how->kv_heads * size;
+    const int           begin = ppo__attend_first(how, seen - 1);
     for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
         int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
         for (int h = 0; h < heads; ++h)
-            k->gemm(1, n, size, q + ppo__at(h, size), size, 1,
-                    keys + ppo__at(h / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
-                    g->scores + ppo__at(h, seen) + i, n);
+            k->gemm(1, n, size, q + ppo__at(first + h, size), size, 1,
+                    keys + ppo__at((first + h) / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
+                    scores + ppo__at(h, seen) + i, n);
     }
     for (int h = 0; h < heads; ++h) {
-        memset(g->scores + ppo__at(h, seen), 0, first * sizeof(float));
-        k->softmax(how->scale, g->scores + ppo__at(h, seen) + first, seen - first);
+        memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
+        k->softmax(how->scale, scores + ppo__at(h, seen) + begin, seen - begin);
     }
     for (int h = 0; h < heads; ++h)
-        k->gemm(1, size, seen, g->scores + ppo__at(h, seen), seen, 1, values + ppo__at(h / queries, size),
-                width, NULL, 0, out + ppo__at(h, size), size);
+        k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
+                values + ppo__at((first + h) / queries, size), width, NULL, 0, out + ppo__at(first + h, size),
+                size);
+}
+
+/* The keys and values of a row's slot. */
+static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
+    const ppo_generator *g = args->generator;
+    const size_t         cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[row];
+    *values = g->values + cache * g->slot_values;
+    return g->keys + cache * g->slot_keys;
+}
+
+/* Heads from .. to - 1 of all heads of all rows. */
+static void ppo__cached_heads(void *user, int range, int from, int to) {
+    const ppo_node         *node = (const ppo_node *)user;
+    const ppo__cached_args *args = (const ppo__cached_args *)node->args;
+    const ppo_generator    *g = args->generator;
+    const ppo_lm_config    *c = &g->lm->full;
+    const ppo_attention     how = ppo__lm_attention(c, args->block);
+    for (int n; from < to; from += n) {
+        const int i = from / c->heads, first = from % c->heads;
+        float    *values, *keys = ppo__cached(args, i, &values);
+        n = ppo__min_int(to - from, c->heads - first);
+        ppo__attend_row(&how, c->head_size, first, n, node->in[0]->data + ppo__at(i, node->in[0]->cols),
+                        g->row_position[i] + 1, keys, values,
+                        node->scratch + ppo__at(range, c->heads) * (size_t)g->context,
+                        node->out[0]->data + ppo__at(i, node->out[0]->cols));
+    }
 }
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->generator;
     const ppo_lm_config    *c = &g->lm->full;
-    const ppo_attention     how = ppo__lm_attention(c, args->block);
     const ppo_tensor       *qkv = node->in[0];
-    int                     width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
+    const int               width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
+    double                  work = 0; /* of a head */
     for (int i = 0; i < qkv->rows; ++i) {
-        int          position = g->row_position[i], in_page = position % PPO__KEY_PAGE;
-        size_t       cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[i];
-        float       *keys = g->keys + cache * g->slot_keys, *values = g->values + cache * g->slot_values;
-        float       *key = keys + ppo__at(position - in_page, width) + in_page;
+        const int    position = g->row_position[i], in_page = position % PPO__KEY_PAGE;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
+        float *values, *key = ppo__cached(args, i, &values) + ppo__at(position - in_page, width) + in_page;
         for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[out + j];
         memcpy(values + ppo__at(position, width), row + out + width, width * sizeof(float));
-        ppo__attend_row(g, &how, c->head_size, row, position + 1, keys, values,
-                        node->out[0]->data + ppo__at(i, out));
+        work += 2.0 * position * c->head_size / qkv->rows;
     }
+    const int    heads = qkv->rows * c->heads;
+    const size_t ranges = (size_t)ppo__range_count(heads, 1, work);
+    node->scratch = ppo_tape_alloc(node->tape, ranges * ppo__at(c->heads, g->context));
+    if (!node->scratch) return PPO_ERROR_MEMORY;
+    ppo__parallel_for(heads, 1, work, ppo__cached_heads, node);
     return PPO_OK;
 }
 
@@ -19146,8 +19385,8 @@ static float *ppo__waiting(const ppo__learner *learner, int level, int i) {
     return learner->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
 }
 
-/* After shard k of this process: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is that of
-   2^level shards; after the last one, of all. Returns the level. */
+/* After shard k of this process: adds what waits for it, to n gradients of params[i] from `begin` on. The sum
+   is that of 2^level shards; after the last one, of all. Returns the level. */
 static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i, size_t begin, size_t n) {
     int level = 0;
     for (; k >> level && (last || k >> level & 1); ++level)
@@ -19166,8 +19405,8 @@ static void ppo__put_aside(ppo__learner *learner, int k) {
     }
 }
 
-/* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last backward
-   of this process is still going on, a chunk waits until no node is left that adds to it. */
+/* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
+   backward of this process is still going on, a chunk waits until no node is left that adds to it. */
 typedef struct ppo__summing {
     ppo__learner *learner;
     int           shards, own;
@@ -20838,7 +21077,8 @@ static int ppo__most_new(const ppo_rlhf *r, int n) {
     return max_new && max_new < room ? max_new : room;
 }
 
-/* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
+/* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last
+   tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;

@@ -354,7 +354,8 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         ppo_lm *base = random_lm(shape, 0.02f), *lm = base;
         if (with_lora) assert_ok(ppo_lm_adapt(base, &lora, 0, &lm));
         const size_t bytes = lm->params->count * sizeof(float);
-        c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1), c.recompute = fit.recompute = with_lora;
+        c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1),
+        c.recompute = fit.recompute = with_lora;
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
         assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
@@ -410,6 +411,77 @@ static void a_large_packed_table_is_converted_in_parts(void **state) {
     for (int i = 0; i < N * COLS; i++) assert_close(grad[1][i], grad[0][i], 1e-5); /* sums of other parts */
 }
 
+/* Of a large matrix: a row has the same bits alone, among few, among many, with the matrix packed, and whoever computes
+   some of its columns; and so has its gradient. The last columns and inner numbers fill no vector. */
+static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
+    (void)state;
+    enum { IN = 515, OUT = 517, MANY = 40 };
+    static const int few[] = {MANY, 1, 2, 7, 8};
+    static float     many[MANY * OUT], many_grad[MANY * IN];
+    FOR_EACH_KERNEL_SET(set) {
+        for (int k = 0; k < 4 * COUNT(few); k++) {
+            const int rows = few[k % COUNT(few)], packed = k / COUNT(few) % 2,
+                      threads = k / COUNT(few) / 2 ? 3 : 1;
+            ppo_params *layer = NULL, *input = NULL;
+            ppo_tape   *tape = NULL;
+            ppo_rng     rng = test_rng(7);
+            assert_ok(ppo_params_create(&layer));
+            assert_ok(ppo_params_create(&input));
+            ppo_tensor *w = ppo_params_add(layer, "w", IN, OUT), *b = ppo_params_add(layer, "b", 1, OUT),
+                       *x = ppo_params_add(input, "x", rows, IN);
+            for (int i = 0; i < IN * OUT; i++)
+                w->data[i] = ((float)ppo_rng_below(&rng, 255) - 127) / 1024; /* exact in BF16 */
+            for (int i = 0; i < OUT; i++) b->data[i] = (float)(i % 99) / 256;
+            fill_normal(&rng, x->data, rows * IN, 1);
+            assert_ok(ppo_params_freeze(layer, 1));
+            if (packed) assert_ok(ppo_params_pack(layer));
+            assert_ok(ppo_tape_create(&tape));
+            assert_ok(ppo_set_threads(threads));
+            ppo_tensor *y = ppo_tape_linear(tape, x, w, b, PPO_GELU);
+            assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, y)));
+            if (k == 0) memcpy(many, y->data, sizeof many), memcpy(many_grad, x->grad, sizeof many_grad);
+            if (bits_differ(y->data, many, (size_t)(rows * OUT)) ||
+                bits_differ(x->grad, many_grad, (size_t)(rows * IN)))
+                fail_msg("%d rows (%s, %spacked, %d threads) differ", rows, ppo_kernels_name(),
+                         packed ? "" : "not ", threads);
+            ppo_tape_free(tape);
+            ppo_params_free(layer), ppo_params_free(input);
+        }
+    }
+    ppo_set_threads(1);
+}
+
+static void samples_are_the_same_for_any_number_of_threads(void **state) {
+    (void)state;
+    enum { SAMPLES = 9, SLOTS = 6, LENGTH = 150 };
+    static int    text[SAMPLES * LENGTH];
+    static float  logp[SAMPLES * LENGTH];
+    ppo_lm       *lm = NULL;
+    ppo_lm_config shape = ppo_lm_config_default();
+    shape.vocab = 300, shape.context = LENGTH, shape.width = 96, shape.layers = 2, shape.heads = 6,
+    shape.kv_heads = 3;
+    assert_ok(ppo_lm_create(&shape, &lm));
+    for (int threads = 1; threads <= 5; threads += 2) {
+        ppo_generator     *generator = NULL;
+        ppo_tokens         prompts = {0};
+        ppo_samples        samples;
+        const ppo_sampling how = ppo_sampling_default();
+        for (int s = 0; s < SAMPLES; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
+        assert_ok(ppo_set_threads(threads));
+        assert_ok(ppo_generator_create(lm, SLOTS, &generator));
+        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+        assert_int_equal(samples.tokens.start[SAMPLES], SAMPLES * LENGTH);
+        if (threads == 1)
+            memcpy(text, samples.tokens.token, sizeof text), memcpy(logp, samples.logp, sizeof logp);
+        assert_memory_equal(samples.tokens.token, text, sizeof text);
+        assert_false(bits_differ(samples.logp, logp, SAMPLES * LENGTH));
+        ppo_generator_free(generator);
+        ppo_tokens_free(&prompts);
+    }
+    ppo_set_threads(1);
+    ppo_lm_free(lm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_arena_reports_a_refused_array_once),
@@ -423,6 +495,8 @@ int main(void) {
         cmocka_unit_test(convolutions_have_the_same_bits_for_any_number),
         cmocka_unit_test(layers_that_share_a_weight_have_the_same_gradient_for_any_number),
         cmocka_unit_test(a_large_packed_table_is_converted_in_parts),
+        cmocka_unit_test(few_rows_of_a_large_matrix_have_the_bits_of_many),
+        cmocka_unit_test(samples_are_the_same_for_any_number_of_threads),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
         cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
     };
