@@ -4999,7 +4999,7 @@ typedef struct ppo__param {
     uint16_t  *packed; /* its numbers, if tensor.data is NULL */
 } ppo__param;
 
-static uint16_t *ppo__packed(const ppo_tensor *x) {
+static PPO__NOINLINE uint16_t *ppo__packed(const ppo_tensor *x) {
     return x->data ? NULL : ((const ppo__param *)(const void *)x)->packed;
 }
 
