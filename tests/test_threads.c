@@ -415,9 +415,9 @@ static void a_large_packed_table_is_converted_in_parts(void **state) {
    some of its columns; and so has its gradient. The last columns and inner numbers fill no vector. */
 static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
     (void)state;
-    enum { IN = 515, OUT = 517, MANY = 40 };
+    enum { INPUTS = 515, OUTPUTS = 517, MANY = 40 };
     static const int few[] = {MANY, 1, 2, 7, 8};
-    static float     many[MANY * OUT], many_grad[MANY * IN];
+    static float     many[MANY * OUTPUTS], many_grad[MANY * INPUTS];
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < 4 * COUNT(few); k++) {
             const int rows = few[k % COUNT(few)], packed = k / COUNT(few) % 2,
@@ -427,12 +427,12 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
             ppo_rng     rng = test_rng(7);
             assert_ok(ppo_params_create(&layer));
             assert_ok(ppo_params_create(&input));
-            ppo_tensor *w = ppo_params_add(layer, "w", IN, OUT), *b = ppo_params_add(layer, "b", 1, OUT),
-                       *x = ppo_params_add(input, "x", rows, IN);
-            for (int i = 0; i < IN * OUT; i++)
+            ppo_tensor *w = ppo_params_add(layer, "w", INPUTS, OUTPUTS), *b = ppo_params_add(layer, "b", 1, OUTPUTS),
+                       *x = ppo_params_add(input, "x", rows, INPUTS);
+            for (int i = 0; i < INPUTS * OUTPUTS; i++)
                 w->data[i] = ((float)ppo_rng_below(&rng, 255) - 127) / 1024; /* exact in BF16 */
-            for (int i = 0; i < OUT; i++) b->data[i] = (float)(i % 99) / 256;
-            fill_normal(&rng, x->data, rows * IN, 1);
+            for (int i = 0; i < OUTPUTS; i++) b->data[i] = (float)(i % 99) / 256;
+            fill_normal(&rng, x->data, rows * INPUTS, 1);
             assert_ok(ppo_params_freeze(layer, 1));
             if (packed) assert_ok(ppo_params_pack(layer));
             assert_ok(ppo_tape_create(&tape));
@@ -440,8 +440,8 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
             ppo_tensor *y = ppo_tape_linear(tape, x, w, b, PPO_GELU);
             assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, y)));
             if (k == 0) memcpy(many, y->data, sizeof many), memcpy(many_grad, x->grad, sizeof many_grad);
-            if (bits_differ(y->data, many, (size_t)(rows * OUT)) ||
-                bits_differ(x->grad, many_grad, (size_t)(rows * IN)))
+            if (bits_differ(y->data, many, (size_t)(rows * OUTPUTS)) ||
+                bits_differ(x->grad, many_grad, (size_t)(rows * INPUTS)))
                 fail_msg("%d rows (%s, %spacked, %d threads) differ", rows, ppo_kernels_name(),
                          packed ? "" : "not ", threads);
             ppo_tape_free(tape);
