@@ -4084,8 +4084,8 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
    partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the
-   processor does not foresee it: the next columns, or if there are few rows, and so little to do before, the
-   rows below. */
+   processor does not foresee it: the next columns, unless they would fill the first cache; or if there are few
+   rows, and so little to do before, the rows below. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4105,8 +4105,9 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
         PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
             vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
-        PPO__UNROLL for (int v = 0; v < vecs * PPO__WIDTH; v += 16)
-            __builtin_prefetch(b + (rows > 2 ? vecs * PPO__WIDTH : 8 * job->ldb) + v);
+        if (rows <= 2 || vecs * PPO__WIDTH < 64)
+            PPO__UNROLL for (int v = 0; v < vecs * PPO__WIDTH; v += 16)
+                __builtin_prefetch(b + (rows > 2 ? vecs * PPO__WIDTH : 8 * job->ldb) + v);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
             PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
@@ -4180,6 +4181,69 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
             i = end;
         }
     }
+}
+
+/* An inner dimension of 2 to 8, as in a first layer: pairs of vectors of b stay in registers for a block of rows. */
+PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
+    enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
+    for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
+        const int n = rows - from < BLOCK ? (int)(rows - from) : BLOCK;
+        for (ptrdiff_t j = 0; j + WIDE <= cols; j += WIDE) {
+            const float *a = job->a + from * job->a_row, *b = job->b + j;
+            const float *init = job->init ? job->init + from * job->ld_init + j : NULL;
+            float       *c = job->c + from * job->ldc + j;
+            PPO__VEC     b0[8], b1[8];
+            PPO__UNROLL for (int k = 0; k < inner; k++, b += job->ldb) {
+                b0[k] = PPO__LOADU(b);
+                b1[k] = PPO__LOADU(b + PPO__WIDTH);
+            }
+            for (int i = 0; i < n; i++, a += job->a_row, c += job->ldc) {
+                PPO__VEC sum0 = PPO__SET1(0.0f), sum1 = sum0;
+                if (init) {
+                    sum0 = PPO__LOADU(init), sum1 = PPO__LOADU(init + PPO__WIDTH);
+                    init += job->ld_init;
+                }
+                PPO__UNROLL for (int k = 0; k < inner; k++) {
+                    const PPO__VEC ak = PPO__SET1(a[k]);
+                    sum0 = PPO__FMA(ak, b0[k], sum0);
+                    sum1 = PPO__FMA(ak, b1[k], sum1);
+                }
+                PPO__STOREU(c, sum0);
+                PPO__STOREU(c + PPO__WIDTH, sum1);
+            }
+        }
+    }
+}
+
+PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared) {
+    const ppo__gemm_job job = *shared;
+    const int           n = cols - cols % (2 * PPO__WIDTH);
+    ppo__gemm_job       rest = job;
+    switch (job.inner) {
+    case 2:
+        PPO__(shallow)(2, rows, n, &job);
+        break;
+    case 3:
+        PPO__(shallow)(3, rows, n, &job);
+        break;
+    case 4:
+        PPO__(shallow)(4, rows, n, &job);
+        break;
+    case 5:
+        PPO__(shallow)(5, rows, n, &job);
+        break;
+    case 6:
+        PPO__(shallow)(6, rows, n, &job);
+        break;
+    case 7:
+        PPO__(shallow)(7, rows, n, &job);
+        break;
+    default:
+        PPO__(shallow)(8, rows, n, &job);
+    }
+    rest.b += n, rest.c += n;
+    if (job.init) rest.init += n;
+    PPO__(gemm_wide)(rows, cols - n, &rest);
 }
 
 /* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are packed
@@ -4453,6 +4517,8 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
     if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
     else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
         PPO__(gemm_narrow_t)(rows, cols, &job);
+    else if (inner > 1 && inner <= 8 && rows >= 2 * PPO__WIDTH && a_col == 1)
+        PPO__(gemm_shallow)(rows, cols, &job);
     else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
     else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
     else PPO__(gemm_wide)(rows, cols, &job);
