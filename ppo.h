@@ -4248,18 +4248,27 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
 
 /* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are packed
    together and used for all rows of a block of a that stays in the second; c holds the unfinished chains in
-   between. */
+   between. The rows of a transposed a, of which a tile needs a few numbers each, may lie as far apart: then the block
+   is packed, too. Tiles of AVX-512 are so wide that it does not pay. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240 };
-    float packed[DEPTH * WIDE] __attribute__((aligned(64)));
-    for (ptrdiff_t i = 0; i < rows; i += HEIGHT) {
-        const int height = rows - i < HEIGHT ? (int)(rows - i) : HEIGHT;
-        for (ptrdiff_t k = 0; k < job->inner; k += DEPTH) {
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240, PACKED = HEIGHT / 2 };
+    float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
+    const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 1024;
+    const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
+    for (ptrdiff_t i = 0; i < rows; i += most) {
+        const int height = rows - i < most ? (int)(rows - i) : most;
+        for (ptrdiff_t k = 0; k < job->inner; k += deep) {
             ppo__gemm_job block = *job;
             const float  *b = job->b + k * job->ldb;
-            block.inner = job->inner - k < DEPTH ? (int)(job->inner - k) : DEPTH;
+            block.inner = job->inner - k < deep ? (int)(job->inner - k) : deep;
             block.a += i * job->a_row + k * job->a_col;
             block.c += i * job->ldc;
+            if (pack) {
+                for (ptrdiff_t r = 0; r < block.inner; r++, block.a += job->a_col)
+                    memcpy(packed_a + r * PACKED, block.a, (size_t)height * sizeof(float));
+                block.a = packed_a;
+                block.a_col = PACKED;
+            }
             if (k > 0) {
                 block.init = block.c;
                 block.ld_init = job->ldc;

@@ -253,6 +253,29 @@ static void a_row_of_linear_and_matmul_has_the_same_bits_in_every_batch(void **s
     }
 }
 
+/* c += a^T b, as the gradient of a weight over many rows; of small integers, whose sums are exact in any order. */
+static void a_weights_gradient_over_many_rows_is_the_sum_of_all(void **state) {
+    (void)state;
+    enum { ROWS = 1100, INPUTS = 251, OUTPUTS = 70 };
+    static float a[ROWS * INPUTS], b[ROWS * OUTPUTS], c[INPUTS * OUTPUTS], expected[INPUTS * OUTPUTS];
+    ppo_rng      rng = test_rng(5);
+    for (int i = 0; i < ROWS * INPUTS; i++) a[i] = (float)(ppo_rng_below(&rng, 7) - 3);
+    for (int i = 0; i < ROWS * OUTPUTS; i++) b[i] = (float)(ppo_rng_below(&rng, 7) - 3);
+    for (int i = 0; i < INPUTS * OUTPUTS; i++) expected[i] = (float)(i % 5);
+    for (int r = 0; r < ROWS; r++)
+        for (int i = 0; i < INPUTS; i++)
+            for (int j = 0; j < OUTPUTS; j++)
+                expected[i * OUTPUTS + j] += a[r * INPUTS + i] * b[r * OUTPUTS + j];
+    FOR_EACH_KERNEL_SET(set) {
+        for (int i = 0; i < INPUTS * OUTPUTS; i++) c[i] = (float)(i % 5);
+        ppo__k()->gemm(INPUTS, OUTPUTS, ROWS, a, 1, INPUTS, b, OUTPUTS, c, OUTPUTS, c, OUTPUTS);
+        for (int i = 0; i < INPUTS * OUTPUTS; i++)
+            if (c[i] != expected[i])
+                fail_msg("%s: (%d, %d) is %g, not %g", ppo_kernels_name(), i / OUTPUTS, i % OUTPUTS,
+                         (double)c[i], (double)expected[i]);
+    }
+}
+
 static void a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_every_batch(void **state) {
     (void)state;
     FOR_EACH_KERNEL_SET(set) {
@@ -899,6 +922,7 @@ int main(void) {
         cmocka_unit_test(plain_kernels_are_always_there_and_unknown_ones_are_refused),
         cmocka_unit_test(null_returns_to_the_best_set_that_can_be_named),
         cmocka_unit_test(a_row_of_linear_and_matmul_has_the_same_bits_in_every_batch),
+        cmocka_unit_test(a_weights_gradient_over_many_rows_is_the_sum_of_all),
         cmocka_unit_test(a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_every_batch),
         cmocka_unit_test(a_row_of_the_actor_critic_has_the_same_bits_in_every_batch),
         cmocka_unit_test(tape_and_plain_log_probabilities_have_the_same_bits),
