@@ -4029,18 +4029,13 @@ PPO__INLINE void PPO__(store)(float *p, PPO__VEC v, size_t lanes) {
 }
 
 /* A statement for each vector of n floats, at offset i, `lanes` of them present. */
-#define PPO__EACH_VECTOR(n, ...)                            \
-    do {                                                    \
-        const size_t count_ = (n);                          \
-        size_t       i = 0;                                 \
-        for (; i + PPO__WIDTH <= count_; i += PPO__WIDTH) { \
-            const size_t lanes = PPO__WIDTH;                \
-            __VA_ARGS__;                                    \
-        }                                                   \
-        if (i < count_) {                                   \
-            const size_t lanes = count_ - i;                \
-            __VA_ARGS__;                                    \
-        }                                                   \
+#define PPO__EACH_VECTOR(n, ...)                                                            \
+    do {                                                                                    \
+        const size_t count_ = (n);                                                          \
+        for (size_t i = 0; i < count_; i += PPO__WIDTH) {                                   \
+            const size_t lanes = count_ - i < PPO__WIDTH ? count_ - i : (size_t)PPO__WIDTH; \
+            __VA_ARGS__;                                                                    \
+        }                                                                                   \
     } while (0)
 
 /* An elementwise kernel: `value` of each vector x, or of x and dy. The last lanes go through an array. */
