@@ -349,9 +349,10 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses "plain", "vector16", "avx2", "avx512", "neon" or "fma"; NULL returns to the best. PPO_ERROR_ARGUMENT
-   if this processor or this build does not have it. For tests and timing: results of different sets differ in
-   the last bits. */
+/* Chooses "plain", "vector16", "avx2", "avx512", "neon", "fma" or "amx"; NULL returns to the best of them, which is
+   never "amx". PPO_ERROR_ARGUMENT if this processor, its operating system or this build does not have it. For tests and
+   timing: results of different sets differ in the last bits. "amx" multiplies large layers faster than "avx512", the
+   more so packed ones (ppo_params_pack()), and a few rows slower: it suits training. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
@@ -3361,6 +3362,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
        vector16  all others with gcc or clang  4 floats per vector, in the compiler's own vectors
        avx2      x86-64 with AVX2 and FMA      8 floats per vector
        avx512    x86-64 with AVX-512F, DQ, BW 16 floats per vector
+       amx       that, with AMX of BF16        products of layers in tiles; only by name
        neon      aarch64                       4 floats per vector: vector16 with a multiply-add
        fma       x86-64 with AVX and FMA       4 floats per vector: the same for GCC on Windows
 
@@ -3379,7 +3381,7 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
    runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
    its bits do not depend on its neighbours. Both are the same in all vector tables but vector16, whose
-   multiply-add rounds twice where the processor has none. Reductions and softmax rows depend on n and on the
+   multiply-add rounds twice where the processor has none, and in amx the gemm alone, not the products of layers. Reductions and softmax rows depend on n and on the
    content only. A product that is added to something is always an explicit
    PPO__FMA, so that no compiler can choose to fuse one and not another.
 
@@ -3405,7 +3407,7 @@ typedef struct ppo__activation {
     int keeps_z;
 } ppo__activation;
 
-enum { PPO__WIDE = 128 };
+enum { PPO__WIDE = 128, PPO__PRODUCT = 32, PPO__PACKED_A = 1, PPO__PACKED_B = 2 };
 
 typedef struct ppo__kernels {
     const char *name;
@@ -3456,17 +3458,21 @@ typedef struct ppo__kernels {
        p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
     void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2, float eps,
                  float step_size, float inv_sqrt_bias2, float decay);
+    /* A gemm for layers, of which a or b may be BF16; a_row or a_col is 1, and inner at least PPO__PRODUCT. NULL:
+       layers have the gemm. */
+    void (*product)(int packed, int rows, int cols, int inner, const void *a, int a_row, int a_col,
+                    const void *b, int ldb, const float *init, int ld_init, float *c, int ldc);
 } ppo__kernels;
 
-/* The table of the kernels whose names begin with `prefix`. */
+/* A table of the kernels whose names begin with `prefix`. */
 #define PPO__JOIN2(a, b) a##b
 #define PPO__JOIN(a, b)  PPO__JOIN2(a, b)
 #define PPO__FIVE(p, a, b, c, d, e) \
     PPO__JOIN(p, a), PPO__JOIN(p, b), PPO__JOIN(p, c), PPO__JOIN(p, d), PPO__JOIN(p, e)
 #define PPO__ACTIVATION(p, name, keeps_z) \
     { PPO__JOIN(p, name), PPO__JOIN(p, name##_backward), keeps_z }
-#define PPO__KERNEL_TABLE(prefix, label)                                                 \
-    static const ppo__kernels PPO__JOIN(prefix, kernels) = {                             \
+#define PPO__KERNEL_TABLE(table, prefix, label, product)                                 \
+    static const ppo__kernels table = {                                                  \
         label,                                                                           \
         PPO__FIVE(prefix, gemm, transpose, widen, row_times, exp),                       \
         PPO__JOIN(prefix, log),                                                          \
@@ -3480,7 +3486,8 @@ typedef struct ppo__kernels {
          PPO__ACTIVATION(prefix, elu, 0)},                                               \
         PPO__FIVE(prefix, add, scale, column_sum, sum_squares, softmax_stats),           \
         PPO__FIVE(prefix, softmax_grad, softmax, softmax_backward, norm, norm_backward), \
-        PPO__JOIN(prefix, adam)}
+        PPO__JOIN(prefix, adam),                                                         \
+        product}
 
 #define PPO__GELU_SCALE 0.797884561f /* sqrt(2/pi) */
 #define PPO__GELU_CUBIC 0.044715f
@@ -3675,7 +3682,7 @@ static void ppo__plain_adam(float *p, const float *g, float *m, float *v, size_t
         ppo__adam_one(&p[i], g[i], &m[i], &v[i], beta1, beta2, eps, step_size, inv_sqrt_bias2, decay);
 }
 
-PPO__KERNEL_TABLE(ppo__plain_, "plain");
+PPO__KERNEL_TABLE(ppo__plain_kernels, ppo__plain_, "plain", NULL);
 
 /* -- the vector kernels: one pass over PPO__KERNEL_PASS per instruction set -- */
 
@@ -3813,6 +3820,264 @@ typedef struct {
         3, (p) + 3 * (step))
 #include PPO_FILE_NAME
 
+/* The set amx is avx512, except that the products of layers are made by the tiles of AMX, of BF16. A float is the sum
+   of three parts, x = high + middle + low, each the nearest BF16 to what is left: 24 bits are 3 times 8. Of the nine
+   products of parts, six are added, in floats, the largest last; the others are below 2^-25 |a b| together. Of an
+   operand that is BF16 the middle and low parts are 0, so they are left out, and the bits are the same. A tile of a has
+   16 rows of 32 numbers, a tile of b 32 rows of 16, of which j and j + 16 stand together; where there are fewer, they
+   are 0. Every element of c is the same sequence of sums, whatever is computed with it.
+
+   Errors: within (24 + inner / 5) 2^-24 (|init| + sum |a b|), and inner (1 + max |a| + max |b|) 2^-123 more, since tiles
+   take numbers, parts and sums below 2^-126 as 0. One that is not finite, or not below 2^128 - 2^119, makes each element
+   that it enters not finite. */
+#if defined(__GLIBC__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11) && defined(__LP64__)
+#define PPO__AMX
+#include <cpuid.h>
+
+#define PPO__TARGET __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")))
+#define PPO__TILE_LOAD(t, p, step)                                                         \
+    __asm__ volatile("tileloadd {(%0,%1,1), %%tmm" #t "|%%tmm" #t ", [%0+%1*1]}" ::"r"(p), \
+                     "r"((ptrdiff_t)(step))                                                \
+                     : "memory")
+#define PPO__TILE_STORE(t, p, step)                                                         \
+    __asm__ volatile("tilestored {%%tmm" #t ", (%0,%1,1)|[%0+%1*1], %%tmm" #t "}" ::"r"(p), \
+                     "r"((ptrdiff_t)(step))                                                 \
+                     : "memory")
+#define PPO__TILE_ZERO(t)      __asm__ volatile("tilezero %%tmm" #t ::)
+#define PPO__TILE_ADD(c, a, b) /* c += a b */                                                              \
+    __asm__ volatile("tdpbf16ps {%%tmm" #b ", %%tmm" #a ", %%tmm" #c "|%%tmm" #c ", %%tmm" #a ", %%tmm" #b \
+                     "}" ::)
+
+/* c is computed in blocks of up to 32 x 32, from strips: 32 rows of a or 32 columns of b, DEEP numbers of each, as
+   [DEEP / 32][3 parts][2 tiles]. Of b there are strips for WIDE columns, of a one; HIGH rows of c stay near meanwhile.
+   A STRIP is not a multiple of 4096 bytes, or strips would evict each other. All of this is on the stack: 240 KB. */
+enum {
+    PPO__AMX_DEEP = 128,
+    PPO__AMX_WIDE = 256,
+    PPO__AMX_HIGH = 512,
+    PPO__AMX_TILE = 512, /* numbers */
+    PPO__AMX_PARTS = 6 * PPO__AMX_TILE,
+    PPO__AMX_STRIP = PPO__AMX_DEEP / 32 * PPO__AMX_PARTS + 32
+};
+
+/* n of 16 floats, or of BF16 as floats; the others are 0 */
+PPO__INLINE __m512 ppo__amx_load(const int bf16, const char *x, int n) {
+    const __mmask16 lanes = (__mmask16)(n >= 16 ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
+    if (!bf16) return _mm512_maskz_loadu_ps(lanes, x);
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, x));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
+/* The parts of x and y, in the lower and the upper halves of 32 bits. */
+PPO__INLINE void ppo__amx_split(const int bf16, __m512 x, __m512 y, uint16_t *out) {
+    const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(-0x10000);
+    const int     last = bf16 ? 0 : 2;
+    PPO__UNROLL for (int part = 0; part <= last; part++, out += 2 * PPO__AMX_TILE) {
+        __m512i u = _mm512_castps_si512(x), v = _mm512_castps_si512(y);
+        if (part < last) {
+            u = _mm512_and_si512(_mm512_add_epi32(u, half), upper);
+            v = _mm512_and_si512(_mm512_add_epi32(v, half), upper);
+            x = x - _mm512_castsi512_ps(u);
+            y = y - _mm512_castsi512_ps(v);
+        }
+        _mm512_store_si512(out,
+                           _mm512_ternarylogic_epi32(_mm512_srli_epi32(u, 16), v, upper, 0xf8)); /* | and & */
+    }
+}
+
+/* A strip of n rows of a; and strips of n columns of b. ld is in bytes. */
+PPO__INLINE void ppo__amx_rows(const int bf16, const char *a, ptrdiff_t ld, int n, int deep, uint16_t *out) {
+    const int size = bf16 ? 2 : 4;
+    for (int i = 0; i < n; i++, a += ld, out += 32)
+        for (int k = 0; k < deep; k += 32)
+            ppo__amx_split(bf16, ppo__amx_load(bf16, a + k * size, deep - k),
+                           ppo__amx_load(bf16, a + (k + 16) * size, deep - k - 16),
+                           out + k / 32 * PPO__AMX_PARTS);
+}
+
+PPO__INLINE void ppo__amx_columns(const int bf16, const char *b, ptrdiff_t ld, int n, int deep,
+                                  uint16_t *out) {
+    const int size = bf16 ? 2 : 4;
+    for (int k = 0; k < deep; k += 32, out += PPO__AMX_PARTS)
+        for (int i = 0; i < 16; i++)
+            for (int j = 0; j < n; j += 16) {
+                const char  *x = b + (k + i) * ld + j * size;
+                const __m512 first = ppo__amx_load(bf16, x, k + i < deep ? n - j : 0);
+                const __m512 second = ppo__amx_load(bf16, x + 16 * ld, k + i + 16 < deep ? n - j : 0);
+                ppo__amx_split(bf16, first, second, out + j / 32 * PPO__AMX_STRIP + (j % 32 + i) * 32);
+            }
+}
+
+PPO__NOINLINE PPO__FN void ppo__amx_pack(int is_b, int bf16, const char *x, ptrdiff_t ld, int n, int deep,
+                                         uint16_t *out) {
+    if (is_b && bf16) ppo__amx_columns(1, x, ld, n, deep, out);
+    else if (is_b) ppo__amx_columns(0, x, ld, n, deep, out);
+    else if (bf16) ppo__amx_rows(1, x, ld, n, deep, out);
+    else ppo__amx_rows(0, x, ld, n, deep, out);
+}
+
+/* Tiles 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b. */
+static void ppo__amx_configure(int high, int wide) {
+    struct {
+        uint8_t  palette, start, reserved[14];
+        uint16_t bytes[16]; /* of a row */
+        uint8_t  rows[16];
+    } tiles;
+    memset(&tiles, 0, sizeof tiles);
+    tiles.palette = 1;
+    for (int t = 0; t < 8; t++) {
+        const int lower = t == 2 || t == 3 || t == 5, right = t == 1 || t == 3 || t == 7;
+        const int rows = lower ? high - 16 : high, cols = right ? wide - 16 : wide;
+        tiles.rows[t] = (uint8_t)(t > 5 || rows > 16 || rows < 1 ? 16 : rows);
+        tiles.bytes[t] = (uint16_t)(t == 4 || t == 5 || cols > 16 || cols < 1 ? 64 : 4 * cols);
+    }
+    __asm__ volatile("ldtilecfg %0" ::"m"(tiles));
+}
+
+/* A block of c; and `next`, of which the lines from .. to - 1 are asked for early, 2^shift of them in a row. */
+typedef struct {
+    int             high, wide, deep, packed;
+    const uint16_t *a, *b;
+    const float    *init;
+    float          *c;
+    ptrdiff_t       ld_init, ldc; /* bytes */
+    const char     *next;
+    ptrdiff_t       ld_next;
+    int             from, to, shift;
+} ppo__amx_block;
+
+static void ppo__amx_multiply(const ppo__amx_block *shared) {
+    static const unsigned char parts[6][2] = {{2, 0}, {1, 0}, {1, 1},
+                                              {0, 1}, {0, 2}, {0, 0}}; /* of a and b */
+    ppo__amx_block             x = *shared;
+    const int                  lower = x.high > 16, right = x.wide > 16;
+    const char                *init = (const char *)x.init, *c = (const char *)x.c;
+    if (init) {
+        PPO__TILE_LOAD(0, init, x.ld_init);
+        if (right) PPO__TILE_LOAD(1, init + 64, x.ld_init);
+        if (lower) PPO__TILE_LOAD(2, init + 16 * x.ld_init, x.ld_init);
+        if (lower && right) PPO__TILE_LOAD(3, init + 16 * x.ld_init + 64, x.ld_init);
+    } else {
+        PPO__TILE_ZERO(0);
+        PPO__TILE_ZERO(1);
+        PPO__TILE_ZERO(2);
+        PPO__TILE_ZERO(3);
+    }
+    for (int k = 0; k < x.deep; k += 32, x.a += PPO__AMX_PARTS, x.b += PPO__AMX_PARTS)
+        for (int s = 0, part_a = 3, part_b = 3; s < 6; s++) {
+            if ((parts[s][0] && x.packed & PPO__PACKED_A) || (parts[s][1] && x.packed & PPO__PACKED_B))
+                continue;
+            for (int i = 0; i < 3 && x.from < x.to; i++, x.from++)
+                __builtin_prefetch(x.next + (x.from >> x.shift) * x.ld_next +
+                                   (x.from & ((1 << x.shift) - 1)) * 64);
+            if (part_a != parts[s][0]) {
+                const uint16_t *a = x.a + (part_a = parts[s][0]) * 2 * PPO__AMX_TILE;
+                PPO__TILE_LOAD(4, a, 64);
+                if (lower) PPO__TILE_LOAD(5, a + PPO__AMX_TILE, 64);
+            }
+            if (part_b != parts[s][1]) {
+                const uint16_t *b = x.b + (part_b = parts[s][1]) * 2 * PPO__AMX_TILE;
+                PPO__TILE_LOAD(6, b, 64);
+                if (right) PPO__TILE_LOAD(7, b + PPO__AMX_TILE, 64);
+            }
+            PPO__TILE_ADD(0, 4, 6);
+            if (right) PPO__TILE_ADD(1, 4, 7);
+            if (lower) PPO__TILE_ADD(2, 5, 6);
+            if (lower && right) PPO__TILE_ADD(3, 5, 7);
+        }
+    PPO__TILE_STORE(0, c, x.ldc);
+    if (right) PPO__TILE_STORE(1, c + 64, x.ldc);
+    if (lower) PPO__TILE_STORE(2, c + 16 * x.ldc, x.ldc);
+    if (lower && right) PPO__TILE_STORE(3, c + 16 * x.ldc + 64, x.ldc);
+}
+
+/* rows <= HIGH, cols <= WIDE, deep <= DEEP. A single block of rows uses each strip of b at once, while it is in the
+   first cache. */
+static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char *a, int a_row, int a_col,
+                           const char *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
+    uint16_t        strip[PPO__AMX_STRIP] __attribute__((aligned(64)));
+    uint16_t        strips[PPO__AMX_WIDE / 32 * PPO__AMX_STRIP] __attribute__((aligned(64)));
+    float           columns[32 * PPO__AMX_DEEP];
+    const int       a_bf16 = packed & PPO__PACKED_A, b_bf16 = packed & PPO__PACKED_B, by_rows = a_col == 1;
+    const int       together = rows > 32 ? PPO__AMX_WIDE : 32, count = (cols + 31) / 32;
+    const ptrdiff_t size = b_bf16 ? 2 : 4, ld = (a_bf16 ? 2 : 4) * (ptrdiff_t)(by_rows ? a_row : a_col);
+    int             high = 0, wide = 0; /* as configured */
+    for (ptrdiff_t i = 0; i < rows; i += 32) {
+        const char    *next = a + 32 * (by_rows ? ld : 4);
+        ppo__amx_block x = {rows - i < 32 ? (int)(rows - i) : 32,
+                            0,
+                            deep,
+                            packed,
+                            strip,
+                            strips,
+                            NULL,
+                            NULL,
+                            4 * (ptrdiff_t)ld_init,
+                            4 * (ptrdiff_t)ldc,
+                            next,
+                            ld,
+                            0,
+                            0,
+                            by_rows ? 3 - (a_bf16 != 0) : 1};
+        if (!by_rows)
+            ppo__avx512_transpose(deep, x.high, (const float *)(const void *)a, a_col, columns,
+                                  PPO__AMX_DEEP);
+        ppo__amx_pack(0, a_bf16, by_rows ? a : (const char *)columns, by_rows ? ld : 4 * PPO__AMX_DEEP,
+                      x.high, deep, strip);
+        for (int j = 0, ahead = 0; j < cols; j += 32, ahead = x.to) {
+            uint16_t *there = strips + (together > 32 ? j / 32 * PPO__AMX_STRIP : 0);
+            x.wide = ppo__min_int(cols - j, 32);
+            if (i == 0 && j % together == 0)
+                ppo__amx_pack(1, b_bf16, b + j * size, size * ldb, ppo__min_int(cols - j, together), deep,
+                              there);
+            if (x.high != high || x.wide != wide) ppo__amx_configure(high = x.high, wide = x.wide);
+            x.b = there, x.c = c + i * ldc + j, x.init = init ? init + i * ld_init + j : NULL;
+            x.from = ahead, x.to = i + 32 < rows ? ahead + (by_rows ? 32 << x.shift : 2 * deep) / count : 0;
+            ppo__amx_multiply(&x);
+        }
+        a = next;
+    }
+}
+
+static void ppo__amx_product(int packed, int rows, int cols, int inner, const void *a, int a_row, int a_col,
+                             const void *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
+    const ptrdiff_t a_size = packed & PPO__PACKED_A ? 2 : 4, b_size = packed & PPO__PACKED_B ? 2 : 4;
+    for (ptrdiff_t i = 0; i < rows; i += PPO__AMX_HIGH)
+        for (ptrdiff_t j = 0; j < cols; j += PPO__AMX_WIDE)
+            for (ptrdiff_t k = 0; k < inner; k += PPO__AMX_DEEP) {
+                float       *cij = c + i * ldc + j;
+                const float *before = k ? cij : init ? init + i * ld_init + j : NULL;
+                ppo__amx_panel(packed, rows - i < PPO__AMX_HIGH ? (int)(rows - i) : PPO__AMX_HIGH,
+                               cols - j < PPO__AMX_WIDE ? (int)(cols - j) : PPO__AMX_WIDE,
+                               inner - k < PPO__AMX_DEEP ? (int)(inner - k) : PPO__AMX_DEEP,
+                               (const char *)a + a_size * (i * a_row + k * a_col), a_row, a_col,
+                               (const char *)b + b_size * (k * ldb + j), ldb, before, k ? ldc : ld_init, cij,
+                               ldc);
+            }
+    __asm__ volatile("tilerelease" ::);
+}
+
+/* Whether the processor has AMX, and the operating system lets this process use it (a request, which Linux grants or
+   not). */
+static int ppo__amx_usable(void) {
+    unsigned a, b, c, d;
+    long     denied;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
+        return 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d >> 22 & 1) || !(d >> 24 & 1))
+        return 0;              /* BF16, TILE */
+    __asm__ volatile("syscall" /* arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA) */
+                     : "=a"(denied)
+                     : "0"(158L), "D"(0x1023L), "S"(18L)
+                     : "rcx", "r11", "memory");
+    return !denied;
+}
+
+#undef PPO__TARGET
+PPO__KERNEL_TABLE(ppo__amx_kernels, ppo__avx512_, "amx", ppo__amx_product);
+#endif
+
 #ifndef __clang__
 #pragma GCC diagnostic pop
 #endif
@@ -3948,6 +4213,9 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #if defined(PPO__SHORT_VECTORS)
     if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
 #elif defined(__x86_64__)
+#ifdef PPO__AMX
+    if (name && strcmp(name, "amx") == 0) return ppo__amx_usable() ? &ppo__amx_kernels : NULL;
+#endif
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw"))
         usable[count++] = &ppo__avx512_kernels;
@@ -4951,7 +5219,7 @@ PPO__FN void PPO__(norm_backward)(int centred, const float *x, const float *w, f
     });
 }
 
-PPO__KERNEL_TABLE(PPO__ISA, PPO__ISA_NAME);
+PPO__KERNEL_TABLE(PPO__(kernels), PPO__ISA, PPO__ISA_NAME, NULL);
 
 #undef PPO__TARGET
 #undef PPO__ISA
@@ -5956,18 +6224,32 @@ static void ppo__unpack_block(const uint16_t *b, int ldb, int i, int j, int *row
     ppo__k()->widen(*rows, *cols, b + ppo__at(i, ldb) + j, ldb, block, PPO__BLOCK_COLS);
 }
 
-/* c = init + a b as in the kernel gemm, to the same bits; c may be init. */
+/* c = init + a b as in the kernel gemm. */
+static void ppo__layer_gemm(int rows, int cols, int inner, const float *a, int a_row, int a_col,
+                            const float *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
+    const ppo__kernels *k = ppo__k();
+    if (k->product && inner >= PPO__PRODUCT)
+        k->product(0, rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
+    else k->gemm(rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
+}
+
+/* The same of a packed b, to the same bits; c may be init. */
 static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b,
                              int ldb, const float *init, int ld_init, float *c, int ldc) {
-    float block[PPO__BLOCK];
-    int   j = 0;
-    if (rows == 1) ppo__k()->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
+    float               block[PPO__BLOCK];
+    int                 j = 0;
+    const ppo__kernels *set = ppo__k();
+    if (set->product && inner >= PPO__PRODUCT) {
+        set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
+        return;
+    }
+    if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
     for (; j < cols; j += PPO__BLOCK_COLS) {
         const float *before = init ? init + j : NULL;
         for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
             int deep = inner, wide = cols;
             ppo__unpack_block(b, ldb, k, j, &deep, &wide, block);
-            ppo__k()->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
+            set->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
         }
     }
 }
@@ -6024,7 +6306,7 @@ static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col,
     size_t                 at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
     if (layer->packed)
         ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, layer->y + at, out);
-    else ppo__k()->gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, layer->y + at, out);
+    else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, layer->y + at, out);
     if (cols == out) n = ppo__at(rows, out), rows = 1;
     for (int i = 0; i < rows; ++i, at += (size_t)out) {
         if (layer->before) memcpy(layer->before + at, layer->y + at, n * sizeof(float));
@@ -6099,8 +6381,8 @@ static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
         if (f->backward)
             f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
         if (!layer->dx) continue;
-        ppo__k()->gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
-                       layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
+        ppo__layer_gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
+                        layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
     }
 }
 
@@ -6118,11 +6400,11 @@ static void ppo__layer_dw(void *user, int range, int from, int to) {
         if (db && from == 0) ppo__k()->column_sum(rows, out, dz, out, db);
         if (!dw) return;
         dw += ppo__at(from, out);
-        ppo__k()->gemm(to - from, out, rows, layer->x + from, 1, in, dz, out, dw, out, dw, out);
+        ppo__layer_gemm(to - from, out, rows, layer->x + from, 1, in, dz, out, dw, out, dw, out);
     } else {
         if (db) ppo__k()->column_sum(rows, to - from, dz + from, out, db + from);
         if (!dw) return;
-        ppo__k()->gemm(in, to - from, rows, layer->x, 1, in, dz + from, out, dw + from, out, dw + from, out);
+        ppo__layer_gemm(in, to - from, rows, layer->x, 1, in, dz + from, out, dw + from, out, dw + from, out);
     }
 }
 
@@ -6205,30 +6487,37 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is packed.
-   args: b's packed numbers, or NULL */
-static int ppo__transposed_rows_of(const uint16_t *packed) { return packed ? 32 : 256; }
+   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is packed and
+   has to be made floats. args: b's packed numbers, or NULL */
+static int ppo__transposed_widens(const uint16_t *packed, const ppo_tensor *a) {
+    return packed && !(ppo__k()->product && a->cols >= PPO__PRODUCT);
+}
+
+static int ppo__transposed_rows_of(int widens) { return widens ? 32 : 256; }
 
 /* Floats of a range's scratch */
-static size_t ppo__transposed_scratch(const uint16_t *packed, const ppo_tensor *a) {
-    return ppo__at(ppo__transposed_rows_of(packed), packed ? a->rows + a->cols : a->rows);
+static size_t ppo__transposed_scratch(int widens, const ppo_tensor *a) {
+    return ppo__at(ppo__transposed_rows_of(widens), widens ? a->rows + a->cols : a->rows);
 }
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const int         n = a->rows, inner = a->cols;
-    float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(packed, a);
+    const int         n = a->rows, inner = a->cols, widens = ppo__transposed_widens(packed, a);
+    float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(widens, a);
     for (int rows = 0; from < to; from += rows) {
-        const float *there = b->data + ppo__at(from, inner);
-        rows = ppo__min_int(to - from, ppo__transposed_rows_of(packed));
-        if (packed) {
-            float *floats = part + ppo__at(rows, n);
-            ppo__widen(packed + ppo__at(from, inner), ppo__at(rows, inner), floats);
-            there = floats;
+        const size_t at = ppo__at(from, inner);
+        const float *there = b->data + at;
+        rows = ppo__min_int(to - from, ppo__transposed_rows_of(widens));
+        if (packed && !widens) {
+            ppo__k()->product(PPO__PACKED_A, rows, n, inner, packed + at, inner, 1, node->scratch, n, NULL, 0,
+                              part, n);
+        } else {
+            if (widens) ppo__widen(packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
+            if (widens) there = part + ppo__at(rows, n);
+            ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
-        ppo__k()->gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
     }
 }
@@ -6238,7 +6527,8 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
     const uint16_t   *packed = *(const uint16_t *const *)node->args;
     const double      work = (double)ppo__size(a);
     const size_t      ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * ppo__transposed_scratch(packed, a));
+    const size_t      each = ppo__transposed_scratch(ppo__transposed_widens(packed, a), a);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * each);
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
     ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
@@ -6253,7 +6543,7 @@ static void ppo__transposed_da(void *user, int range, int from, int to) {
     const float      *dy = node->out[0]->grad + ppo__at(from, out);
     float            *da = a->grad + ppo__at(from, inner);
     if (packed) ppo__packed_gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
-    else ppo__k()->gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
+    else ppo__layer_gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
 }
 
 static void ppo__transposed_db(void *user, int range, int from, int to) {
@@ -6261,8 +6551,8 @@ static void ppo__transposed_db(void *user, int range, int from, int to) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
     int               inner = a->cols, out = b->rows;
     float            *db = b->grad + ppo__at(from, inner);
-    ppo__k()->gemm(to - from, inner, a->rows, node->out[0]->grad + from, 1, out, a->data, inner, db, inner,
-                   db, inner);
+    ppo__layer_gemm(to - from, inner, a->rows, node->out[0]->grad + from, 1, out, a->data, inner, db, inner,
+                    db, inner);
 }
 
 static void ppo__transposed_backward(ppo_node *node) {

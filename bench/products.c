@@ -77,7 +77,7 @@ static double measure(const product *p, int rival) {
     for (int i = -1; i < times; i++) { /* once to warm up */
         if (i == 0) began = thread_clock();
         if (rival == OURS)
-            ppo__k()->gemm(m, n, k, a, p->transposed ? 1 : k, p->transposed ? m : 1, b, n, NULL, 0, c, n);
+            ppo__layer_gemm(m, n, k, a, p->transposed ? 1 : k, p->transposed ? m : 1, b, n, NULL, 0, c, n);
         else if (sgemm) sgemm(101, p->transposed ? 112 : 111, 111, m, n, k, 1, a, lda, b, n, 0, c, n);
 #ifdef WITH_LIBXSMM
         else xsmm(b, a, c);
@@ -110,9 +110,9 @@ static void measure_set(void) {
 
 /* One set in a process of its own: the libraries choose their kernels once. */
 int main(int argc, char **argv) {
-    const char *sets[] = {"avx512", "avx2", "neon", "fma", "vector16", "plain"};
+    const char *sets[] = {"amx", "avx512", "avx2", "neon", "fma", "vector16", "plain"};
     if (argc != 2) {
-        for (int i = 0; i < (argc > 1 ? argc - 1 : 6); i++) {
+        for (int i = 0; i < (argc > 1 ? argc - 1 : 7); i++) {
             char        command[256];
             const char *set = argc > 1 ? argv[i + 1] : sets[i];
             snprintf(command, sizeof command, "%s %s", argv[0], set);
@@ -121,7 +121,8 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (ppo_use_kernels(argv[1])) return fprintf(stderr, "%s\n", ppo_last_error()), 1;
-    int wide = !strcmp(argv[1], "avx512"), narrow = !strcmp(argv[1], "vector16") || !strcmp(argv[1], "plain");
+    int wide = !strcmp(argv[1], "avx512") || !strcmp(argv[1], "amx"),
+        narrow = !strcmp(argv[1], "vector16") || !strcmp(argv[1], "plain");
     setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : narrow ? "Prescott" : "Haswell", 1);
     setenv("BLIS_ARCH_TYPE", wide ? "0" : narrow ? "5" : "3", 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);

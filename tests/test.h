@@ -213,7 +213,8 @@ static inline int bits_differ(const float *a, const float *b, size_t n) {
 static const struct kernel_set {
     const char *name;
     int         lanes;
-} kernel_sets[] = {{"plain", 1}, {"vector16", 4}, {"avx2", 8}, {"avx512", 16}, {"neon", 4}, {"fma", 4}};
+} kernel_sets[] = {{"plain", 1}, {"vector16", 4}, {"avx2", 8}, {"avx512", 16},
+                   {"neon", 4},  {"fma", 4},      {"amx", 16}};
 #define FOR_EACH_KERNEL_SET(k)                       \
     for (int k = 0; k < COUNT(kernel_sets) + 1; k++) \
         if (k == COUNT(kernel_sets)) {               \

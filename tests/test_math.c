@@ -917,10 +917,156 @@ static void layer_norm_backward_keeps_its_bound_whichever_gradients_are_wanted(v
     print_worst("layer_norm_backward", &w);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Products of layers: every set, by its bound, and to the bit where rows, columns or the storage differ
+   -------------------------------------------------------------------------------------------------------- */
+
+static void amx_is_chosen_by_name_alone_and_refused_where_it_is_missing(void **state) {
+    (void)state;
+    assert_ok(ppo_use_kernels("plain"));
+    if (ppo_use_kernels("amx")) {
+        assert_fails(ppo_use_kernels("amx"), PPO_ERROR_ARGUMENT, "no kernels \"amx\"");
+        assert_string_equal(ppo_kernels_name(), "plain");
+    } else {
+        assert_string_equal(ppo_kernels_name(), "amx");
+    }
+    assert_ok(ppo_use_kernels(NULL));
+    assert_string_not_equal(ppo_kernels_name(), "amx");
+#ifdef PPO_NO_SIMD
+    assert_fails(ppo_use_kernels("amx"), PPO_ERROR_ARGUMENT, "amx");
+#endif
+}
+
+/* c = init + a b, of random numbers; c's rows are longer than it, and what is between them stays. */
+typedef struct product {
+    int rows, cols, inner, transposed, init; /* 0: none, 1: a bias, 2: c */
+} product;
+
+enum { MOST = 1 << 18, GAP = 3 };
+static float pa[MOST], pb[MOST], pc[MOST], pd[MOST], bias[1024];
+
+static void multiply(const product *p, int rows, int cols, const float *a, const float *b, float *c) {
+    const int    row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1, ld = p->cols + GAP;
+    const float *init = p->init == 2 ? c : p->init ? bias + (b - pb) : NULL;
+    ppo__layer_gemm(rows, cols, p->inner, a, row, col, b, p->cols, init, p->init == 2 ? ld : 0, c, ld);
+}
+
+static void assert_product(const product *p, float scale, int set) {
+    const int    ld = p->cols + GAP, n = p->rows * ld, amx = !strcmp(kernel_sets[set].name, "amx");
+    const int    row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1;
+    const double sums = amx && p->inner >= 32 ? 24 + p->inner / 5.0 : p->inner + 2;
+    ppo_rng      rng = test_rng((uint32_t)(p->rows + p->cols + p->inner));
+    assert_true(p->rows * p->inner <= MOST && p->inner * p->cols <= MOST && n <= MOST && p->cols <= 1024);
+    fill_normal(&rng, pa, p->rows * p->inner, scale), fill_normal(&rng, pb, p->inner * p->cols, 1);
+    fill_normal(&rng, bias, p->cols, scale), fill_normal(&rng, pd, n, scale);
+    memcpy(pc, pd, sizeof(float) * (size_t)n);
+    multiply(p, p->rows, p->cols, pa, pb, pc);
+    for (int i = 0; i < p->rows; i++)
+        for (int j = 0; j < ld; j++) {
+            const int at = i * ld + j;
+            double    exact = p->init == 2 || j >= p->cols ? pd[at] : p->init ? bias[j] : 0;
+            double    size = fabs(exact), off = 5 * ldexp(scale, 2) + 5;
+            if (j >= p->cols) {
+                assert_true(pc[at] == pd[at]);
+                continue;
+            }
+            for (int k = 0; k < p->inner; k++) {
+                const double term = (double)pa[i * row + k * col] * pb[k * p->cols + j];
+                exact += term, size += fabs(term);
+            }
+            off = fabs(pc[at] - exact) / (sums * ROUNDING * size + p->inner * (1 + off) * ldexp(1, -123));
+            if (off > 1)
+                fail_msg("%s: %d x %d x %d: element (%d, %d) is %.9g, not %.9g: %.3g of its bound",
+                         kernel_sets[set].name, p->rows, p->cols, p->inner, i, j, (double)pc[at], exact, off);
+        }
+    for (int trial = 0; trial < 6; trial++) { /* some rows, and some columns */
+        const int i = ppo_rng_below(&rng, p->rows), j = ppo_rng_below(&rng, p->cols);
+        const int rows = 1 + ppo_rng_below(&rng, p->rows - i), cols = 1 + ppo_rng_below(&rng, p->cols - j);
+        multiply(p, rows, cols, pa + i * row, pb + j, pd + i * ld + j);
+        for (int r = i; r < i + rows; r++)
+            if (bits_differ(pd + r * ld + j, pc + r * ld + j, (size_t)cols))
+                fail_msg("%s: %d x %d x %d: row %d differs among rows %d to %d, columns %d to %d",
+                         kernel_sets[set].name, p->rows, p->cols, p->inner, r, i, i + rows, j, j + cols);
+        if (p->init == 2) break;
+    }
+}
+
+static void products_of_layers_keep_their_bound_and_their_bits(void **state) {
+    (void)state;
+    static const int sizes[][3] = {{1, 1, 32},    {1, 300, 65},  {16, 17, 31},  {17, 16, 33},  {33, 65, 100},
+                                   {31, 97, 127}, {7, 257, 129}, {64, 40, 256}, {130, 3, 300}, {520, 34, 40}};
+    FOR_EACH_KERNEL_SET(set) {
+        for (int i = SMALL(0, set % 2); i < COUNT(sizes); i += SMALL(1, 2))
+            for (int transposed = 0; transposed < 2; transposed++)
+                for (int init = 0; init < 3; init++) {
+                    const product p = {sizes[i][0], sizes[i][1], sizes[i][2], transposed, init};
+                    assert_product(&p, init == 1 ? ldexpf(1, -118) : 1, set);
+                }
+    }
+}
+
+static void a_number_that_is_not_finite_reaches_its_row_or_its_column_alone(void **state) {
+    (void)state;
+    static const product p = {20, 35, 70, 0, 0};
+    static const float   bad[] = {NAN, INFINITY, -INFINITY};
+    FOR_EACH_KERNEL_SET(set) for (int i = 0; i < 6; i++) {
+        ppo_rng   rng = test_rng(5);
+        const int ld = p.cols + GAP, in_a = i < 3;
+        fill_normal(&rng, pa, p.rows * p.inner, 1), fill_normal(&rng, pb, p.inner * p.cols, 1);
+        if (in_a) pa[11 * p.inner + 69] = bad[i];
+        else pb[69 * p.cols + 33] = bad[i - 3];
+        multiply(&p, p.rows, p.cols, pa, pb, pc);
+        for (int r = 0; r < p.rows; r++)
+            for (int j = 0; j < p.cols; j++)
+                assert_int_equal(isfinite(pc[r * ld + j]) ? 0 : 1, in_a ? r == 11 : j == 33);
+    }
+}
+
+/* y = x w + b and z = y t^T, with their gradients down to x, of frozen w and t that are packed or not. */
+static void run_packed(int packed, int rows, int in, int out, float *y, float *z, float *dx) {
+    ppo_params *params = NULL;
+    ppo_rng     rng = test_rng((uint32_t)(in * out));
+    assert_ok(ppo_params_create(&params));
+    ppo_tensor *w = ppo_params_add(params, "w", in, out), *t = ppo_params_add(params, "t", 37, out);
+    for (int i = 0; i < in * out; i++)
+        w->data[i] = (float)ppo_rng_below(&rng, 511) / 256 - 1; /* in BF16 exact */
+    for (int i = 0; i < 37 * out; i++) t->data[i] = (float)ppo_rng_below(&rng, 255) / 128 - 1;
+    fill_normal(&rng, pa, rows * in, 1), fill_normal(&rng, bias, out, 1);
+    memset(dx, 0, sizeof(float) * (size_t)(rows * in));
+    assert_ok(ppo_params_freeze(params, 1));
+    if (packed) assert_ok(ppo_params_pack(params));
+    ppo_tensor x = {rows, in, pa, dx}, b = {1, out, bias, NULL};
+    ppo_tape_reset(tape);
+    ppo_tensor *hidden = ppo_tape_linear(tape, &x, w, &b, PPO_TANH);
+    ppo_tensor *result = ppo_tape_matmul_transposed(tape, hidden, t);
+    assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, ppo_tape_square(tape, result))));
+    memcpy(y, hidden->data, sizeof(float) * (size_t)(rows * out));
+    memcpy(z, result->data, sizeof(float) * (size_t)(rows * 37));
+    ppo_params_free(params);
+}
+
+static void packed_layers_have_the_bits_of_their_rounded_numbers(void **state) {
+    (void)state;
+    static const int sizes[][3] = {{1, 70, 129}, {2, 31, 40}, {19, 33, 32}, {40, 128, 260}, {70, 150, 31}};
+    FOR_EACH_KERNEL_SET(set) for (int i = 0; i < COUNT(sizes); i++) {
+        const int rows = sizes[i][0], in = sizes[i][1], out = sizes[i][2];
+        float    *y[2] = {pb, pb + 20000}, *z[2] = {pc, pc + 20000}, *dx[2] = {pd, pd + 20000};
+        for (int packed = 0; packed < 2; packed++)
+            run_packed(packed, rows, in, out, y[packed], z[packed], dx[packed]);
+        if (bits_differ(y[0], y[1], (size_t)(rows * out)) || bits_differ(z[0], z[1], (size_t)(rows * 37)) ||
+            bits_differ(dx[0], dx[1], (size_t)(rows * in)))
+            fail_msg("%s: %d x %d x %d differ", kernel_sets[set].name, rows, in, out);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_kernels_are_always_there_and_unknown_ones_are_refused),
         cmocka_unit_test(null_returns_to_the_best_set_that_can_be_named),
+        cmocka_unit_test(amx_is_chosen_by_name_alone_and_refused_where_it_is_missing),
+        cmocka_unit_test(products_of_layers_keep_their_bound_and_their_bits),
+        cmocka_unit_test(a_number_that_is_not_finite_reaches_its_row_or_its_column_alone),
+        cmocka_unit_test(packed_layers_have_the_bits_of_their_rounded_numbers),
         cmocka_unit_test(a_row_of_linear_and_matmul_has_the_same_bits_in_every_batch),
         cmocka_unit_test(a_weights_gradient_over_many_rows_is_the_sum_of_all),
         cmocka_unit_test(a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_every_batch),
