@@ -303,8 +303,10 @@ typedef struct ppo_group {
    are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward function is asked
    about the samples of its own process, callbacks and schedules run in all of them. Checkpoints are saved by
    all together, in a file that rank 0 writes; any number of processes can resume from it. A failure in one
-   becomes that of all; a process that ends without one is noticed by exchange(). Errors: rank, size or exchange
-   cannot be. */
+   becomes that of all; a process that ends without one is noticed by exchange(). Language models may be on GPUs of one
+   kind, one for each process (ppo_cuda.cuh): gradients then pass through the host; a GPU rounds by how many sequences it
+   computes together, so there PPO on tokens has the same bits in all processes, but not those of a single one. Errors:
+   rank, size or exchange cannot be. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
 PPO_DEF int ppo_group_rank(void);
@@ -2882,6 +2884,7 @@ struct ppo__device {
     size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
     struct ppo__mirror *mirrors;   /* all of them */
     int                 users;     /* arenas that have memory of it */
+    char                kind[64];  /* others compute other bits */
 };
 
 /* Where language models of this thread compute; NULL: on the processor. */
@@ -8013,17 +8016,18 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
     return status;
 }
 
-/* For a group: hash of the settings that results depend on, of the weights, and of how both are computed with. */
-static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config, const ppo_params *params) {
+/* For a group: hash of the settings that results depend on, and of what computes with them. */
+static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) {
     const char *kernels = ppo_kernels_name();
-    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, kernels, strlen(kernels));
+    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
+    hash = ppo__fnv1a(hash, kernels, strlen(kernels));
     for (int i = 0; i < settings->count; ++i) {
         char text[PPO__SETTING_SIZE] = "";
         if (!strcmp(settings->field[i].name, "threads")) continue;
         ppo_settings_get(settings, config, settings->field[i].name, text, sizeof text);
         hash = ppo__fnv1a(hash, text, strlen(text) + 1);
     }
-    return ppo__fnv1a(hash, params->data, params->count * sizeof(float));
+    return hash;
 }
 
 /* An error if a setting differs from what it was; in: where. */
@@ -12869,10 +12873,12 @@ static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
     const ppo_group *g = ppo__group();
     if (!g) return status;
     status = ppo__group_agree(g, status, 0);
-    if (!status)
-        status = ppo__group_same(
-            g, ppo__hash_run(ppo_config_settings(), &(*trainer)->config, (*trainer)->agent->model.params),
-            "settings, weights and kernels");
+    if (!status) {
+        const ppo_params *params = (*trainer)->agent->model.params;
+        const uint64_t    hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
+        status = ppo__group_same(g, ppo__fnv1a(hash, params->data, params->count * sizeof(float)),
+                                 "version, settings, weights and kernels");
+    }
     if (!status) return status;
     ppo_trainer_free(*trainer);
     *trainer = NULL;
@@ -19395,14 +19401,30 @@ static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i,
     return level;
 }
 
+/* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there, and the
+   sum goes back. */
+static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
+    ppo__device *device = learner->shards > 1 ? learner->tape->device : NULL;
+    ppo_status   status = PPO_OK;
+    for (int i = 0; i < 2 && learner->params[i] && device && !status; ++i) {
+        const ppo_params *params = learner->params[i];
+        const size_t      size = params->count * sizeof(float);
+        if (back) status = device->write(device, params->mirror->grad, params->grad, size);
+        else device->read(device, params->grad, params->mirror->grad, size);
+    }
+    return ppo__settle(device, status);
+}
+
 /* After shard k of this process, which is not the last: its gradients wait for the next one. */
-static void ppo__put_aside(ppo__learner *learner, int k) {
-    for (int i = 0; i < 2 && learner->params[i]; ++i) {
+static ppo_status ppo__put_aside(ppo__learner *learner, int k) {
+    ppo_status status = ppo__copy_gradients(learner, 0);
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) {
         ppo_params *params = learner->params[i];
         const int   level = ppo__add_waiting(learner, k, 0, i, 0, params->count);
         memcpy(ppo__waiting(learner, level, i), params->grad, params->count * sizeof(float));
         ppo_params_zero_grad(params);
     }
+    return status;
 }
 
 /* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
@@ -19464,7 +19486,7 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
 #endif
 
 /* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of a large
-   model in a group they go on at the same time. */
+   model in a group they go on at the same time, if both are the host's. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
     ppo_tape    *tape = learner->tape;
@@ -19473,7 +19495,8 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
     sum.learner = learner, sum.shards = shards, sum.own = own;
 #ifdef PPO__THREADS
     ppo__thread thread;
-    const int   beside = own > 0 && learner->group && shards > 1 && learner->params[0]->count > PPO__CHUNK;
+    const int   beside =
+        own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
     if (beside) {
         PPO__EVENT_INIT(&sum.walked);
         sum.node = tape->now.nodes, sum.nodes = (int)stbds_arrlen(tape->now.nodes);
@@ -19493,8 +19516,10 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
     }
 #endif
     if (own > 0) status = ppo_tape_backward(tape, loss);
+    if (own > 0 && !status) status = ppo__copy_gradients(learner, 0);
     const ppo_status summed = ppo__sum_chunks(&sum);
-    return status ? status : summed;
+    if (!status) status = summed;
+    return status ? status : ppo__copy_gradients(learner, 1);
 }
 
 /* In a group: every process gets what is known of the items and micro-batches of all. */
@@ -19523,6 +19548,8 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     ppo_tensor      *loss = NULL;
     ppo_status       status = PPO_OK;
     int              begin, own = ppo__own_shards(learner, shards, &begin);
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
+        status = ppo__params_place(learner->params[i], learner->tape->device);
     learner->micro = ppo__micros_before(learner, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
@@ -19535,18 +19562,25 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
                 status = last ? ppo_tape_status(learner->tape) : ppo_tape_backward(learner->tape, loss);
             ++learner->micro;
         }
-        if (k + 1 < own) ppo__put_aside(learner, k);
+        if (k + 1 < own && !status) status = ppo__put_aside(learner, k);
     }
     learner->micros = ppo__micros_before(learner, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
     if (!status) status = ppo__backward_and_sum(learner, loss, shards, own);
-    status = ppo__group_agree(g, status, 0);
+    status = ppo__group_agree(learner->group, status, 0);
     if (!status && g) status = ppo__share_learned(learner, n, shards);
     *total = 0;
     for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
     for (int k = 0; k < 2 && learner->data[k]; ++k)
         for (int i = 0; i < n; ++i) learner->tokens += ppo__item_length(learner, k, item[i]);
     return status;
+}
+
+/* Waits for the tape's device, which may fail in one process of a group alone. */
+static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status status) {
+    ppo__device *device = learner->tape->device;
+    status = ppo__settle(device, status);
+    return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
 
 /* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of
@@ -19775,8 +19809,6 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
                            c->learning_rate);
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
-    if (c->shards > 1 && ppo__device_in_use)
-        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
     if ((c->evaluate_every || c->evaluate_first || c->patience || c->held_out_rejected) && !c->held_out)
@@ -19859,8 +19891,9 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
     float      scale = (float)(1 / total);
-    if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
-    status = ppo__settle(fit->learner.tape->device, status);
+    if (status) return status;
+    status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    status = ppo__learner_settle(&fit->learner, status);
     if (status) return status;
     ppo__fit_sum_up(fit, item, n, &sum, &correct);
     p->loss = (float)(sum / total);
@@ -19891,6 +19924,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     }
     ppo_tape_record(learner->tape, 1);
     ppo__fit_use(fit, 0);
+    status = ppo__group_agree(learner->group, status, 0);
     if (status) return status;
     p->held_out_loss = (float)(sum / total);
     if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
@@ -19920,18 +19954,35 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     return hash;
 }
 
-/* In a group: all processes train, and alike, or none does. status: of this one; step: where it begins. */
-static ppo_status ppo__learner_agree(const ppo__learner *learner, ppo_status status,
-                                     const ppo_settings *settings, const void *config, const ppo_tokens *data,
+/* *hash goes on over the weights of a model and its base. */
+static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
+    for (; lm; lm = lm->base) {
+        const ppo_params *p = lm->params;
+        if (ppo__params_fetch(p)) return ppo__failed;
+        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
+        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
+        *hash = ppo__hash_array(*hash, p->packed ? &packed : &floats);
+    }
+    return PPO_OK;
+}
+
+/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results depend on, or
+   NULLs; step: where it begins. */
+static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
+                                     const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {
     const ppo_group *g = ppo__group();
     if (!g) return status;
-    if (!status && ppo__device_in_use)
-        status = ppo__refuse("a group of processes trains on the processor alone");
+    uint64_t hash = ppo__hash_run(settings, config);
+    for (int k = 0; k < 3 && !status; ++k) status = ppo__hash_weights(lm[k], &hash);
     status = ppo__group_agree(g, status, 0);
     if (status) return status;
-    const uint64_t hash = ppo__hash_tokens(ppo__hash_run(settings, config, learner->params[0]), data);
-    return ppo__group_same(g, ppo__fnv1a(hash, &step, sizeof step), "settings, weights, data and kernels");
+    hash = ppo__fnv1a(hash, &step, sizeof step);
+    for (int k = 0; k < 4; ++k)
+        if (data[k]) hash = ppo__hash_tokens(hash, data[k]);
+    if (ppo__device_in_use)
+        hash = ppo__fnv1a(hash, ppo__device_in_use->kind, sizeof ppo__device_in_use->kind);
+    return ppo__group_same(g, hash, "version, settings, weights, data and kernels, or kind of GPU,");
 }
 
 /* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
@@ -19975,14 +20026,7 @@ static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix
     uint64_t hash = PPO__FNV1A;
     char     key[32];
     snprintf(key, sizeof key, "%s%s", prefix, name);
-    for (; lm; lm = lm->base) {
-        const ppo_params *p = lm->params;
-        if (ppo__params_fetch(p)) return ppo__failed;
-        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
-        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
-        hash = ppo__hash_array(hash, p->packed ? &packed : &floats);
-    }
-    return ppo__carry_hash(file, way, key, hash);
+    return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__carry_hash(file, way, key, hash);
 }
 
 /* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
@@ -20169,7 +20213,9 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
-    status = ppo__learner_agree(&fit.learner, status, ppo_fit_settings(), config, data, p.step);
+    const ppo_lm *const     models[3] = {lm, reference, NULL};
+    const ppo_tokens *const texts[4] = {data, rejected, config->held_out, config->held_out_rejected};
+    status = ppo__learner_agree(status, ppo_fit_settings(), config, models, texts, p.step);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
     return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
 }
@@ -20591,8 +20637,6 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
-    if (c->shards > 1 && ppo__device_in_use)
-        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
@@ -21046,7 +21090,7 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
-    status = ppo__group_agree(g, status, 0);
+    status = ppo__group_agree(r->learner.group, status, 0);
     for (int k = 0; g && k <= g->size; ++k)
         start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
     for (int k = 0; g && k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
@@ -21314,7 +21358,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     r->micros += r->learner.micros;
     if (c->target_kl > 0 && p->gradient_steps) {
-        status = ppo__settle(r->learner.tape->device, status);
+        status = ppo__learner_settle(&r->learner, status);
         for (*kl = 0; stats < r->stats + r->micros; ++stats)
             *kl += (double)stats->policy.approx_kl * stats->weight / rows;
     }
@@ -21323,9 +21367,9 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     adam.lr = p->learning_rate;
     status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
     ++p->gradient_steps;
-    if (status || !critic) return status;
     if (critic_rate > 0) adam.lr = ppo__rlhf_rate(r, critic_rate);
-    return ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
+    if (critic && !status) status = ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
+    return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
@@ -21535,9 +21579,10 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
 /* In a group: it is made by all processes, and alike, or by none. status: of this one. */
 static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
                                   ppo_status status) {
-    const ppo_rlhf *r = *rlhf;
-    status = ppo__learner_agree(r ? &r->learner : NULL, status, ppo_rlhf_settings(), config, prompts,
-                                r ? r->iteration : 0);
+    const ppo_rlhf         *r = *rlhf;
+    const ppo_lm *const     lm[3] = {r ? r->policy : NULL, r ? r->reference : NULL, r ? r->critic : NULL};
+    const ppo_tokens *const data[4] = {prompts, NULL, NULL, NULL};
+    status = ppo__learner_agree(status, ppo_rlhf_settings(), config, lm, data, r ? r->iteration : 0);
     if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
     return status;
 }
