@@ -1495,7 +1495,10 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations, before
    anything else is pushed; all sources of a resumed trainer begin new episodes. To learn in another thread, let all sources act, call
    ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
-   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here. */
+   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here.
+
+   In a group each process pushes for its own sources, num_envs * rank / size to num_envs * (rank + 1) / size - 1. Where
+   those have done their steps, ppo_trainer_learn() waits for the sources of the others. */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
@@ -1529,8 +1532,9 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
    environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. Errors:
-   episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
+   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The processes
+   of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000; without max_steps,
+   an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
@@ -11384,9 +11388,10 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
-    ppo_status   status = PPO_OK;
+    ppo_status   status = ppo__share_rollout(c);
     const float *latest = NULL;
     int          samples = 0;
+    if (status) return status;
     for (int e = 0; e < rollout->envs; ++e) {
         ppo__blank(c, e, rollout->recorded[e]);
         samples += rollout->recorded[e] - c->open[e];
@@ -11450,7 +11455,6 @@ static ppo_status ppo__values_again(ppo__collector *c) {
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     ppo__rollout_begin(collector, steps);
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    if (!status) status = ppo__share_rollout(collector);
     return status ? status : ppo__rollout_end(collector);
 }
 
@@ -12641,6 +12645,9 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
         ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
     else if (source < 0 || source >= envs->count)
         ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
+    else if (source < envs->begin || source >= envs->end)
+        ppo__refuse("%s: source %d is another process's, this one has %d to %d", function, source,
+                    envs->begin, envs->end - 1);
     else return source;
     return -1;
 }
@@ -12701,7 +12708,7 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
     ppo__worker *worker = &trainer->collector.workers[0];
     worker->moment = 0;
-    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e);
+    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e - worker->first);
     if (status) return status;
     envs->turn[e] = PPO__WAITS;
     *action = envs->action[e];
@@ -12713,7 +12720,7 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
     if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
     if (trainer->learning) return 1;
     const ppo__collector *c = &trainer->collector;
-    for (int e = 0; e < c->envs.count; ++e) {
+    for (int e = c->envs.begin; e < c->envs.end; ++e) {
         if (c->rollout.recorded[e] - c->open[e] == c->rollout.steps) full = 1;
         else if (c->envs.turn[e] != PPO__OUT) return 0;
     }
@@ -12723,7 +12730,8 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
 PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
     if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     if (progress) memset(progress, 0, sizeof *progress);
-    if (ppo__source(trainer, "ppo_trainer_learn", 0) < 0) return PPO_ERROR_ARGUMENT;
+    if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
+        return PPO_ERROR_ARGUMENT;
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
     int          done = 1;
     const double until =
@@ -12815,10 +12823,9 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
 /* num_envs agents fill copies of the environment, which a group of processes divides. */
 static ppo_status ppo__check_room(const ppo_env *env, const ppo_config *config) {
     const int ranks = ppo__ranks(ppo__group());
-    if (ranks > 1 && (ppo__is_pushed(env) || config->num_envs / ppo__agents(env) < ranks))
-        return ppo__refuse("a group of %d processes needs %s", ranks,
-                           ppo__is_pushed(env) ? "an environment with functions"
-                                               : "as many copies of the environment: raise num_envs");
+    if (ranks > 1 && config->num_envs / ppo__agents(env) < ranks)
+        return ppo__refuse("a group of %d processes needs as many %s: raise num_envs", ranks,
+                           ppo__is_pushed(env) ? "sources" : "copies of the environment");
     return ppo__check_copies(env, config);
 }
 
@@ -12924,13 +12931,14 @@ enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000
 
 /* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
-    ppo_agent     *player[2]; /* the one that is judged, */
-    int            opposed;   /* 1: and its opponent, which may be the same */
-    int            sample;    /* 1: actions are sampled */
-    ppo_watcher    watch;     /* of a single episode */
-    void          *user;
-    ppo__collector collector;
-    double        *total; /* [agents of all copies] what each has earned */
+    ppo_agent       *player[2]; /* the one that is judged, */
+    int              opposed;   /* 1: and its opponent, which may be the same */
+    int              sample;    /* 1: actions are sampled */
+    const ppo_group *group;     /* whose processes play some of the episodes each; NULL: there is none */
+    ppo_watcher      watch;     /* of a single episode */
+    void            *user;
+    ppo__collector   collector;
+    double          *total; /* [agents of all copies] what each has earned */
 } ppo__match;
 
 /* Plays an episode in each copy, to its end: until all its agents are out. */
@@ -12972,7 +12980,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
     return status;
 }
 
-/* Plays `episodes` episodes, in groups; their returns and lengths. */
+/* Plays the episodes of this process, of `episodes` in all, a few side by side; their returns and lengths. */
 static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
     ppo_status status = ppo_env_check(env);
@@ -12983,8 +12991,9 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     const int       agents = ppo__agents(env), match = m->opposed;
     if (match && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
-    for (int first = 0, count; first < episodes && !status; first += count) {
-        count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
+    const int end = ppo__own_end(m->group, episodes);
+    for (int first = ppo__own_begin(m->group, episodes), count; first < end && !status; first += count) {
+        count = ppo__min_int(end - first, PPO__EVAL_ENVS);
         memset(c, 0, sizeof *c);
         c->agent = agent;
         c->config = &agent->config;
@@ -13036,12 +13045,24 @@ static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int o
     match.player[1] = opponent;
     match.opposed = opposed;
     match.sample = sample;
+    match.group = ppo__group();
+    if (match.group) {
+        const uint64_t hash =
+            ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &episodes, sizeof episodes), &seed, sizeof seed);
+        result.status = ppo__group_same(match.group, hash, "number of episodes and seed");
+        if (result.status) return result;
+        ppo__in_task = 1; /* an environment that trains or evaluates does so alone */
+    }
     if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
         result.status =
             ppo__refuse("ppo_evaluate: %d episodes, outside 1 to %d", episodes, (int)PPO__EVAL_EPISODES);
     else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
         result.status = PPO_ERROR_MEMORY;
     else result.status = ppo__play_all(&match, env, episodes, seed, returns, returns + episodes);
+    if (match.group) ppo__in_task = 0;
+    result.status = ppo__group_agree(match.group, result.status, 0);
+    for (int k = 0; k < 2 && !result.status; ++k)
+        result.status = ppo__group_share(match.group, returns + k * episodes, episodes, sizeof(float));
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {

@@ -165,7 +165,7 @@ static void tune(void *user, const ppo_group *group, result *r) {
     cfg.prompts = 12, cfg.slots = 3, cfg.minibatch_size = 8, cfg.epochs = 2, cfg.sampling.eos = END;
     if (t->fit) {
         r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
-        fit.checkpoint = t->save, fit.checkpoint_every = 2;
+        fit.checkpoint = t->save, fit.checkpoint_every = 2, fit.held_out = t->fit == 1 ? &data[1] : NULL;
         if (!r->status && t->fit > 1) r->status = ppo_lm_copy(lm, t->fit == 2, &other);
         if (!r->status && t->fit == 1) r->status = ppo_fit_sft(lm, &data[0], &fit);
         if (!r->status && t->fit == 2) r->status = ppo_fit_reward(other, &data[0], &data[1], &fit);

@@ -53,17 +53,41 @@ static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
 
+static ppo_config training_config(const training *t, result *r) {
+    ppo_config cfg = ppo_config_default();
+    cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
+    r->status = ppo_config_set_all(&cfg, t->settings);
+    cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
+    return cfg;
+}
+
+/* After an iteration; a resumed run reports from the third on. */
+static void report(const training *t, const ppo_trainer *trainer, ppo_progress p, result *r) {
+    r->hash[1] = p.iteration == 2 ? 0 : hash_progress(t->resume && p.iteration == 3 ? 0 : r->hash[1], p);
+    if (t->save && p.iteration == 2) r->status = ppo_trainer_save(trainer, t->save);
+}
+
+/* What was learned, and where `env` is not NULL what it is worth. */
+static void describe(ppo_agent *agent, const ppo_env *env, result *r) {
+    if (!agent) return;
+    r->hash[0] = hash_params(0, agent->model.params);
+    r->hash[2] = hash_norm(hash_norm(0, &agent->obs_norm), &agent->return_norm);
+    for (int k = 0; k < 2 && env && !r->status; k++) { /* fewer than processes; more than are open at once */
+        const ppo_evaluation e = ppo_evaluate_sampled(agent, env, k ? 300 : 5, 7);
+        const float figures[] = {e.mean_return, e.std_return, e.min_return, e.max_return, e.mean_length};
+        r->status = e.status;
+        r->hash[3] = hash_bytes(r->hash[3], figures, sizeof figures);
+    }
+}
+
 static void train(void *user, const ppo_group *group, result *r) {
     const training *t = (const training *)user;
     ppo_env         env = t->env();
-    ppo_config      cfg = ppo_config_default();
+    ppo_config      cfg = training_config(t, r);
     ppo_agent      *agent = NULL;
     ppo_trainer    *trainer = NULL;
     ppo_progress    p;
     (void)group;
-    cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
-    r->status = ppo_config_set_all(&cfg, t->settings);
-    cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
     if (!r->status && t->resume) r->status = ppo_trainer_resume(t->resume, &env, NULL, &agent, &trainer);
     else if (!r->status) {
         r->status = ppo_agent_create(&env, &cfg, &agent);
@@ -71,14 +95,9 @@ static void train(void *user, const ppo_group *group, result *r) {
     }
     while (!r->status && !ppo_trainer_done(trainer)) {
         r->status = ppo_trainer_iterate(trainer, &p);
-        r->hash[1] = hash_progress(t->resume && p.iteration == 3 ? 0 : r->hash[1], p);
-        if (!r->status && p.iteration == 2) r->hash[1] = 0; /* a resumed run reports from here */
-        if (!r->status && t->save && p.iteration == 2) r->status = ppo_trainer_save(trainer, t->save);
+        if (!r->status) report(t, trainer, p, r);
     }
-    if (agent) {
-        r->hash[0] = hash_params(0, agent->model.params);
-        r->hash[2] = hash_norm(hash_norm(0, &agent->obs_norm), &agent->return_norm);
-    }
+    describe(agent, t->save || t->resume ? NULL : &env, r);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
 }
@@ -89,6 +108,50 @@ static result alone(job_fn job, void *user) {
     job(user, NULL, &r);
     if (r.status) snprintf(r.error, sizeof r.error, "%s", ppo_last_error());
     return r;
+}
+
+/* The same by a program that steps its own worlds: each process those of its own sources. */
+static void push(void *user, const ppo_group *group, result *r) {
+    const training *t = (const training *)user;
+    const int       rank = group ? group->rank : 0, size = group ? group->size : 1;
+    ppo_env         env = t->env(), described = {0};
+    ppo_config      cfg = training_config(t, r);
+    const int       begin = cfg.num_envs * rank / size, end = cfg.num_envs * (rank + 1) / size;
+    ppo_agent      *agent = NULL;
+    ppo_trainer    *trainer = NULL;
+    ppo_progress    p = {0};
+    ppo_action      action;
+    walk            world[16];
+    ppo_rng         rng[16];
+    float           obs[16][2];
+    int             age[16] = {0};
+    described.name = env.name, described.obs_size = env.obs_size, described.action_space = env.action_space;
+    if (!r->status) r->status = ppo_agent_create(&described, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&described, &cfg, agent, &trainer);
+    for (int s = begin; s < end && !r->status; s++) {
+        rng[s] = ppo_rng_stream(cfg.seed, PPO_STREAM_ENV, (uint32_t)s);
+        env.reset(&world[s], &rng[s], obs[s]);
+        r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, NULL);
+    }
+    while (!r->status && !ppo_trainer_done(trainer)) {
+        const int ready = ppo_trainer_ready(trainer);
+        for (int s = begin; s < end && !ready && !r->status; s++) {
+            ppo_outcome out = {0};
+            r->status = ppo_trainer_act(trainer, s, &action);
+            if (r->status) break;
+            env.step(&world[s], &rng[s], &action, obs[s], &out);
+            out.truncated = ++age[s] == env.max_steps && !out.terminated;
+            r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, &out);
+            if (r->status || (!out.terminated && !out.truncated)) continue;
+            env.reset(&world[s], &rng[s], obs[s]), age[s] = 0;
+            r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, NULL);
+        }
+        if (!r->status) r->status = ppo_trainer_learn(trainer, rank % 2 ? -1 : 0, &p); /* -1: in slices */
+        if (!r->status && p.iteration) report(t, trainer, p, r);
+    }
+    describe(agent, NULL, r);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
 }
 
 static void any_number_of_processes_trains_the_same_bits(void **state) {
@@ -125,6 +188,118 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
             assert_alike(got, &want, size);
         }
     }
+}
+
+static void pushed_experience_of_any_number_of_processes_trains_the_bits_of_one(void **state) {
+    (void)state;
+    static training kinds[] = {
+        {"one shard", walk_env, "", NULL, NULL},
+        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", NULL, NULL},
+        {"uneven", walk_env, "minibatch_size=97 shards=7 num_envs=13", NULL, NULL},
+        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4", NULL, NULL},
+        {"advantages anew", walk_env, "recompute_advantages=yes shards=2", NULL, NULL},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result want = alone(train, &kinds[k]), got[MOST];
+        want.hash[3] = 0; /* there is no environment to evaluate with */
+        assert_string_equal(want.error, "");
+        for (int size = 1; size <= MOST; size *= SMALL(2, MOST)) {
+            run_group(size, push, &kinds[k], got);
+            assert_alike(got, &want, size);
+        }
+    }
+}
+
+/* A process pushes for a source of another one, and there are fewer sources than processes. */
+static void push_elsewhere(void *user, const ppo_group *group, result *r) {
+    ppo_env      described = {0};
+    ppo_config   cfg = eight_environments(0);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    const float  obs[2] = {0, 0};
+    (void)user;
+    described.obs_size = 2, described.action_space = ppo_discrete(3);
+    r->status = ppo_agent_create(&described, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&described, &cfg, agent, &trainer);
+    if (!r->status)
+        r->hash[0] = (ppo_trainer_observe(trainer, 2, obs, NULL, NULL) == PPO_OK) != (group->rank == 1);
+    if (group->rank == 0) snprintf(r->error, sizeof r->error, "%s", ppo_last_error());
+    cfg.num_envs = 3;
+    if (!r->status && ppo_trainer_create(&described, &cfg, agent, &trainer) != PPO_ERROR_ARGUMENT)
+        r->hash[1] = 1;
+}
+
+static void sources_belong_to_processes(void **state) {
+    (void)state;
+    result got[MOST];
+    run_group(4, push_elsewhere, NULL, got);
+    assert_non_null(strstr(got[0].error, "source 2 is another process's, this one has 0 to 1"));
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(got[r].status, PPO_OK);
+        assert_int_equal(got[r].hash[0], 0);
+        assert_int_equal(got[r].hash[1], 0);
+    }
+}
+
+/* In episode 5 of an evaluation, or in none, the reward is NaN. */
+static int  resets, bad_episode;
+static void counted_reset(void *state, ppo_rng *rng, float *obs) {
+    resets++;
+    walk_reset(state, rng, obs);
+}
+static void bad_episode_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                             ppo_outcome *out) {
+    walk_step(state, rng, action, obs, out);
+    if (env_index(rng) == bad_episode) out->reward = NAN;
+}
+static void evaluate(void *user, const ppo_group *group, result *r) {
+    ppo_env    env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
+    (void)group;
+    env.reset = counted_reset, env.step = bad_episode_step;
+    resets = 0, bad_episode = *(int *)user;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    const ppo_evaluation e = ppo_evaluate(agent, &env, 70, 3);
+    r->status = e.status;
+    r->hash[0] = hash_bytes(0, &e.std_return, sizeof e.std_return);
+    r->hash[1] = (uint64_t)resets;
+    ppo_agent_free(agent);
+}
+
+static void evaluate_otherwise(void *user, const ppo_group *group, result *r) {
+    ppo_env    env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
+    (void)user;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    r->status = ppo_evaluate(agent, &env, group->rank ? 70 : 71, 3).status;
+    r->hash[0] = ppo_evaluate(agent, &env, 9, 3).status;
+}
+
+static void processes_divide_the_episodes_of_an_evaluation(void **state) {
+    (void)state;
+    result got[MOST];
+    for (int bad = -1; bad <= 5; bad += 6) {
+        result want = alone(evaluate, &bad);
+        assert_int_equal(want.status, bad < 0 ? PPO_OK : PPO_ERROR_NUMERIC);
+        for (int size = 2; size <= MOST; size *= 2) {
+            uint64_t sum = 0;
+            run_group(size, evaluate, &bad, got);
+            for (int r = 0; r < size; r++) {
+                sum += got[r].hash[1];
+                assert_true(bad >= 0 || got[r].hash[1] <= (uint64_t)(70 / size + 1));
+                got[r].hash[1] = want.hash[1];
+            }
+            if (bad < 0) assert_int_equal(sum, 70);
+            assert_alike(got, &want, size);
+        }
+    }
+    run_group(4, evaluate_otherwise, NULL, got);
+    assert_alike(got, &got[0], 4);
+    assert_int_equal(got[0].hash[0], PPO_OK);
+    assert_string_equal(got[0].error,
+                        "process 1 of the group does not have the number of episodes and seed of process 0");
 }
 
 /* -- language models -- */
@@ -426,6 +601,9 @@ static void a_group_that_cannot_be_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_processes_trains_the_same_bits),
+        cmocka_unit_test(pushed_experience_of_any_number_of_processes_trains_the_bits_of_one),
+        cmocka_unit_test(sources_belong_to_processes),
+        cmocka_unit_test(processes_divide_the_episodes_of_an_evaluation),
         cmocka_unit_test(any_number_of_processes_tunes_the_same_bits),
         cmocka_unit_test(a_checkpoint_resumes_with_any_number_of_processes),
         cmocka_unit_test(a_failure_in_one_process_is_the_same_in_all_and_training_goes_on),
