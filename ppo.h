@@ -301,7 +301,8 @@ typedef struct ppo_group {
    group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the
    same arguments, and gets the same results: the bits are those of a single process. Environments and prompts
    are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward function is asked
-   about the samples of its own process, callbacks and schedules run in all of them. Checkpoints are saved by
+   about the samples of its own process, callbacks and schedules run in all of them; one that stops stops all.
+   Checkpoints are saved by
    all together, in a file that rank 0 writes; any number of processes can resume from it. A failure in one
    becomes that of all; a process that ends without one is noticed by exchange(). Language models may be on GPUs of one
    kind, one for each process (ppo_cuda.cuh): gradients then pass through the host; a GPU rounds by how many sequences it
@@ -3276,6 +3277,15 @@ static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int mo
         if (other.status && (!own.status || before)) own = other;
     }
     return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
+}
+
+/* *flag becomes 1 on all ranks if it is on any: a callback wants to stop. */
+static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
+    for (int n = 1, other; n < ppo__ranks(g); n *= 2) {
+        if (ppo__exchange(g, g->rank ^ n, flag, sizeof *flag, &other, sizeof other)) return ppo__failed;
+        *flag |= other;
+    }
+    return PPO_OK;
 }
 
 /* An error unless `hash` is the same on all ranks. */
@@ -12599,12 +12609,13 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
         memset(progress, 0, sizeof *progress);
         progress->kl = NAN;
         trainer->batch = trainer->gradients = 0;
-        status = ppo__apply_schedules(trainer, progress);
+        status = ppo__group_agree(c->group, ppo__apply_schedules(trainer, progress), 0);
         if (!status)
             status = ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c)
                                                   : ppo__collect(c, ppo__next_steps(trainer));
         if (!status) status = ppo__advantages(trainer);
         if (!status) status = ppo__reserve_tapes(trainer);
+        status = ppo__group_agree(c->group, status, 0);
     }
     if (!status) status = ppo__epochs(trainer, until, done);
     if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, progress);
@@ -12914,10 +12925,12 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
     ppo_trainer *trainer = NULL;
     ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
     if (!status) status = ppo_trainer_create(env, config, mine, &trainer);
-    while (!status && !ppo_trainer_done(trainer)) {
+    for (int stop = 0; !status && !stop && !ppo_trainer_done(trainer);) {
         ppo_progress progress;
         status = ppo_trainer_iterate(trainer, &progress);
-        if (!status && config->callback && config->callback(&progress, config->callback_user)) break;
+        if (status || !config->callback) continue;
+        stop = config->callback(&progress, config->callback_user) != 0;
+        status = ppo__group_any(trainer->collector.group, &stop);
     }
     ppo_trainer_free(trainer);
     if (status && !*agent) ppo_agent_free(mine);
@@ -19912,8 +19925,7 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
     float      scale = (float)(1 / total);
-    if (status) return status;
-    status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
     status = ppo__learner_settle(&fit->learner, status);
     if (status) return status;
     ppo__fit_sum_up(fit, item, n, &sum, &correct);
@@ -20180,6 +20192,14 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
+/* Asks the callback, if there is one. */
+static ppo_status ppo__fit_tell(const ppo__fit *fit, const ppo_fit_progress *p, int *stop) {
+    const ppo_fit_config *c = fit->config;
+    if (!c->callback) return PPO_OK;
+    *stop = c->callback(p, c->callback_user) != 0;
+    return ppo__group_any(fit->learner.group, stop);
+}
+
 /* The rest of a training from p->step on. */
 static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) {
     const ppo_fit_config *c = fit->config;
@@ -20191,7 +20211,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
     if (c->evaluate_first && !p->step) {
         p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
         status = ppo__fit_evaluate(fit, p);
-        if (!status && c->callback) stop = c->callback(p, c->callback_user);
+        if (!status) status = ppo__fit_tell(fit, p, &stop);
     }
     for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
         int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; more: all of it */
@@ -20206,7 +20226,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
             if (!status && c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
             p->seconds = ppo_clock() - began;
             p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
-            if (!status && c->callback) stop = c->callback(p, c->callback_user);
+            if (!status) status = ppo__fit_tell(fit, p, &stop);
             fit->over = last || (c->patience && fit->worse >= c->patience);
             if (!status && fit->over && fit->best) status = ppo_params_sync(fit->lm->params);
             if (!status && fit->over && fit->best)

@@ -497,6 +497,46 @@ static void a_reward_that_fails_in_one_process_fails_in_all(void **state) {
     }
 }
 
+/* The callback of the last process stops, as one that looks at the clock may. */
+typedef struct stopper {
+    int last, calls;
+} stopper;
+static int stop_control(const ppo_progress *p, void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->calls == 2 && p->iteration == 2 && s->last;
+}
+static int stop_fit(const ppo_fit_progress *p, void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->calls == 3 && p->step == 3 && s->last;
+}
+static void stop_early(void *user, const ppo_group *group, result *r) {
+    stopper        s[2] = {{group->rank == group->size - 1, 0}, {group->rank == group->size - 1, 0}};
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_env        env = walk_env();
+    ppo_config     cfg = eight_environments(0);
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens     data = {0};
+    ppo_rng        rng = test_rng(7);
+    ppo_agent     *agent = NULL;
+    (void)user;
+    for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
+    cfg.total_steps = 100000, cfg.callback = stop_control, cfg.callback_user = &s[0];
+    fit.epochs = 1000, fit.callback = stop_fit, fit.callback_user = &s[1];
+    r->status = ppo_train(&env, &cfg, &agent);
+    if (!r->status) r->status = ppo_fit_sft(lm, &data, &fit);
+    r->hash[0] = (uint64_t)s[0].calls, r->hash[1] = (uint64_t)s[1].calls;
+}
+
+static void a_callback_that_stops_one_process_stops_all(void **state) {
+    (void)state;
+    const result want = {PPO_OK, "", {2, 3}, 0, 0, 0};
+    for (int size = 1; size <= MOST; size *= 2) {
+        result got[MOST];
+        run_group(size, stop_early, NULL, got);
+        assert_alike(got, &want, size);
+    }
+}
+
 static void a_process_that_ends_ends_the_others(void **state) {
     (void)state;
     training t = {"", bad_env, "shards=4 total_steps=1000000", NULL, NULL};
@@ -537,6 +577,80 @@ static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
     if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
     if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
     r->hash[0] = trainer != NULL;
+}
+
+/* In process 1 an allocation of the first iterations fails, or of a fine-tuning; then all go on. */
+typedef struct shortage {
+    int         at;
+    const char *settings;
+} shortage;
+static void train_short_of_memory(void *user, const ppo_group *group, result *r) {
+    const shortage *t = (const shortage *)user;
+    ppo_env         env = walk_env();
+    ppo_config      cfg = eight_environments(1);
+    ppo_agent      *agent = NULL;
+    ppo_trainer    *trainer = NULL;
+    heap            h = {0, 0, t->at, 0};
+    cfg.minibatch_size = 32;
+    r->status = ppo_config_set_all(&cfg, t->settings);
+    if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    if (r->status) return;
+    if (group && group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    for (int k = 0; k < 2 && !r->status; k++) r->status = ppo_trainer_iterate(trainer, NULL);
+    snprintf(r->error, sizeof r->error, "%s", r->status ? ppo_last_error() : "");
+    ppo_set_allocator(NULL, NULL);
+    if (ppo_trainer_iterate(trainer, NULL)) r->hash[3] = 1;
+    r->hash[0] = hash_params(0, agent->model.params);
+    if (r->status) ppo_fail(r->status, "%s", r->error);
+}
+
+static void tune_short_of_memory(void *user, const ppo_group *group, result *r) {
+    const shortage *t = (const shortage *)user;
+    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_tokens      data = {0};
+    ppo_rng         rng = test_rng(7);
+    heap            h = {0, 0, t->at, 0};
+    for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
+    fit.batch_size = 8, fit.held_out = &data;
+    r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
+    if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    if (!r->status) r->status = ppo_fit_sft(lm, &data, &fit);
+    snprintf(r->error, sizeof r->error, "%s", r->status ? ppo_last_error() : "");
+    ppo_set_allocator(NULL, NULL);
+    if (ppo_fit_sft(lm, &data, &fit)) r->hash[3] = 1;
+    r->hash[0] = hash_params(0, lm->params);
+    if (r->status) ppo_fail(r->status, "%s", r->error);
+}
+
+static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
+    (void)state;
+    const struct {
+        job_fn      job;
+        const char *settings;
+    } kinds[] = {
+        {train_short_of_memory, "shards=4"},
+        {train_short_of_memory, "shards=1 recurrent=3 sequence_steps=4"},
+        {train_short_of_memory, "shards=4 objective=kl-penalty adaptive_kl_target=0.01"},
+        {tune_short_of_memory, "shards=4"},
+        {tune_short_of_memory, ""},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        shortage t = {0, kinds[k].settings};
+        result   got[MOST];
+        for (;; t.at++) {
+            run_group(2, kinds[k].job, &t, got);
+            if (got[0].ended || got[1].ended || strcmp(got[0].error, got[1].error))
+                print_message("\"%s\", allocation %d\n", t.settings, t.at);
+            assert_false(got[0].ended || got[1].ended);
+            assert_alike(got, &got[0], 2);
+            assert_int_equal(got[0].hash[3], 0);
+            if (!got[0].status) break;
+            assert_int_equal(got[0].status, PPO_ERROR_MEMORY);
+        }
+        assert_true(t.at > 2);
+    }
 }
 
 static void processes_that_cannot_train_together_say_so(void **state) {
@@ -608,7 +722,9 @@ int main(void) {
         cmocka_unit_test(a_checkpoint_resumes_with_any_number_of_processes),
         cmocka_unit_test(a_failure_in_one_process_is_the_same_in_all_and_training_goes_on),
         cmocka_unit_test(a_reward_that_fails_in_one_process_fails_in_all),
+        cmocka_unit_test(a_callback_that_stops_one_process_stops_all),
         cmocka_unit_test(a_process_that_ends_ends_the_others),
+        cmocka_unit_test(an_allocation_that_fails_in_one_process_fails_in_all),
         cmocka_unit_test(processes_that_cannot_train_together_say_so),
         cmocka_unit_test(a_group_that_cannot_be_is_refused),
     };
