@@ -325,7 +325,7 @@ NVCC_BUILD = $(NVCC) -x cu -std=c++17 -O2 $(CUDA_CODE) -Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers,-Wno-parentheses,-Werror \
     -I. $< -o $@ -lcublas $(CUDA_PATHS)
 
-cuda: ## compiles build/cuda/ with nvcc: tests, a benchmark, rlhf for a GPU, which replaces build/rlhf, and for several (NCCL)
+cuda: ## compiles build/cuda/ with nvcc: tests, a benchmark, and rlhf for a GPU, which replaces build/rlhf, or several (NCCL)
 	@if $(MAKE) --no-print-directory -q cuda-programs 2>/dev/null; then :; \
 	elif command -v "$(NVCC)" >/dev/null; then \
 	    $(MAKE) --no-print-directory -s build/stb_ds.found build/cmocka.found && \
@@ -354,7 +354,7 @@ build/cuda/rlhf: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
 # Processes on several GPUs: torchrun --no-python --nproc-per-node 4 build/cuda/rlhf-nccl all --device cuda
 build/cuda/rlhf-nccl: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@; echo '#include <nccl.h>' >$@.cu
-	@if $(NVCC) -E $@.cu >/dev/null 2>$@.log; then echo '$(NVCC_BUILD) -DWITH_NCCL -lnccl'; $(NVCC_BUILD) -DWITH_NCCL -lnccl; \
+	@if $(NVCC) -E $@.cu >/dev/null 2>$@.log; then set -x; $(NVCC_BUILD) -DWITH_NCCL -lnccl; \
 	else echo "note: $@ is not compiled, there is no nccl.h (Debian, Ubuntu: libnccl-dev)"; fi
 
 # $(call on_gpu,tested): continues if there is a GPU and a program for it; otherwise prints a note and succeeds.

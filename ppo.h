@@ -297,17 +297,17 @@ typedef struct ppo_group {
     void *user; /* handed to it */
 } ppo_group;
 
-/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone. The
-   group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the
-   same arguments, and gets the same results: the bits are those of a single process. Environments and prompts
-   are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward function is asked
-   about the samples of its own process, callbacks and schedules run in all of them; one that stops stops all.
-   Checkpoints are saved by
-   all together, in a file that rank 0 writes; any number of processes can resume from it. A failure in one
-   becomes that of all; a process that ends without one is noticed by exchange(). Language models may be on GPUs of one
-   kind, one for each process (ppo_cuda.cuh): gradients then pass through the host; a GPU rounds by how many sequences it
-   computes together, so there PPO on tokens has the same bits in all processes, but not those of a single one. Errors:
-   rank, size or exchange cannot be. */
+/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone.
+   The group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls
+   with the same arguments, and gets the same results: the bits are those of a single process. Environments
+   and prompts are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward
+   function is asked about the samples of its own process, callbacks and schedules run in all of them; one
+   that stops stops all. Checkpoints are saved by all together, in a file that rank 0 writes; any number of
+   processes can resume from it. A failure in one becomes that of all; a process that ends without one is
+   noticed by exchange(). Language models may be on GPUs of one kind, one for each process (ppo_cuda.cuh):
+   gradients then pass through the host; a GPU rounds by how many sequences it computes together, so there PPO
+   on tokens has the same bits in all processes, but not those of a single one. Errors: rank, size or exchange
+   cannot be. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
 PPO_DEF int ppo_group_rank(void);
@@ -1498,8 +1498,8 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
    (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here.
 
-   In a group each process pushes for its own sources, num_envs * rank / size to num_envs * (rank + 1) / size - 1. Where
-   those have done their steps, ppo_trainer_learn() waits for the sources of the others. */
+   In a group each process pushes for its own sources, num_envs * rank / size up to but without
+   num_envs * (rank + 1) / size. Where those have done their steps, ppo_trainer_learn() waits for the others. */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
@@ -1533,9 +1533,9 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
    environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The processes
-   of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000; without max_steps,
-   an episode of over a million steps. */
+   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The
+   processes of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000;
+   without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
@@ -19435,8 +19435,8 @@ static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i,
     return level;
 }
 
-/* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there, and the
-   sum goes back. */
+/* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there,
+   and the sum goes back. */
 static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     ppo__device *device = learner->shards > 1 ? learner->tape->device : NULL;
     ppo_status   status = PPO_OK;
@@ -19999,8 +19999,8 @@ static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
     return PPO_OK;
 }
 
-/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results depend on, or
-   NULLs; step: where it begins. */
+/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results
+   depend on, or NULLs; step: where it begins. */
 static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
                                      const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {

@@ -1,15 +1,16 @@
-/* nccl.cuh - rlhf.c on several GPUs, of one machine or many, by NCCL, a process for each: `make cuda` compiles it as
-   build/cuda/rlhf-nccl where it finds NCCL, and
+/* nccl.cuh - rlhf.c on several GPUs, of one machine or many, by NCCL, a process for each: `make cuda` compiles
+   it as build/cuda/rlhf-nccl where it finds NCCL, and
 
-       torchrun --no-python --nproc-per-node 4 build/cuda/rlhf-nccl all --device cuda --shards 8 --fit "shards=8"
+       torchrun --no-python --nproc-per-node 4 build/cuda/rlhf-nccl all --device cuda --shards 8 --fit shards=8
 
-   trains with four of them. It teaches what a ppo_group needs where bytes travel from GPU to GPU: exchange() copies a
+   trains with four. It teaches what a ppo_group needs where bytes travel from GPU to GPU: exchange() copies a
    piece to its GPU, sends it while another arrives, and copies that back.
 
-   The launcher says who a process is: torchrun by RANK, WORLD_SIZE and LOCAL_RANK, srun and mpirun by their own names.
-   All meet at MASTER_ADDR, on the port after MASTER_PORT (127.0.0.1 and 29500 are the defaults); NCCL_COMM_ID=HOST:PORT
-   names another place. NCCL does not always notice that a process has ended: the launcher ends the others then, or else
-   they fail when nothing has arrived for NCCL_PATIENCE seconds (600), which is longer than any of them computes alone. */
+   The launcher says who a process is: torchrun by RANK, WORLD_SIZE and LOCAL_RANK, srun and mpirun by names of
+   their own. All meet at MASTER_ADDR, on the port after MASTER_PORT (127.0.0.1 and 29500 are the defaults);
+   NCCL_COMM_ID=HOST:PORT names another place. NCCL does not always notice that a process has ended. Then the
+   launcher ends the others, or they fail when nothing has arrived for NCCL_PATIENCE seconds [600]: raise it if
+   one of them may compute for longer than that while the others wait. */
 #ifndef EXAMPLES_NCCL_CUH
 #define EXAMPLES_NCCL_CUH
 
@@ -30,16 +31,14 @@ static struct nccl_link {
 /* Nobody waits for NCCL any more. */
 static ppo_status nccl_failed(int peer, const char *why) {
     struct nccl_link *l = &nccl_link;
-    ppo_status        status =
-        peer < 0 ? ppo_fail(PPO_ERROR_GROUP, "the processes cannot be connected by NCCL: %s", why)
-                        : ppo_fail(PPO_ERROR_GROUP, "process %d cannot be reached by NCCL: %s", peer, why);
     if (l->comm) ncclCommAbort(l->comm);
     l->comm = NULL;
-    return status;
+    if (peer < 0) return ppo_fail(PPO_ERROR_GROUP, "the processes cannot be connected by NCCL: %s", why);
+    return ppo_fail(PPO_ERROR_GROUP, "process %d cannot be reached by NCCL: %s", peer, why);
 }
 
-/* Waits for what was begun with a peer (-1: with all), which returned `state`. NCCL is asked as well as the stream: where a
-   connection breaks, the stream would never end. */
+/* Waits for what was begun with a peer (-1: with all), which returned `state`. NCCL is asked as well as the
+   stream: where a connection breaks, the stream would never end. */
 static ppo_status nccl_await(int peer, ncclResult_t state) {
     struct nccl_link *l = &nccl_link;
     const double      began = ppo_clock();
@@ -69,14 +68,10 @@ static ppo_status nccl_exchange(void *, int peer, const void *send, size_t sent,
         if (out)
             error = cudaMemcpyAsync(l->out, (const char *)send + at, out, cudaMemcpyHostToDevice, l->stream);
         if (error != cudaSuccess) break;
-        ncclResult_t state = ncclGroupStart(), ended;
-        if (out && (state == ncclSuccess || state == ncclInProgress))
-            state = ncclSend(l->out, out, ncclChar, peer, l->comm, l->stream);
-        if (in && (state == ncclSuccess || state == ncclInProgress))
-            state = ncclRecv(l->in, in, ncclChar, peer, l->comm, l->stream);
-        ended = ncclGroupEnd();
-        if (state == ncclSuccess || state == ncclInProgress) state = ended;
-        if (nccl_await(peer, state)) return PPO_ERROR_GROUP;
+        ncclGroupStart(); /* what fails in between, its end returns */
+        if (out) ncclSend(l->out, out, ncclChar, peer, l->comm, l->stream);
+        if (in) ncclRecv(l->in, in, ncclChar, peer, l->comm, l->stream);
+        if (nccl_await(peer, ncclGroupEnd())) return PPO_ERROR_GROUP;
         if (in) error = cudaMemcpyAsync((char *)receive + at, l->in, in, cudaMemcpyDeviceToHost, l->stream);
         if (in && error == cudaSuccess) error = cudaStreamSynchronize(l->stream);
     }
@@ -99,19 +94,18 @@ static ppo_status nccl_start(void) {
     struct nccl_link *l = &nccl_link;
     int               k = 0, gpus = 0;
     char              place[300];
-    while (k < 2 && !getenv(launchers[k][1])) k++;
+    while (k < 2 && !getenv(launchers[k][0])) k++;
     nccl_group.rank = nccl_number(launchers[k][0], 0);
-    nccl_group.size = nccl_number(launchers[k][1], 1);
+    nccl_group.size = getenv(launchers[k][0]) ? nccl_number(launchers[k][1], 1) : 1;
     l->patience = nccl_number("NCCL_PATIENCE", (int)l->patience);
     if (nccl_group.size == 1) return PPO_OK;
     snprintf(place, sizeof place, "%.250s:%d", getenv("MASTER_ADDR") ? getenv("MASTER_ADDR") : "127.0.0.1",
              nccl_number("MASTER_PORT", 29500) + 1);
-    setenv("NCCL_COMM_ID", place,
-           0); /* with it, each process knows the id, and rank 0 waits there for the others */
+    /* By this each process knows the id, and rank 0 waits there for the others. */
+    setenv("NCCL_COMM_ID", place, 0);
 
     cudaError_t error = cudaGetDeviceCount(&gpus);
-    l->gpu = gpus ? nccl_number(launchers[k][2], 0) % gpus
-                  : 0; /* some launchers show each process its own GPU alone */
+    if (gpus) l->gpu = nccl_number(launchers[k][2], 0) % gpus; /* some see their own GPU alone */
     if (error == cudaSuccess) error = cudaSetDevice(l->gpu);
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess) error = cudaMalloc(&l->out, l->piece);

@@ -1,5 +1,5 @@
-/* Processes of a group in tests: children of the program, connected by pipes; and the training of a small language model,
-   which they do on the processor and on GPUs. Include this after test.h and system.h. */
+/* Processes of a group in tests: children of the program, connected by pipes; and the training of a small
+   language model, which they do on the processor and on GPUs. Include this after test.h and system.h. */
 #ifndef PPO_TEST_GROUP_H
 #define PPO_TEST_GROUP_H
 
@@ -148,6 +148,11 @@ static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
 
+/* Brings a model back from its GPU in the middle of a training. */
+static int look_at_model(const ppo_fit_progress *p, void *user) {
+    return p->step > 0 && ppo_params_sync((ppo_params *)user);
+}
+
 static void tune(void *user, const ppo_group *group, result *r) {
     const tuning   *t = (const tuning *)user;
     const int       wide = t->width ? t->width : 8;
@@ -167,10 +172,11 @@ static void tune(void *user, const ppo_group *group, result *r) {
         r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
         fit.checkpoint = t->save, fit.checkpoint_every = 2, fit.held_out = t->fit == 1 ? &data[1] : NULL;
         if (!r->status && t->fit > 1) r->status = ppo_lm_copy(lm, t->fit == 2, &other);
+        trained = t->fit == 2 && other ? other->params : trained;
+        fit.callback = look_at_model, fit.callback_user = trained;
         if (!r->status && t->fit == 1) r->status = ppo_fit_sft(lm, &data[0], &fit);
         if (!r->status && t->fit == 2) r->status = ppo_fit_reward(other, &data[0], &data[1], &fit);
         if (!r->status && t->fit == 3) r->status = ppo_fit_dpo(lm, other, &data[0], &data[1], &fit);
-        trained = t->fit == 2 && other ? other->params : trained;
     } else {
         r->status = ppo_settings_set_all(ppo_rlhf_settings(), &cfg, t->settings);
         if (cfg.sampling.call >= 0) cfg.sampling.tool = answer_four;

@@ -1,5 +1,5 @@
-/* Groups of processes whose models are on GPUs compute the bits of a single process, and a failure of one is that of all;
-   and examples/nccl.cuh connects them, by an emulation of NCCL over the pipes of group.h. */
+/* Groups of processes whose models are on GPUs compute the bits of a single process, and a failure of one is
+   that of all; and examples/nccl.cuh connects them, by an emulation of NCCL over the pipes of group.h. */
 #include "cuda_test.h"
 #include "system.h"
 #include "group.h"
@@ -98,13 +98,14 @@ static void tune_with_a_fault(void *user, const ppo_group *group, result *r) {
 
 static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
     (void)state;
-    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1", 1, NULL, NULL, 0}, 0},
-                      {{"", "epochs=1 evaluate_every=1", 1, NULL, NULL, 0}, 0},
-                      {{"", "epochs=1 learning_rate=0.05 target_kl=0.001", 0, NULL, NULL, 0}, 0}};
+    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2", 1, NULL, NULL, 0}, 0},
+                      {{"", "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact", 0,
+                        NULL, NULL, 0},
+                       0}};
     for (fault &f : faults) {
         result got[MOST];
         int    failed = 0;
-        for (f.at = 3; f.at < 40000; f.at += f.at / 2) {
+        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? 13 : f.at / 2) {
             run_group(2, tune_with_a_fault, &f, got);
             if (got[0].status == PPO_OK) break; /* both have trained */
             assert_int_equal(got[0].status, got[1].status);
