@@ -148,7 +148,7 @@ LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
 ASAN     := $(patsubst %,build/asan/%,$(filter-out test_math_short,$(NAMES))) # whose code test_math has
 TSAN     := $(THREADED:%=build/tsan/%)
-CUDA_HEADERS := $(wildcard ppo_cuda.cuh tests/cuda_*.h)
+CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/*.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
 
 # The test of LunarLander needs a C++ compiler and Box2D.
@@ -310,7 +310,7 @@ NVCC := $(or $(shell command -v nvcc),/usr/local/cuda/bin/nvcc)
 endif
 
 CUDA_TESTS    := $(patsubst tests/%.cpp,build/cuda/%,$(filter-out %_emulation.cpp,$(wildcard tests/test_cuda_*.cpp)))
-CUDA_PROGRAMS := build/cuda/rlhf $(CUDA_TESTS) build/cuda/bench
+CUDA_PROGRAMS := build/cuda/rlhf build/cuda/rlhf-nccl $(CUDA_TESTS) build/cuda/bench
 CUDA_CHECKED  := $(CUDA_TESTS:build/cuda/%=build/cuda/memcheck/%) build/cuda/racecheck/test_cuda_tokens
 
 # Machine code for those of these GPUs that nvcc knows, and PTX for later ones.
@@ -325,7 +325,7 @@ NVCC_BUILD = $(NVCC) -x cu -std=c++17 -O2 $(CUDA_CODE) -Werror all-warnings \
     -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers,-Wno-parentheses,-Werror \
     -I. $< -o $@ -lcublas $(CUDA_PATHS)
 
-cuda: ## compiles build/cuda/ with nvcc: tests, a benchmark, and rlhf for a GPU, which replaces build/rlhf
+cuda: ## compiles build/cuda/ with nvcc: tests, a benchmark, and rlhf for a GPU, which replaces build/rlhf, or several (NCCL)
 	@if $(MAKE) --no-print-directory -q cuda-programs 2>/dev/null; then :; \
 	elif command -v "$(NVCC)" >/dev/null; then \
 	    $(MAKE) --no-print-directory -s build/stb_ds.found build/cmocka.found && \
@@ -350,6 +350,12 @@ build/cuda/bench: bench/cuda.cu bench/measure.h $(CUDA_HEADERS) $(HEADERS) Makef
 build/cuda/rlhf: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
 	$(NVCC_BUILD)
+
+# Processes on several GPUs: torchrun --no-python --nproc-per-node 4 build/cuda/rlhf-nccl all --device cuda
+build/cuda/rlhf-nccl: examples/rlhf.c $(CUDA_HEADERS) $(HEADERS) Makefile
+	@mkdir -p $(@D); rm -f $@; echo '#include <nccl.h>' >$@.cu
+	@if $(NVCC) -E $@.cu >/dev/null 2>$@.log; then set -x; $(NVCC_BUILD) -DWITH_NCCL -lnccl; \
+	else echo "note: $@ is not compiled, there is no nccl.h (Debian, Ubuntu: libnccl-dev)"; fi
 
 # $(call on_gpu,tested): continues if there is a GPU and a program for it; otherwise prints a note and succeeds.
 define on_gpu

@@ -297,13 +297,16 @@ typedef struct ppo_group {
     void *user; /* handed to it */
 } ppo_group;
 
-/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone. The
-   group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls with the
-   same arguments, and gets the same results: the bits are those of a single process. Environments and prompts
-   are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward function is asked
-   about the samples of its own process, callbacks and schedules run in all of them. Checkpoints are saved by
-   all together, in a file that rank 0 writes; any number of processes can resume from it. A failure in one
-   becomes that of all; a process that ends without one is noticed by exchange(). Errors: rank, size or exchange
+/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone.
+   The group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls
+   with the same arguments, and gets the same results: the bits are those of a single process. Environments
+   and prompts are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward
+   function is asked about the samples of its own process, callbacks and schedules run in all of them; one
+   that stops stops all. Checkpoints are saved by all together, in a file that rank 0 writes; any number of
+   processes can resume from it. A failure in one becomes that of all; a process that ends without one is
+   noticed by exchange(). Language models may be on GPUs of one kind, one for each process (ppo_cuda.cuh):
+   gradients then pass through the host; a GPU rounds by how many sequences it computes together, so there PPO
+   on tokens has the same bits in all processes, but not those of a single one. Errors: rank, size or exchange
    cannot be. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
@@ -1494,7 +1497,10 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations, before
    anything else is pushed; all sources of a resumed trainer begin new episodes. To learn in another thread, let all sources act, call
    ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
-   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here. */
+   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here.
+
+   In a group each process pushes for its own sources, num_envs * rank / size up to but without
+   num_envs * (rank + 1) / size. Where those have done their steps, ppo_trainer_learn() waits for the others. */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
@@ -1528,8 +1534,9 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
    environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. Errors:
-   episodes outside 1 to 1000000; without max_steps, an episode of over a million steps. */
+   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The
+   processes of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000;
+   without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
@@ -2883,6 +2890,7 @@ struct ppo__device {
     size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
     struct ppo__mirror *mirrors;   /* all of them */
     int                 users;     /* arenas that have memory of it */
+    char                kind[64];  /* others compute other bits */
 };
 
 /* Where language models of this thread compute; NULL: on the processor. */
@@ -3270,6 +3278,15 @@ static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int mo
         if (other.status && (!own.status || before)) own = other;
     }
     return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
+}
+
+/* *flag becomes 1 on all ranks if it is on any: a callback wants to stop. */
+static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
+    for (int n = 1, other; n < ppo__ranks(g); n *= 2) {
+        if (ppo__exchange(g, g->rank ^ n, flag, sizeof *flag, &other, sizeof other)) return ppo__failed;
+        *flag |= other;
+    }
+    return PPO_OK;
 }
 
 /* An error unless `hash` is the same on all ranks. */
@@ -8373,17 +8390,18 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
     return status;
 }
 
-/* For a group: hash of the settings that results depend on, of the weights, and of how both are computed with. */
-static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config, const ppo_params *params) {
+/* For a group: hash of the settings that results depend on, and of what computes with them. */
+static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) {
     const char *kernels = ppo_kernels_name();
-    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, kernels, strlen(kernels));
+    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
+    hash = ppo__fnv1a(hash, kernels, strlen(kernels));
     for (int i = 0; i < settings->count; ++i) {
         char text[PPO__SETTING_SIZE] = "";
         if (!strcmp(settings->field[i].name, "threads")) continue;
         ppo_settings_get(settings, config, settings->field[i].name, text, sizeof text);
         hash = ppo__fnv1a(hash, text, strlen(text) + 1);
     }
-    return ppo__fnv1a(hash, params->data, params->count * sizeof(float));
+    return hash;
 }
 
 /* An error if a setting differs from what it was; in: where. */
@@ -11740,9 +11758,10 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
-    ppo_status   status = PPO_OK;
+    ppo_status   status = ppo__share_rollout(c);
     const float *latest = NULL;
     int          samples = 0;
+    if (status) return status;
     for (int e = 0; e < rollout->envs; ++e) {
         ppo__blank(c, e, rollout->recorded[e]);
         samples += rollout->recorded[e] - c->open[e];
@@ -11806,7 +11825,6 @@ static ppo_status ppo__values_again(ppo__collector *c) {
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     ppo__rollout_begin(collector, steps);
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    if (!status) status = ppo__share_rollout(collector);
     return status ? status : ppo__rollout_end(collector);
 }
 
@@ -12951,12 +12969,13 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
         memset(progress, 0, sizeof *progress);
         progress->kl = NAN;
         trainer->batch = trainer->gradients = 0;
-        status = ppo__apply_schedules(trainer, progress);
+        status = ppo__group_agree(c->group, ppo__apply_schedules(trainer, progress), 0);
         if (!status)
             status = ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c)
                                                   : ppo__collect(c, ppo__next_steps(trainer));
         if (!status) status = ppo__advantages(trainer);
         if (!status) status = ppo__reserve_tapes(trainer);
+        status = ppo__group_agree(c->group, status, 0);
     }
     if (!status) status = ppo__epochs(trainer, until, done);
     if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, progress);
@@ -12997,6 +13016,9 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
         ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
     else if (source < 0 || source >= envs->count)
         ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
+    else if (source < envs->begin || source >= envs->end)
+        ppo__refuse("%s: source %d is another process's, this one has %d to %d", function, source,
+                    envs->begin, envs->end - 1);
     else return source;
     return -1;
 }
@@ -13057,7 +13079,7 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
     ppo__worker *worker = &trainer->collector.workers[0];
     worker->moment = 0;
-    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e);
+    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e - worker->first);
     if (status) return status;
     envs->turn[e] = PPO__WAITS;
     *action = envs->action[e];
@@ -13069,7 +13091,7 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
     if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
     if (trainer->learning) return 1;
     const ppo__collector *c = &trainer->collector;
-    for (int e = 0; e < c->envs.count; ++e) {
+    for (int e = c->envs.begin; e < c->envs.end; ++e) {
         if (c->rollout.recorded[e] - c->open[e] == c->rollout.steps) full = 1;
         else if (c->envs.turn[e] != PPO__OUT) return 0;
     }
@@ -13079,7 +13101,8 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
 PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
     if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
     if (progress) memset(progress, 0, sizeof *progress);
-    if (ppo__source(trainer, "ppo_trainer_learn", 0) < 0) return PPO_ERROR_ARGUMENT;
+    if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
+        return PPO_ERROR_ARGUMENT;
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
     int          done = 1;
     const double until =
@@ -13171,10 +13194,9 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
 /* num_envs agents fill copies of the environment, which a group of processes divides. */
 static ppo_status ppo__check_room(const ppo_env *env, const ppo_config *config) {
     const int ranks = ppo__ranks(ppo__group());
-    if (ranks > 1 && (ppo__is_pushed(env) || config->num_envs / ppo__agents(env) < ranks))
-        return ppo__refuse("a group of %d processes needs %s", ranks,
-                           ppo__is_pushed(env) ? "an environment with functions"
-                                               : "as many copies of the environment: raise num_envs");
+    if (ranks > 1 && config->num_envs / ppo__agents(env) < ranks)
+        return ppo__refuse("a group of %d processes needs as many %s: raise num_envs", ranks,
+                           ppo__is_pushed(env) ? "sources" : "copies of the environment");
     return ppo__check_copies(env, config);
 }
 
@@ -13229,10 +13251,12 @@ static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
     const ppo_group *g = ppo__group();
     if (!g) return status;
     status = ppo__group_agree(g, status, 0);
-    if (!status)
-        status = ppo__group_same(
-            g, ppo__hash_run(ppo_config_settings(), &(*trainer)->config, (*trainer)->agent->model.params),
-            "settings, weights and kernels");
+    if (!status) {
+        const ppo_params *params = (*trainer)->agent->model.params;
+        const uint64_t    hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
+        status = ppo__group_same(g, ppo__fnv1a(hash, params->data, params->count * sizeof(float)),
+                                 "version, settings, weights and kernels");
+    }
     if (!status) return status;
     ppo_trainer_free(*trainer);
     *trainer = NULL;
@@ -13261,10 +13285,12 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
     ppo_trainer *trainer = NULL;
     ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
     if (!status) status = ppo_trainer_create(env, config, mine, &trainer);
-    while (!status && !ppo_trainer_done(trainer)) {
+    for (int stop = 0; !status && !stop && !ppo_trainer_done(trainer);) {
         ppo_progress progress;
         status = ppo_trainer_iterate(trainer, &progress);
-        if (!status && config->callback && config->callback(&progress, config->callback_user)) break;
+        if (status || !config->callback) continue;
+        stop = config->callback(&progress, config->callback_user) != 0;
+        status = ppo__group_any(trainer->collector.group, &stop);
     }
     ppo_trainer_free(trainer);
     if (status && !*agent) ppo_agent_free(mine);
@@ -13278,13 +13304,14 @@ enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000
 
 /* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
-    ppo_agent     *player[2]; /* the one that is judged, */
-    int            opposed;   /* 1: and its opponent, which may be the same */
-    int            sample;    /* 1: actions are sampled */
-    ppo_watcher    watch;     /* of a single episode */
-    void          *user;
-    ppo__collector collector;
-    double        *total; /* [agents of all copies] what each has earned */
+    ppo_agent       *player[2]; /* the one that is judged, */
+    int              opposed;   /* 1: and its opponent, which may be the same */
+    int              sample;    /* 1: actions are sampled */
+    const ppo_group *group;     /* whose processes play some of the episodes each; NULL: there is none */
+    ppo_watcher      watch;     /* of a single episode */
+    void            *user;
+    ppo__collector   collector;
+    double          *total; /* [agents of all copies] what each has earned */
 } ppo__match;
 
 /* Plays an episode in each copy, to its end: until all its agents are out. */
@@ -13326,7 +13353,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
     return status;
 }
 
-/* Plays `episodes` episodes, in groups; their returns and lengths. */
+/* Plays the episodes of this process, of `episodes` in all, a few side by side; their returns and lengths. */
 static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
     ppo_status status = ppo_env_check(env);
@@ -13337,8 +13364,9 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     const int       agents = ppo__agents(env), match = m->opposed;
     if (match && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
-    for (int first = 0, count; first < episodes && !status; first += count) {
-        count = ppo__min_int(episodes - first, PPO__EVAL_ENVS);
+    const int end = ppo__own_end(m->group, episodes);
+    for (int first = ppo__own_begin(m->group, episodes), count; first < end && !status; first += count) {
+        count = ppo__min_int(end - first, PPO__EVAL_ENVS);
         memset(c, 0, sizeof *c);
         c->agent = agent;
         c->config = &agent->config;
@@ -13390,12 +13418,24 @@ static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int o
     match.player[1] = opponent;
     match.opposed = opposed;
     match.sample = sample;
+    match.group = ppo__group();
+    if (match.group) {
+        const uint64_t hash =
+            ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &episodes, sizeof episodes), &seed, sizeof seed);
+        result.status = ppo__group_same(match.group, hash, "number of episodes and seed");
+        if (result.status) return result;
+        ppo__in_task = 1; /* an environment that trains or evaluates does so alone */
+    }
     if (episodes <= 0 || episodes > PPO__EVAL_EPISODES)
         result.status =
             ppo__refuse("ppo_evaluate: %d episodes, outside 1 to %d", episodes, (int)PPO__EVAL_EPISODES);
     else if (!(returns = (float *)ppo__alloc(2 * ppo__at(episodes, sizeof(float)))))
         result.status = PPO_ERROR_MEMORY;
     else result.status = ppo__play_all(&match, env, episodes, seed, returns, returns + episodes);
+    if (match.group) ppo__in_task = 0;
+    result.status = ppo__group_agree(match.group, result.status, 0);
+    for (int k = 0; k < 2 && !result.status; ++k)
+        result.status = ppo__group_share(match.group, returns + k * episodes, episodes, sizeof(float));
     if (!result.status) {
         result.min_return = result.max_return = returns[0];
         for (int i = 0; i < episodes; ++i) {
@@ -19755,14 +19795,30 @@ static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i,
     return level;
 }
 
+/* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there,
+   and the sum goes back. */
+static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
+    ppo__device *device = learner->shards > 1 ? learner->tape->device : NULL;
+    ppo_status   status = PPO_OK;
+    for (int i = 0; i < 2 && learner->params[i] && device && !status; ++i) {
+        const ppo_params *params = learner->params[i];
+        const size_t      size = params->count * sizeof(float);
+        if (back) status = device->write(device, params->mirror->grad, params->grad, size);
+        else device->read(device, params->grad, params->mirror->grad, size);
+    }
+    return ppo__settle(device, status);
+}
+
 /* After shard k of this process, which is not the last: its gradients wait for the next one. */
-static void ppo__put_aside(ppo__learner *learner, int k) {
-    for (int i = 0; i < 2 && learner->params[i]; ++i) {
+static ppo_status ppo__put_aside(ppo__learner *learner, int k) {
+    ppo_status status = ppo__copy_gradients(learner, 0);
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) {
         ppo_params *params = learner->params[i];
         const int   level = ppo__add_waiting(learner, k, 0, i, 0, params->count);
         memcpy(ppo__waiting(learner, level, i), params->grad, params->count * sizeof(float));
         ppo_params_zero_grad(params);
     }
+    return status;
 }
 
 /* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
@@ -19824,7 +19880,7 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
 #endif
 
 /* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of a large
-   model in a group they go on at the same time. */
+   model in a group they go on at the same time, if both are the host's. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
     ppo_tape    *tape = learner->tape;
@@ -19833,7 +19889,8 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
     sum.learner = learner, sum.shards = shards, sum.own = own;
 #ifdef PPO__THREADS
     ppo__thread thread;
-    const int   beside = own > 0 && learner->group && shards > 1 && learner->params[0]->count > PPO__CHUNK;
+    const int   beside =
+        own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
     if (beside) {
         PPO__EVENT_INIT(&sum.walked);
         sum.node = tape->now.nodes, sum.nodes = (int)stbds_arrlen(tape->now.nodes);
@@ -19853,8 +19910,10 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
     }
 #endif
     if (own > 0) status = ppo_tape_backward(tape, loss);
+    if (own > 0 && !status) status = ppo__copy_gradients(learner, 0);
     const ppo_status summed = ppo__sum_chunks(&sum);
-    return status ? status : summed;
+    if (!status) status = summed;
+    return status ? status : ppo__copy_gradients(learner, 1);
 }
 
 /* In a group: every process gets what is known of the items and micro-batches of all. */
@@ -19883,6 +19942,8 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     ppo_tensor      *loss = NULL;
     ppo_status       status = PPO_OK;
     int              begin, own = ppo__own_shards(learner, shards, &begin);
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
+        status = ppo__params_place(learner->params[i], learner->tape->device);
     learner->micro = ppo__micros_before(learner, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
@@ -19895,18 +19956,25 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
                 status = last ? ppo_tape_status(learner->tape) : ppo_tape_backward(learner->tape, loss);
             ++learner->micro;
         }
-        if (k + 1 < own) ppo__put_aside(learner, k);
+        if (k + 1 < own && !status) status = ppo__put_aside(learner, k);
     }
     learner->micros = ppo__micros_before(learner, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
     if (!status) status = ppo__backward_and_sum(learner, loss, shards, own);
-    status = ppo__group_agree(g, status, 0);
+    status = ppo__group_agree(learner->group, status, 0);
     if (!status && g) status = ppo__share_learned(learner, n, shards);
     *total = 0;
     for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
     for (int k = 0; k < 2 && learner->data[k]; ++k)
         for (int i = 0; i < n; ++i) learner->tokens += ppo__item_length(learner, k, item[i]);
     return status;
+}
+
+/* Waits for the tape's device, which may fail in one process of a group alone. */
+static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status status) {
+    ppo__device *device = learner->tape->device;
+    status = ppo__settle(device, status);
+    return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
 
 /* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of
@@ -20135,8 +20203,6 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
                            c->learning_rate);
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
-    if (c->shards > 1 && ppo__device_in_use)
-        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
     if ((c->evaluate_every || c->evaluate_first || c->patience || c->held_out_rejected) && !c->held_out)
@@ -20220,7 +20286,7 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
     float      scale = (float)(1 / total);
     if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
-    status = ppo__settle(fit->learner.tape->device, status);
+    status = ppo__learner_settle(&fit->learner, status);
     if (status) return status;
     ppo__fit_sum_up(fit, item, n, &sum, &correct);
     p->loss = (float)(sum / total);
@@ -20251,6 +20317,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     }
     ppo_tape_record(learner->tape, 1);
     ppo__fit_use(fit, 0);
+    status = ppo__group_agree(learner->group, status, 0);
     if (status) return status;
     p->held_out_loss = (float)(sum / total);
     if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
@@ -20280,18 +20347,35 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     return hash;
 }
 
-/* In a group: all processes train, and alike, or none does. status: of this one; step: where it begins. */
-static ppo_status ppo__learner_agree(const ppo__learner *learner, ppo_status status,
-                                     const ppo_settings *settings, const void *config, const ppo_tokens *data,
+/* *hash goes on over the weights of a model and its base. */
+static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
+    for (; lm; lm = lm->base) {
+        const ppo_params *p = lm->params;
+        if (ppo__params_fetch(p)) return ppo__failed;
+        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
+        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
+        *hash = ppo__hash_array(*hash, p->packed ? &packed : &floats);
+    }
+    return PPO_OK;
+}
+
+/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results
+   depend on, or NULLs; step: where it begins. */
+static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
+                                     const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {
     const ppo_group *g = ppo__group();
     if (!g) return status;
-    if (!status && ppo__device_in_use)
-        status = ppo__refuse("a group of processes trains on the processor alone");
+    uint64_t hash = ppo__hash_run(settings, config);
+    for (int k = 0; k < 3 && !status; ++k) status = ppo__hash_weights(lm[k], &hash);
     status = ppo__group_agree(g, status, 0);
     if (status) return status;
-    const uint64_t hash = ppo__hash_tokens(ppo__hash_run(settings, config, learner->params[0]), data);
-    return ppo__group_same(g, ppo__fnv1a(hash, &step, sizeof step), "settings, weights, data and kernels");
+    hash = ppo__fnv1a(hash, &step, sizeof step);
+    for (int k = 0; k < 4; ++k)
+        if (data[k]) hash = ppo__hash_tokens(hash, data[k]);
+    if (ppo__device_in_use)
+        hash = ppo__fnv1a(hash, ppo__device_in_use->kind, sizeof ppo__device_in_use->kind);
+    return ppo__group_same(g, hash, "version, settings, weights, data and kernels, or kind of GPU,");
 }
 
 /* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
@@ -20335,14 +20419,7 @@ static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix
     uint64_t hash = PPO__FNV1A;
     char     key[32];
     snprintf(key, sizeof key, "%s%s", prefix, name);
-    for (; lm; lm = lm->base) {
-        const ppo_params *p = lm->params;
-        if (ppo__params_fetch(p)) return ppo__failed;
-        const ppo_array floats = {"", PPO_F32, 0, {0}, p->count * sizeof(float), p->data};
-        const ppo_array packed = {"", PPO_BF16, 0, {0}, p->count * sizeof *p->packed, p->packed};
-        hash = ppo__hash_array(hash, p->packed ? &packed : &floats);
-    }
-    return ppo__carry_hash(file, way, key, hash);
+    return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__carry_hash(file, way, key, hash);
 }
 
 /* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
@@ -20475,6 +20552,14 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
+/* Asks the callback, if there is one. */
+static ppo_status ppo__fit_tell(const ppo__fit *fit, const ppo_fit_progress *p, int *stop) {
+    const ppo_fit_config *c = fit->config;
+    if (!c->callback) return PPO_OK;
+    *stop = c->callback(p, c->callback_user) != 0;
+    return ppo__group_any(fit->learner.group, stop);
+}
+
 /* The rest of a training from p->step on. */
 static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) {
     const ppo_fit_config *c = fit->config;
@@ -20486,7 +20571,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
     if (c->evaluate_first && !p->step) {
         p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
         status = ppo__fit_evaluate(fit, p);
-        if (!status && c->callback) stop = c->callback(p, c->callback_user);
+        if (!status) status = ppo__fit_tell(fit, p, &stop);
     }
     for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
         int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; more: all of it */
@@ -20501,7 +20586,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
             if (!status && c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
             p->seconds = ppo_clock() - began;
             p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
-            if (!status && c->callback) stop = c->callback(p, c->callback_user);
+            if (!status) status = ppo__fit_tell(fit, p, &stop);
             fit->over = last || (c->patience && fit->worse >= c->patience);
             if (!status && fit->over && fit->best) status = ppo_params_sync(fit->lm->params);
             if (!status && fit->over && fit->best)
@@ -20529,7 +20614,9 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
-    status = ppo__learner_agree(&fit.learner, status, ppo_fit_settings(), config, data, p.step);
+    const ppo_lm *const     models[3] = {lm, reference, NULL};
+    const ppo_tokens *const texts[4] = {data, rejected, config->held_out, config->held_out_rejected};
+    status = ppo__learner_agree(status, ppo_fit_settings(), config, models, texts, p.step);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
     return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
 }
@@ -20951,8 +21038,6 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
-    if (c->shards > 1 && ppo__device_in_use)
-        return ppo__refuse("shards is %d, must be 1 on a GPU", c->shards);
     if (c->iterations < (c->learning_rate_schedule != PPO_CONSTANT))
         return ppo__refuse("iterations is %d: the learning rate's schedule needs their number",
                            c->iterations);
@@ -21406,7 +21491,7 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
-    status = ppo__group_agree(g, status, 0);
+    status = ppo__group_agree(r->learner.group, status, 0);
     for (int k = 0; g && k <= g->size; ++k)
         start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
     for (int k = 0; g && k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
@@ -21674,7 +21759,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     r->micros += r->learner.micros;
     if (c->target_kl > 0 && p->gradient_steps) {
-        status = ppo__settle(r->learner.tape->device, status);
+        status = ppo__learner_settle(&r->learner, status);
         for (*kl = 0; stats < r->stats + r->micros; ++stats)
             *kl += (double)stats->policy.approx_kl * stats->weight / rows;
     }
@@ -21683,9 +21768,9 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     adam.lr = p->learning_rate;
     status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
     ++p->gradient_steps;
-    if (status || !critic) return status;
     if (critic_rate > 0) adam.lr = ppo__rlhf_rate(r, critic_rate);
-    return ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
+    if (critic && !status) status = ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
+    return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
 }
 
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
@@ -21895,9 +21980,10 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
 /* In a group: it is made by all processes, and alike, or by none. status: of this one. */
 static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
                                   ppo_status status) {
-    const ppo_rlhf *r = *rlhf;
-    status = ppo__learner_agree(r ? &r->learner : NULL, status, ppo_rlhf_settings(), config, prompts,
-                                r ? r->iteration : 0);
+    const ppo_rlhf         *r = *rlhf;
+    const ppo_lm *const     lm[3] = {r ? r->policy : NULL, r ? r->reference : NULL, r ? r->critic : NULL};
+    const ppo_tokens *const data[4] = {prompts, NULL, NULL, NULL};
+    status = ppo__learner_agree(status, ppo_rlhf_settings(), config, lm, data, r ? r->iteration : 0);
     if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
     return status;
 }

@@ -3449,10 +3449,23 @@ static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_ad
 #define PPO__CUDA_PAGE ((size_t)8 << 20)
 #endif
 
-static ppo_status ppo__cuda_equip(ppo_cuda *cuda) {
-    cuda->device = {
-        ppo__cuda_take,   ppo__cuda_give, ppo__cuda_write, ppo__cuda_read, ppo__cuda_copy, ppo__cuda_zero,
-        ppo__cuda_settle, ppo__cuda_find, ppo__cuda_step,  PPO__CUDA_PAGE, NULL,           0};
+static ppo_status ppo__cuda_equip(ppo_cuda *cuda, int device) {
+    cudaDeviceProp properties;
+    if (ppo__cuda_status(cudaGetDeviceProperties(&properties, device), "the device")) return ppo__failed;
+    cuda->device = {ppo__cuda_take,
+                    ppo__cuda_give,
+                    ppo__cuda_write,
+                    ppo__cuda_read,
+                    ppo__cuda_copy,
+                    ppo__cuda_zero,
+                    ppo__cuda_settle,
+                    ppo__cuda_find,
+                    ppo__cuda_step,
+                    PPO__CUDA_PAGE,
+                    NULL,
+                    0,
+                    {}};
+    snprintf(cuda->device.kind, sizeof cuda->device.kind, "%.63s", properties.name);
     ppo__staging *staging = &cuda->staging;
     staging->copy = (ppo__pending_copy *)ppo__alloc(PPO__STAGING_COPIES * sizeof *staging->copy);
     if (!staging->copy) return PPO_ERROR_MEMORY;
@@ -3481,7 +3494,7 @@ PPO_DEF ppo_status ppo_use_cuda(int device) {
     if (before && before->device.users)
         return ppo__refuse("ppo_use_cuda: trainers or generators still use the device");
     if (device >= 0) status = ppo_cuda_create(device, &now);
-    if (!status && now) status = ppo__cuda_equip(now);
+    if (!status && now) status = ppo__cuda_equip(now, device);
     if (status) {
         ppo_cuda_free(now);
         return status;

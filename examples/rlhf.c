@@ -11,7 +11,11 @@
 #ifdef __CUDACC__ /* `make cuda` compiles this file with nvcc */
 #include "ppo_cuda.cuh"
 #endif
+#ifdef WITH_NCCL
+#include "nccl.cuh"
+#else
 #include "mpi.h"
+#endif
 #include "stages.h"
 #include "runaway.h"
 #include "rlhf_options.h"
@@ -71,7 +75,11 @@ static ppo_status use_device(run *r) {
         return ppo_fail(PPO_ERROR_ARGUMENT, "there is no device %.60s, see --help", r->device);
 #ifdef PPO_CUDA_CUH
     if (r->lab.slots == ppo_rlhf_config_default().slots) r->lab.slots = 256; /* a GPU has room for more */
+#ifdef WITH_NCCL
+    return ppo_use_cuda(nccl_link.gpu);
+#else
     return ppo_use_cuda(0);
+#endif
 #else
     return ppo_fail(PPO_ERROR_DEVICE, "this program was built without CUDA: `make cuda` builds it with");
 #endif

@@ -40,6 +40,7 @@ enum cudaError_t {
     cudaErrorInvalidDevice = 101,
     cudaErrorNoKernelImageForDevice = 209,
     cudaErrorInvalidResourceHandle = 400,
+    cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719
 };
 
@@ -450,6 +451,8 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     emulated::finish_copies();
     return cudaSuccess;
 }
+/* Is never asked too early. */
+inline cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 
 typedef struct timespec *cudaEvent_t; /* 0: not recorded */
 

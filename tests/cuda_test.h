@@ -98,7 +98,7 @@ template <class T> struct device_array {
     }
 };
 
-static std::vector<float> normal_floats(ppo_rng *rng, size_t n, float scale) {
+[[maybe_unused]] static std::vector<float> normal_floats(ppo_rng *rng, size_t n, float scale) {
     std::vector<float> x(n);
     fill_normal(rng, x.data(), (int)n, scale);
     return x;

@@ -1,13 +1,18 @@
 /* private_cuda.cpp - the tests of ppo_cuda.cuh in one file with it, so that it and its emulation are compiled once. Each
    is a program of its own name nevertheless, as in private.c. */
 #include "cuda_test.h"
+#include "system.h"
 
 #include <memory>
+#include <sched.h>
 #include <string>
 #include <thread>
 #include <unistd.h>
 
 #define main main_of_tests
+namespace test_cuda_group {
+#include "test_cuda_group.cpp"
+}
 namespace test_cuda_linear {
 #include "test_cuda_linear.cpp"
 }
@@ -25,7 +30,8 @@ namespace test_cuda_tokens {
 }
 #undef main
 
-static const test_program programs[] = {{"test_cuda_linear", test_cuda_linear::main_of_tests},
+static const test_program programs[] = {{"test_cuda_group", test_cuda_group::main_of_tests},
+                                        {"test_cuda_linear", test_cuda_linear::main_of_tests},
                                         {"test_cuda_losses", test_cuda_losses::main_of_tests},
                                         {"test_cuda_models", test_cuda_models::main_of_tests},
                                         {"test_cuda_sampling", test_cuda_sampling::main_of_tests},

@@ -4,108 +4,10 @@
 
 #include "test.h"
 #include "system.h"
+#include "group.h"
 
 #include "../examples/envs/connect4.h"
 #include "../examples/envs/pursuit.h"
-
-enum { MOST = 8 };
-
-/* What a process of a group reports: hashes and errors, which are compared. */
-typedef struct result {
-    ppo_status status;
-    char       error[256];
-    uint64_t   hash[4];
-    int64_t    sent, messages;
-    int        ended; /* without a report */
-} result;
-
-/* A group connected by pipes: what rank r writes to rank p goes through link[r][p]. */
-typedef struct line {
-    int     link[MOST][MOST][2];
-    int     rank;
-    int64_t sent, messages;
-} line;
-
-static int write_all(int to, const char *data, size_t n) {
-    for (ssize_t k; n; data += k, n -= (size_t)k)
-        if ((k = write(to, data, n)) <= 0) return 0;
-    return 1;
-}
-
-static int read_all(int from, char *data, size_t n) {
-    for (ssize_t k; n; data += k, n -= (size_t)k)
-        if ((k = read(from, data, n)) <= 0) return 0;
-    return 1;
-}
-
-/* The lower rank writes first, so that no two wait for each other with full pipes. */
-static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive,
-                           size_t received) {
-    line     *l = (line *)user;
-    const int to = l->link[l->rank][peer][1], from = l->link[peer][l->rank][0], first = l->rank < peer;
-    int       ok = !first || write_all(to, (const char *)send, sent);
-    ok = ok && read_all(from, (char *)receive, received);
-    ok = ok && (first || write_all(to, (const char *)send, sent));
-    l->sent += (int64_t)sent, l->messages++;
-    return ok ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "process %d cannot be reached", peer);
-}
-
-typedef void (*job_fn)(void *user, const ppo_group *group, result *r);
-
-/* Runs job in `size` processes; results [size].  */
-static void run_group(int size, job_fn job, void *user, result *results) {
-    static line l;
-    int         report[MOST][2], child[MOST];
-    signal(SIGPIPE, SIG_IGN);
-    fflush(NULL);
-    for (int r = 0; r < size; r++) {
-        assert_int_equal(pipe(report[r]), 0);
-        for (int p = 0; p < size; p++) assert_int_equal(pipe(l.link[r][p]), 0);
-    }
-    for (int rank = 0; rank < size; rank++) {
-        child[rank] = fork();
-        assert_true(child[rank] >= 0);
-        if (child[rank]) continue;
-        ppo_group group = {rank, size, exchange, &l};
-        result    r = {PPO_OK, "", {0}, 0, 0, 0};
-        for (int a = 0; a < size; a++) {
-            close(report[a][a == rank ? 0 : 1]);
-            for (int p = 0; p < size; p++) {
-                if (a != rank) close(l.link[a][p][1]);
-                if (p != rank) close(l.link[a][p][0]);
-            }
-        }
-        l.rank = rank, l.sent = l.messages = 0;
-        alarm(300); /* ends a child that hangs */
-        r.status = ppo_use_group(&group);
-        if (!r.status) job(user, &group, &r);
-        if (r.status) snprintf(r.error, sizeof r.error, "%s", ppo_last_error());
-        r.sent = l.sent, r.messages = l.messages;
-        write_all(report[rank][1], (const char *)&r, sizeof r);
-        _exit(0);
-    }
-    for (int r = 0; r < size; r++) {
-        close(report[r][1]);
-        for (int p = 0; p < size; p++) close(l.link[r][p][0]), close(l.link[r][p][1]);
-    }
-    for (int r = 0; r < size; r++) {
-        int how = 0;
-        results[r].ended = !read_all(report[r][0], (char *)&results[r], sizeof results[r]);
-        close(report[r][0]);
-        assert_int_equal(waitpid(child[r], &how, 0), child[r]);
-    }
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n) {
-    for (size_t i = 0; i < n; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-    return hash;
-}
-
-static uint64_t hash_params(uint64_t hash, const ppo_params *p) {
-    hash = hash_bytes(hash, p->data, p->count * sizeof(float));
-    hash = hash_bytes(hash, p->m, p->count * sizeof(float));
-    return hash_bytes(hash, p->v, p->count * sizeof(float));
-}
 
 static uint64_t hash_norm(uint64_t hash, const ppo_normalizer *n) {
     hash = hash_bytes(hash, &n->count, sizeof n->count);
@@ -151,17 +53,41 @@ static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
 
+static ppo_config training_config(const training *t, result *r) {
+    ppo_config cfg = ppo_config_default();
+    cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
+    r->status = ppo_config_set_all(&cfg, t->settings);
+    cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
+    return cfg;
+}
+
+/* After an iteration; a resumed run reports from the third on. */
+static void report(const training *t, const ppo_trainer *trainer, ppo_progress p, result *r) {
+    r->hash[1] = p.iteration == 2 ? 0 : hash_progress(t->resume && p.iteration == 3 ? 0 : r->hash[1], p);
+    if (t->save && p.iteration == 2) r->status = ppo_trainer_save(trainer, t->save);
+}
+
+/* What was learned, and where `env` is not NULL what it is worth. */
+static void describe(ppo_agent *agent, const ppo_env *env, result *r) {
+    if (!agent) return;
+    r->hash[0] = hash_params(0, agent->model.params);
+    r->hash[2] = hash_norm(hash_norm(0, &agent->obs_norm), &agent->return_norm);
+    for (int k = 0; k < 2 && env && !r->status; k++) { /* fewer than processes; more than are open at once */
+        const ppo_evaluation e = ppo_evaluate_sampled(agent, env, k ? 300 : 5, 7);
+        const float figures[] = {e.mean_return, e.std_return, e.min_return, e.max_return, e.mean_length};
+        r->status = e.status;
+        r->hash[3] = hash_bytes(r->hash[3], figures, sizeof figures);
+    }
+}
+
 static void train(void *user, const ppo_group *group, result *r) {
     const training *t = (const training *)user;
     ppo_env         env = t->env();
-    ppo_config      cfg = ppo_config_default();
+    ppo_config      cfg = training_config(t, r);
     ppo_agent      *agent = NULL;
     ppo_trainer    *trainer = NULL;
     ppo_progress    p;
     (void)group;
-    cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
-    r->status = ppo_config_set_all(&cfg, t->settings);
-    cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
     if (!r->status && t->resume) r->status = ppo_trainer_resume(t->resume, &env, NULL, &agent, &trainer);
     else if (!r->status) {
         r->status = ppo_agent_create(&env, &cfg, &agent);
@@ -169,24 +95,11 @@ static void train(void *user, const ppo_group *group, result *r) {
     }
     while (!r->status && !ppo_trainer_done(trainer)) {
         r->status = ppo_trainer_iterate(trainer, &p);
-        r->hash[1] = hash_progress(t->resume && p.iteration == 3 ? 0 : r->hash[1], p);
-        if (!r->status && p.iteration == 2) r->hash[1] = 0; /* a resumed run reports from here */
-        if (!r->status && t->save && p.iteration == 2) r->status = ppo_trainer_save(trainer, t->save);
+        if (!r->status) report(t, trainer, p, r);
     }
-    if (agent) {
-        r->hash[0] = hash_params(0, agent->model.params);
-        r->hash[2] = hash_norm(hash_norm(0, &agent->obs_norm), &agent->return_norm);
-    }
+    describe(agent, t->save || t->resume ? NULL : &env, r);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
-}
-
-static void assert_alike(const result *got, const result *want, int size) {
-    for (int r = 0; r < size; r++) {
-        assert_string_equal(got[r].error, want->error);
-        assert_int_equal(got[r].status, want->status);
-        for (int k = 0; k < COUNT(want->hash); k++) assert_int_equal(got[r].hash[k], want->hash[k]);
-    }
 }
 
 /* What one process without a group computes, in this one. */
@@ -195,6 +108,50 @@ static result alone(job_fn job, void *user) {
     job(user, NULL, &r);
     if (r.status) snprintf(r.error, sizeof r.error, "%s", ppo_last_error());
     return r;
+}
+
+/* The same by a program that steps its own worlds: each process those of its own sources. */
+static void push(void *user, const ppo_group *group, result *r) {
+    const training *t = (const training *)user;
+    const int       rank = group ? group->rank : 0, size = group ? group->size : 1;
+    ppo_env         env = t->env(), described = {0};
+    ppo_config      cfg = training_config(t, r);
+    const int       begin = cfg.num_envs * rank / size, end = cfg.num_envs * (rank + 1) / size;
+    ppo_agent      *agent = NULL;
+    ppo_trainer    *trainer = NULL;
+    ppo_progress    p = {0};
+    ppo_action      action;
+    walk            world[16];
+    ppo_rng         rng[16];
+    float           obs[16][2];
+    int             age[16] = {0};
+    described.name = env.name, described.obs_size = env.obs_size, described.action_space = env.action_space;
+    if (!r->status) r->status = ppo_agent_create(&described, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&described, &cfg, agent, &trainer);
+    for (int s = begin; s < end && !r->status; s++) {
+        rng[s] = ppo_rng_stream(cfg.seed, PPO_STREAM_ENV, (uint32_t)s);
+        env.reset(&world[s], &rng[s], obs[s]);
+        r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, NULL);
+    }
+    while (!r->status && !ppo_trainer_done(trainer)) {
+        const int ready = ppo_trainer_ready(trainer);
+        for (int s = begin; s < end && !ready && !r->status; s++) {
+            ppo_outcome out = {0};
+            r->status = ppo_trainer_act(trainer, s, &action);
+            if (r->status) break;
+            env.step(&world[s], &rng[s], &action, obs[s], &out);
+            out.truncated = ++age[s] == env.max_steps && !out.terminated;
+            r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, &out);
+            if (r->status || (!out.terminated && !out.truncated)) continue;
+            env.reset(&world[s], &rng[s], obs[s]), age[s] = 0;
+            r->status = ppo_trainer_observe(trainer, s, obs[s], NULL, NULL);
+        }
+        if (!r->status) r->status = ppo_trainer_learn(trainer, rank % 2 ? -1 : 0, &p); /* -1: in slices */
+        if (!r->status && p.iteration) report(t, trainer, p, r);
+    }
+    describe(agent, NULL, r);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
 }
 
 static void any_number_of_processes_trains_the_same_bits(void **state) {
@@ -233,85 +190,119 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
     }
 }
 
-/* -- language models -- */
-
-enum { VOCAB = 9, END = 1, CALL = 2 };
-
-typedef struct tuning {
-    const char *name, *settings;
-    int         fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
-    const char *save, *resume;
-    int         width; /* of the model; 0: 8 */
-} tuning;
-
-static ppo_status count_threes(const ppo_samples *samples, float *reward, void *user) {
-    const ppo_tokens *t = &samples->tokens;
-    (void)user;
-    for (int s = 0; s < t->count; s++) {
-        reward[s] = 0;
-        for (int i = t->start[s] + t->prompt[s]; i < t->start[s + 1]; i++) reward[s] += t->token[i] == 3;
-    }
-    return PPO_OK;
-}
-
-static ppo_status answer_four(const int *text, int length, int *answer, int room, int *count, void *user) {
-    (void)text, (void)length, (void)user;
-    *count = room > 0;
-    if (room > 0) *answer = 4;
-    return PPO_OK;
-}
-
-static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
-    const float   figures[] = {p.reward,      p.reward_std,    p.kl_coef,         p.entropy,
-                               p.mean_length, p.distinct,      p.policy_loss,     p.value_loss,
-                               p.approx_kl,   p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
-                               p.grad_norm,   p.learning_rate};
-    const int64_t counts[] = {p.iteration, p.samples, p.tokens, p.gradient_steps, p.refilled};
-    hash = hash_bytes(hash, p.warning, strlen(p.warning));
-    return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
-}
-
-static void tune(void *user, const ppo_group *group, result *r) {
-    const tuning   *t = (const tuning *)user;
-    const int       wide = t->width ? t->width : 8;
-    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, wide, 1, 2), 0.4f), *other = NULL;
-    ppo_rlhf_config cfg = ppo_rlhf_config_default();
-    ppo_fit_config  fit = ppo_fit_config_default();
-    ppo_tokens      data[2] = {{0}, {0}};
-    ppo_rng         rng = test_rng(7);
-    ppo_rlhf       *rlhf = NULL;
-    (void)group;
-    for (int i = 0; i < 23; i++)
-        for (int k = 0; k < 2; k++) add_random(&data[k], &rng, VOCAB, 4 + (int)ppo_rng_below(&rng, 6), 3);
-    fit.batch_size = 10, fit.epochs = 2;
-    cfg.prompts = 12, cfg.slots = 3, cfg.minibatch_size = 8, cfg.epochs = 2, cfg.sampling.eos = END;
-    if (t->fit) {
-        r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
-        fit.checkpoint = t->save, fit.checkpoint_every = 2;
-        if (!r->status && t->fit > 1) r->status = ppo_lm_copy(lm, t->fit == 2, &other);
-        if (!r->status && t->fit == 1) r->status = ppo_fit_sft(lm, &data[0], &fit);
-        if (!r->status && t->fit == 2) r->status = ppo_fit_reward(other, &data[0], &data[1], &fit);
-        if (!r->status && t->fit == 3) r->status = ppo_fit_dpo(lm, other, &data[0], &data[1], &fit);
-        r->hash[0] = hash_params(0, t->fit == 2 && other ? other->params : lm->params);
-    } else {
-        r->status = ppo_settings_set_all(ppo_rlhf_settings(), &cfg, t->settings);
-        if (cfg.sampling.call >= 0) cfg.sampling.tool = answer_four;
-        if (!r->status && t->resume)
-            r->status = ppo_rlhf_resume(t->resume, lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
-        else if (!r->status)
-            r->status = ppo_rlhf_create(lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
-        while (!r->status && ppo_rlhf_iterations(rlhf) < 3) {
-            ppo_rlhf_progress p;
-            r->status = ppo_rlhf_iterate(rlhf, &p);
-            r->hash[1] = hash_rlhf_progress(p.iteration > 2 ? 0 : r->hash[1], p);
-            if (!r->status && t->save && p.iteration == 2) r->status = ppo_rlhf_save(rlhf, t->save);
+static void pushed_experience_of_any_number_of_processes_trains_the_bits_of_one(void **state) {
+    (void)state;
+    static training kinds[] = {
+        {"one shard", walk_env, "", NULL, NULL},
+        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", NULL, NULL},
+        {"uneven", walk_env, "minibatch_size=97 shards=7 num_envs=13", NULL, NULL},
+        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4", NULL, NULL},
+        {"advantages anew", walk_env, "recompute_advantages=yes shards=2", NULL, NULL},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result want = alone(train, &kinds[k]), got[MOST];
+        want.hash[3] = 0; /* there is no environment to evaluate with */
+        assert_string_equal(want.error, "");
+        for (int size = 1; size <= MOST; size *= SMALL(2, MOST)) {
+            run_group(size, push, &kinds[k], got);
+            assert_alike(got, &want, size);
         }
-        r->hash[0] = hash_params(0, lm->params);
     }
-    ppo_rlhf_free(rlhf);
-    ppo_lm_free(other), ppo_lm_free(lm);
-    ppo_tokens_free(&data[0]), ppo_tokens_free(&data[1]);
 }
+
+/* A process pushes for a source of another one, and there are fewer sources than processes. */
+static void push_elsewhere(void *user, const ppo_group *group, result *r) {
+    ppo_env      described = {0};
+    ppo_config   cfg = eight_environments(0);
+    ppo_agent   *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    const float  obs[2] = {0, 0};
+    (void)user;
+    described.obs_size = 2, described.action_space = ppo_discrete(3);
+    r->status = ppo_agent_create(&described, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&described, &cfg, agent, &trainer);
+    if (!r->status)
+        r->hash[0] = (ppo_trainer_observe(trainer, 2, obs, NULL, NULL) == PPO_OK) != (group->rank == 1);
+    if (group->rank == 0) snprintf(r->error, sizeof r->error, "%s", ppo_last_error());
+    cfg.num_envs = 3;
+    if (!r->status && ppo_trainer_create(&described, &cfg, agent, &trainer) != PPO_ERROR_ARGUMENT)
+        r->hash[1] = 1;
+}
+
+static void sources_belong_to_processes(void **state) {
+    (void)state;
+    result got[MOST];
+    run_group(4, push_elsewhere, NULL, got);
+    assert_non_null(strstr(got[0].error, "source 2 is another process's, this one has 0 to 1"));
+    for (int r = 0; r < 4; r++) {
+        assert_int_equal(got[r].status, PPO_OK);
+        assert_int_equal(got[r].hash[0], 0);
+        assert_int_equal(got[r].hash[1], 0);
+    }
+}
+
+/* In episode 5 of an evaluation, or in none, the reward is NaN. */
+static int  resets, bad_episode;
+static void counted_reset(void *state, ppo_rng *rng, float *obs) {
+    resets++;
+    walk_reset(state, rng, obs);
+}
+static void bad_episode_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
+                             ppo_outcome *out) {
+    walk_step(state, rng, action, obs, out);
+    if (env_index(rng) == bad_episode) out->reward = NAN;
+}
+static void evaluate(void *user, const ppo_group *group, result *r) {
+    ppo_env    env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
+    (void)group;
+    env.reset = counted_reset, env.step = bad_episode_step;
+    resets = 0, bad_episode = *(int *)user;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    const ppo_evaluation e = ppo_evaluate(agent, &env, 70, 3);
+    r->status = e.status;
+    r->hash[0] = hash_bytes(0, &e.std_return, sizeof e.std_return);
+    r->hash[1] = (uint64_t)resets;
+    ppo_agent_free(agent);
+}
+
+static void evaluate_otherwise(void *user, const ppo_group *group, result *r) {
+    ppo_env    env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
+    (void)user;
+    r->status = ppo_agent_create(&env, &cfg, &agent);
+    r->status = ppo_evaluate(agent, &env, group->rank ? 70 : 71, 3).status;
+    r->hash[0] = ppo_evaluate(agent, &env, 9, 3).status;
+}
+
+static void processes_divide_the_episodes_of_an_evaluation(void **state) {
+    (void)state;
+    result got[MOST];
+    for (int bad = -1; bad <= 5; bad += 6) {
+        result want = alone(evaluate, &bad);
+        assert_int_equal(want.status, bad < 0 ? PPO_OK : PPO_ERROR_NUMERIC);
+        for (int size = 2; size <= MOST; size *= 2) {
+            uint64_t sum = 0;
+            run_group(size, evaluate, &bad, got);
+            for (int r = 0; r < size; r++) {
+                sum += got[r].hash[1];
+                assert_true(bad >= 0 || got[r].hash[1] <= (uint64_t)(70 / size + 1));
+                got[r].hash[1] = want.hash[1];
+            }
+            if (bad < 0) assert_int_equal(sum, 70);
+            assert_alike(got, &want, size);
+        }
+    }
+    run_group(4, evaluate_otherwise, NULL, got);
+    assert_alike(got, &got[0], 4);
+    assert_int_equal(got[0].hash[0], PPO_OK);
+    assert_string_equal(got[0].error,
+                        "process 1 of the group does not have the number of episodes and seed of process 0");
+}
+
+/* -- language models -- */
 
 static void any_number_of_processes_tunes_the_same_bits(void **state) {
     (void)state;
@@ -506,6 +497,46 @@ static void a_reward_that_fails_in_one_process_fails_in_all(void **state) {
     }
 }
 
+/* The callback of the last process stops, as one that looks at the clock may. */
+typedef struct stopper {
+    int last, calls;
+} stopper;
+static int stop_control(const ppo_progress *p, void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->calls == 2 && p->iteration == 2 && s->last;
+}
+static int stop_fit(const ppo_fit_progress *p, void *user) {
+    stopper *s = (stopper *)user;
+    return ++s->calls == 3 && p->step == 3 && s->last;
+}
+static void stop_early(void *user, const ppo_group *group, result *r) {
+    stopper        s[2] = {{group->rank == group->size - 1, 0}, {group->rank == group->size - 1, 0}};
+    ppo_lm        *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_env        env = walk_env();
+    ppo_config     cfg = eight_environments(0);
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens     data = {0};
+    ppo_rng        rng = test_rng(7);
+    ppo_agent     *agent = NULL;
+    (void)user;
+    for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
+    cfg.total_steps = 100000, cfg.callback = stop_control, cfg.callback_user = &s[0];
+    fit.epochs = 1000, fit.callback = stop_fit, fit.callback_user = &s[1];
+    r->status = ppo_train(&env, &cfg, &agent);
+    if (!r->status) r->status = ppo_fit_sft(lm, &data, &fit);
+    r->hash[0] = (uint64_t)s[0].calls, r->hash[1] = (uint64_t)s[1].calls;
+}
+
+static void a_callback_that_stops_one_process_stops_all(void **state) {
+    (void)state;
+    const result want = {PPO_OK, "", {2, 3}, 0, 0, 0};
+    for (int size = 1; size <= MOST; size *= 2) {
+        result got[MOST];
+        run_group(size, stop_early, NULL, got);
+        assert_alike(got, &want, size);
+    }
+}
+
 static void a_process_that_ends_ends_the_others(void **state) {
     (void)state;
     training t = {"", bad_env, "shards=4 total_steps=1000000", NULL, NULL};
@@ -548,6 +579,80 @@ static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
     r->hash[0] = trainer != NULL;
 }
 
+/* In process 1 an allocation of the first iterations fails, or of a fine-tuning; then all go on. */
+typedef struct shortage {
+    int         at;
+    const char *settings;
+} shortage;
+static void train_short_of_memory(void *user, const ppo_group *group, result *r) {
+    const shortage *t = (const shortage *)user;
+    ppo_env         env = walk_env();
+    ppo_config      cfg = eight_environments(1);
+    ppo_agent      *agent = NULL;
+    ppo_trainer    *trainer = NULL;
+    heap            h = {0, 0, t->at, 0};
+    cfg.minibatch_size = 32;
+    r->status = ppo_config_set_all(&cfg, t->settings);
+    if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
+    if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    if (r->status) return;
+    if (group && group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    for (int k = 0; k < 2 && !r->status; k++) r->status = ppo_trainer_iterate(trainer, NULL);
+    snprintf(r->error, sizeof r->error, "%s", r->status ? ppo_last_error() : "");
+    ppo_set_allocator(NULL, NULL);
+    if (ppo_trainer_iterate(trainer, NULL)) r->hash[3] = 1;
+    r->hash[0] = hash_params(0, agent->model.params);
+    if (r->status) ppo_fail(r->status, "%s", r->error);
+}
+
+static void tune_short_of_memory(void *user, const ppo_group *group, result *r) {
+    const shortage *t = (const shortage *)user;
+    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_tokens      data = {0};
+    ppo_rng         rng = test_rng(7);
+    heap            h = {0, 0, t->at, 0};
+    for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
+    fit.batch_size = 8, fit.held_out = &data;
+    r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
+    if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
+    if (!r->status) r->status = ppo_fit_sft(lm, &data, &fit);
+    snprintf(r->error, sizeof r->error, "%s", r->status ? ppo_last_error() : "");
+    ppo_set_allocator(NULL, NULL);
+    if (ppo_fit_sft(lm, &data, &fit)) r->hash[3] = 1;
+    r->hash[0] = hash_params(0, lm->params);
+    if (r->status) ppo_fail(r->status, "%s", r->error);
+}
+
+static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
+    (void)state;
+    const struct {
+        job_fn      job;
+        const char *settings;
+    } kinds[] = {
+        {train_short_of_memory, "shards=4"},
+        {train_short_of_memory, "shards=1 recurrent=3 sequence_steps=4"},
+        {train_short_of_memory, "shards=4 objective=kl-penalty adaptive_kl_target=0.01"},
+        {tune_short_of_memory, "shards=4"},
+        {tune_short_of_memory, ""},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        shortage t = {0, kinds[k].settings};
+        result   got[MOST];
+        for (;; t.at++) {
+            run_group(2, kinds[k].job, &t, got);
+            if (got[0].ended || got[1].ended || strcmp(got[0].error, got[1].error))
+                print_message("\"%s\", allocation %d\n", t.settings, t.at);
+            assert_false(got[0].ended || got[1].ended);
+            assert_alike(got, &got[0], 2);
+            assert_int_equal(got[0].hash[3], 0);
+            if (!got[0].status) break;
+            assert_int_equal(got[0].status, PPO_ERROR_MEMORY);
+        }
+        assert_true(t.at > 2);
+    }
+}
+
 static void processes_that_cannot_train_together_say_so(void **state) {
     (void)state;
     static char others[][40] = {"shards=4 seed=2", "shards=4 learning_rate=0.1", "shards=4 epochs=3"};
@@ -557,8 +662,8 @@ static void processes_that_cannot_train_together_say_so(void **state) {
             run_group(size, train_otherwise, others[k], got);
             for (int r = 0; r < size; r++) {
                 assert_int_equal(got[r].status, PPO_ERROR_ARGUMENT);
-                assert_non_null(
-                    strstr(got[r].error, "does not have the settings, weights and kernels of process 0"));
+                assert_non_null(strstr(
+                    got[r].error, "does not have the version, settings, weights and kernels of process 0"));
                 assert_string_equal(got[r].error, got[0].error);
             }
         }
@@ -610,11 +715,16 @@ static void a_group_that_cannot_be_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_processes_trains_the_same_bits),
+        cmocka_unit_test(pushed_experience_of_any_number_of_processes_trains_the_bits_of_one),
+        cmocka_unit_test(sources_belong_to_processes),
+        cmocka_unit_test(processes_divide_the_episodes_of_an_evaluation),
         cmocka_unit_test(any_number_of_processes_tunes_the_same_bits),
         cmocka_unit_test(a_checkpoint_resumes_with_any_number_of_processes),
         cmocka_unit_test(a_failure_in_one_process_is_the_same_in_all_and_training_goes_on),
         cmocka_unit_test(a_reward_that_fails_in_one_process_fails_in_all),
+        cmocka_unit_test(a_callback_that_stops_one_process_stops_all),
         cmocka_unit_test(a_process_that_ends_ends_the_others),
+        cmocka_unit_test(an_allocation_that_fails_in_one_process_fails_in_all),
         cmocka_unit_test(processes_that_cannot_train_together_say_so),
         cmocka_unit_test(a_group_that_cannot_be_is_refused),
     };

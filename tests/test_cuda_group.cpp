@@ -1,0 +1,287 @@
+/* Groups of processes whose models are on GPUs compute the bits of a single process, and a failure of one is
+   that of all; and examples/nccl.cuh connects them, by an emulation of NCCL over the pipes of group.h. */
+#include "cuda_test.h"
+#include "system.h"
+#include "group.h"
+
+/* A process opens its GPU after fork(), so the results to compare with are those of a group of one. */
+static result one_process(job_fn job, void *user) {
+    result r;
+    run_group(1, job, user, &r);
+    assert_false(r.ended);
+    return r;
+}
+
+static void open_gpu(result *r) {
+    emulate();
+#ifndef __CUDACC__
+    emulation.complain = emulated::say_and_abort; /* the process ends without a report */
+#endif
+    r->status = ppo_use_cuda(0);
+}
+
+static void tune_on_the_gpu(void *user, const ppo_group *group, result *r) {
+    open_gpu(r);
+    if (!r->status) tune(user, group, r);
+}
+
+static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
+    (void)state;
+    static tuning kinds[] = {
+        {"PPO, one sequence at a time", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0},
+        {"texts", "shards=4 epochs=1", 1, NULL, NULL, 0},
+        {"fewer shards than processes", "shards=3 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0},
+        {"pairs", "shards=4 epochs=1", 2, NULL, NULL, 0},
+        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0},
+        {"a large model", "shards=2 epochs=1 steps=1", 1, NULL, NULL, 192},
+    };
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result want = one_process(tune_on_the_gpu, &kinds[k]), got[MOST];
+        assert_string_equal(want.error, "");
+        for (int size = SMALL(2, k % 2 ? 4 : 2); size <= SMALL(MOST, 4); size *= SMALL(2, MOST)) {
+            run_group(size, tune_on_the_gpu, &kinds[k], got);
+            if (memcmp(got[0].hash, want.hash, sizeof want.hash))
+                print_message("%s, %d processes\n", kinds[k].name, size);
+            assert_alike(got, &want, size);
+        }
+    }
+}
+
+/* How many sequences a GPU computes together decides how it rounds. */
+static void processes_with_several_sequences_at_a_time_have_the_same_bits(void **state) {
+    (void)state;
+    static tuning kinds[] = {
+        {"three shards, micro-batches", "shards=3 micro_batch=2 recompute=yes", 0, NULL, NULL, 0},
+        {"a long step of one shard",
+         "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1", 0, NULL, NULL, 0},
+    };
+    for (tuning &kind : kinds) {
+        result got[MOST];
+        run_group(2, tune_on_the_gpu, &kind, got);
+        assert_string_equal(got[0].error, "");
+        assert_alike(got, &got[0], 2);
+    }
+}
+
+/* The last process computes on the processor. */
+static void tune_elsewhere(void *user, const ppo_group *group, result *r) {
+    if (group->rank + 1 < group->size) tune_on_the_gpu(user, group, r);
+    else tune(user, group, r);
+}
+
+static void processes_on_other_devices_say_so(void **state) {
+    (void)state;
+    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0}, {"", "shards=4", 0, NULL, NULL, 0}};
+    for (tuning &kind : kinds) {
+        result got[MOST];
+        run_group(2, tune_elsewhere, &kind, got);
+        for (int r = 0; r < 2; r++) {
+            assert_int_equal(got[r].status, PPO_ERROR_ARGUMENT);
+            assert_non_null(strstr(got[r].error, "kind of GPU"));
+        }
+    }
+}
+
+#ifndef __CUDACC__
+
+/* In process 1 a call of the runtime fails. */
+typedef struct fault {
+    tuning kind;
+    int    at;
+} fault;
+static void tune_with_a_fault(void *user, const ppo_group *group, result *r) {
+    fault *f = (fault *)user;
+    open_gpu(r);
+    if (group->rank == 1) emulation.fail_at = f->at, emulation.error = cudaErrorLaunchFailure;
+    if (!r->status) tune(&f->kind, group, r);
+}
+
+static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
+    (void)state;
+    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2", 1, NULL, NULL, 0}, 0},
+                      {{"", "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact", 0,
+                        NULL, NULL, 0},
+                       0}};
+    for (fault &f : faults) {
+        result got[MOST];
+        int    failed = 0;
+        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? 13 : f.at / 2) {
+            run_group(2, tune_with_a_fault, &f, got);
+            if (got[0].status == PPO_OK) break; /* both have trained */
+            assert_int_equal(got[0].status, got[1].status);
+            assert_string_equal(got[0].error, got[1].error);
+            assert_int_not_equal(got[1].status, PPO_ERROR_GROUP);
+            failed++;
+        }
+        assert_true(failed > 5);
+    }
+}
+
+/* -- NCCL, of which a call only begins what the pipes do -- */
+
+#define NCCL_MAJOR 2
+enum ncclResult_t { ncclSuccess = 0, ncclRemoteError = 6, ncclInProgress = 7 };
+enum { ncclChar };
+struct ncclUniqueId {
+    char place[64];
+};
+struct ncclConfig_t {
+    int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER \
+    { 1 }
+typedef struct emulated_nccl {
+    const ppo_group *pipes;
+    const void      *send;
+    void            *receive;
+    size_t           sent, received;
+    int              peer, asked, silent, ended;
+    ncclResult_t     state;
+} * ncclComm_t;
+static emulated_nccl nccl;
+
+static const char *ncclGetErrorString(ncclResult_t state) {
+    return state == ncclRemoteError ? "remote" : "other";
+}
+static ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+    snprintf(id->place, sizeof id->place, "%s", getenv("NCCL_COMM_ID"));
+    return ncclSuccess;
+}
+static ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
+                                           ncclConfig_t *config) {
+    *comm = &nccl;
+    nccl.state = !config->blocking && !strcmp(id.place, "localhost:1235") && size == nccl.pipes->size &&
+                         rank == nccl.pipes->rank
+                     ? ncclSuccess
+                     : ncclRemoteError;
+    return ncclInProgress;
+}
+static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
+    *state = comm->silent || comm->asked++ % 3 < 2 ? ncclInProgress : comm->state;
+    return ncclSuccess;
+}
+static ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->ended = 1, ncclSuccess; }
+static ncclResult_t ncclGroupStart(void) { return nccl.sent = nccl.received = 0, ncclSuccess; }
+static ncclResult_t ncclSend(const void *data, size_t n, int, int peer, ncclComm_t comm, cudaStream_t) {
+    return comm->send = data, comm->sent = n, comm->peer = peer, ncclInProgress;
+}
+static ncclResult_t ncclRecv(void *data, size_t n, int, int peer, ncclComm_t comm, cudaStream_t) {
+    return comm->receive = data, comm->received = n, comm->peer = peer, ncclSuccess;
+}
+static ncclResult_t ncclGroupEnd(void) {
+    std::vector<char> out(nccl.sent), in(nccl.received);
+    emulated::finish_work();
+    cudaMemcpy(out.data(), nccl.send, nccl.sent, cudaMemcpyDeviceToHost);
+    if (nccl.silent) return ncclInProgress;
+    if (nccl.pipes->exchange(nccl.pipes->user, nccl.peer, out.data(), out.size(), in.data(), in.size()))
+        nccl.state = ncclRemoteError;
+    cudaMemcpy(nccl.receive, in.data(), nccl.received, cudaMemcpyHostToDevice);
+    emulated::finish_work();
+    return ncclInProgress;
+}
+
+#include "../examples/nccl.cuh"
+
+/* Connects the process by NCCL, as a launcher of this kind would. */
+static void join(const ppo_group *pipes, const char *const name[3], result *r) {
+    char rank[16], size[16];
+    snprintf(rank, sizeof rank, "%d", pipes->rank), snprintf(size, sizeof size, "%d", pipes->size);
+    setenv(name[0], rank, 1), setenv(name[1], size, 1), setenv(name[2], rank, 1);
+    setenv("MASTER_ADDR", "localhost", 1), setenv("MASTER_PORT", "1234", 1), setenv("NCCL_PATIENCE", "1", 1);
+    emulate();
+    emulation.complain = emulated::say_and_abort, emulation.devices = 3;
+    nccl.pipes = pipes, nccl_link.piece = 4096;
+    r->status = nccl_start();
+    if (!r->status) r->status = ppo_use_group(&nccl_group);
+}
+static const char *const torchrun[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
+
+static void tune_by_nccl(void *user, const ppo_group *group, result *r) {
+    static const char *const srun[] = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
+    join(group, group->size > 2 ? srun : torchrun, r);
+    if (!r->status) r->status = ppo_use_cuda(nccl_link.gpu);
+    if (!r->status) tune(user, group, r);
+}
+
+/* Exchanges with all others: pieces and less than a piece, to both sides and to one. */
+static void exchange_by_nccl(void *, const ppo_group *group, result *r) {
+    const size_t sizes[] = {1, 0, 4096, 4096 + 3, 2 * 4096 + 1};
+    join(group, torchrun, r);
+    for (int distance = 1; distance < group->size; distance++)
+        for (int k = 0; k < COUNT(sizes) && !r->status; k++) {
+            const int         peer = group->rank ^ distance, upper = group->rank > peer;
+            std::vector<char> out(sizes[upper ? k : (k + 2) % COUNT(sizes)]),
+                in(sizes[upper ? (k + 2) % COUNT(sizes) : k]);
+            for (size_t i = 0; i < out.size(); i++) out[i] = (char)(i / 7 + 31 * group->rank + peer);
+            r->status = nccl_exchange(NULL, peer, out.data(), out.size(), in.data(), in.size());
+            for (size_t i = 0; i < in.size(); i++)
+                r->hash[0] += in[i] != (char)(i / 7 + 31 * peer + group->rank);
+        }
+}
+
+static void nccl_carries_what_processes_exchange(void **state) {
+    (void)state;
+    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0},
+                      {"", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0}};
+    result got[MOST];
+    for (int size = 2; size <= 4; size *= 2) {
+        run_group(size, exchange_by_nccl, NULL, got);
+        for (int r = 0; r < size; r++) {
+            assert_string_equal(got[r].error, "");
+            assert_false(got[r].ended);
+            assert_int_equal(got[r].hash[0], 0);
+        }
+        tuning *kind = &kinds[size > 2];
+        result  want = one_process(tune_on_the_gpu, kind);
+        run_group(size, tune_by_nccl, kind, got);
+        assert_alike(got, &want, size);
+    }
+}
+
+/* Process 1 ends (how 0), or is silent (1). */
+static void lose_a_process(void *user, const ppo_group *group, result *r) {
+    char      byte = 1, other;
+    const int how = *(int *)user;
+    join(group, torchrun, r);
+    if (group->rank) _exit(0);
+    nccl.silent = how;
+    if (!r->status) r->status = nccl_exchange(NULL, 1, &byte, 1, &other, 1);
+    const std::string first = ppo_last_error();
+    if (nccl_exchange(NULL, 1, &byte, 1, &other, 1) != PPO_ERROR_GROUP ||
+        !strstr(ppo_last_error(), "an earlier exchange has failed"))
+        r->hash[1] = 1;
+    r->hash[0] = nccl.ended;
+    ppo_fail(r->status, "%s", first.c_str());
+}
+
+static void nccl_does_not_wait_for_ever(void **state) {
+    (void)state;
+    const char *const why[] = {"process 1 cannot be reached by NCCL: remote",
+                               "nothing has arrived in NCCL_PATIENCE seconds"};
+    for (int how = 0; how < 2; how++) {
+        result       got[MOST];
+        const double began = ppo_clock();
+        run_group(2, lose_a_process, &how, got);
+        assert_true(ppo_clock() - began < 10);
+        assert_int_equal(got[0].status, PPO_ERROR_GROUP);
+        assert_non_null(strstr(got[0].error, why[how]));
+        assert_int_equal(got[0].hash[0], 1); /* the communicator is aborted */
+        assert_int_equal(got[0].hash[1], 0);
+    }
+}
+
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_number_of_processes_tunes_the_same_bits_on_gpus),
+        cmocka_unit_test(processes_with_several_sequences_at_a_time_have_the_same_bits),
+        cmocka_unit_test(processes_on_other_devices_say_so),
+#ifndef __CUDACC__
+        cmocka_unit_test(a_gpu_that_fails_in_one_process_fails_in_all),
+        cmocka_unit_test(nccl_carries_what_processes_exchange),
+        cmocka_unit_test(nccl_does_not_wait_for_ever),
+#endif
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
