@@ -4,7 +4,7 @@
    of the core's peak. Matrix products against OpenBLAS's sgemm; the arithmetic of PPO's update at minibatches of 256, as a share of the
    core's multiply-add peak, which is measured, too; two threads against one, for the update at minibatches of 256 and 2048
    and for a transformer. Whatever is compared takes turns; a ratio is the median of the pairs. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -31,7 +31,7 @@ static void take_sample(int signal_number, siginfo_t *info, void *context) {
 #endif
 }
 
-static int run(void) {
+static int run_workload(void) {
     static ppo_lm    *lm;
     static ppo_tokens data;
     if (workload == 0) return train(cartpole_env(), cartpole_settings(1), NULL) > 0;
@@ -44,10 +44,10 @@ static int run(void) {
    that of the processor's time may tick only 100 times a second; while others run there is at most one sample. */
 static int run_sampled(void) {
     const struct itimerval often = {{0, 997}, {0, 997}}, never = {{0, 0}, {0, 0}};
-    int                    fine = run();
+    int                    fine = run_workload();
     double                 began = ppo_clock();
     setitimer(ITIMER_REAL, &often, NULL);
-    while (fine && ppo_clock() - began < 3) fine = run();
+    while (fine && ppo_clock() - began < 3) fine = run_workload();
     setitimer(ITIMER_REAL, &never, NULL);
     return fine;
 }
