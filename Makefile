@@ -251,7 +251,7 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-BENCHES := cartpole pendulum collecting language gpt2 characters threads cores products profile scaling flags
+BENCHES := start cartpole pendulum collecting language gpt2 characters threads cores products profile scaling flags
 
 compile-time: build/stb_ds.found ## measures how long gcc -O2 takes for each combination of the switches
 	@sh bench/compile_time.sh
