@@ -251,21 +251,28 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 
 # --- bench --------------------------------------------------------------------------------------------------------
 
-BENCHES := cartpole pendulum language gpt2 arithmetic products scaling cores flags profile
+BENCHES := start cartpole pendulum collecting language gpt2 characters threads cores products profile scaling flags
 
 compile-time: build/stb_ds.found ## measures how long gcc -O2 takes for each combination of the switches
 	@sh bench/compile_time.sh
 
-bench: $(BENCHES:%=build/bench-%) build/train ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
-	-@$(MAKE) --no-print-directory -s build/bench-rltools >build/rltools.log 2>&1
-	@for b in $(BENCHES); do build/bench-$$b || exit 1; echo; done
+# ARGS="avx2" measures by one set of kernels. Each says afterwards how long it took.
+bench: $(BENCHES:%=build/bench-%) build/train bench-peers ## measures speed and memory (PPO_BENCH_PYTHON: a Python with the peers)
+	@for b in $(BENCHES); do began=$$(date +%s); build/bench-$$b $(ARGS) || exit 1; \
+	    echo "(bench-$$b: $$(($$(date +%s) - began)) s)"; echo; done
 
-# The headers of RLtools come with Python's package rltools.
+# What ppo.h is compared with, as far as it can be had: RLtools, whose headers come with Python's package rltools, for each
+# instruction set; and a copy of llm.c.
+bench-peers:
+	-@for m in native haswell; do $(MAKE) --no-print-directory -s build/rltools-$$m >build/rltools-$$m.log 2>&1; done; true
+	-@test -n "$$PPO_BENCH_LLMC" || test -e build/llm.c/train_gpt2.c || { rm -rf build/llm.c; GIT_TERMINAL_PROMPT=0 git clone -q \
+	    --depth 1 https://github.com/karpathy/llm.c build/llm.c >build/llmc.log 2>&1; } || true
+
 RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as u; \
     print(u.find_spec('rltools').submodule_search_locations[0] + '/external/rl_tools/include')")
 
-build/bench-rltools: bench/rltools_pendulum.cpp Makefile
-	$(CXX) -std=c++17 -O3 -march=native -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
+build/rltools-%: bench/rltools_pendulum.cpp Makefile
+	$(CXX) -std=c++17 -O3 -march=$* -ffast-math -DRL_TOOLS_BACKEND_ENABLE_OPENBLAS -I$(RLTOOLS) $< -o $@ -lopenblas
 
 build/bench-flags: | build/flags-plain try-flags-native
 try-flags-native: # not every compiler has -march=native
@@ -293,7 +300,7 @@ build/bench-group: bench/group.c build/ppo.o $(HEADERS) Makefile | build/mpi.fou
 
 # Beside libxsmm, which Debian has as a static library, where that can be linked.
 LIBXSMM = -DWITH_LIBXSMM -lxsmm -lxsmmnoblas -lpthread
-build/bench-products: bench/products.c $(HEADERS) Makefile | build/stb_ds.found
+build/bench-products: bench/products.c bench/measure.h $(HEADERS) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -I. $< -o $@ $(LIBXSMM) $(LDLIBS) -ldl 2>build/libxsmm.log || $(CC) $(CFLAGS) -I. $< -o $@ $(LDLIBS) -ldl
 
 mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
@@ -574,5 +581,5 @@ help: ## prints this
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
-.PHONY: grade hint grade-all judges always all run plot lessons rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi-bench mpi test test-all test-long test-programs systems compile-time bench install uninstall dist try-flags-native \
+.PHONY: grade hint grade-all judges always all run plot lessons rlhf words runaway rlhf-seeds verifiable overopt lunarlander mujoco mujoco-table mujoco-bench mpi-bench mpi test test-all test-long test-programs systems compile-time bench bench-peers install uninstall dist try-flags-native \
     cuda cuda-programs cuda-test cuda-bench clean help

@@ -1,4 +1,4 @@
-/* cores.c - what 2, 8 and 64 cores would gain, on one: a model with measured parts.
+/* cores.c [KERNELS...] - what 2, 8 and 64 cores would gain, on one, by set of kernels: a model with measured parts.
 
    The library is compiled without threads here, and divides its work as it does for that many: the tasks of a division
    run one after another, and each is timed. With a core for each of them, a division takes as long as its longest task,
@@ -18,13 +18,6 @@ static void timed_task(int tasks, void (*task)(void *user, int k), void *user, i
 #include "workloads.h"
 
 enum { PASSAGES = 1000000 };
-
-/* Seconds of this thread: what other processes take does not count. */
-static double thread_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* -- the tasks -- */
 
@@ -142,13 +135,13 @@ static void report_parts(const char *what, int cores, double line, parts p) {
     fflush(stdout);
 }
 
-int main(void) {
+static int measure(const kernel_set *set) {
     static const int cores[] = {2, 8, 64}, minibatches[] = {256, 2048, 16384};
     const double     line = passage();
     char             name[64];
+    (void)set;
     clocks(&between, &whole);
-    printf("cores by a model (%s kernels); a cache line from core to core takes %.0f ns\n\n",
-           ppo_kernels_name(), 1e9 * line);
+    printf("a cache line from core to core takes %.0f ns\n", 1e9 * line);
     printf("%-32s %5s %10s %10s %10s %10s %8s\n", "", "cores", "serial", "then", "uneven", "passages",
            "gain");
     for (int i = 0; i < 3; i++) {
@@ -168,4 +161,9 @@ int main(void) {
                      sum(1, parts_of(transformer, cores[i], BATCH, 2), -1, some));
     }
     return 0;
+}
+
+int main(int argc, char **argv) {
+    printf("cores by a model\n\n");
+    return by_sets(argc, argv, 0, measure);
 }

@@ -2,7 +2,7 @@
 
    The Makefile compiles this file both ways, as build/flags-plain and build/flags-native, which train once and print
    the seconds; and once more as build/bench-flags, which lets them take turns. A ratio is the median of the pairs. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,37 +1,58 @@
-/* gpt2.c - GPT-2 with 124 million random weights: a training step of 4 x 64 tokens, and sampling one sequence with its
-   weights as floats and in BF16, beside what the memory allows; for each number of threads (1 and 2, or the arguments).
-   Beside it PyTorch with Hugging Face's GPT2LMHeadModel, where PPO_BENCH_PYTHON (or python3) has it, and llm.c's
-   train_gpt2, where PPO_BENCH_LLMC is the folder in which `make train_gpt2` made it. They take turns. */
-#define _POSIX_C_SOURCE 200809L
+/* gpt2.c [THREADS...] [KERNELS...] - GPT-2 with 124 million random weights: a training step of 4 x 64 tokens,
+   and sampling one sequence with its weights as floats and in BF16, beside what the memory allows; for each
+   number of threads (1 and 2), by set of kernels, with the peak memory of each. Beside it PyTorch with
+   Hugging Face's GPT2LMHeadModel, and llm.c's train_gpt2.c, which is compiled here, where PPO_BENCH_LLMC (or
+   build/llm.c) is a copy of its repository. They take turns. */
+#define _DEFAULT_SOURCE
 #include "ppo.h"
 
 #include "measure.h"
-#include <math.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { VOCAB = 50257, CONTEXT = 1024, WIDTH = 768, LAYERS = 12, HEADS = 12 };
 enum { BATCH = 4, LENGTH = 64, STEPS = 4 }; /* of a repetition; the first step is not counted */
+enum { TURNS = 3 };
 
-enum { TRAINING, FLOATS, PACKED, BANDWIDTH, TORCH_TRAINING, TORCH_SAMPLING, LLMC, FIGURES };
-
-/* -- the memory: threads that add up 256 MB each, in GB/s -- */
+/* -- the memory: threads that add up 256 MB each, in GB/s, from four places at once with the set's vectors;
+   from one place, or with shorter vectors, one core reads up to 40 % less -- */
 
 enum { NUMBERS = 1 << 26, MAX_THREADS = 64 };
 
+#define ADD_UP(name, width, attribute)                                                          \
+    typedef float          name##_vector __attribute__((vector_size(4 * (width)), aligned(4))); \
+    attribute static void *name(void *user) {                                                   \
+        const float  *x = (const float *)user;                                                  \
+        name##_vector sum[4] = {{0}};                                                           \
+        for (size_t i = 0; i < NUMBERS / 4; i += 4 * (width))                                   \
+            for (size_t place = 0; place < 4; place++)                                          \
+                _Pragma("GCC unroll 4") for (size_t k = 0; k < 4; k++) sum[k] +=                \
+                    *(const name##_vector *)(x + place * (NUMBERS / 4) + i + k * (width));      \
+        sum[0] += sum[1] + sum[2] + sum[3];                                                     \
+        return sum[0][0] < 0 ? user : NULL;                                                     \
+    }
+#if defined(__x86_64__)
+ADD_UP(add_up_avx512, 16, __attribute__((target("avx512f"))))
+ADD_UP(add_up_avx2, 8, __attribute__((target("avx2"))))
+#endif
+ADD_UP(add_up_plain, 4, )
+
 static void *add_up(void *user) {
-    const float *x = (const float *)user;
-    float        sum[64] = {0};
-    for (size_t i = 0; i < NUMBERS; i += 64)
-        for (int k = 0; k < 64; k++) sum[k] += x[i + (size_t)k];
-    for (int k = 1; k < 64; k++) sum[0] += sum[k];
-    return sum[0] < 0 ? user : NULL;
+#if defined(__x86_64__)
+    if (!strcmp(ppo_kernels_name(), "avx512") || !strcmp(ppo_kernels_name(), "amx"))
+        return add_up_avx512(user);
+    if (!strcmp(ppo_kernels_name(), "avx2")) return add_up_avx2(user);
+#endif
+    return add_up_plain(user);
 }
 
-static double bandwidth(int threads, float *numbers) {
-    pthread_t thread[MAX_THREADS];
-    double    best = 0;
+static double bandwidth(int threads) {
+    pthread_t    thread[MAX_THREADS];
+    double       best = 0;
+    const size_t count = (size_t)threads * NUMBERS;
+    float       *numbers = (float *)malloc(count * sizeof *numbers);
+    for (size_t i = 0; i < count && numbers; i++) numbers[i] = 1;
+    if (!numbers) return NAN;
     for (int i = 0; i < 5; i++) {
         double began = ppo_clock();
         for (int k = 0; k < threads; k++)
@@ -40,6 +61,7 @@ static double bandwidth(int threads, float *numbers) {
         double speed = 4e-9 * NUMBERS * threads / (ppo_clock() - began);
         if (speed > best) best = speed;
     }
+    free(numbers);
     return best;
 }
 
@@ -85,26 +107,36 @@ static double sample(const ppo_lm *lm) {
     return status ? fail(), NAN : speed;
 }
 
-/* -- its peers -- */
+/* The work of a process of its own. */
+enum { TRAINING, FLOATS, PACKED, BANDWIDTH, WORKS };
 
-/* Reads up to n numbers that a command prints; returns how many. */
-static int numbers_of(const char *command, double *number, int n) {
-    int   read = 0;
-    FILE *pipe = popen(command, "r");
-    while (pipe && read < n && fscanf(pipe, "%lf", &number[read]) == 1) read++;
-    if (pipe) pclose(pipe);
-    return read;
+typedef struct job {
+    int what, threads;
+} job;
+
+/* Seconds of a step, tokens per second, or those of weights that are read at the memory's speed, without the
+   positions. */
+static int work(const void *user, double *figure) {
+    const job    *j = (const job *)user;
+    ppo_lm_config shape = ppo_lm_config_default();
+    ppo_lm       *lm = NULL;
+    shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = WIDTH, shape.layers = LAYERS,
+    shape.heads = HEADS;
+    if (j->what == BANDWIDTH) {
+        const double weights =
+            (double)(VOCAB + 12 * LAYERS * WIDTH) * WIDTH + (double)(13 * LAYERS + 2) * WIDTH;
+        *figure = 1e9 * bandwidth(j->threads) / (4 * weights);
+        return !(*figure > 0);
+    }
+    if (ppo_lm_create(&shape, &lm) || ppo_set_threads(j->threads)) return fail();
+    if (j->what != TRAINING && ppo_params_freeze(lm->params, 1)) return fail();
+    if (j->what == PACKED && ppo_params_pack(lm->params)) return fail();
+    forget_peak();
+    *figure = j->what == TRAINING ? train(lm) : sample(lm);
+    return !(*figure > 0);
 }
 
-static void measure_torch(int threads, double figure[FIGURES]) {
-    const char *python = getenv("PPO_BENCH_PYTHON");
-    char        command[1024];
-    double      number[2];
-    snprintf(command, sizeof command, "'%s' bench/gpt2.py %d 2>build/gpt2.log", python ? python : "python3",
-             threads);
-    if (numbers_of(command, number, 2) != 2) return;
-    figure[TORCH_TRAINING] = number[0], figure[TORCH_SAMPLING] = number[1];
-}
+/* -- llm.c -- */
 
 /* A file of 256 ints and what follows them. */
 static int write_file(const char *path, const int *header, int ints, const void *rest, size_t bytes) {
@@ -141,84 +173,80 @@ static int llmc_files(void) {
     return free(weights), failed;
 }
 
-static void measure_llmc(int threads, double figure[FIGURES]) {
+/* Seconds of its second step, after which it is stopped. */
+static int run_llmc(const kernel_set *set, int threads, outcome *o) {
+    static int  has_files;
     const char *folder = getenv("PPO_BENCH_LLMC");
     char        command[1024];
-    double      number[3];
-    static int  has_files;
-    if (!folder || (!has_files && llmc_files())) return;
-    has_files = 1;
+    struct stat found;
+    if (!folder) folder = "build/llm.c";
+    snprintf(command, sizeof command, "%s/train_gpt2.c", folder);
+    if (stat(command, &found) || (!has_files && llmc_files())) return 0;
     snprintf(command, sizeof command,
-             "cd build/llmc && OMP_NUM_THREADS=%d stdbuf -oL '%s'/train_gpt2 2>llmc.log | grep -m3 took | "
-             "sed 's/.*took \\([0-9.]*\\) ms.*/\\1/'",
-             threads, folder);
-    if (numbers_of(command, number, 3) == 3) figure[LLMC] = 1e-3 * (number[1] + number[2]) / 2;
+             "exec 2>>build/llmc.log; test %d = 1 || ${CC:-cc} -Ofast -march=%s -fopenmp -DOMP -w "
+             "'%s/train_gpt2.c' -o build/llmc/train_gpt2 -lm "
+             "|| exit 1; cd build/llmc\n"
+             "OMP_NUM_THREADS=%d sh -c 'echo $$; exec stdbuf -oL ./train_gpt2' | { read -r process\n"
+             "while read -r line; do case $line in 'step 1: '*) kill $process\n"
+             "echo \"$line\" | sed 's/.*took \\([0-9.]*\\) ms.*/\\1/'; break; esac; done; }",
+             has_files, set->march, folder, threads);
+    has_files = 1;
+    if (!run(command, NULL, NULL, 1, o)) return 0;
+    *o->number /= 1000;
+    return 1;
 }
 
 /* -- the tables -- */
 
-static void compare(const char *name, double figures[][FIGURES], int n, int over, int under) {
-    double ratio[REPETITIONS];
-    for (int i = 0; i < n; i++) ratio[i] = figures[i][over] / figures[i][under];
-    if (isfinite(ratio[0])) report(name, ratio, 2, "times");
+static int thread_counts[16], thread_count_count;
+
+static int measure_threads(const kernel_set *set, int threads) {
+    figures ours[WORKS] = {{{0}, 0, 0}}, torch[2] = {{{0}, 0, 0}}, llmc = {{0}, 0, 0};
+    outcome o;
+    char    text[16];
+    for (int i = 0; i < TURNS; i++) {
+        for (int w = 0; w < WORKS; w++) {
+            const job j = {w, threads};
+            if (!run(NULL, work, &j, 1, &o)) return 1;
+            keep(&ours[w], *o.number, w == BANDWIDTH ? 0 : o.mib);
+        }
+        snprintf(text, sizeof text, "%d", threads);
+        if (torch[0].count == i && run_python("gpt2.py", text, 4, &o))
+            for (int k = 0; k < 2; k++) keep(&torch[k], o.number[2 * k], o.number[2 * k + 1]);
+        if (llmc.count == i && run_llmc(set, threads, &o)) keep(&llmc, *o.number, o.mib);
+    }
+    printf("  %d thread%s\n", threads, threads > 1 ? "s" : "");
+    tell("    training, 4 x 64 tokens, ppo.h", &ours[TRAINING], 3, "s");
+    tell("    training, PyTorch", &torch[0], 3, "s");
+    tell_ratio("    training, PyTorch's time", &torch[0], &ours[TRAINING]);
+    tell("    training, llm.c", &llmc, 3, "s");
+    tell_ratio("    training, llm.c's time", &llmc, &ours[TRAINING]);
+    tell("    sampling 1 sequence, ppo.h", &ours[FLOATS], 1, "tokens/s");
+    tell("    as many as the memory's bandwidth allows", &ours[BANDWIDTH], 1, "tokens/s");
+    tell_ratio("    sampling, share of that", &ours[FLOATS], &ours[BANDWIDTH]);
+    tell("    sampling, BF16", &ours[PACKED], 1, "tokens/s");
+    tell_ratio("    sampling, BF16 beside floats", &ours[PACKED], &ours[FLOATS]);
+    tell("    sampling, transformers", &torch[1], 1, "tokens/s");
+    tell_ratio("    sampling, floats beside transformers", &ours[FLOATS], &torch[1]);
+    if (!torch[0].count) not_measured("gpt2.py");
+    if (!llmc.count) printf("llm.c: not measured, PPO_BENCH_LLMC names no copy of it (build/llmc.log)\n");
+    return 0;
 }
 
-static void tell(const char *name, double figures[][FIGURES], int which, int digits, const char *unit) {
-    double value[REPETITIONS];
-    for (int i = 0; i < REPETITIONS; i++) value[i] = figures[i][which];
-    if (!isnan(value[0])) report(name, value, digits, unit);
+static int measure(const kernel_set *set) {
+    for (int k = 0; k < thread_count_count; k++)
+        if (measure_threads(set, thread_counts[k])) return 1;
+    return 0;
 }
 
 int main(int argc, char **argv) {
-    static const char *const usual[] = {"1", "2"};
-    ppo_lm_config            shape = ppo_lm_config_default();
-    ppo_lm                  *lm = NULL, *packed = NULL;
-    int                      count = argc > 1 ? argc - 1 : 2, most = 1;
-    shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = WIDTH, shape.layers = LAYERS,
-    shape.heads = HEADS;
-    if (ppo_lm_create(&shape, &lm) || ppo_lm_copy(lm, 0, &packed) || ppo_params_pack(packed->params))
-        return fail();
-    for (int k = 0; k < count; k++) {
-        int threads = atoi(argc > 1 ? argv[1 + k] : usual[k]);
+    for (int i = 1; i < argc && thread_count_count < 16; i++) {
+        const int threads = atoi(argv[i]);
+        if (set_named(argv[i])) continue;
         if (threads < 1 || threads > MAX_THREADS) return fprintf(stderr, "1 to %d threads\n", MAX_THREADS), 1;
-        if (threads > most) most = threads;
+        thread_counts[thread_count_count++] = threads;
     }
-    float *numbers = (float *)malloc((size_t)most * NUMBERS * sizeof *numbers);
-    if (!numbers) return fprintf(stderr, "out of memory\n"), 1;
-    for (size_t i = 0; i < (size_t)most * NUMBERS; i++) numbers[i] = 1;
-    printf("GPT-2 with 124M random weights (%s kernels)\n", ppo_kernels_name());
-    for (int k = 0; k < count; k++) {
-        const int threads = atoi(argc > 1 ? argv[1 + k] : usual[k]);
-        double    figures[REPETITIONS][FIGURES];
-        for (int i = 0; i < REPETITIONS; i++) {
-            for (int f = 0; f < FIGURES; f++) figures[i][f] = NAN;
-            if (ppo_set_threads(threads)) return fail();
-            figures[i][TRAINING] = train(lm);
-            figures[i][FLOATS] = sample(lm);
-            figures[i][PACKED] = sample(packed);
-            if (isnan(figures[i][TRAINING] + figures[i][FLOATS] + figures[i][PACKED])) return 1;
-            if (ppo_set_threads(1)) return fail();
-            /* tokens per second of weights that are read at this speed, without the positions */
-            figures[i][BANDWIDTH] =
-                1e9 * bandwidth(threads, numbers) / (4.0 * (double)(lm->params->count - CONTEXT * WIDTH));
-            measure_torch(threads, figures[i]);
-            measure_llmc(threads, figures[i]);
-        }
-        printf("\n%d thread%s\n", threads, threads > 1 ? "s" : "");
-        tell("training, 4 x 64 tokens, ppo.h", figures, TRAINING, 3, "s");
-        tell("training, PyTorch", figures, TORCH_TRAINING, 3, "s");
-        compare("training, PyTorch's time", figures, REPETITIONS, TORCH_TRAINING, TRAINING);
-        tell("training, llm.c", figures, LLMC, 3, "s");
-        compare("training, llm.c's time", figures, REPETITIONS, LLMC, TRAINING);
-        tell("sampling 1 sequence, ppo.h", figures, FLOATS, 1, "tokens/s");
-        tell("as many as the memory's bandwidth allows", figures, BANDWIDTH, 1, "tokens/s");
-        compare("sampling, share of that", figures, REPETITIONS, FLOATS, BANDWIDTH);
-        tell("sampling, BF16", figures, PACKED, 1, "tokens/s");
-        compare("sampling, BF16 beside floats", figures, REPETITIONS, PACKED, FLOATS);
-        tell("sampling, transformers", figures, TORCH_SAMPLING, 1, "tokens/s");
-        compare("sampling, floats beside transformers", figures, REPETITIONS, FLOATS, TORCH_SAMPLING);
-    }
-    free(numbers);
-    ppo_lm_free(lm), ppo_lm_free(packed);
-    return 0;
+    if (!thread_count_count) thread_counts[0] = 1, thread_counts[1] = 2, thread_count_count = 2;
+    printf("GPT-2 with 124M random weights, 4 x 64 tokens\n\n");
+    return by_sets(argc, argv, 0, measure);
 }

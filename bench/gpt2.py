@@ -1,5 +1,6 @@
-"""Hugging Face's GPT2LMHeadModel with the shape and the work of gpt2.c: gpt2.py THREADS prints the seconds of a training
-step and the tokens per second of sampling one sequence. The first rounds are not counted.
+"""Hugging Face's GPT2LMHeadModel with the shape and the work of gpt2.c: gpt2.py THREADS prints the
+versions, the seconds of a training step and the tokens per second of sampling one sequence, each with its
+peak memory in MiB. The first rounds are not counted.
 """
 import sys
 import time
@@ -7,8 +8,11 @@ import time
 import torch
 import transformers
 
+from measure import measured
+
 STEPS, LENGTH = 4, 64
 
+print("transformers", transformers.__version__, "torch", torch.__version__.split("+")[0])
 torch.set_num_threads(int(sys.argv[1]))
 torch.manual_seed(1)
 model = transformers.GPT2LMHeadModel(transformers.GPT2Config(resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
@@ -37,7 +41,9 @@ def seconds(work, argument):
 
 
 train(1)
-print(seconds(train, STEPS - 1) / (STEPS - 1))
+measured(lambda: seconds(train, STEPS - 1) / (STEPS - 1))
 model.eval()
+optimizer = None
+model.zero_grad(set_to_none=True)
 sample(4)
-print(LENGTH / seconds(sample, LENGTH))
+measured(lambda: LENGTH / seconds(sample, LENGTH))

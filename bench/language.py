@@ -1,12 +1,14 @@
-"""Hugging Face's GPT2LMHeadModel with the shape and the work of language.c, on one thread of the processor.
+"""Hugging Face's GPT2LMHeadModel with the shape and the work of language.c.
 
-Prints the versions, and then the tokens per second of training and of sampling 1, 16 and 64 sequences. The first
-rounds are not counted.
+Prints the versions, and then the tokens per second of training on one thread, of sampling 1, 16 and 64 sequences
+on one thread, and of training on two, each with its peak memory in MiB. The first rounds are not counted.
 """
 import time
 
 import torch
 import transformers
+
+from measure import measured
 
 VOCAB, CONTEXT, BATCH, STEPS, SEQUENCES = 512, 128, 16, 10, (1, 16, 64)
 
@@ -16,11 +18,10 @@ print("transformers", transformers.__version__, "torch", torch.__version__.split
 model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
     vocab_size=VOCAB, n_positions=CONTEXT, n_embd=128, n_layer=4, n_head=4,
     resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
-optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
 data = torch.randint(VOCAB, (BATCH, CONTEXT))
 
 
-def train(steps):
+def train(steps, optimizer):
     for _ in range(steps):
         optimizer.zero_grad()
         model(data, labels=data).loss.backward()
@@ -40,9 +41,18 @@ def speed(tokens, work, *arguments):
     return tokens / (time.perf_counter() - start)
 
 
-train(3)
-print(speed(STEPS * BATCH * CONTEXT, train, STEPS))
+def measure_training():
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
+    train(3, optimizer)
+    measured(speed, STEPS * BATCH * CONTEXT, train, STEPS, optimizer)
+    model.zero_grad(set_to_none=True)
+
+
+measure_training()
 model.eval()
 sample(8, 8)
 for count in SEQUENCES:
-    print(speed(count * (CONTEXT - 1), sample, count, CONTEXT - 1))
+    measured(speed, count * (CONTEXT - 1), sample, count, CONTEXT - 1)
+torch.set_num_threads(2)
+measure_training()

@@ -6,7 +6,7 @@
 
        build/bench-memory                  all that fit into 20 GiB, counted
        build/bench-memory gpt2 LoRA 128    rows whose model and way contain these words, of 128 tokens, measured */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "ppo.h"
 
 #include <string.h>
@@ -37,14 +37,6 @@ static const struct way {
 enum { WAYS = sizeof ways / sizeof *ways, MODELS = sizeof models / sizeof *models };
 
 enum { PROMPT = 64, SAMPLES = 16 };
-
-/* From here on, the system's count of the most memory. */
-static void forget_peak(void) {
-    FILE *file = fopen("/proc/self/clear_refs", "w");
-    if (!file) return;
-    fputs("5", file);
-    fclose(file);
-}
 
 /* A ppo_reward_fn: without a difference between samples nothing would be learned. */
 static ppo_status reward_of(const ppo_samples *samples, float *reward, void *user) {

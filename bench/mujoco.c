@@ -2,7 +2,7 @@
 
    Both sides step one environment with uniform random actions, drawn beforehand, and reset it where an episode
    ends, on one thread; seconds are the processor's. They take turns, and the ratio is the median of the pairs. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "ppo.h"
 
 #include "examples/envs/mujoco.h"

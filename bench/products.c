@@ -11,9 +11,8 @@
 #define PPO_NO_REPORTS
 #include "ppo.h"
 
+#include "measure.h"
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <time.h>
 #ifdef WITH_LIBXSMM
 #include <libxsmm.h>
 #endif
@@ -51,15 +50,8 @@ static sgemm_fn find_sgemm(const char *library) {
     return sgemm;
 }
 
-/* Seconds of this thread: what other processes take does not count. */
-static double thread_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* GFLOP/s of a run of some 0.2 ms; 0 where the rival is missing */
-static double measure(const product *p, int rival) {
+static double product_speed(const product *p, int rival) {
     int m = p->rows, n = p->cols, k = p->inner, lda = p->transposed ? m : k;
     int times = (int)(1e7 / ((double)m * n * k)) + 1;
 #ifdef WITH_LIBXSMM
@@ -86,16 +78,23 @@ static double measure(const product *p, int rival) {
     return 2e-9 * m * n * k * times / (thread_clock() - began);
 }
 
-static void measure_set(void) {
+static int measure_set(const kernel_set *set) {
     double worst = INFINITY;
-    printf("\n%s kernels, GFLOP/s  ", ppo_kernels_name());
+    (void)set;
+#ifdef WITH_LIBXSMM
+    libxsmm_init();
+#endif
+    openblas = find_sgemm("libopenblas.so.0");
+    blis = find_sgemm("libblis.so.4");
+    for (int i = 0; i < LARGEST; i++) a[i] = b[i] = 0.001f * (float)(i % 1000);
+    printf("%-22s", "GFLOP/s");
     for (int r = 0; r < RIVALS; r++) printf("%9s", names[r]);
     printf("%9s\n", "ratio");
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         double best[RIVALS] = {0}, other = 0;
         char   name[32];
         for (int i = 0; i < ROUNDS; i++)
-            for (int r = 0; r < RIVALS; r++) best[r] = fmax(best[r], measure(&shapes[s], r));
+            for (int r = 0; r < RIVALS; r++) best[r] = fmax(best[r], product_speed(&shapes[s], r));
         snprintf(name, sizeof name, "%d x %d x %d%s", shapes[s].rows, shapes[s].cols, shapes[s].inner,
                  shapes[s].transposed ? " t" : "");
         printf("  %-20s", name);
@@ -106,34 +105,11 @@ static void measure_set(void) {
         worst = fmin(worst, best[OURS] / other);
     }
     printf("  least ratio to the best of the others %.2f\n", worst);
+    return 0;
 }
 
-/* One set in a process of its own: the libraries choose their kernels once. */
 int main(int argc, char **argv) {
-    const char *sets[] = {"amx", "avx512", "avx2", "neon", "fma", "vector16", "plain"};
-    if (argc != 2) {
-        for (int i = 0; i < (argc > 1 ? argc - 1 : 7); i++) {
-            char        command[256];
-            const char *set = argc > 1 ? argv[i + 1] : sets[i];
-            snprintf(command, sizeof command, "%s %s", argv[0], set);
-            if (!ppo_use_kernels(set) && system(command)) return 1;
-        }
-        return 0;
-    }
-    if (ppo_use_kernels(argv[1])) return fprintf(stderr, "%s\n", ppo_last_error()), 1;
-    int wide = !strcmp(argv[1], "avx512") || !strcmp(argv[1], "amx"),
-        narrow = !strcmp(argv[1], "vector16") || !strcmp(argv[1], "plain");
-    setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : narrow ? "Prescott" : "Haswell", 1);
-    setenv("BLIS_ARCH_TYPE", wide ? "0" : narrow ? "5" : "3", 1);
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("BLIS_NUM_THREADS", "1", 1);
-#ifdef WITH_LIBXSMM
-    libxsmm_init();
-    libxsmm_set_target_arch(wide ? "skx" : narrow ? "wsm" : "hsw");
-#endif
-    openblas = find_sgemm("libopenblas.so.0");
-    blis = find_sgemm("libblis.so.4");
-    for (int i = 0; i < LARGEST; i++) a[i] = b[i] = 0.001f * (float)(i % 1000);
-    measure_set();
-    return 0;
+    return by_sets(argc, argv, 1, measure_set);
 }

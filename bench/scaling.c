@@ -1,6 +1,6 @@
 /* scaling.c - how cost grows with steps, with environments and with parameters, over three decades each: the time of
    one unit, which stays the same where cost is linear. One thread; medians of five repetitions. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 #include "ppo.h"
 
 #include "examples/envs/cartpole.h"

@@ -46,7 +46,7 @@ static inline ppo_status transformer_create(ppo_lm **lm, ppo_tokens *data) {
     ppo_rng       rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     int           token[CONTEXT];
     shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = 128, shape.layers = 4, shape.heads = 4;
-    ppo_status    status = ppo_lm_create(&shape, lm);
+    ppo_status status = ppo_lm_create(&shape, lm);
     for (int s = 0; s < BATCH * BATCHES && !status; s++) {
         for (int i = 0; i < CONTEXT; i++) token[i] = ppo_rng_below(&rng, VOCAB);
         status = ppo_tokens_add(data, token, CONTEXT, 0);
