@@ -1226,7 +1226,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 /* Plays an environment with random actions, in two copies side by side, before anything is trained, and says in
    a sentence each what will go wrong or is worth a setting: results that depend on more than the state; pointers
    in the state, which no checkpoint brings back; numbers that are never written or not finite; episodes that
-   do not end; no rewards, or huge ones; observations far from unit scale. findings 0: nothing was found.
+   do not end; no rewards, or huge ones; observations far from unit scale; actions far from those of a new policy.
+   findings 0: nothing was found.
    Errors: an argument is invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
@@ -1322,18 +1323,18 @@ typedef struct ppo_config { /* defaults in brackets */
     int   clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
     float dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
     float kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float adaptive_kl_target;   /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float desired_kl;           /* > 0: the learning rate is adapted to hold this approx_kl [0] */
-    float value_coef;           /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float value_clip;           /* > 0: clip range of the value loss; 0: off [0] */
-    float huber_delta;          /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int   baseline;             /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float entropy_coef;         /* weight of the entropy bonus [0] */
-    int   entropy_schedule;     /* as learning_rate_schedule [constant] */
-    int   normalize_advantage;  /* per minibatch: mean 0, std 1 [1] */
-    int   recompute_advantages; /* 1: before each epoch, by the critic as it is then [0] */
-    float max_grad_norm;        /* global-norm clip; 0: off [0.5] */
+    float adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float desired_kl;         /* > 0: the learning rate, if constant, is adapted to hold this approx_kl [0] */
+    float value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int   baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    float entropy_coef;       /* weight of the entropy bonus [0] */
+    int   entropy_schedule;   /* as learning_rate_schedule [constant] */
+    int   normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
+    int   recompute_advantages;    /* 1: before each epoch, by the critic as it is then [0] */
+    float max_grad_norm;           /* global-norm clip; 0: off [0.5] */
     float adam_beta1, adam_beta2;  /* [0.9, 0.999] */
     float adam_eps;                /* [1e-5] */
     float weight_decay;            /* decoupled, AdamW [0] */
@@ -1494,10 +1495,12 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    that alone), the first time also the values of all samples; 0: until it is done. progress->iteration is 0
    unless the iteration is complete. In between, sources act with the weights as they are, and what they do is not recorded. Learning at
    once, after all sources were observed, gives the bits of ppo_trainer_iterate() for the same experience.
-   ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations, before
-   anything else is pushed; all sources of a resumed trainer begin new episodes. To learn in another thread, let all sources act, call
-   ppo_trainer_learn() there, and nothing else with the trainer or its agent meanwhile: act with a copy
-   (ppo_agent_copy()). Afterwards observe() what followed each source's latest action here.
+   An action that is taken between the last observation and the call is not recorded: to lose none, learn before you
+   act. ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations: what
+   was pushed since is not in the file, and all sources of a resumed trainer begin new episodes. To learn in another
+   thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer or its agent
+   meanwhile: act with a copy (ppo_agent_copy()). Afterwards observe() what followed each source's latest action
+   here, which is not recorded.
 
    In a group each process pushes for its own sources, num_envs * rank / size up to but without
    num_envs * (rank + 1) / size. Where those have done their steps, ppo_trainer_learn() waits for the others. */
@@ -5292,7 +5295,8 @@ static PPO__NOINLINE const ppo__kernels *ppo__k(void) {
 PPO_DEF ppo_status ppo_use_kernels(const char *name) {
     const ppo__kernels *kernels = ppo__kernels_find(name);
     if (!kernels)
-        return ppo__refuse("this processor or this build has no kernels \"%s\"", name ? name : "NULL");
+        return ppo__refuse("this processor or this build has no kernels \"%s\" (the best is \"%s\")",
+                           name ? name : "NULL", ppo__kernels_find(NULL)->name);
     PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
     return PPO_OK;
 }
@@ -8355,9 +8359,10 @@ static ppo_status ppo__check_effect(const ppo_settings *settings, const void *co
         has ^= none_of;
         other_is = other;
     }
+    const int one = need->words && !strpbrk(need->words, "!|");
     return has ? PPO_OK
-               : ppo__refuse("%s is %s, but has no effect: %s is %.60s", need->name, is, need->other,
-                             other_is);
+               : ppo__refuse("%s is %s, but has no effect: %s is %.60s%s%s", need->name, is, need->other,
+                             other_is, one ? ", not " : "", one ? need->words : "");
 }
 
 /* All settings as texts of a file. */
@@ -10589,6 +10594,9 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     ppo_status status = ppo__check_env_sizes(env);
     if (status) return status;
     const int all = env->reset_all || env->step_all || env->agents > 1;
+    if (all && (env->reset || env->step))
+        return ppo__refuse("env.%s_all is given or there are several agents, so env.%s must be NULL",
+                           env->reset ? "reset" : "step", env->reset ? "reset" : "step");
     if (!(all ? env->reset_all != NULL : env->reset != NULL))
         return ppo__refuse("env.%s is NULL", all ? "reset_all" : "reset");
     if (env->step_many && (env->step || env->step_all))
@@ -10746,8 +10754,8 @@ static ppo_status ppo__call_end(const ppo__call *call, const ppo__envs *envs, in
     if (n > 1)
         return ppo__refuse("env.%s failed (environments %d to %d): %s", function, envs->first + c,
                            envs->first + c + n - 1, call->reason);
-    return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c, envs->age[c],
-                       call->reason);
+    return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c,
+                       envs->age[c] + !strncmp(function, "step", 4), call->reason);
 }
 
 /* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
@@ -11026,6 +11034,8 @@ typedef struct ppo__inspection {
     ppo_rng         rng;              /* of the actions */
     ppo_normalizer  seen;             /* observations */
     double          largest, squares; /* rewards; returns */
+    int             ended;            /* worlds, of which an episode of all agents is over */
+    int             state_told;       /* 1: what is stored was reported */
 } ppo__inspection;
 
 static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *format, ...) {
@@ -11062,8 +11072,16 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
     x->twin[0].action[e] = x->twin[1].action[e] = action;
 }
 
-/* Where the twins, having done the same, are not the same: what they show, or how they are stored. Returns 1
-   if there is something to report, which ends the inspection. */
+/* Whether a word of the state is an address near the environment's functions: that of a static array, say. Where
+   addresses are small, they are the same in every run, and numbers look like them. */
+static int ppo__is_static(const ppo_env *env, uintptr_t word) {
+    const uintptr_t program = env->reset ? (uintptr_t)env->reset : (uintptr_t)env->reset_all;
+    const uintptr_t distance = word > program ? word - program : program - word;
+    return sizeof word == 8 && program >> 31 > 1 && distance < (uintptr_t)1 << 28;
+}
+
+/* Where the twins, having done the same, are not the same: what they show, or how they are stored; and addresses
+   that are stored. Returns 1 if they show it, which ends the inspection. */
 static int ppo__inspect_twins(ppo__inspection *x) {
     const ppo__envs *a = &x->twin[0], *b = &x->twin[1];
     for (int e = 0; e < a->agents; ++e) {
@@ -11078,18 +11096,22 @@ static int ppo__inspect_twins(ppo__inspection *x) {
                   x->report->steps);
         return 1;
     }
-    for (size_t i = 0; i + sizeof(void *) <= x->env->state_size && !x->env->open; i += sizeof(void *)) {
-        uintptr_t u, v;
-        memcpy(&u, a->state + i, sizeof u);
-        memcpy(&v, b->state + i, sizeof v);
-        if (u == v) continue;
+    for (size_t i = 0; i < x->env->state_size && !x->env->open && !x->state_told; i += sizeof(void *)) {
+        const size_t left = x->env->state_size - i, n = left < sizeof(void *) ? left : sizeof(void *);
+        const int    same = !memcmp(a->state + i, b->state + i, n);
+        uintptr_t    word = 0;
+        memcpy(&word, a->state + i, n);
+        if (same && !ppo__is_static(x->env, word)) continue;
         ppo__find(
             x->report,
-            "bytes %lu to %lu of the state differ between two copies that did the same, as pointers or "
-            "numbers from "
-            "rand() do: no checkpoint brings them back. Allocate in env.open, use indices, or draw from rng",
-            (unsigned long)i, (unsigned long)(i + sizeof u - 1));
-        return 1;
+            same
+                ? "bytes %lu to %lu of the state are an address in the program: it is another one when the "
+                  "program runs again, which no checkpoint knows. Keep an index, or the thing itself"
+                : "bytes %lu to %lu of the state differ between two copies that did the same, as pointers, "
+                  "numbers from rand() or holes of a struct copied whole do: no checkpoint brings them back. "
+                  "Allocate in env.open, use indices, draw from rng",
+            (unsigned long)i, (unsigned long)(i + n - 1));
+        x->state_told = 1;
     }
     return 0;
 }
@@ -11142,10 +11164,22 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
             ++report->episodes;
             for (int k = 0; k < 2; ++k) ppo__agent_begins(&x->twin[k], e);
         }
+        x->ended += ppo__env_is_over(envs, 0);
         if (ppo__env_is_over(envs, 0) && ppo__inspect_call(x, 1)) return;
     }
     if (!report->episodes)
         ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
+    else if (!x->ended && !x->env->max_steps)
+        ppo__find(report,
+                  "the world never ended in %d random steps, as its agents join again: set env.max_steps",
+                  steps);
+    const ppo_space *space = &x->env->action_space;
+    if (ppo__kind(space)->continuous && space->high - space->low < 1e6f &&
+        ppo__max(fabsf(space->low), fabsf(space->high)) > 10)
+        ppo__find(report,
+                  "actions go from %g to %g, but a new policy's are near 0, +-1: scale them in step, or set "
+                  "squash=yes",
+                  (double)space->low, (double)space->high);
     if (x->largest == 0)
         ppo__find(report, "no reward came in %d random steps: there is nothing to learn from at first",
                   steps);
@@ -12890,10 +12924,12 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
     for (int i = 0; i < r->steps * r->envs && !status; ++i) {
         int e = i % r->envs, t = i / r->envs;
         if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
-        status = ppo_fail(PPO_ERROR_NUMERIC,
-                          "rewards or values are too large: the advantage is %g (environment %d, step %lld)",
-                          (double)r->advantage[i], e,
-                          (long long)(trainer->collector.envs.steps[e] - r->steps + t + 1));
+        const ppo__envs *envs = &trainer->collector.envs;
+        const int        pushed = ppo__is_pushed(&envs->env);
+        status = ppo_fail(
+            PPO_ERROR_NUMERIC, "rewards or values are too large: the advantage is %g (%s, step %lld%s)",
+            (double)r->advantage[i], ppo__who_is(envs, e).text,
+            (long long)(pushed ? t + 1 : envs->steps[e] - r->steps + t + 1), pushed ? " of the rollout" : "");
     }
     return status;
 }
@@ -13629,7 +13665,7 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
     ppo_file *file = NULL;
     if (agent) *agent = NULL;
     if (!ppo__given("ppo_agent_load", path && agent)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = env ? ppo_env_check(env) : PPO_OK;
+    ppo_status status = env ? ppo__check_functions(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_agent(file, env, agent);
     if (status) {

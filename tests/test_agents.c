@@ -334,6 +334,17 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     assert_int_equal(ppo_trainer_steps(trainer), 8);
     assert_ok(ppo_trainer_observe(trainer, 1, obs, NULL, NULL)); /* new episodes */
     assert_ok(ppo_trainer_act(trainer, 1, &action));
+    ppo_agent *loaded = NULL;
+    assert_ok(ppo_agent_load("pushed.tmp", &described, &loaded));
+    ppo_agent_free(loaded);
+    out.reward = 1e30f;
+    for (int t = 0; t < 8; t++) {
+        if (t) assert_ok(ppo_trainer_act(trainer, 1, &action));
+        assert_ok(ppo_trainer_observe(trainer, 1, obs, NULL, &out));
+        out.reward = 1;
+    }
+    assert_fails(ppo_trainer_learn(trainer, 0, NULL), PPO_ERROR_NUMERIC,
+                 "the advantage is 1e+30|source 1, step 1 of the rollout");
     remove("pushed.tmp");
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
@@ -758,7 +769,8 @@ static void an_environment_reaches_its_user_and_gives_reasons(void **state) {
         } else {
             assert_int_equal(status, PPO_ERROR_ARGUMENT);
             assert_non_null(strstr(ppo_last_error(), names[k]));
-            assert_non_null(strstr(ppo_last_error(), "(environment 0, step "));
+            assert_non_null(
+                strstr(ppo_last_error(), k == 2 ? "(environment 0, step 3)" : "(environment 0, step "));
             assert_non_null(strstr(ppo_last_error(), ": the server at port 8080 is gone"));
         }
         assert_null(ppo_env_user());
@@ -871,11 +883,26 @@ static void what_seems_to_go_wrong_is_said(void **state) {
    Inspecting an environment
    -------------------------------------------------------------------------------------------------------- */
 
-enum { SOUND, RAND, POINTER, FORGETS, ENDLESS, UNPAID, HUGE_REWARD, LARGE, TINY, FROZEN, FAULTS };
+enum {
+    SOUND,
+    RAND,
+    POINTER,
+    STATIC,
+    TAIL,
+    FORGETS,
+    ENDLESS,
+    UNPAID,
+    HUGE_REWARD,
+    LARGE,
+    TINY,
+    FROZEN,
+    FAULTS
+};
 
 typedef struct faulty {
-    int   fault, step;
-    void *self;
+    int         fault, step;
+    const void *self;
+    int         drawn[3]; /* the last one is half a pointer's size */
 } faulty;
 
 static void faulty_show(faulty *s, float *obs) {
@@ -883,6 +910,8 @@ static void faulty_show(faulty *s, float *obs) {
     int             fault = *(int *)ppo_env_user();
     float           size = fault == LARGE ? 300 : fault == TINY ? 1e-4f : fault == FROZEN ? 0 : 1;
     if (fault == POINTER) s->self = &s->step;
+    if (fault == STATIC) s->self = &elsewhere;
+    if (fault == TAIL) s->drawn[2] = (int)elsewhere++;
     obs[0] = fault == FROZEN ? 0.5f : size * sinf((float)s->step);
     if (fault != FORGETS || s->step < 3) obs[1] = fault == FROZEN ? 0.5f : size * cosf(2 * (float)s->step);
     if (fault == RAND && s->step > 4) obs[0] = (float)(elsewhere++ % 100) / 100;
@@ -904,13 +933,40 @@ static void faulty_step(void *state, ppo_rng *rng, const ppo_action *action, flo
     out->terminated = fault != ENDLESS && s->step > 20;
 }
 
+/* Two agents, who join again at once where their episodes end. */
+static void rejoin_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)out, *(int *)state = 0;
+    for (int e = 0; e < 2; e++) obs[e] = ppo_rng_normal(rng);
+}
+
+static void rejoin_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    const int step = ++*(int *)state;
+    for (int e = 0; e < 2; e++) {
+        obs[e] = ppo_rng_normal(rng);
+        out[e].reward = (float)action[e].discrete;
+        out[e].terminated = out[e].joins = step % 10 == e;
+    }
+}
+
+static ppo_env rejoin_env(void) {
+    ppo_env env = {.obs_size = 1,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(int),
+                   .agents = 2,
+                   .reset_all = rejoin_reset,
+                   .step_all = rejoin_step};
+    return env;
+}
+
 static void faulty_mask(const void *state, unsigned char *mask) { (void)state, mask[1] = 0; }
 
 static void an_inspection_names_what_is_wrong(void **state) {
     (void)state;
     static const char *const says[FAULTS] = {"",
                                              "depends on more than its state",
-                                             "as pointers or numbers",
+                                             "bytes 8 to 15 of the state differ|as pointers, numbers",
+                                             "bytes 8 to 15 of the state are an address in the program",
+                                             "bytes 24 to 27 of the state differ",
                                              "does not write observation[1]",
                                              "no episode ended",
                                              "no reward came in 500 random steps",
@@ -923,11 +979,13 @@ static void an_inspection_names_what_is_wrong(void **state) {
     for (int fault = 0; fault < FAULTS; fault++) {
         ppo_env env = {.obs_size = 2,
                        .action_space = ppo_multi_discrete(sizes, 2),
-                       .state_size = sizeof(faulty),
+                       .state_size = offsetof(faulty, drawn) + 3 * sizeof(int),
                        .reset = faulty_reset,
                        .step = faulty_step,
                        .action_mask = faulty_mask,
                        .user = &fault};
+        if (sizeof(void *) < 8 && fault > RAND && fault < FORGETS) continue; /* other bytes */
+        if ((uintptr_t)faulty_reset >> 31 < 2 && fault == STATIC) continue;  /* such addresses stay */
         assert_ok(ppo_env_inspect(&env, 500, 1, &report));
         if (report.findings != !!fault)
             fail_msg("fault %d: %d findings: %s", fault, report.findings, report.finding[0]);
@@ -936,13 +994,34 @@ static void an_inspection_names_what_is_wrong(void **state) {
         for (char *word = strtok(words, "|"); word; word = strtok(NULL, "|"))
             if (!strstr(report.finding[0], word))
                 fail_msg("\"%s\" does not say \"%s\"", report.finding[0], word);
-        if (!fault) assert_true(report.steps == 500 && report.episodes > 20);
+        if (!fault || fault == POINTER) assert_true(report.steps == 500 && report.episodes > 20);
     }
     const ppo_env sound[] = {cartpole_env(), memory_env(), turns_env()};
     for (int i = 0; i < COUNT(sound); i++) {
         assert_ok(ppo_env_inspect(&sound[i], 500, 1, &report));
         if (report.findings) fail_msg("%s: %s", sound[i].name, report.finding[0]);
     }
+    float   scale = -1;
+    ppo_env far_off = {.obs_size = 1,
+                       .action_space = ppo_box(1, -20, 100),
+                       .state_size = sizeof(int),
+                       .reset = chance_reset,
+                       .step = chance_step,
+                       .user = &scale};
+    for (int k = 0; k < 2; k++) {
+        assert_ok(ppo_env_inspect(&far_off, 500, 1, &report));
+        assert_int_equal(strstr(report.finding[0], "actions go from -20 to 100") != NULL, k == 0);
+        far_off.action_space = ppo_box(1, -3, 3);
+    }
+    ppo_env again = rejoin_env();
+    assert_ok(ppo_env_inspect(&again, 500, 1, &report));
+    assert_true(report.findings == 1 &&
+                strstr(report.finding[0], "the world never ended in 500 random steps"));
+    again.max_steps = 100;
+    assert_ok(ppo_env_inspect(&again, 500, 1, &report));
+    assert_int_equal(report.findings, 0);
+    again.reset = chance_reset;
+    assert_fails(ppo_env_check(&again), PPO_ERROR_ARGUMENT, "env.reset must be NULL");
     ppo_env box = {.obs_size = 1,
                    .action_space = ppo_box(2, -INFINITY, INFINITY),
                    .reset = chance_reset,

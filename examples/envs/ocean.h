@@ -40,6 +40,8 @@ static inline int ocean_rand(void) {
 #define srand(seed)  ((void)(seed))
 
 #define OCEAN_ENV(NAME, Struct, numbers, space, agent_count, limit, ...)                            \
+    typedef char NAME##_needs_a_limit[(agent_count) == 1 || (limit) > 0 ? 1 : -1];                  \
+                                                                                                    \
     static int NAME##_open(void *state, void *user, int copy) {                                     \
         Struct *NAME = *(Struct **)state = calloc(1, sizeof *NAME);                                 \
         (void)user, (void)copy;                                                                     \
