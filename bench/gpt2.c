@@ -2,7 +2,7 @@
    and sampling one sequence with its weights as floats and in BF16, beside what the memory allows; for each
    number of threads (1 and 2), by set of kernels, with the peak memory of each. Beside it PyTorch with
    Hugging Face's GPT2LMHeadModel, and llm.c's train_gpt2.c, which is compiled here, where PPO_BENCH_LLMC (or
-   build/llm.c) is a copy of its repository. They take turns. */
+   build/llm.c) is a copy of its repository. They take turns, but for llm.c, which makes its steps at once. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 enum { VOCAB = 50257, CONTEXT = 1024, WIDTH = 768, LAYERS = 12, HEADS = 12 };
-enum { BATCH = 4, LENGTH = 64, STEPS = 4 }; /* of a repetition; the first step is not counted */
+enum { BATCH = 4, LENGTH = 64, STEPS = 3 }; /* of a repetition; the first step is not counted */
 enum { TURNS = 3 };
 
 /* -- the memory: threads that add up 256 MB each, in GB/s, from four places at once with the set's vectors;
@@ -173,8 +173,9 @@ static int llmc_files(void) {
     return free(weights), failed;
 }
 
-/* Seconds of its second step, after which it is stopped. */
-static int run_llmc(const kernel_set *set, int threads, outcome *o) {
+/* Seconds of the steps after its first, after which it is stopped: a start takes it as long as two steps. */
+static int run_llmc(const kernel_set *set, int threads, figures *f) {
+    outcome     o;
     static int  has_files;
     const char *folder = getenv("PPO_BENCH_LLMC");
     char        command[1024];
@@ -187,12 +188,13 @@ static int run_llmc(const kernel_set *set, int threads, outcome *o) {
              "'%s/train_gpt2.c' -o build/llmc/train_gpt2 -lm "
              "|| exit 1; cd build/llmc\n"
              "OMP_NUM_THREADS=%d sh -c 'echo $$; exec stdbuf -oL ./train_gpt2' | { read -r process\n"
-             "while read -r line; do case $line in 'step 1: '*) kill $process\n"
-             "echo \"$line\" | sed 's/.*took \\([0-9.]*\\) ms.*/\\1/'; break; esac; done; }",
-             has_files, set->march, folder, threads);
+             "while read -r line; do case $line in 'step 0: '*) ;; 'step '*)\n"
+             "echo \"$line\" | sed 's/.*took \\([0-9.]*\\) ms.*/\\1/'\n"
+             "case $line in 'step %d: '*) kill $process; break; esac; esac; done; }",
+             has_files, set->march, folder, threads, TURNS);
     has_files = 1;
-    if (!run(command, NULL, NULL, 1, o)) return 0;
-    *o->number /= 1000;
+    if (!run(command, NULL, NULL, TURNS, &o)) return 0;
+    for (int i = 0; i < TURNS; i++) keep(f, o.number[i] / 1000, o.mib);
     return 1;
 }
 
@@ -213,8 +215,8 @@ static int measure_threads(const kernel_set *set, int threads) {
         snprintf(text, sizeof text, "%d", threads);
         if (torch[0].count == i && run_python("gpt2.py", text, 4, &o))
             for (int k = 0; k < 2; k++) keep(&torch[k], o.number[2 * k], o.number[2 * k + 1]);
-        if (llmc.count == i && run_llmc(set, threads, &o)) keep(&llmc, *o.number, o.mib);
     }
+    run_llmc(set, threads, &llmc);
     printf("  %d thread%s\n", threads, threads > 1 ? "s" : "");
     tell("    training, 4 x 64 tokens, ppo.h", &ours[TRAINING], 3, "s");
     tell("    training, PyTorch", &torch[0], 3, "s");

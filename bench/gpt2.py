@@ -10,7 +10,7 @@ import transformers
 
 from measure import measured
 
-STEPS, LENGTH = 4, 64
+STEPS, LENGTH = 3, 64
 
 print("transformers", transformers.__version__, "torch", torch.__version__.split("+")[0])
 torch.set_num_threads(int(sys.argv[1]))
