@@ -261,12 +261,9 @@ bench: $(BENCHES:%=build/bench-%) build/train bench-peers ## measures speed and 
 	@for b in $(BENCHES); do began=$$(date +%s); build/bench-$$b $(ARGS) || exit 1; \
 	    echo "(bench-$$b: $$(($$(date +%s) - began)) s)"; echo; done
 
-# What ppo.h is compared with, as far as it can be had: RLtools, whose headers come with Python's package rltools, for each
-# instruction set; and a copy of llm.c.
+# RLtools, if it can be had, whose headers come with Python's package rltools, for each instruction set.
 bench-peers:
 	-@for m in native haswell; do $(MAKE) --no-print-directory -s build/rltools-$$m >build/rltools-$$m.log 2>&1; done; true
-	-@test -n "$$PPO_BENCH_LLMC" || test -e build/llm.c/train_gpt2.c || { rm -rf build/llm.c; GIT_TERMINAL_PROMPT=0 git clone -q \
-	    --depth 1 https://github.com/karpathy/llm.c build/llm.c >build/llmc.log 2>&1; } || true
 
 RLTOOLS = $(shell $(or $(PPO_BENCH_PYTHON),python3) -c "import importlib.util as u; \
     print(u.find_spec('rltools').submodule_search_locations[0] + '/external/rl_tools/include')")

@@ -1,8 +1,8 @@
 /* gpt2.c [THREADS...] [KERNELS...] - GPT-2 with 124 million random weights: a training step of 4 x 64 tokens,
    and sampling one sequence with its weights as floats and in BF16, beside what the memory allows; for each
    number of threads (1 and 2), by set of kernels, with the peak memory of each. Beside it PyTorch with
-   Hugging Face's GPT2LMHeadModel, and llm.c's train_gpt2.c, which is compiled here, where PPO_BENCH_LLMC (or
-   build/llm.c) is a copy of its repository. They take turns, but for llm.c, which makes its steps at once. */
+   Hugging Face's GPT2LMHeadModel, and llm.c's train_gpt2.c, which is compiled here, where PPO_BENCH_LLMC
+   is a copy of its repository. They take turns, but for llm.c, which makes its steps at once. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
 
@@ -180,7 +180,7 @@ static int run_llmc(const kernel_set *set, int threads, figures *f) {
     const char *folder = getenv("PPO_BENCH_LLMC");
     char        command[1024];
     struct stat found;
-    if (!folder) folder = "build/llm.c";
+    if (!folder) return 0;
     snprintf(command, sizeof command, "%s/train_gpt2.c", folder);
     if (stat(command, &found) || (!has_files && llmc_files())) return 0;
     snprintf(command, sizeof command,
@@ -231,7 +231,7 @@ static int measure_threads(const kernel_set *set, int threads) {
     tell("    sampling, transformers", &torch[1], 1, "tokens/s");
     tell_ratio("    sampling, floats beside transformers", &ours[FLOATS], &torch[1]);
     if (!torch[0].count) not_measured("gpt2.py");
-    if (!llmc.count) printf("llm.c: not measured, PPO_BENCH_LLMC names no copy of it (build/llmc.log)\n");
+    if (!llmc.count) printf("llm.c: not measured, PPO_BENCH_LLMC names no copy of it\n");
     return 0;
 }
 
