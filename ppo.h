@@ -122,14 +122,14 @@ LANGUAGE MODELS
         ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
-    The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO,
-    Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees
-    each token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo()
-    and ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
+    The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO, Dr.
+    GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees each
+    token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and
+    ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
     Lines). ppo_lm_load() opens a downloaded model, and ppo_lm_adapt() makes models that share its weights and
-    train by LoRA. With fit.checkpoint set, a program that was killed continues its training when it runs again; for
-    PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens, start at
-    ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
+    train by LoRA. With fit.checkpoint set, a program that was killed continues its training when it runs
+    again; for PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens,
+    start at ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
     ppo_kl_estimate() in section 9.
 
 THREE DOORS, ONE ROOM
@@ -301,13 +301,13 @@ typedef struct ppo_group {
    The group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls
    with the same arguments, and gets the same results: the bits are those of a single process. Environments
    and prompts are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward
-   function is asked about the samples of its own process, callbacks and schedules run in all of them; one
-   that stops stops all. Checkpoints are saved by all together, in a file that rank 0 writes; any number of
-   processes can resume from it. A failure in one becomes that of all; a process that ends without one is
-   noticed by exchange(). Language models may be on GPUs of one kind, one for each process (ppo_cuda.cuh):
-   gradients then pass through the host; a GPU rounds by how many sequences it computes together, so there PPO
-   on tokens has the same bits in all processes, but not those of a single one. Errors: rank, size or exchange
-   cannot be. */
+   function is asked about the samples of its own process, callbacks and schedules run in all of them. A
+   callback that stops one process stops all. Checkpoints are saved by all together, in a file that rank 0
+   writes; any number of processes can resume from it. A failure in one becomes that of all; a process that
+   ends without one is noticed by exchange(). Language models may be on GPUs of one kind, one for each process
+   (ppo_cuda.cuh): gradients then pass through the host; a GPU rounds by how many sequences it computes
+   together, so there PPO on tokens has the same bits in all processes, but not those of a single one. Errors:
+   rank, size or exchange cannot be. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
 PPO_DEF int ppo_group_rank(void);
@@ -352,10 +352,11 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    time.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Chooses "plain", "vector16", "avx2", "avx512", "neon", "fma" or "amx"; NULL returns to the best of them, which is
-   never "amx". PPO_ERROR_ARGUMENT if this processor, its operating system or this build does not have it. For tests and
-   timing: results of different sets differ in the last bits. "amx" multiplies large layers faster than "avx512", the
-   more so packed ones (ppo_params_pack()), and a few rows slower: it suits training. */
+/* Chooses "plain", "vector16", "avx2", "avx512", "neon", "fma" or "amx". NULL: the best of them, but never
+   "amx". For tests and timing: results of different sets differ in the last bits. "amx" multiplies large layers
+   faster than "avx512", most of all packed ones (ppo_params_pack()), and a few rows slower: it suits training.
+   It needs 256 KB of each thread's stack. PPO_ERROR_ARGUMENT: this processor, its operating system or this
+   build does not have the set. */
 PPO_DEF ppo_status  ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
@@ -1226,8 +1227,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
 /* Plays an environment with random actions, in two copies side by side, before anything is trained, and says in
    a sentence each what will go wrong or is worth a setting: results that depend on more than the state; pointers
    in the state, which no checkpoint brings back; numbers that are never written or not finite; episodes that
-   do not end; no rewards, or huge ones; observations far from unit scale; actions far from those of a new policy.
-   findings 0: nothing was found.
+   do not end; no rewards, or huge ones; observations far from unit scale; bounds of
+   actions far from what a new policy chooses. findings 0: nothing was found.
    Errors: an argument is invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
@@ -1442,11 +1443,11 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
                                   ppo_action *action);
 PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
 
-/* The actions of n characters at once: obs [n][numbers that the actor sees], mask [n][options] or NULL, actions as
-   the environment sees them, [n] or [n][choices] or [n][numbers] in the array that the action space uses. A
-   recurrent agent needs state [n][config.recurrent], which is read and written: set a character's to zeros where its
-   episode begins; NULL otherwise. The same as n calls for one character each, in order. Allocates nothing, once
-   it was called with as many. */
+/* The actions of n characters at once: obs [n][numbers that the actor sees], mask [n][options] or NULL,
+   actions as the environment sees them, [n] or [n][choices] or [n][numbers] in the array that the action
+   space uses. A recurrent agent needs state [n][config.recurrent], which is read and written: set a
+   character's to zeros where its episode begins; NULL otherwise. The same as n calls for one character each,
+   in order. Allocates nothing, once it was called with as many. */
 PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
                                 float *state, ppo_rng *rng, const ppo_actions *actions);
 
@@ -1493,17 +1494,19 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has
    done rollout_steps steps. Then it learns for about that many milliseconds, but at least one minibatch (below 0:
    that alone), the first time also the values of all samples; 0: until it is done. progress->iteration is 0
-   unless the iteration is complete. In between, sources act with the weights as they are, and what they do is not recorded. Learning at
-   once, after all sources were observed, gives the bits of ppo_trainer_iterate() for the same experience.
-   An action that is taken between the last observation and the call is not recorded: to lose none, learn before you
-   act. ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations: what
-   was pushed since is not in the file, and all sources of a resumed trainer begin new episodes. To learn in another
-   thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer or its agent
-   meanwhile: act with a copy (ppo_agent_copy()). Afterwards observe() what followed each source's latest action
-   here, which is not recorded.
+   unless the iteration is complete. In between, sources act with the weights as they are, and what they do is
+   not recorded. Learning at once, after all sources were observed, gives the bits of ppo_trainer_iterate() for
+   the same experience.
+   An action that is taken between the last observation and the call is not recorded: to lose none, learn before
+   you act. ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations:
+   what was pushed since is not in the file, and all sources of a resumed trainer begin new episodes. To learn in
+   another thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer or its
+   agent meanwhile: act with a copy (ppo_agent_copy()). Afterwards call observe() here with the outcome of each
+   source's latest action; it is not recorded.
 
-   In a group each process pushes for its own sources, num_envs * rank / size up to but without
-   num_envs * (rank + 1) / size. Where those have done their steps, ppo_trainer_learn() waits for the others. */
+   In a group each process pushes for its own sources, from num_envs * rank / size to
+   num_envs * (rank + 1) / size - 1. Where those have done their steps, ppo_trainer_learn() waits for the others.
+   While another thread learns, call nothing else that uses the group, such as ppo_evaluate(). */
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
@@ -1544,8 +1547,9 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 /* The same with sampled actions. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed);
-/* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent, which may
-   be the same agent, the others. The figures are those of the agent's team. Error: env.teams is below 2. */
+/* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent,
+   which may be the same agent, the others. The figures are those of the agent's team. Error: env.teams is
+   below 2. */
 PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
                                           int episodes, uint64_t seed);
 
@@ -1590,10 +1594,11 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
        int  NAME_predict(const float *obs)                  discrete: the most likely action
        void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
        void NAME_predict(const float *obs, float *action)   box: within [low, high]
-   obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent policy's
-   functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode begins. name:
-   1 to 60 letters, digits and _, a letter first. The results agree with ppo_act() up to rounding. Where some actions
-   are illegal, choose from the logits. Folders of the path that are missing are made. */
+   obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
+   policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
+   begins. name: 1 to 60 letters, digits and _, a letter first. The results agree with ppo_act() up to
+   rounding. Where some actions are illegal, choose from the logits. Folders of the path that are missing are
+   made. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 /* The same with weights of 8 bits, a fourth of the size: whole numbers from -127 to 127, and a factor for each
    unit of a layer. Biases and arithmetic stay float. Each weight is rounded up or down, whichever brings its
@@ -1907,9 +1912,9 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype);
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
-   "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be NULL;
-   ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold other things,
-   too; what was put is borrowed until the last write. */
+   "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be
+   NULL; ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold
+   other things, too; what was put is borrowed until the last write. */
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path);
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file);
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
@@ -2443,8 +2448,9 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
    that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
-   empty, and TensorBoard gets no point. Figures of the environment follow as env/NAME. TensorBoard does not get train/n_updates and the counts under time/.
-   One difference: a row here has the update of its own iteration, there that of the iteration before.
+   empty, and TensorBoard gets no point. Figures of the environment follow as env/NAME. TensorBoard does not
+   get train/n_updates and the counts under time/. One difference: a row here has the update of its own
+   iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
@@ -2599,9 +2605,10 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
    Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
    ppo_set_threads() belongs to the calling thread, the others to trainers.
 
-   Groups of processes. All that passes between them is built on exchange(): ppo__group_gather() for what each has a part
-   of, ppo__group_agree() for failures, and ppo__group_sum() of section 10 for gradients. All processes call these in the
-   same order, also after a failure in one of them. */
+   Groups of processes. All that passes between them is built on exchange(): ppo__group_gather() for what each has
+   a part of, ppo__group_same() for what must be equal, ppo__group_any() for stops, ppo__group_agree() for
+   failures, and ppo__group_sum() of section 10 for gradients. All processes call these in the same order, also
+   after a failure in one of them. */
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
@@ -3302,7 +3309,8 @@ static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char 
         if (g->rank & n) first = other;
     }
     if (!status && first != hash)
-        status = ppo__refuse("process %d of the group does not have the %s of process 0", g->rank, what);
+        status = ppo__refuse("process %d of the group differs from process 0: all need the same %s", g->rank,
+                             what);
     return ppo__group_agree(g, status, 0);
 }
 
@@ -3400,10 +3408,10 @@ PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
 
    Bits. An elementwise kernel gives an element the same bits wherever it stands: the last, partial vector
    runs through the same code. Each element of a gemm is one chain of fused multiply-adds over k = 0, 1, ...:
-   its bits do not depend on its neighbours. Both are the same in all vector tables but vector16, whose
-   multiply-add rounds twice where the processor has none, and in amx the gemm alone, not the products of layers. Reductions and softmax rows depend on n and on the
-   content only. A product that is added to something is always an explicit
-   PPO__FMA, so that no compiler can choose to fuse one and not another.
+   its bits do not depend on its neighbours. Both are the same in all vector tables, with two exceptions: the
+   multiply-add of vector16 rounds twice where the processor has none, and amx has its own products of layers.
+   Reductions and softmax rows depend on n and on the content only. A product that is added to something is
+   always an explicit PPO__FMA, so that no compiler can choose to fuse one and not another.
 
    Errors. The vector functions state their largest error; an ulp is the distance between floats at the exact
    result. For rows of n numbers it is given in e = (6 + n / WIDTH) 2^-24, since a sum has as many chains as
@@ -3478,8 +3486,8 @@ typedef struct ppo__kernels {
        p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
     void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2, float eps,
                  float step_size, float inv_sqrt_bias2, float decay);
-    /* A gemm for layers, of which a or b may be BF16; a_row or a_col is 1, and inner at least PPO__PRODUCT. NULL:
-       layers have the gemm. */
+    /* A gemm for layers. a or b may be BF16; a_row or a_col is 1, a_col if a is BF16; inner is at least
+       PPO__PRODUCT. NULL: layers use the gemm. */
     void (*product)(int packed, int rows, int cols, int inner, const void *a, int a_row, int a_col,
                     const void *b, int ldb, const float *init, int ld_init, float *c, int ldc);
 } ppo__kernels;
@@ -3840,16 +3848,17 @@ typedef struct {
         3, (p) + 3 * (step))
 #include PPO_FILE_NAME
 
-/* The set amx is avx512, except that the products of layers are made by the tiles of AMX, of BF16. A float is the sum
-   of three parts, x = high + middle + low, each the nearest BF16 to what is left: 24 bits are 3 times 8. Of the nine
-   products of parts, six are added, in floats, the largest last; the others are below 2^-25 |a b| together. Of an
-   operand that is BF16 the middle and low parts are 0, so they are left out, and the bits are the same. A tile of a has
-   16 rows of 32 numbers, a tile of b 32 rows of 16, of which j and j + 16 stand together; where there are fewer, they
-   are 0. Every element of c is the same sequence of sums, whatever is computed with it.
+/* The set "amx" is avx512, but the tiles of AMX, which multiply BF16, compute the products of layers. A float
+   is split into three parts, x = high + middle + low, each the BF16 nearest to what is left: 24 bits are 3
+   times 8. Six of the nine products of parts are added, as floats, the largest last; the others are together
+   below 2^-23 |a b|. A BF16 operand has only a high part, and the bits are those of the same number as a
+   float. A tile of a has 16 rows of 32 numbers. A tile of b has 32 rows of 16: rows j and j + 16 are stored in
+   pairs. Missing rows and columns are 0. Each element of c is the same sequence of sums, whatever else is
+   computed with it.
 
-   Errors: within (24 + inner / 5) 2^-24 (|init| + sum |a b|), and inner (1 + max |a| + max |b|) 2^-123 more, since tiles
-   take numbers, parts and sums below 2^-126 as 0. One that is not finite, or not below 2^128 - 2^119, makes each element
-   that it enters not finite. */
+   Errors: within (24 + inner / 5) 2^-24 (|init| + sum |a b|), and inner (1 + max |a| + max |b|) 2^-123 more,
+   since tiles take numbers, parts and sums below 2^-126 as 0. A number that is not finite, or not below
+   2^128 - 2^119, makes each element that it enters not finite. */
 #if defined(__GLIBC__) && (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11) && defined(__LP64__)
 #define PPO__AMX
 #include <cpuid.h>
@@ -3868,9 +3877,10 @@ typedef struct {
     __asm__ volatile("tdpbf16ps {%%tmm" #b ", %%tmm" #a ", %%tmm" #c "|%%tmm" #c ", %%tmm" #a ", %%tmm" #b \
                      "}" ::)
 
-/* c is computed in blocks of up to 32 x 32, from strips: 32 rows of a or 32 columns of b, DEEP numbers of each, as
-   [DEEP / 32][3 parts][2 tiles]. Of b there are strips for WIDE columns, of a one; HIGH rows of c stay near meanwhile.
-   A STRIP is not a multiple of 4096 bytes, or strips would evict each other. All of this is on the stack: 240 KB. */
+/* c is computed in blocks of up to 32 x 32, from strips: 32 rows of a or 32 columns of b, DEEP numbers of each,
+   as [DEEP / 32][3 parts][2 tiles]. Of b there are strips for WIDE columns, of a one; the strips are used for
+   HIGH rows of c. A STRIP is not a multiple of 4096 bytes, or strips would evict each other. All of this is on
+   the stack: 240 KB. */
 enum {
     PPO__AMX_DEEP = 128,
     PPO__AMX_WIDE = 256,
@@ -4011,8 +4021,8 @@ static void ppo__amx_multiply(const ppo__amx_block *shared) {
     if (lower && right) PPO__TILE_STORE(3, c + 16 * x.ldc + 64, x.ldc);
 }
 
-/* rows <= HIGH, cols <= WIDE, deep <= DEEP. A single block of rows uses each strip of b at once, while it is in the
-   first cache. */
+/* rows <= HIGH, cols <= WIDE, deep <= DEEP. A single block of rows uses each strip of b at once, while it is
+   in the first cache. */
 static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char *a, int a_row, int a_col,
                            const char *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
     uint16_t        strip[PPO__AMX_STRIP] __attribute__((aligned(64)));
@@ -4077,8 +4087,8 @@ static void ppo__amx_product(int packed, int rows, int cols, int inner, const vo
     __asm__ volatile("tilerelease" ::);
 }
 
-/* Whether the processor has AMX, and the operating system lets this process use it (a request, which Linux grants or
-   not). */
+/* Whether the processor has AMX, and the operating system lets this process use it (a request, which Linux
+   grants or not). */
 static int ppo__amx_usable(void) {
     unsigned a, b, c, d;
     long     denied;
@@ -4217,7 +4227,7 @@ PPO__INLINE16 ppo__float4 ppo__fma4(ppo__float4 a, ppo__float4 b, ppo__float4 c)
 #undef PPO__KERNEL_PASS
 
 /* The kernels called `name` if this processor (and its operating system) can run them, else NULL; for a NULL
-   name the fastest that it can run. */
+   name the first of them in this order, never amx. */
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
     int                 count = 0;
@@ -4294,7 +4304,8 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #define PPO__ZIP2_HIGH(a, b)           ppo__set4((a)[2], (a)[3], (b)[2], (b)[3])
 #endif
 
-/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are exact */
+/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are
+   exact */
 #ifdef PPO__FMA
 #define PPO__LN2_HIGH 0.693147182f
 #define PPO__LN2_LOW  -1.90465421e-09f
@@ -4402,9 +4413,10 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     }
 }
 
-/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own: together
-   they would not leave the loops enough registers. A mask as an argument would be in an AVX register; then compilers
-   do not clear the upper halves at the end, and all scalar code from there on is several times as slow. */
+/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own:
+   together they would not leave the loops enough registers. A mask as an argument would be in an AVX
+   register; then compilers do not clear the upper halves at the end, and all scalar code from there on is
+   several times as slow. */
 #define PPO__STRIP(height, vecs)                                                                         \
     PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
                                                               ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
@@ -4466,7 +4478,8 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
     }
 }
 
-/* An inner dimension of 2 to 8, as in a first layer: pairs of vectors of b stay in registers for a block of rows. */
+/* An inner dimension of 2 to 8, as in a first layer: pairs of vectors of b stay in registers for a block of
+   rows. */
 PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
     enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
     for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
@@ -4529,10 +4542,10 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(rows, cols - n, &rest);
 }
 
-/* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are packed
-   together and used for all rows of a block of a that stays in the second; c holds the unfinished chains in
-   between. The rows of a transposed a, of which a tile needs a few numbers each, may lie as far apart: then the block
-   is packed, too. Tiles of AVX-512 are so wide that it does not pay. */
+/* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are
+   packed together and used for all rows of a block of a that stays in the second; c holds the unfinished
+   chains in between. The rows of a transposed a, of which a tile needs a few numbers each, may lie as far
+   apart: then the block is packed, too. Tiles of AVX-512 are so wide that it does not pay. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240, PACKED = HEIGHT / 2 };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
@@ -6245,11 +6258,14 @@ static void ppo__unpack_block(const uint16_t *b, int ldb, int i, int j, int *row
     ppo__k()->widen(*rows, *cols, b + ppo__at(i, ldb) + j, ldb, block, PPO__BLOCK_COLS);
 }
 
+/* Whether layers of this inner dimension have a product of their own. */
+static int ppo__has_product(int inner) { return ppo__k()->product && inner >= PPO__PRODUCT; }
+
 /* c = init + a b as in the kernel gemm. */
 static void ppo__layer_gemm(int rows, int cols, int inner, const float *a, int a_row, int a_col,
                             const float *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
     const ppo__kernels *k = ppo__k();
-    if (k->product && inner >= PPO__PRODUCT)
+    if (ppo__has_product(inner))
         k->product(0, rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
     else k->gemm(rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
 }
@@ -6260,7 +6276,7 @@ static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int 
     float               block[PPO__BLOCK];
     int                 j = 0;
     const ppo__kernels *set = ppo__k();
-    if (set->product && inner >= PPO__PRODUCT) {
+    if (ppo__has_product(inner)) {
         set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
         return;
     }
@@ -6508,10 +6524,10 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is packed and
-   has to be made floats. args: b's packed numbers, or NULL */
+   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is
+   packed and has to be made floats. args: b's packed numbers, or NULL */
 static int ppo__transposed_widens(const uint16_t *packed, const ppo_tensor *a) {
-    return packed && !(ppo__k()->product && a->cols >= PPO__PRODUCT);
+    return packed && !ppo__has_product(a->cols);
 }
 
 static int ppo__transposed_rows_of(int widens) { return widens ? 32 : 256; }
@@ -6529,14 +6545,13 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
     float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(widens, a);
     for (int rows = 0; from < to; from += rows) {
         const size_t at = ppo__at(from, inner);
-        const float *there = b->data + at;
         rows = ppo__min_int(to - from, ppo__transposed_rows_of(widens));
         if (packed && !widens) {
             ppo__k()->product(PPO__PACKED_A, rows, n, inner, packed + at, inner, 1, node->scratch, n, NULL, 0,
                               part, n);
         } else {
+            const float *there = widens ? part + ppo__at(rows, n) : b->data + at;
             if (widens) ppo__widen(packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
-            if (widens) there = part + ppo__at(rows, n);
             ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
@@ -6934,8 +6949,8 @@ static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     }
 }
 
-/* The lines of a result that one product adds to dw. With a stride of 1 the squares of all lines are evenly spaced,
-   if those are counted that begin where a line ends, and are none: their dz is 0. */
+/* The lines of a result that one product adds to dw. With a stride of 1 the squares of all lines are evenly
+   spaced, if those are counted that begin where a line ends, and are none: their dz is 0. */
 static int ppo__conv_lines(const ppo__window *window, int *squares) {
     const int lines = window->stride == 1 ? window->after[1] : 1;
     *squares = (lines - 1) * window->shape[2] + window->after[2];
@@ -9637,8 +9652,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     return ppo__settle(mirror ? mirror->device : NULL, status);
 }
 
-/* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree: first of
-   neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
+/* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree:
+   first of neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
 
 /* The first shard of a process; its last one is before the first of the next. */
 static int ppo__first_shard(const ppo_group *g, int most, int rank) {
@@ -11034,7 +11049,7 @@ typedef struct ppo__inspection {
     ppo_rng         rng;              /* of the actions */
     ppo_normalizer  seen;             /* observations */
     double          largest, squares; /* rewards; returns */
-    int             ended;            /* worlds, of which an episode of all agents is over */
+    int             ended;            /* how often the episodes of all agents were over */
     int             state_told;       /* 1: what is stored was reported */
 } ppo__inspection;
 
@@ -11077,7 +11092,7 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
 static int ppo__is_static(const ppo_env *env, uintptr_t word) {
     const uintptr_t program = env->reset ? (uintptr_t)env->reset : (uintptr_t)env->reset_all;
     const uintptr_t distance = word > program ? word - program : program - word;
-    return sizeof word == 8 && program >> 31 > 1 && distance < (uintptr_t)1 << 28;
+    return sizeof word == 8 && (uint64_t)program >> 40 && distance < (uintptr_t)1 << 28;
 }
 
 /* Where the twins, having done the same, are not the same: what they show, or how they are stored; and addresses
@@ -11101,7 +11116,7 @@ static int ppo__inspect_twins(ppo__inspection *x) {
         const int    same = !memcmp(a->state + i, b->state + i, n);
         uintptr_t    word = 0;
         memcpy(&word, a->state + i, n);
-        if (same && !ppo__is_static(x->env, word)) continue;
+        if (same && !(n == sizeof word && ppo__is_static(x->env, word))) continue;
         ppo__find(
             x->report,
             same
@@ -12623,7 +12638,8 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
    thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
    a fixed binary tree, so the bits are the same for any number of threads and processes -- */
 
-/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this thread. */
+/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this
+   thread. */
 static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     ppo_trainer      *trainer = (ppo_trainer *)user;
     ppo__minibatch   *batch = &trainer->minibatch;
@@ -12993,8 +13009,8 @@ static int ppo__next_steps(const ppo_trainer *trainer) {
     return shortens ? (int)left : config->rollout_steps;
 }
 
-/* An iteration: a rollout, unless it was pushed; advantages; epochs; a report. It may pause between two minibatches
-   once it is `until`, and continues with the next call; *done 1: it is over. */
+/* An iteration: a rollout, unless it was pushed; advantages; epochs; a report. It may pause between two
+   minibatches once it is `until`, and continues with the next call; *done 1: it is over. */
 static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
     ppo__collector *c = &trainer->collector;
     ppo_progress   *progress = &trainer->progress;
@@ -13250,8 +13266,8 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved =
-        !agent->model.core.width && config->baseline && ppo__agents(env) == 1 && !ppo__is_pushed(env);
+    trainer->reserved = !collector->group && !agent->model.core.width && config->baseline &&
+                        ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->agent = agent;
     collector->config = &trainer->config;
     collector->group = ppo__group();
@@ -14016,8 +14032,8 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
-/* The factor of each column, whose weights are whole numbers from -127 to 127 times that; not finite if a weight is
-   not. 126.99, so that no rounding error leads beyond 127. */
+/* The factor of each column, whose weights are whole numbers from -127 to 127 times that; not finite if a
+   weight is not. 126.99, so that no rounding error leads beyond 127. */
 static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w) {
     float *scale = ppo_tape_alloc(tape, (size_t)w->cols);
     for (int j = 0; j < w->cols && scale; ++j) {
@@ -14795,8 +14811,9 @@ static const char ppo__unicode_classes[] =
     "$t^f]^d%^`)w$k_f$y^d%e^ff^d&a^f]^d(e^d]^f%j^dm^fud)w`b)w)^^f`^d&r^f]^d*j^f]^d&u^f&m^f]^d&j^fId^f-9mb^$vd"
     ")w-M|^^%Mk_)i]`^`^)s]b)iee)m_b)w]_)m{a)w'i`)w$Qjd)w^n)w_d)w^_)w^b)w$+`d)m&dc)w]^d";
 
-/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that they make;
-   and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class, if not 0. */
+/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that
+   they make; and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class,
+   if not 0. */
 typedef struct ppo__nfc {
     ppo__map facts;
     int32_t (*parts)[2];
@@ -17794,8 +17811,9 @@ static const char *ppo__hub_word(const char *name, const char *word, int from) {
     return same;
 }
 
-/* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in)); transposed into
-   some of the columns; or, with the queries, keys and values of each head side by side, into all. */
+/* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in));
+   transposed into some of the columns; or, with the queries, keys and values of each head side by side, into
+   all. */
 enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
 static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
 
@@ -18906,9 +18924,9 @@ typedef struct ppo__cached_args {
     int            block;
 } ppo__cached_args;
 
-/* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on. First all
-   scores, then all softmaxes, then all sums of values: consecutive computations do not depend on each other. scores:
-   scratch (heads, seen) */
+/* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on.
+   First all scores, then all softmaxes, then all sums of values: consecutive computations do not depend on
+   each other. scores: scratch (heads, seen) */
 static void ppo__attend_row(const ppo_attention *how, int size, int first, int heads, const float *q,
                             int seen, const float *keys, const float *values, float *scores, float *out) {
     const ppo__kernels *k = ppo__k();
@@ -19710,9 +19728,9 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
     return ppo__measure(lm, data, batch, 1, logp);
 }
 
-/* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches. The
-   gradients of micro-batches are added one after the other, those of shards in a binary tree, of which each process of
-   a group has a branch -- */
+/* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches.
+   The gradients of micro-batches are added one after the other, those of shards in a binary tree, of which
+   each process of a group has a branch -- */
 
 /* What is known of each item, or of each micro-batch, of a batch. */
 typedef struct ppo__learned {
@@ -19765,7 +19783,8 @@ static int ppo__micros_before(const ppo__learner *learner, int n, int shards, in
     return micros;
 }
 
-/* Room for batches of at most n items; returns the most micro-batches of one. The caller has set params and group. */
+/* Room for batches of at most n items; returns the most micro-batches of one. The caller has set params and
+   group. */
 static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int shards, int micro_batch) {
     int    begin, levels = 0;
     size_t floats = learner->params[0]->count;
@@ -19915,8 +19934,8 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
 }
 #endif
 
-/* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of a large
-   model in a group they go on at the same time, if both are the host's. */
+/* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of
+   a large model in a group they go on at the same time, if both are the host's. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
     ppo_tape    *tape = learner->tape;
@@ -20366,7 +20385,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     fit->best_loss = p->held_out_loss, fit->worse = 0;
     status = ppo__params_fetch(params);
     if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
-    return status;
+    return ppo__group_agree(learner->group, status, 0);
 }
 
 /* -- checkpoints of trainings -- */
@@ -20383,7 +20402,7 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     return hash;
 }
 
-/* *hash goes on over the weights of a model and its base. */
+/* Extends *hash by the weights of a model and its base. */
 static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
     for (; lm; lm = lm->base) {
         const ppo_params *p = lm->params;
@@ -20411,7 +20430,7 @@ static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *sett
         if (data[k]) hash = ppo__hash_tokens(hash, data[k]);
     if (ppo__device_in_use)
         hash = ppo__fnv1a(hash, ppo__device_in_use->kind, sizeof ppo__device_in_use->kind);
-    return ppo__group_same(g, hash, "version, settings, weights, data and kernels, or kind of GPU,");
+    return ppo__group_same(g, hash, "version, settings, weights, data, kernels and kind of GPU");
 }
 
 /* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
@@ -20624,7 +20643,8 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
             p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
             if (!status) status = ppo__fit_tell(fit, p, &stop);
             fit->over = last || (c->patience && fit->worse >= c->patience);
-            if (!status && fit->over && fit->best) status = ppo_params_sync(fit->lm->params);
+            if (!status && fit->over && fit->best)
+                status = ppo__group_agree(fit->learner.group, ppo_params_sync(fit->lm->params), 0);
             if (!status && fit->over && fit->best)
                 memcpy(fit->lm->params->data, fit->best, fit->lm->params->count * sizeof(float));
             if (!status && c->checkpoint && (fit->over || stop || p->step % c->checkpoint_every == 0))
@@ -21367,8 +21387,8 @@ static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
     return status;
 }
 
-/* In a group: puts the samples of this process among those of all for n prompts, which every process gets, with their
-   scores. */
+/* In a group: puts the samples of this process among those of all for n prompts, which every process gets,
+   with their scores. */
 static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, float *score) {
     const ppo_group  *g = r->learner.group;
     const int         k = r->config.samples, own = samples->tokens.count, first = r->generator->first;

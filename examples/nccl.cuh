@@ -20,7 +20,7 @@
 #include <sched.h>
 
 static struct nccl_link {
-    ncclComm_t   comm; /* NULL: not there yet, or no more */
+    ncclComm_t   comm; /* NULL: not connected */
     cudaStream_t stream;
     char        *out, *in; /* [piece] on the GPU */
     int          gpu;
@@ -28,7 +28,7 @@ static struct nccl_link {
     size_t       piece;    /* bytes: both sides cut what they exchange into such pieces */
 } nccl_link = {NULL, NULL, NULL, NULL, 0, 600, 1 << 24};
 
-/* Nobody waits for NCCL any more. */
+/* Aborts the communicator and says why. */
 static ppo_status nccl_failed(int peer, const char *why) {
     struct nccl_link *l = &nccl_link;
     if (l->comm) ncclCommAbort(l->comm);
@@ -80,7 +80,7 @@ static ppo_status nccl_exchange(void *, int peer, const void *send, size_t sent,
 
 static ppo_group nccl_group = {0, 1, nccl_exchange, NULL};
 
-/* The number that the environment has by this name, or else another. */
+/* The environment variable `name` as a number; `otherwise` if it is not set. */
 static int nccl_number(const char *name, int otherwise) {
     return getenv(name) ? atoi(getenv(name)) : otherwise;
 }
@@ -122,7 +122,7 @@ static ppo_status nccl_start(void) {
 
 #ifdef WITH_NCCL
 
-/* The launcher tells what several processes print apart. */
+/* All print errors: the launcher marks whose they are. */
 static inline int speaks(void) { return 1; }
 
 static int program_main(int argc, char **argv);

@@ -98,7 +98,7 @@ static void tune_with_a_fault(void *user, const ppo_group *group, result *r) {
 
 static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
     (void)state;
-    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2", 1, NULL, NULL, 0}, 0},
+    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2 patience=5", 1, NULL, NULL, 0}, 0},
                       {{"", "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact", 0,
                         NULL, NULL, 0},
                        0}};

@@ -298,8 +298,9 @@ static void processes_divide_the_episodes_of_an_evaluation(void **state) {
     run_group(4, evaluate_otherwise, NULL, got);
     assert_alike(got, &got[0], 4);
     assert_int_equal(got[0].hash[0], PPO_OK);
-    assert_string_equal(got[0].error,
-                        "process 1 of the group does not have the number of episodes and seed of process 0");
+    assert_string_equal(
+        got[0].error,
+        "process 1 of the group differs from process 0: all need the same number of episodes and seed");
 }
 
 /* -- language models -- */
@@ -631,6 +632,7 @@ static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
         const char *settings;
     } kinds[] = {
         {train_short_of_memory, "shards=4"},
+        {train_short_of_memory, "shards=1"},
         {train_short_of_memory, "shards=1 recurrent=3 sequence_steps=4"},
         {train_short_of_memory, "shards=4 objective=kl-penalty adaptive_kl_target=0.01"},
         {tune_short_of_memory, "shards=4"},
@@ -663,7 +665,8 @@ static void processes_that_cannot_train_together_say_so(void **state) {
             for (int r = 0; r < size; r++) {
                 assert_int_equal(got[r].status, PPO_ERROR_ARGUMENT);
                 assert_non_null(strstr(
-                    got[r].error, "does not have the version, settings, weights and kernels of process 0"));
+                    got[r].error,
+                    "differs from process 0: all need the same version, settings, weights and kernels"));
                 assert_string_equal(got[r].error, got[0].error);
             }
         }
