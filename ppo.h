@@ -13266,7 +13266,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved = !collector->group && !agent->model.core.width && config->baseline &&
+    trainer->reserved = !ppo__group() && !agent->model.core.width && config->baseline &&
                         ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->agent = agent;
     collector->config = &trainer->config;
