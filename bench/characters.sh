@@ -20,7 +20,7 @@ seed=$1 steps=$2 kernels=$3
 build/finetune new model=$dir/characters.safetensors out=$dir/new.safetensors family=gpt2 activation=gelu_erf \
     context=65 width=128 layers=4 heads=4 seed="$seed" >/dev/null
 build/finetune text model=$dir/new.safetensors data=$dir/train.txt held_out=$dir/held_out.txt \
-    out=$dir/trained.safetensors window=65 random_windows=yes batch_size=12 steps="$steps" learning_rate=1e-3 \
+    out=$dir/trained.safetensors window=65 random_windows=yes batch_size=12 micro_batch=4 steps="$steps" learning_rate=1e-3 \
     min_learning_rate=1e-4 warmup_steps=100 adam_beta2=0.99 adam_eps=1e-8 weight_decay=0.1 evaluate_every="$steps" \
     checkpoint_every="$steps" seed="$seed" kernels="$kernels" show=0 log=$dir/log.csv >$dir/out.txt
 # The first step's line has the measuring before it, the last one's that after it.

@@ -212,8 +212,9 @@ static void print_places(const char *title, const place *places, int n) {
 /* Whether a function of the kernels, by its name without the set, multiplies matrices; copying for that
    counts, transposing does not. */
 static int is_product(const char *name) {
-    static const char *const begins[] = {"gemm", "strip_", "tile", "row_times", "few", "add_rows", "narrow_"};
-    for (int k = 0; k < 7; k++)
+    static const char *const begins[] = {"gemm",     "strip_",  "tile",  "row_times", "few",
+                                         "add_rows", "narrow_", "panel", "multiply",  "pack"};
+    for (int k = 0; k < 10; k++)
         if (!strncmp(name, begins[k], strlen(begins[k]))) return 1;
     return 0;
 }

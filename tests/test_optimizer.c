@@ -310,6 +310,24 @@ static void what_is_frozen_has_numbers_alone_and_cannot_learn(void **state) {
     assert_in_range(fail_each_allocation(freeze_and_thaw, NULL), 3, 20);
 }
 
+/* As of a unit that is dead for good. */
+static void a_moment_without_gradient_ends_at_zero(void **state) {
+    (void)state;
+    enum { N = 37 };
+    FOR_EACH_KERNEL_SET(set) {
+        const ppo_adam adam = ppo_adam_default();
+        float          p[N], g[N] = {0}, m[N], v[N];
+        for (int i = 0; i < N; i++) p[i] = 1, m[i] = i % 2 ? 1e-35f : -1e-35f, v[i] = 1e-3f;
+        for (int64_t step = 1000; step < 1100; step++) ppo_adam_step(p, g, m, v, N, &adam, step);
+        for (int i = 0; i < N; i++)
+            if (m[i] != 0 || p[i] != 1)
+                fail_msg("%s: m %g, p %g", ppo_kernels_name(), (double)m[i], (double)p[i]);
+        g[3] = 1e-3f, g[5] = NAN;
+        ppo_adam_step(p, g, m, v, N, &adam, 1100);
+        assert_true(m[3] > 0 && m[4] == 0 && isnan(m[5]));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adam_defaults_are_those_of_the_literature),
@@ -327,6 +345,7 @@ int main(void) {
         cmocka_unit_test(adaptive_kl_agrees_with_trl),
         cmocka_unit_test(adaptive_kl_of_2017_halves_and_doubles_outside_its_band),
         cmocka_unit_test(decay_may_be_of_matrices_alone),
+        cmocka_unit_test(a_moment_without_gradient_ends_at_zero),
         cmocka_unit_test(what_is_frozen_has_numbers_alone_and_cannot_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
