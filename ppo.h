@@ -6367,7 +6367,7 @@ static void ppo__layer_columns(void *user, int range, int from, int to) {
     ppo__layer_part(layer, 0, layer->rows, from, to - from);
 }
 
-/* Of a column of y, in a layer of so many rows */
+/* Of a column of y, in a layer of layer->rows rows */
 static double ppo__column_work(const ppo__layer *layer) {
     return (double)layer->rows * (layer->w->rows + (layer->activation ? 20 : 1));
 }
