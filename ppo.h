@@ -546,10 +546,10 @@ struct ppo_node {
     const ppo_op *op;
     ppo_tape     *tape; /* for ppo_tape_alloc() */
     ppo_tensor   *in[PPO_MAX_INPUTS];
-    ppo_tensor   *out[PPO_MAX_OUTPUTS];
-    void         *args;    /* a copy of the operation's own arguments */
-    void         *kept;    /* what forward leaves for backward; memory from ppo_tape_alloc() */
-    float        *scratch; /* valid during the current call only */
+    ppo_tensor   *out[PPO_MAX_OUTPUTS]; /* gradients have their memory in backward alone */
+    void         *args;                 /* a copy of the operation's own arguments */
+    void         *kept;                 /* what forward leaves for backward; memory from ppo_tape_alloc() */
+    float        *scratch;              /* valid during the current call only */
 };
 
 /* Runs and records an operation: n_in inputs (NULL: an optional operand that is left out), outputs of (rows,
@@ -4551,9 +4551,9 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
    chains in between. The rows of a transposed a, of which a tile needs a few numbers each, may lie as far
    apart: then the block is packed, too. Tiles of AVX-512 are so wide that it does not pay. */
 PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 240, PACKED = HEIGHT / 2 };
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 264, PACKED = HEIGHT / 2 };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
-    const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 1024;
+    const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 256;
     const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = rows - i < most ? (int)(rows - i) : most;
@@ -5635,12 +5635,20 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
 
+/* Room for a gradient. */
+typedef struct ppo__piece {
+    float *memory;
+    size_t floats;
+    int    taken;
+} ppo__piece;
+
 /* What a tape has recorded. */
 typedef struct ppo__record {
-    ppo__arena arena;   /* nodes, and what else only the host reads */
-    ppo__arena numbers; /* results, and what operations keep */
-    ppo__arena grads;   /* gradients of results, which backward clears first */
-    ppo_node **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
+    ppo__arena  arena;   /* nodes, and what else only the host reads */
+    ppo__arena  numbers; /* results, and what operations keep */
+    ppo__arena  grads;   /* gradients of results, while backward needs them: */
+    ppo__piece *pieces;  /* stb_ds array: what has been taken of it */
+    ppo_node  **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
 } ppo__record;
 
 struct ppo_tape {
@@ -5675,6 +5683,7 @@ static void ppo__record_free(ppo__record *record) {
     ppo__arena_free(&record->numbers);
     ppo__arena_free(&record->grads);
     ppo__array_free((void *)record->nodes);
+    ppo__array_free(record->pieces);
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tape_free(ppo_tape *tape) {
@@ -5690,6 +5699,7 @@ static void ppo__record_reset(ppo__record *record) {
     ppo__arena_reset(&record->numbers);
     ppo__arena_reset(&record->grads);
     if (record->nodes) stbds_header(record->nodes)->length = 0;
+    if (record->pieces) stbds_header(record->pieces)->length = 0;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
@@ -5840,20 +5850,53 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
     ppo__parallel_for(ppo__grains(n), 1, 10.0 * (double)PPO__FLOAT_GRAIN, ppo__add_range, &job);
 }
 
-/* Clears the gradients of all results. */
-static void ppo__tape_clear(ppo_tape *tape) {
-    for (ppo__page *page = tape->now.grads.page; page; page = page->next) {
-        if (tape->device) tape->device->zero(tape->device, page->memory, page->used);
-        else ppo__add_to(NULL, (float *)page->memory, page->used / sizeof(float));
+/* The gradient of a result, while backward does not need it. */
+#define PPO__LATER(tape) ((float *)(void *)(tape))
+
+/* Room for n floats: the smallest that is free and suffices, of several the latest, which the caches may still
+   hold; or new room. */
+static ppo__piece *ppo__tape_piece(ppo_tape *tape, size_t n) {
+    ppo__piece *best = NULL;
+    for (ptrdiff_t i = 0; i < stbds_arrlen(tape->now.pieces); ++i) {
+        ppo__piece *piece = &tape->now.pieces[i];
+        if (!piece->taken && piece->floats >= n && (!best || piece->floats <= best->floats)) best = piece;
     }
+    if (best) return best;
+    ppo__piece piece = {(float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float)), n, 0};
+    if (!piece.memory) return NULL;
+    if (PPO__PUSH(tape->now.pieces, piece)) return (ppo__piece *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
+    return &tape->now.pieces[stbds_arrlen(tape->now.pieces) - 1];
+}
+
+/* Backward comes to x. If that is a result which wants a gradient, it is zeros until others add to it. */
+static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
+    ppo__piece *piece = x && x->grad == PPO__LATER(tape) ? ppo__tape_piece(tape, ppo__size(x)) : NULL;
+    if (!piece) return;
+    piece->taken = 1;
+    x->grad = piece->memory;
+    if (tape->device) tape->device->zero(tape->device, x->grad, ppo__size(x) * sizeof(float));
+    else ppo__add_to(NULL, x->grad, ppo__size(x));
+}
+
+/* The operation with the result x has passed its gradient on: the room serves another one. */
+static void ppo__tape_end_grad(ppo_tape *tape, ppo_tensor *x) {
+    ppo__piece *piece = tape->now.pieces;
+    while (piece->memory != x->grad) ++piece;
+    piece->taken = 0;
+    x->grad = PPO__LATER(tape);
 }
 
 static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked) {
     for (ptrdiff_t i = stbds_arrlen(tape->now.nodes) - 1; i >= 0; --i) {
+        ppo_node *node = tape->now.nodes[i];
+        for (int k = 0; k < node->op->outputs; ++k) ppo__tape_begin_grad(tape, node->out[k]);
+        for (int k = 0; k < PPO_MAX_INPUTS; ++k) ppo__tape_begin_grad(tape, node->in[k]);
+        if (tape->status) break;
         tape->backward = 1;
-        tape->now.nodes[i]->op->backward(tape->now.nodes[i]);
+        node->op->backward(node);
         tape->backward = 0;
         ppo__arena_reset(&tape->scratch);
+        for (int k = 0; k < node->op->outputs; ++k) ppo__tape_end_grad(tape, node->out[k]);
 #ifdef PPO__THREADS
         if (walked) ppo__event_happens(walked);
 #endif
@@ -5899,8 +5942,8 @@ static ppo_status ppo__recompute_forward(ppo_node *node) {
 
 static void ppo__recompute_backward(ppo_node *node) {
     node->tape->backward = 0;
-    const ppo_tensor *y = ppo__recompute_build(node, 1);
-    ppo__tape_clear(node->tape);
+    ppo_tensor *y = ppo__recompute_build(node, 1);
+    ppo__tape_begin_grad(node->tape, y);
     if (y && y->grad) {
         ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
         ppo__tape_walk_back(node->tape, NULL);
@@ -5935,8 +5978,8 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     }
     for (int i = 0; i < op->outputs; ++i) {
         const size_t n = ppo__at(rows, cols);
-        void        *grad = with_grad ? ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float)) : NULL;
-        node->out[i] = ppo__tape_tensor(tape, rows, cols, ppo_tape_alloc(tape, n), (float *)grad);
+        float       *grad = with_grad ? PPO__LATER(tape) : NULL;
+        node->out[i] = ppo__tape_tensor(tape, rows, cols, ppo_tape_alloc(tape, n), grad);
     }
     if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
     if (tape->status) return NULL;
@@ -5956,7 +5999,8 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
         return ppo__refuse("backward: the loss must be a (1, 1) result that depends on a parameter");
-    ppo__tape_clear(tape);
+    ppo__tape_begin_grad(tape, loss);
+    if (tape->status) return ppo_tape_status(tape);
     if (tape->device) status = tape->device->write(tape->device, loss->grad, &one, sizeof one);
     else loss->grad[0] += one; /* a parameter's is not cleared */
     return status ? status : ppo__tape_walk_back(tape, tape->walked);
@@ -6346,14 +6390,12 @@ static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col,
     const int              in = layer->w->rows, out = layer->w->cols;
     const float           *x = layer->x + ppo__at(row, in), *bias = layer->b ? layer->b->data + col : NULL;
     size_t                 at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
+    float                 *z = layer->before ? layer->before : layer->y;
     if (layer->packed)
-        ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, layer->y + at, out);
-    else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, layer->y + at, out);
+        ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
+    else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, z + at, out);
     if (cols == out) n = ppo__at(rows, out), rows = 1;
-    for (int i = 0; i < rows; ++i, at += (size_t)out) {
-        if (layer->before) memcpy(layer->before + at, layer->y + at, n * sizeof(float));
-        if (f->value) f->value(layer->y + at, layer->y + at, n);
-    }
+    for (int i = 0; i < rows && f->value; ++i, at += (size_t)out) f->value(z + at, layer->y + at, n);
 }
 
 static void ppo__chain_rows(void *user, int range, int from, int to) {
@@ -6902,21 +6944,20 @@ static void ppo__conv_rows(void *user, int range, int from, int to) {
     const ppo_tensor      *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
     const int              channels = window->shape[0], out = w->cols, width = window->after[2],
               line = window->kernel * channels;
-    const size_t at = ppo__at(from, y->cols), n = ppo__at(to - from, y->cols);
-    float       *to_y = y->data + at;
+    const size_t at = ppo__at(from, y->cols);
+    float       *z = node->kept ? (float *)node->kept : y->data, *to_z = z + at;
     for (int i = from; i < to; ++i) {
-        for (int row = 0; row < window->after[1]; ++row, to_y += width * out) {
+        for (int row = 0; row < window->after[1]; ++row, to_z += width * out) {
             const float *from_x =
                 x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, window->shape[2] * channels);
             for (int k = 0; k < window->kernel; ++k, from_x += window->shape[2] * channels) {
-                const float *init = k ? to_y : b ? b->data : NULL;
+                const float *init = k ? to_z : b ? b->data : NULL;
                 ppo__k()->gemm(width, out, line, from_x, window->stride * channels, 1,
-                               w->data + ppo__at(k * line, out), out, init, k ? out : 0, to_y, out);
+                               w->data + ppo__at(k * line, out), out, init, k ? out : 0, to_z, out);
             }
         }
     }
-    if (node->kept) memcpy((float *)node->kept + at, y->data + at, n * sizeof(float));
-    if (f->value) f->value(y->data + at, y->data + at, n);
+    if (f->value) f->value(z + at, y->data + at, ppo__at(to - from, y->cols));
 }
 
 static ppo_status ppo__conv_forward(ppo_node *node) {
@@ -16863,7 +16904,8 @@ static void ppo__lora_rows(void *user, int range, int from, int to) {
     const ppo_tensor      *x = node->in[0], *y = node->in[1];
     const int              rows = to - from, out = y->cols, rank = node->in[2]->cols;
     const size_t           at = ppo__at(from, out), n = ppo__at(rows, out);
-    float                 *z = node->out[0]->data + at;
+    float                 *out_rows = node->out[0]->data + at;
+    float                 *z = f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) + at : out_rows;
     memcpy(z, y->data + at, n * sizeof *z);
     for (int i = 0; i < args->parts; ++i) {
         const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
@@ -16874,8 +16916,7 @@ static void ppo__lora_rows(void *user, int range, int from, int to) {
         for (size_t k = 0; k < ppo__at(rows, rank); ++k) scaled[k] = args->scale * xa[k];
         ppo__k()->gemm(rows, b->cols, rank, scaled, rank, 1, b->data, b->cols, to_z, out, to_z, out);
     }
-    if (f->keeps_z) memcpy((float *)node->kept + ppo__lora_kept(node) + at, z, n * sizeof *z);
-    if (f->value) f->value(z, z, n);
+    if (f->value) f->value(z, out_rows, n);
 }
 
 static ppo_status ppo__lora_forward(ppo_node *node) {

@@ -2803,8 +2803,8 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    *job = {qkv->data, y->grad,   y->data, qkv->grad, log_sum,   dot,
-            tile,      qkv->cols, y->cols, size,      args->how, tiles};
+    *job = {qkv->data, NULL,      y->data, NULL, log_sum,   dot,
+            tile,      qkv->cols, y->cols, size, args->how, tiles};
     dim3   grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
@@ -2813,9 +2813,10 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
 }
 
 static void ppo__cuda_attention_backward(ppo_node *node) {
-    const ppo__cuda_attention &job = *(const ppo__cuda_attention *)node->kept;
-    dim3                       grid(job.tiles, job.how.heads), block(32, PPO__ATTEND_WARPS);
-    dim3                       kv_grid(job.tiles, job.how.kv_heads);
+    ppo__cuda_attention &job = *(ppo__cuda_attention *)node->kept;
+    dim3                 grid(job.tiles, job.how.heads), block(32, PPO__ATTEND_WARPS);
+    dim3                 kv_grid(job.tiles, job.how.kv_heads);
+    job.dy = node->out[0]->grad, job.dqkv = node->in[0]->grad;
     size_t       shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
     cudaStream_t stream = ppo__cuda_of(node)->stream;
     ppo_status   status;

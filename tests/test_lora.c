@@ -468,7 +468,7 @@ static void the_base_of_a_reference_is_remembered(void **state) {
     ppo_lm_free(policy);
 }
 
-/* What it says is what the hook gave: for a whole model, and for LoRA. */
+/* What it says is what the hook gave, but for lists and names: for a whole model, and for LoRA. */
 static void a_run_knows_the_memory_that_it_takes(void **state) {
     (void)state;
     double weights[4], numbers = 0;
@@ -488,9 +488,9 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
         weights[k] = m.weights, numbers = (double)base->params->capacity;
-        assert_close(all, (double)(now_live - before), 0.04);
+        assert_in_range((double)(now_live - before) - all, 0, 96 * 1024);
         assert_ok(ppo_rlhf_iterate(rlhf, NULL));
-        assert_close(all, (double)(now_live - before), 0.04);
+        assert_in_range((double)(now_live - before) - all, 0, 96 * 1024);
         largest = 0;
         const size_t first = now_live;
         for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
