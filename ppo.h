@@ -2073,8 +2073,9 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int epochs;                 /* passes over the data [1] */
     int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
     int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
-    int micro_batch; /* of these, in memory at once; gradients add up; 0: all. Some 256 tokens stay in
-                                   the caches: a small model then trains faster than with thousands [0] */
+    int micro_batch; /* of these, in memory at once; gradients add up. 0: as many as have 256 tokens
+                        together, or as many tokens as the model's width is, if that is more: they stay in
+                        the caches, and take little memory; on a GPU, all [0] */
     int shards;      /* parts of a batch, divided among the processes of a group [1] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
@@ -2280,11 +2281,10 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                             learns it with half the learning rate, which recovers later; a
                                             critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
-    int                  micro_batch; /* of these, in memory at once; gradients add up; 0: all. A few hundred
-                                            tokens stay in the caches and train a small model faster [0] */
-    int                  shards;      /* parts of a minibatch, divided among the processes of a group [1] */
-    int                  recompute;   /* 1: less memory for more time, see ppo_tape_recompute() [0] */
-    ppo_policy_objective objective;   /* [clip, 0.2, 0.2] */
+    int                  micro_batch;    /* of these, in memory at once, as in ppo_fit_config [0] */
+    int                  shards;    /* parts of a minibatch, divided among the processes of a group [1] */
+    int                  recompute; /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
     float entropy_target;         /* > 0: where samples have at most this entropy per token, entropy_coef
@@ -19788,11 +19788,13 @@ typedef struct ppo__learned {
 typedef struct ppo__learner {
     ppo_tape *tape;
     const ppo_tokens
-              *data[2];  /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
-    const int *first;    /* or, if this is not NULL, a window of data[0], which is one sequence: */
-    int        window;   /* `window` tokens from first[item] on, at most those that there are */
-    ppo_tokens batch[2]; /* the sequences of the micro-batch */
-    int        micro_batch;
+              *data[2];     /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
+    const int *first;       /* or, if this is not NULL, a window of data[0], which is one sequence: */
+    int        window;      /* `window` tokens from first[item] on, at most those that there are */
+    ppo_tokens batch[2];    /* the sequences of the micro-batch */
+    int        micro_batch; /* items of a micro-batch at most; */
+    int        budget;      /* and tokens, if it has several items; 0: any number */
+    int        reserved;    /* items of the longest of which there is room for all */
     int        done, micro; /* items and micro-batches of the batch that came before the micro-batch */
     int        micros;      /* in the batch */
     int64_t    tokens;      /* trained on since the start */
@@ -19820,32 +19822,6 @@ static int ppo__own_shards(const ppo__learner *learner, int shards, int *begin) 
     return ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g) + 1), shards) - *begin;
 }
 
-/* Micro-batches of shards 0 .. k - 1 of a batch of n items. */
-static int ppo__micros_before(const ppo__learner *learner, int n, int shards, int k) {
-    int micros = 0;
-    for (int i = 0; i < k; ++i)
-        micros +=
-            ppo__divide_up(ppo__share(n, i + 1, shards) - ppo__share(n, i, shards), learner->micro_batch);
-    return micros;
-}
-
-/* Room for batches of at most n items; returns the most micro-batches of one. The caller has set params and
-   group. */
-static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int shards, int micro_batch) {
-    int    begin, levels = 0;
-    size_t floats = learner->params[0]->count;
-    learner->shards = shards = ppo__min_int(shards, n);
-    const int items = ppo__divide_up(n, shards); /* of a shard */
-    learner->micro_batch = micro_batch && micro_batch < items ? micro_batch : items;
-    while (1 << levels < ppo__own_shards(learner, shards, &begin)) ++levels;
-    if (learner->params[1]) floats += learner->params[1]->count;
-    if (levels) learner->sums = PPO__ARRAY(memory, float, (size_t)levels *floats);
-    if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
-    const int micros = shards * ppo__divide_up(items, learner->micro_batch);
-    learner->weight = PPO__ARRAY(memory, float, micros);
-    return micros;
-}
-
 /* Tokens of an item. */
 static int ppo__item_length(const ppo__learner *learner, int k, int item) {
     const ppo_tokens *data = learner->data[k];
@@ -19853,13 +19829,56 @@ static int ppo__item_length(const ppo__learner *learner, int k, int item) {
     return ppo__min_int(data->start[1] - learner->first[item], learner->window);
 }
 
-/* Makes the first of n items the micro-batch. */
+/* How many of the first of n items are a micro-batch. */
+static int ppo__micro_items(const ppo__learner *learner, const int *item, int n) {
+    int64_t tokens = 0;
+    for (int i = 0; i < n; ++i) {
+        for (int k = 0; k < 2 && learner->data[k]; ++k) tokens += ppo__item_length(learner, k, item[i]);
+        if (i == learner->micro_batch || (i && learner->budget && tokens > learner->budget)) return i;
+    }
+    return n;
+}
+
+/* Micro-batches of shards 0 .. k - 1 of a batch of n items. */
+static int ppo__micros_before(const ppo__learner *learner, const int *item, int n, int shards, int k) {
+    int micros = 0;
+    for (int shard = 0; shard < k; ++shard) {
+        const int end = ppo__share(n, shard + 1, shards);
+        for (int i = ppo__share(n, shard, shards); i < end; ++micros)
+            i += ppo__micro_items(learner, item + i, end - i);
+    }
+    return micros;
+}
+
+/* Room for batches of at most n items, each of at most `longest` tokens; returns the most micro-batches of one.
+   The caller has set params and group. */
+static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
+                             int micro_batch, const ppo_lm *lm) {
+    int    begin, levels = 0;
+    size_t floats = learner->params[0]->count;
+    learner->shards = shards = ppo__min_int(shards, n);
+    const int items = ppo__divide_up(n, shards); /* of a shard */
+    learner->micro_batch = learner->reserved = micro_batch && micro_batch < items ? micro_batch : items;
+    if (!micro_batch && !ppo__device_in_use) {
+        learner->budget = lm->config.width > 256 ? lm->config.width : 256;
+        learner->reserved = ppo__min_int(items, learner->budget / longest + 1);
+    }
+    while (1 << levels < ppo__own_shards(learner, shards, &begin)) ++levels;
+    if (learner->params[1]) floats += learner->params[1]->count;
+    if (levels) learner->sums = PPO__ARRAY(memory, float, (size_t)levels *floats);
+    if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
+    const int micros = shards * (learner->budget ? items : ppo__divide_up(items, learner->micro_batch));
+    learner->weight = PPO__ARRAY(memory, float, micros);
+    return micros;
+}
+
+/* Makes n items the micro-batch. */
 static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
         const ppo_tokens *data = learner->data[k];
         ppo_tokens_clear(&learner->batch[k]);
-        for (int i = 0; i < n && i < learner->micro_batch && !status; ++i) {
+        for (int i = 0; i < n && !status; ++i) {
             int        at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
             ppo_tokens window = {1, bounds, &prompt, data->token + at, data->given, NULL};
             if (window.given) window.given += at;
@@ -20018,7 +20037,7 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
 }
 
 /* In a group: every process gets what is known of the items and micro-batches of all. */
-static ppo_status ppo__share_learned(ppo__learner *learner, int n, int shards) {
+static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
     const ppo_group   *g = learner->group;
     const ppo__learned weight = {learner->weight, sizeof(float), 0};
     size_t             start[PPO_MAX_RANKS + 1];
@@ -20028,8 +20047,9 @@ static ppo_status ppo__share_learned(ppo__learner *learner, int n, int shards) {
         if (!one->data) continue;
         for (int r = 0; r <= g->size; ++r) {
             const int first = ppo__min_int(ppo__first_shard(g, learner->shards, r), shards);
-            start[r] = one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
-                                                           : ppo__micros_before(learner, n, shards, first));
+            start[r] =
+                one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
+                                                    : ppo__micros_before(learner, item, n, shards, first));
         }
         status = ppo__group_gather(g, one->data, start);
     }
@@ -20045,25 +20065,26 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     int              begin, own = ppo__own_shards(learner, shards, &begin);
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->tape->device);
-    learner->micro = ppo__micros_before(learner, n, shards, begin);
+    learner->micro = ppo__micros_before(learner, item, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
-        for (int i = ppo__share(n, begin + k, shards); i < end && !status; i += learner->micro_batch) {
-            const int last = k + 1 == own && end - i <= learner->micro_batch;
+        for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next) {
+            next = i + ppo__micro_items(learner, item + i, end - i);
             learner->done = i;
-            status = ppo__gather_items(learner, item + i, end - i);
+            status = ppo__gather_items(learner, item + i, next - i);
             if (!status) loss = ppo__weighted_loss(learner, item + i);
             if (!status)
-                status = last ? ppo_tape_status(learner->tape) : ppo_tape_backward(learner->tape, loss);
+                status = k + 1 == own && next == end ? ppo_tape_status(learner->tape)
+                                                     : ppo_tape_backward(learner->tape, loss);
             ++learner->micro;
         }
         if (k + 1 < own && !status) status = ppo__put_aside(learner, k);
     }
-    learner->micros = ppo__micros_before(learner, n, shards, shards);
+    learner->micros = ppo__micros_before(learner, item, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
     if (!status) status = ppo__backward_and_sum(learner, loss, shards, own);
     status = ppo__group_agree(learner->group, status, 0);
-    if (!status && g) status = ppo__share_learned(learner, n, shards);
+    if (!status && g) status = ppo__share_learned(learner, item, n, shards);
     *total = 0;
     for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
     for (int k = 0; k < 2 && learner->data[k]; ++k)
@@ -20084,7 +20105,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, c
     ppo_status status = PPO_OK;
     learner->done = learner->micro = 0;
     for (int k = 0; k < 2 && longest[k] && !status; ++k)
-        status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, longest[k]);
+        status = ppo__tokens_fill(&learner->batch[k], learner->reserved, longest[k]);
     if (!status) status = ppo_tape_backward(learner->tape, ppo__weighted_loss(learner, item));
     status = ppo__settle(learner->tape->device, status);
     ppo_tape_reset(learner->tape);
@@ -20109,7 +20130,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
         PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
         PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
-        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: of some 256 tokens"),
         PPO__FIT(shards, INT, 1, 1024, NULL, "parts of a batch, which the processes of a group divide"),
         PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
         PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
@@ -20325,18 +20346,18 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     ppo_status            status = ppo__fit_check(fit, reference);
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
+    for (int k = 0; k < 2; ++k)
+        longest[k] = fit->set[fit->set[1].longest[k] > fit->set[0].longest[k]].longest[k];
     learner->params[0] = fit->lm->params;
-    ppo__learner_take(learner, &fit->memory, batch, c->shards, c->micro_batch);
-    const int micro = learner->micro_batch;
+    ppo__learner_take(learner, &fit->memory, batch, longest[0] + longest[1], c->shards, c->micro_batch,
+                      fit->lm);
     fit->batch_size = batch, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
     for (int k = 0; k < 2; ++k) {
-        longest[k] = fit->set[0].longest[k];
-        if (fit->set[1].longest[k] > longest[k]) longest[k] = fit->set[1].longest[k];
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
-        if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, micro);
+        if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, learner->micro_batch);
         for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
             if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
@@ -20352,7 +20373,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         float            *logp = fit->set[k / 2].ref_logp[k % 2];
-        if (logp) status = ppo_lm_logp(reference, data, micro, logp);
+        if (logp) status = ppo_lm_logp(reference, data, learner->reserved, logp);
     }
     ppo__fit_use(fit, 0);
     return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
@@ -20399,16 +20420,17 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
 static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__learner *learner = &fit->learner;
     ppo_params   *params = fit->lm->params;
-    const int     count = fit->set[1].count, micro = learner->micro_batch;
+    const int     count = fit->set[1].count;
     double        total = 0, sum = 0;
     int           correct = 0;
     ppo_status    status = PPO_OK;
     ppo__fit_use(fit, 1);
     ppo_tape_record(learner->tape, 0);
     learner->done = learner->micro = 0, learner->micros = 1;
-    for (int i = 0; i < count && !status; i += micro) {
-        const int *item = fit->set[1].order + i, n = count - i < micro ? count - i : micro;
+    for (int i = 0, n; i < count && !status; i += n) {
+        const int *item = fit->set[1].order + i;
         float      weight = 0;
+        n = ppo__micro_items(learner, item, count - i);
         status = ppo__gather_items(learner, item, n);
         ppo_tape_reset(learner->tape);
         if (!status) ppo__fit_loss(fit, item, &weight);
@@ -21025,7 +21047,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: all"),
+        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: of some 256 tokens"),
         PPO__RLHF(shards, INT, 1, 1024, NULL, "of a minibatch, which the processes of a group divide"),
         PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
         PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
@@ -21580,7 +21602,7 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
 /* In a group each process judges some of the samples, unless the logits of each were to be exchanged. */
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     const ppo_group *g = r->rows.ref_logits ? NULL : r->learner.group;
-    const int        count = samples->tokens.count, micro = r->learner.micro_batch;
+    const int        count = samples->tokens.count;
     const int        end = ppo__own_end(g, count);
     float *const     rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
     size_t           start[PPO_MAX_RANKS + 1];
@@ -21588,8 +21610,9 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     r->learner.data[0] = &samples->tokens;
     ppo__rlhf_index(r, &samples->tokens);
     ppo_tape_record(r->learner.tape, 0);
-    for (int s = ppo__own_begin(g, count); s < end && !status; s += micro) {
-        status = ppo__gather_items(&r->learner, r->order + s, end - s);
+    for (int s = ppo__own_begin(g, count), n; s < end && !status; s += n) {
+        n = ppo__micro_items(&r->learner, r->order + s, end - s);
+        status = ppo__gather_items(&r->learner, r->order + s, n);
         if (!status) status = ppo__rlhf_judge_batch(r, s);
     }
     ppo_tape_record(r->learner.tape, 1);
@@ -21985,8 +22008,8 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
-    const int micros = ppo__learner_take(&r->learner, memory, batch, c->shards, c->micro_batch);
-    const int micro = r->learner.micro_batch;
+    const int micros =
+        ppo__learner_take(&r->learner, memory, batch, r->longest, c->shards, c->micro_batch, r->policy);
     r->learner.learned[0].bytes = sizeof *r->stats;
     if (r->learner.group) {
         ppo_samples *all = &r->group_samples;
@@ -22016,7 +22039,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 3 * r->policy->params->capacity) : NULL;
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)micros);
     ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
-    ppo__take_rows(r, ppo__at(micro, r->longest), &r->batch_rows);
+    ppo__take_rows(r, ppo__at(r->learner.reserved, r->longest), &r->batch_rows);
     ppo_status status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);

@@ -63,7 +63,7 @@ static inline int keep_time(const ppo_fit_progress *p, void *user) {
 static inline double train_transformer(ppo_lm *lm, const ppo_tokens *data) {
     ppo_fit_config fit = ppo_fit_config_default();
     double         began = NAN;
-    fit.batch_size = BATCH, fit.micro_batch = 2; /* 256 tokens at a time stay in the second cache */
+    fit.batch_size = BATCH;
     fit.callback = keep_time, fit.callback_user = &began;
     if (ppo_fit_sft(lm, data, &fit)) return fail(), NAN;
     return (BATCHES - WARM_UP) * BATCH * CONTEXT / (ppo_clock() - began);

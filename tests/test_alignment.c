@@ -241,12 +241,12 @@ static ppo_lm *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *reje
 
 static void every_training_comes_out_alike_however_its_batches_are_divided(void **state) {
     (void)state;
-    static const int micro[] = {1, 3, 5, 8, 100};
+    static const int micro[] = {0, 1, 3, 5, 100};
     ppo_tokens       chosen, rejected;
     comparisons(54, 20, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_fit_config c = ppo_fit_config_default();
-        c.batch_size = 8, c.epochs = 3;
+        c.batch_size = c.micro_batch = 8, c.epochs = 3;
         ppo_lm *whole = fitted(kind, &chosen, &rejected, &c);
         for (int k = 0; k < COUNT(micro); k++) {
             c.micro_batch = micro[k];
@@ -265,6 +265,32 @@ static size_t asked_for;
 static void *measuring_heap(void *user, void *ptr, size_t size) {
     asked_for += size;
     return heap_hook(user, ptr, size);
+}
+
+static void by_default_memory_does_not_grow_with_the_batch(void **state) {
+    (void)state;
+    enum { N = 192 };
+    static const int batch[] = {N / 3, N, N};
+    ppo_tokens       chosen, rejected;
+    comparisons(71, N, &chosen, &rejected);
+    for (int kind = 0; kind < KINDS; kind++) {
+        size_t  bytes[3];
+        ppo_lm *lm[3];
+        for (int k = 0; k < 3; k++) { /* the last one at once */
+            heap           h = {0, 0, -1, 0};
+            ppo_fit_config c = ppo_fit_config_default();
+            c.batch_size = batch[k], c.micro_batch = k == 2 ? N : 0;
+            asked_for = 0;
+            ppo_set_allocator(measuring_heap, &h);
+            lm[k] = fitted(kind, &chosen, &rejected, &c);
+            ppo_set_allocator(NULL, NULL);
+            bytes[k] = asked_for;
+        }
+        assert_close_array(lm[1]->params->data, lm[2]->params->data, (int)lm[1]->params->count, 1e-4);
+        assert_true(bytes[1] < bytes[0] + 16384 && bytes[1] < bytes[2] / 2);
+        for (int k = 0; k < 3; k++) ppo_lm_free(lm[k]);
+    }
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
 }
 
 static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **state) {
@@ -1917,6 +1943,7 @@ int main(void) {
         cmocka_unit_test(a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divided),
         cmocka_unit_test(a_step_is_adams_on_the_clipped_gradient_of_the_mean),
         cmocka_unit_test(every_training_comes_out_alike_however_its_batches_are_divided),
+        cmocka_unit_test_teardown(by_default_memory_does_not_grow_with_the_batch, restore_allocator),
         cmocka_unit_test_teardown(batches_above_the_data_are_all_of_it_and_take_no_more_memory,
                                   restore_allocator),
         cmocka_unit_test(every_training_starts_its_optimizer_afresh),

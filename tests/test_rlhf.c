@@ -348,6 +348,37 @@ static void the_gradient_of_a_step_is_that_of_the_mean_over_tokens(void **state)
     assert_close(norm[2], norm[0], 1e-4);
 }
 
+/* 256 tokens, or as many as the width; a longer item stands alone. */
+static void a_micro_batch_has_a_number_of_items_or_of_tokens(void **state) {
+    (void)state;
+    static const int tokens[] = {100, 100, 100, 300, 50, 206, 1, 255, 256},
+                     item[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    static const struct {
+        int micro_batch, budget, n, want[10];
+    } cases[] = {{9, 256, 9, {2, 1, 1, 2, 2, 1}},
+                 {1, 256, 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}},
+                 {9, 0, 9, {9}},
+                 {4, 0, 9, {4, 4, 1}},
+                 {2, 600, 9, {2, 2, 2, 2, 1}},
+                 {9, 600, 5, {4, 1}}};
+    ppo_tokens data = {0};
+    int        token[300] = {0};
+    for (int i = 0; i < COUNT(tokens); i++) assert_ok(ppo_tokens_add(&data, token, tokens[i], 1));
+    for (int k = 0; k < COUNT(cases); k++) {
+        ppo__learner learner = {0};
+        int          at = 0, parts = 0;
+        learner.data[0] = &data, learner.micro_batch = cases[k].micro_batch, learner.budget = cases[k].budget;
+        for (; at < cases[k].n; parts++) {
+            const int n = ppo__micro_items(&learner, item + at, cases[k].n - at);
+            assert_int_equal(n, cases[k].want[parts]);
+            at += n;
+        }
+        assert_int_equal(at, cases[k].n);
+        assert_int_equal(ppo__micros_before(&learner, item, cases[k].n, 1, 1), parts);
+    }
+    ppo_tokens_free(&data);
+}
+
 static void every_iteration_samples_anew(void **state) {
     (void)state;
     ppo_rlhf_config   c = small_config();
@@ -2899,7 +2930,10 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
     ppo_rlhf_config c = small_config();
     ppo_lm         *large = small_lm(VOCAB, 512, 1), *small = small_lm(VOCAB, POSITIONS, 1);
     c.slots = 1, c.prompts = 32, c.minibatch_size = 16;
+    size_t parts = bytes_of_a_creation(large, &c);
+    c.micro_batch = 16;
     size_t all = bytes_of_a_creation(large, &c);
+    assert_true(parts < all / 8);
     c.sampling.max_new = POSITIONS - 2;
     size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
     assert_true(some < all / 50);
@@ -2977,6 +3011,7 @@ int main(void) {
         cmocka_unit_test(rewards_rise),
         cmocka_unit_test(a_penalty_keeps_the_policy_near_the_reference),
         cmocka_unit_test(the_gradient_of_the_whole_loss_is_right),
+        cmocka_unit_test(a_micro_batch_has_a_number_of_items_or_of_tokens),
         cmocka_unit_test(gradients_add_up_over_micro_batches),
         cmocka_unit_test(the_same_seed_gives_the_same_bits_whatever_the_slots),
         cmocka_unit_test(penalties_clips_and_the_end_of_a_sequence_count_as_they_say),

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
         shape.score = k == 3; /* one body: the policy has a score */
         if (k >= 4) must(ppo_rlhf_config_preset(&config, "grpo"));
         config.prompts = 64 / config.samples;
-        config.micro_batch = k >= 1 ? 4 : 0;
+        config.micro_batch = k >= 1 ? 4 : config.minibatch_size;
         config.recompute = k >= 2;
         must(ppo_lm_create(&shape, &base));
         if (k >= 5) must(ppo_lm_adapt(base, &lora, 0, &adapted));
