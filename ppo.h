@@ -20065,7 +20065,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     int              begin, own = ppo__own_shards(learner, shards, &begin);
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->tape->device);
-    learner->micro = ppo__micros_before(learner, item, n, shards, begin);
+    learner->micro = ppo__micros_before(learner, item, n, shards, ppo__min_int(begin, shards));
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
         for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next) {
