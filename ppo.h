@@ -427,7 +427,8 @@ PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
    5 Autograd: an operation is computed when it is called, and recorded on a tape; backward walks the tape
    from its end. An operation returns its result, or NULL on failure. NULL operands pass through, so that a
    whole expression is checked once, by ppo_tape_backward() or ppo_tape_status(). Results live until
-   ppo_tape_reset(), which keeps the memory for the next round.
+   ppo_tape_reset(), which keeps the memory for the next round. They are operands of their own tape; the numbers
+   of one get to another tape by ppo_tape_detach().
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_tape ppo_tape;
@@ -2074,8 +2075,8 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
     int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
     int micro_batch; /* of these, in memory at once; gradients add up. 0: as many as have 256 tokens
-                        together, or as many tokens as the model's width is, if that is more: they stay in
-                        the caches, and take little memory; on a GPU, all [0] */
+                        together (both of a pair), or as many tokens as the model's width is, if that is
+                        more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
     int shards;      /* parts of a batch, divided among the processes of a group [1] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
@@ -5637,9 +5638,10 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 
 /* Room for a gradient. */
 typedef struct ppo__piece {
-    float *memory;
-    size_t floats;
-    int    taken;
+    struct ppo__piece *next; /* older */
+    float             *memory;
+    size_t             floats;
+    int                taken;
 } ppo__piece;
 
 /* What a tape has recorded. */
@@ -5647,7 +5649,7 @@ typedef struct ppo__record {
     ppo__arena  arena;   /* nodes, and what else only the host reads */
     ppo__arena  numbers; /* results, and what operations keep */
     ppo__arena  grads;   /* gradients of results, while backward needs them: */
-    ppo__piece *pieces;  /* stb_ds array: what has been taken of it */
+    ppo__piece *pieces;  /* what has been taken of it, the newest */
     ppo_node  **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
 } ppo__record;
 
@@ -5683,7 +5685,6 @@ static void ppo__record_free(ppo__record *record) {
     ppo__arena_free(&record->numbers);
     ppo__arena_free(&record->grads);
     ppo__array_free((void *)record->nodes);
-    ppo__array_free(record->pieces);
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tape_free(ppo_tape *tape) {
@@ -5699,7 +5700,7 @@ static void ppo__record_reset(ppo__record *record) {
     ppo__arena_reset(&record->numbers);
     ppo__arena_reset(&record->grads);
     if (record->nodes) stbds_header(record->nodes)->length = 0;
-    if (record->pieces) stbds_header(record->pieces)->length = 0;
+    record->pieces = NULL;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
@@ -5853,19 +5854,17 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 /* The gradient of a result, while backward does not need it. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
 
-/* Room for n floats: the smallest that is free and suffices, of several the latest, which the caches may still
-   hold; or new room. */
+/* Room for n floats: the smallest that is free and suffices, or new room. */
 static ppo__piece *ppo__tape_piece(ppo_tape *tape, size_t n) {
     ppo__piece *best = NULL;
-    for (ptrdiff_t i = 0; i < stbds_arrlen(tape->now.pieces); ++i) {
-        ppo__piece *piece = &tape->now.pieces[i];
-        if (!piece->taken && piece->floats >= n && (!best || piece->floats <= best->floats)) best = piece;
-    }
+    for (ppo__piece *piece = tape->now.pieces; piece; piece = piece->next)
+        if (!piece->taken && piece->floats >= n && (!best || piece->floats < best->floats)) best = piece;
     if (best) return best;
-    ppo__piece piece = {(float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float)), n, 0};
-    if (!piece.memory) return NULL;
-    if (PPO__PUSH(tape->now.pieces, piece)) return (ppo__piece *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    return &tape->now.pieces[stbds_arrlen(tape->now.pieces) - 1];
+    float           *memory = (float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float));
+    const ppo__piece piece = {tape->now.pieces, memory, n, 0};
+    best = memory ? (ppo__piece *)ppo__tape_take(tape, 1, sizeof *best) : NULL;
+    if (best) *(tape->now.pieces = best) = piece;
+    return best;
 }
 
 /* Backward comes to x. If that is a result which wants a gradient, it is zeros until others add to it. */
@@ -5881,7 +5880,7 @@ static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
 /* The operation with the result x has passed its gradient on: the room serves another one. */
 static void ppo__tape_end_grad(ppo_tape *tape, ppo_tensor *x) {
     ppo__piece *piece = tape->now.pieces;
-    while (piece->memory != x->grad) ++piece;
+    while (piece->memory != x->grad) piece = piece->next;
     piece->taken = 0;
     x->grad = PPO__LATER(tape);
 }
@@ -5944,7 +5943,7 @@ static void ppo__recompute_backward(ppo_node *node) {
     node->tape->backward = 0;
     ppo_tensor *y = ppo__recompute_build(node, 1);
     ppo__tape_begin_grad(node->tape, y);
-    if (y && y->grad) {
+    if (y && y->grad && !node->tape->status) {
         ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
         ppo__tape_walk_back(node->tape, NULL);
     }
@@ -19818,7 +19817,7 @@ static void ppo__learner_free(ppo__learner *learner) {
 /* Shards of this process, from *begin on. A single one is computed by all. */
 static int ppo__own_shards(const ppo__learner *learner, int shards, int *begin) {
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
-    *begin = ppo__first_shard(g, learner->shards, ppo__rank(g));
+    *begin = ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g)), shards);
     return ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g) + 1), shards) - *begin;
 }
 
@@ -19832,9 +19831,10 @@ static int ppo__item_length(const ppo__learner *learner, int k, int item) {
 /* How many of the first of n items are a micro-batch. */
 static int ppo__micro_items(const ppo__learner *learner, const int *item, int n) {
     int64_t tokens = 0;
+    n = ppo__min_int(n, learner->micro_batch);
     for (int i = 0; i < n; ++i) {
         for (int k = 0; k < 2 && learner->data[k]; ++k) tokens += ppo__item_length(learner, k, item[i]);
-        if (i == learner->micro_batch || (i && learner->budget && tokens > learner->budget)) return i;
+        if (i && learner->budget && tokens > learner->budget) return i;
     }
     return n;
 }
@@ -19850,7 +19850,7 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
     return micros;
 }
 
-/* Room for batches of at most n items, each of at most `longest` tokens; returns the most micro-batches of one.
+/* Room for batches of at most n items, of sequences of at most `longest` tokens; returns the most micro-batches of one.
    The caller has set params and group. */
 static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
                              int micro_batch, const ppo_lm *lm) {
@@ -19867,7 +19867,7 @@ static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, i
     if (learner->params[1]) floats += learner->params[1]->count;
     if (levels) learner->sums = PPO__ARRAY(memory, float, (size_t)levels *floats);
     if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
-    const int micros = shards * (learner->budget ? items : ppo__divide_up(items, learner->micro_batch));
+    const int micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
     learner->weight = PPO__ARRAY(memory, float, micros);
     return micros;
 }
@@ -20065,7 +20065,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     int              begin, own = ppo__own_shards(learner, shards, &begin);
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->tape->device);
-    learner->micro = ppo__micros_before(learner, item, n, shards, ppo__min_int(begin, shards));
+    learner->micro = ppo__micros_before(learner, item, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
         for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next) {
@@ -20099,16 +20099,24 @@ static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status st
     return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
 
-/* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of
-   each of a pair), all but the first of them to be learned. The items may be any. */
-static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, const int longest[2]) {
+/* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of each
+   of a pair), all but the first of them to be learned. The items may be any. Gradients may find less room that is
+   free than here, where all sequences are alike: they get as much again. */
+static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, int longest) {
     ppo_status status = PPO_OK;
+    ppo_tape  *tape = learner->tape;
+    size_t     floats = 0;
     learner->done = learner->micro = 0;
-    for (int k = 0; k < 2 && longest[k] && !status; ++k)
-        status = ppo__tokens_fill(&learner->batch[k], learner->reserved, longest[k]);
-    if (!status) status = ppo_tape_backward(learner->tape, ppo__weighted_loss(learner, item));
-    status = ppo__settle(learner->tape->device, status);
-    ppo_tape_reset(learner->tape);
+    for (int k = 0; k < (learner->data[1] ? 2 : 1) && !status; ++k) {
+        status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, 1); /* as many as there may be */
+        ppo_tokens_clear(&learner->batch[k]);
+        if (!status) status = ppo__tokens_fill(&learner->batch[k], learner->reserved, longest);
+    }
+    if (!status) status = ppo_tape_backward(tape, ppo__weighted_loss(learner, item));
+    for (const ppo__piece *piece = tape->now.pieces; piece; piece = piece->next) floats += piece->floats;
+    if (!status && !ppo__tape_take_from(tape, &tape->now.grads, floats, sizeof(float))) status = ppo__failed;
+    status = ppo__settle(tape->device, status);
+    ppo_tape_reset(tape);
     return status;
 }
 
@@ -20130,7 +20138,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
         PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
         PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
-        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: of some 256 tokens"),
+        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
         PPO__FIT(shards, INT, 1, 1024, NULL, "parts of a batch, which the processes of a group divide"),
         PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
         PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
@@ -20345,12 +20353,13 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     ppo__learner         *learner = &fit->learner;
     ppo_status            status = ppo__fit_check(fit, reference);
     if (status) return status;
-    int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest[2];
-    for (int k = 0; k < 2; ++k)
-        longest[k] = fit->set[fit->set[1].longest[k] > fit->set[0].longest[k]].longest[k];
+    int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest = 0;
+    for (int k = 0; k < 4; ++k) {
+        const int length = fit->set[k / 2].longest[k % 2];
+        if (length > longest) longest = length;
+    }
     learner->params[0] = fit->lm->params;
-    ppo__learner_take(learner, &fit->memory, batch, longest[0] + longest[1], c->shards, c->micro_batch,
-                      fit->lm);
+    ppo__learner_take(learner, &fit->memory, batch, longest, c->shards, c->micro_batch, fit->lm);
     fit->batch_size = batch, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
@@ -21047,7 +21056,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
         PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: of some 256 tokens"),
+        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
         PPO__RLHF(shards, INT, 1, 1024, NULL, "of a minibatch, which the processes of a group divide"),
         PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
         PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
@@ -22001,7 +22010,6 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
 /* Takes all memory, at its final size: for a micro-batch of the longest sequences, and for sampling. */
 static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
-    const int              longest[2] = {r->longest, 0};
     ppo__arena            *memory = &r->memory;
     int                    count = r->sequences;
     int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
@@ -22048,7 +22056,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     if (!status) status = ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
     if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
-    status = ppo__learner_reserve(&r->learner, r->order, longest);
+    status = ppo__learner_reserve(&r->learner, r->order, r->longest);
     ppo_tape_record(r->learner.tape, 0);
     if (!status) status = ppo__rlhf_judge_batch(r, 0);
     ppo_tape_record(r->learner.tape, 1);

@@ -1862,28 +1862,37 @@ static void a_model_with_a_nan_is_not_trained(void **state) {
     ppo_lm_free(lm), ppo_lm_free(sound);
 }
 
+/* Also where a few sequences are long, and most of them short. */
 static void nothing_is_allocated_after_the_first_step(void **state) {
     (void)state;
+    enum { N = 50, LONG = 290 };
     static const int micro[] = {0, 1, 5};
-    ppo_tokens       chosen, rejected;
-    ppo_lm_config    config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    comparisons(68, 50, &chosen, &rejected);
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int k = 0; k < COUNT(micro); k++) {
-            heap           h = {0, 0, -1, 0};
-            ppo_fit_config c = logged_config();
-            last_log.h = &h;
-            c.micro_batch = micro[k], c.batch_size = 12, c.epochs = 3;
-            ppo_set_allocator(heap_hook, &h);
-            ppo_lm *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
-            assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
-            ppo_lm_free(lm), ppo_lm_free(reference);
-            ppo_set_allocator(NULL, NULL);
-            assert_int_equal(h.live, 0);
-            assert_int_equal(last_log.calls, 15);
-            for (int i = 1; i < 15; i++) assert_int_equal(last_log.allocations[i], last_log.allocations[0]);
-        }
-    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_tokens       chosen[2], rejected[2] = {{0}, {0}};
+    memset(chosen, 0, sizeof chosen);
+    comparisons(68, N, &chosen[0], &rejected[0]);
+    for (int s = 0; s < N; s++) {
+        int token[LONG] = {0};
+        token[1] = s % VOCAB;
+        assert_ok(ppo_tokens_add(&chosen[1], token, s % 17 == 9 ? LONG - s : 2 + s % 5, 1));
+        assert_ok(ppo_tokens_add(&rejected[1], token, s % 11 == 5 ? LONG / 3 + s : 2 + s % 3, 1));
+    }
+    for (int run = 0; run < 2 * KINDS * COUNT(micro); run++) {
+        const int      data = run % 2, kind = run / 2 % KINDS;
+        heap           h = {0, 0, -1, 0};
+        ppo_fit_config c = logged_config();
+        ppo_lm_config  config = lm_config(VOCAB, data ? LONG : LENGTH, 16, 1, 2);
+        last_log.h = &h;
+        c.micro_batch = micro[run / 2 / KINDS], c.batch_size = 12, c.epochs = 3;
+        ppo_set_allocator(heap_hook, &h);
+        ppo_lm *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
+        assert_ok(fit(kind, lm, reference, &chosen[data], &rejected[data], &c));
+        ppo_lm_free(lm), ppo_lm_free(reference);
+        ppo_set_allocator(NULL, NULL);
+        assert_int_equal(h.live, 0);
+        assert_int_equal(last_log.calls, 15);
+        for (int i = 1; i < 15; i++) assert_int_equal(last_log.allocations[i], last_log.allocations[0]);
+    }
+    for (int k = 0; k < 2; k++) ppo_tokens_free(&chosen[k]), ppo_tokens_free(&rejected[k]);
 }
 
 typedef struct job {
@@ -1900,8 +1909,10 @@ static ppo_status align_once(void *user) {
     ppo_status        status = PPO_OK;
     float             x[4];
     c.micro_batch = 2;
-    for (int kind = 0; kind < KINDS && !status; kind++)
+    for (int kind = 0; kind < KINDS && !status; kind++) {
+        c.recompute = kind != REWARD;
         status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
+    }
     c.checkpoint = scratch_path("job"), c.held_out = &j->chosen, c.patience = 1, c.window = 3;
     remove(c.checkpoint);
     for (int k = 0; k < 2 && !status; k++)

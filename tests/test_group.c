@@ -312,6 +312,8 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
         {"a critic of its own", "shards=8", 0, NULL, NULL, 0},
         {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL, 0},
         {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL, 0},
+        {"micro-batches by their tokens", "shards=2 prompts=90 minibatch_size=72 epochs=1", 0, NULL, NULL, 0},
+        {"pairs, by their tokens", "shards=1 batch_size=23", 3, NULL, NULL, 0},
         {"groups",
          "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0,
          NULL, NULL, 0},
