@@ -3081,18 +3081,21 @@ enum { PPO__MAX_THREADS = 1024 };
 #endif
 
 /* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
-   tasks-1 others, and returns when all are done. A thread that is free takes the next task, so no task waits
-   for a thread that the system has not scheduled yet. */
+   tasks-1 others, and returns when all are done. Each thread begins with the task of its own number, whose
+   numbers are in its cache from the run before; then it takes what is left, so no task waits for a thread that
+   the system has not scheduled yet. */
 typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
     void *user;
 #ifdef PPO__THREADS
-    long             process;            /* that has the threads: fork() does not copy them */
-    volatile int32_t next, undone, quit; /* atomic: the next task, tasks that are not done */
-    ppo__event       events[2];          /* a run has begun, has ended */
-    int              started;            /* threads */
+    long             process;      /* that has the threads: fork() does not copy them */
+    volatile int32_t undone, quit; /* atomic: tasks that are not done */
+    volatile int32_t numbered;     /* atomic: threads that have a number; the caller's is 0 */
+    ppo__event       events[2];    /* a run has begun, has ended */
+    int              started;      /* threads */
     ppo__thread      threads[PPO__MAX_THREADS - 1];
+    volatile int32_t taken[PPO__MAX_THREADS]; /* atomic; 0: the task waits for a thread */
 #endif
 } ppo__pool;
 
@@ -3102,8 +3105,9 @@ static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task 
 
 #ifdef PPO__THREADS
 /* Does tasks until none is left to take. */
-static void ppo__pool_work(ppo__pool *pool) {
-    for (int k; (k = (int)PPO__ATOMIC_ADD(pool->next, 1)) < pool->tasks;) {
+static void ppo__pool_work(ppo__pool *pool, int thread) {
+    for (int i = 0, k = thread; i < pool->tasks; ++i, k = k + 1 < pool->tasks ? k + 1 : 0) {
+        if (PPO__ATOMIC_LOAD(pool->taken[k]) || PPO__ATOMIC_ADD(pool->taken[k], 1)) continue;
         pool->task(pool->user, k);
         if (PPO__ATOMIC_ADD(pool->undone, -1) == 1) ppo__event_happens(&pool->events[1]);
     }
@@ -3111,11 +3115,12 @@ static void ppo__pool_work(ppo__pool *pool) {
 
 static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
     ppo__pool *pool = (ppo__pool *)user;
+    const int  thread = 1 + (int)PPO__ATOMIC_ADD(pool->numbered, 1);
     ppo__in_task = 1;
     for (int32_t run = 0;;) {
         run = ppo__event_await(&pool->events[0], run);
         if (PPO__ATOMIC_LOAD(pool->quit)) return 0;
-        ppo__pool_work(pool);
+        ppo__pool_work(pool, thread);
     }
 }
 #endif
@@ -3137,7 +3142,7 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
 #ifdef PPO__THREADS
-    pool->next = tasks;
+    for (int k = 0; k < tasks; ++k) pool->taken[k] = 1;
     pool->process = PPO__PROCESS_ID();
     for (int k = 0; k < 2; ++k) PPO__EVENT_INIT(&pool->events[k]);
     for (int k = 0; k < tasks - 1; ++k) {
@@ -3163,9 +3168,9 @@ static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void
         pool->task = task;
         pool->user = user;
         PPO__ATOMIC_STORE(pool->undone, pool->tasks);
-        PPO__ATOMIC_STORE(pool->next, 0);
+        for (int k = 0; k < pool->tasks; ++k) PPO__ATOMIC_STORE(pool->taken[k], 0);
         ppo__event_happens(&pool->events[0]);
-        ppo__pool_work(pool);
+        ppo__pool_work(pool, 0);
         ppo__event_await(&pool->events[1], ended);
     } else
 #endif
