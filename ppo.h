@@ -2077,7 +2077,9 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int micro_batch; /* of these, in memory at once; gradients add up. 0: as many as have 256 tokens
                         together (both of a pair), or as many tokens as the model's width is, if that is
                         more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
-    int shards;      /* parts of a batch, divided among the processes of a group [1] */
+    int shards; /* parts of a batch, for threads and processes; results depend on it. 0: one for every 512
+                        tokens of a full batch, at most 8; of a model of more than 4 million weights, and on
+                        a GPU, one [0] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -2283,9 +2285,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
                                             critic keeps what it has learned; 0: off [0.02] */
     int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
     int                  micro_batch;    /* of these, in memory at once, as in ppo_fit_config [0] */
-    int                  shards;    /* parts of a minibatch, divided among the processes of a group [1] */
-    int                  recompute; /* 1: less memory for more time, see ppo_tape_recompute() [0] */
-    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
+    int                  shards;         /* parts of a minibatch, as in ppo_fit_config [0] */
+    int                  recompute;      /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
     float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
     float                entropy_coef;           /* [0] */
     float entropy_target;         /* > 0: where samples have at most this entropy per token, entropy_coef
@@ -2372,7 +2374,7 @@ PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
 typedef struct ppo_memory {
     double weights;     /* of the policy, the reference and the critic, and their base */
     double training;    /* gradients, Adam's moments, and what target_kl returns to */
-    double activations; /* of a micro-batch */
+    double activations; /* of a micro-batch, on each thread that has one */
     double sampling;    /* keys and values, and what the slots compute */
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
@@ -5668,9 +5670,9 @@ struct ppo_tape {
     ppo_status         status; /* the first failure */
     char               error[PPO__ERROR_SIZE];
     struct ppo__event *walked; /* happens after each node that backward comes to; NULL: nobody waits */
-    /* if params is not NULL: gradients of these go to `grad`, in the same layout, instead of params->grad */
-    const ppo_params *params;
-    float            *grad;
+    /* where params[k] is not NULL: gradients of these go to grad[k], in the same layout, instead of their own */
+    const ppo_params *params[2];
+    float            *grad[2];
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
@@ -5796,10 +5798,9 @@ static size_t ppo__place_in(const float *block, const float *x) {
 
 /* x as this tape sees it: a parameter's numbers may lie on the device, or its gradient go to tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
-    const ppo_params *params = tape->params;
-    ppo__mirror      *mirror = tape->device ? tape->device->mirrors : NULL;
-    float            *data = NULL, *grad = NULL;
-    if (!x || (!params && !mirror && x->data)) return x;
+    ppo__mirror *mirror = tape->device ? tape->device->mirrors : NULL;
+    float       *data = NULL, *grad = NULL;
+    if (!x || (!tape->params[0] && !mirror && x->data)) return x;
     if (!x->data) {
         data = ppo_tape_alloc(tape, ppo__size(x));
         if (data) ppo__tensor_read(x, data);
@@ -5810,9 +5811,9 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         data = mirror->data + at;
         grad = mirror->grad + at;
     }
-    if (params && x->grad) {
-        size_t at = ppo__place_in(params->grad, x->grad);
-        if (at < params->count) data = x->data, grad = tape->grad + at;
+    for (int k = 0; k < 2 && tape->params[k] && x->grad; ++k) {
+        size_t at = ppo__place_in(tape->params[k]->grad, x->grad);
+        if (at < tape->params[k]->count) data = x->data, grad = tape->grad[k] + at;
     }
     return data ? ppo__tape_tensor(tape, x->rows, x->cols, data, x->grad ? grad : NULL) : x;
 }
@@ -9705,11 +9706,12 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
 /* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree:
    first of neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
 
-/* The first shard of a process; its last one is before the first of the next. */
-static int ppo__first_shard(const ppo_group *g, int most, int rank) {
+/* The first shard of branch k of the tree, of 1, 2, 4, ... branches in all; its last one is before the first of
+   the next. */
+static int ppo__first_shard(int most, int k, int branches) {
     int leaves = 1;
     while (leaves < most) leaves *= 2;
-    return ppo__min_int((rank * leaves + ppo__ranks(g) - 1) / ppo__ranks(g), most);
+    return ppo__min_int((int)(((int64_t)k * leaves + branches - 1) / branches), most);
 }
 
 /* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks
@@ -9717,15 +9719,16 @@ static int ppo__first_shard(const ppo_group *g, int most, int rank) {
    receives less than 2 n floats, however many there are. received [n]: scratch. */
 static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
                                  float *received) {
+    const int  ranks = ppo__ranks(g);
     size_t     begin[16] = {0}, end[16] = {n};
     ppo_status status = PPO_OK;
     int        level = 0;
-    for (int size = 1; size < ppo__ranks(g) && !status; size *= 2, ++level) {
+    for (int size = 1; size < ranks && !status; size *= 2, ++level) {
         const int own = g->rank & ~(size - 1), other = own ^ size, upper = own > other;
-        const int have =
-            ppo__first_shard(g, most, own) < ppo__min_int(ppo__first_shard(g, most, own + size), shards);
-        const int has =
-            ppo__first_shard(g, most, other) < ppo__min_int(ppo__first_shard(g, most, other + size), shards);
+        const int have = ppo__first_shard(most, own, ranks) <
+                         ppo__min_int(ppo__first_shard(most, own + size, ranks), shards);
+        const int has = ppo__first_shard(most, other, ranks) <
+                        ppo__min_int(ppo__first_shard(most, other + size, ranks), shards);
         const size_t middle = begin[level] + ((end[level] - begin[level]) / 2 & ~(size_t)15);
         const size_t given = upper ? begin[level] : middle;
         const size_t kept = begin[level + 1] = upper ? middle : begin[level];
@@ -12700,8 +12703,8 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
         ppo__shard *shard = &batch->shard[k];
         ppo__gather(&trainer->collector.rollout, trainer->collector.columns, shard->picked, &shard->samples);
         ppo_tape_reset(tape);
-        tape->params = batch->most_shards > 1 ? params : NULL;
-        tape->grad = shard->grad;
+        tape->params[0] = batch->most_shards > 1 ? params : NULL;
+        tape->grad[0] = shard->grad;
         memset(shard->grad, 0, params->count * sizeof(float));
         ppo_tensor *loss = ppo__loss(trainer, tape, shard);
         if (batch->shards > 1) /* its share in the mean over all samples */
@@ -12735,7 +12738,7 @@ static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
     if (!g || batch->most_shards == 1) return status; /* all compute the same */
     for (int r = 0; r <= g->size; ++r)
         start[r] = sizeof *batch->stats *
-                   (size_t)ppo__min_int(ppo__first_shard(g, batch->most_shards, r), batch->shards);
+                   (size_t)ppo__min_int(ppo__first_shard(batch->most_shards, r, g->size), batch->shards);
     for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
     ppo_status shared = ppo__group_gather(g, batch->stats, start);
     for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
@@ -13261,8 +13264,8 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     if (shards < 1 || params->count > PPO__SHARD_PARAMS) shards = 1;
     shards = config->shards ? config->shards : ppo__min_int(shards, PPO__SHARDS);
     shards = batch->most_shards = ppo__min_int(shards, batch->segments);
-    batch->begin = shards > 1 ? ppo__first_shard(group, shards, ppo__rank(group)) : 0;
-    batch->end = shards > 1 ? ppo__first_shard(group, shards, ppo__rank(group) + 1) : 1;
+    batch->begin = shards > 1 ? ppo__first_shard(shards, ppo__rank(group), ppo__ranks(group)) : 0;
+    batch->end = shards > 1 ? ppo__first_shard(shards, ppo__rank(group) + 1, ppo__ranks(group)) : 1;
     if (group && shards > 1) batch->received = PPO__ARRAY(memory, float, params->count);
     for (int k = 0; k < shards && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
@@ -19780,7 +19783,23 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
 
 /* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches.
    The gradients of micro-batches are added one after the other, those of shards in a binary tree, of which
-   each process of a group has a branch -- */
+   each process of a group has a branch, and each of its lanes a branch of that. Lanes are computed side by side,
+   each by one thread; where there is one lane, threads divide its operations instead -- */
+
+enum {
+    PPO__TEXT_SHARDS = 8,            /* unless there is a setting */
+    PPO__SHARD_TOKENS = 512,         /* of a shard, at least */
+    PPO__TEXT_SHARD_PARAMS = 1 << 22 /* at most: a larger model has one shard */
+};
+
+/* Where micro-batches are computed, one at a time. */
+typedef struct ppo__lane {
+    ppo_tape  *tape;
+    ppo_tokens batch[2];    /* the sequences of the micro-batch */
+    int        done, micro; /* items and micro-batches of the batch that came before it */
+    float     *grad[2];     /* what gradients are added to; of lane 0 the parameters' own */
+    float     *sums;        /* [levels][floats of params]: of 1, 2, 4, ... shards */
+} ppo__lane;
 
 /* What is known of each item, or of each micro-batch, of a batch. */
 typedef struct ppo__learned {
@@ -19790,40 +19809,48 @@ typedef struct ppo__learned {
 } ppo__learned;
 
 typedef struct ppo__learner {
-    ppo_tape *tape;
     const ppo_tokens
               *data[2];     /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
     const int *first;       /* or, if this is not NULL, a window of data[0], which is one sequence: */
     int        window;      /* `window` tokens from first[item] on, at most those that there are */
-    ppo_tokens batch[2];    /* the sequences of the micro-batch */
     int        micro_batch; /* items of a micro-batch at most; */
     int        budget;      /* and tokens, if it has several items; 0: any number */
     int        reserved;    /* items of the longest of which there is room for all */
-    int        done, micro; /* items and micro-batches of the batch that came before the micro-batch */
-    int        micros;      /* in the batch */
+    int        micros;      /* in the batch, */
+    int        most_micros; /* and in any */
     int64_t    tokens;      /* trained on since the start */
-    /* The loss of the micro-batch item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
-    ppo_tensor *(*loss)(void *user, const int *item, float *weight);
+    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
+    ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void            *user;
     ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
     int              shards;     /* of a batch, at most */
-    float           *sums;       /* [log2(own shards)][floats of params]: of 1, 2, 4, ... shards */
+    ppo__lane       *lane;       /* [lanes] */
+    int              lanes;      /* 1, 2, 4, ... */
     float           *received;   /* in a group: for ppo__group_sum() */
-    float           *weight;     /* [micros] */
+    float           *weight;     /* [most_micros] */
     ppo__learned     learned[3]; /* what loss() leaves besides */
     const ppo_group *group;
 } ppo__learner;
 
 static void ppo__learner_free(ppo__learner *learner) {
-    ppo_tape_free(learner->tape);
-    for (int k = 0; k < 2; ++k) ppo_tokens_free(&learner->batch[k]);
+    for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes; ++lane) {
+        ppo_tape_free(lane->tape);
+        for (int k = 0; k < 2; ++k) ppo_tokens_free(&lane->batch[k]);
+    }
 }
 
-/* Shards of this process, from *begin on. A single one is computed by all. */
-static int ppo__own_shards(const ppo__learner *learner, int shards, int *begin) {
+/* Where the shards of branch k begin, of `branches` into which this process divides its own. A single shard is
+   computed by all processes. */
+static int ppo__branch_begin(const ppo__learner *learner, int shards, int k, int branches) {
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
-    *begin = ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g)), shards);
-    return ppo__min_int(ppo__first_shard(g, learner->shards, ppo__rank(g) + 1), shards) - *begin;
+    k += ppo__rank(g) * branches, branches *= ppo__ranks(g);
+    return ppo__min_int(ppo__first_shard(learner->shards, k, branches), shards);
+}
+
+/* How many shards these are. */
+static int ppo__branch_shards(const ppo__learner *learner, int shards, int k, int branches) {
+    return ppo__branch_begin(learner, shards, k + 1, branches) -
+           ppo__branch_begin(learner, shards, k, branches);
 }
 
 /* Tokens of an item. */
@@ -19855,12 +19882,41 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
     return micros;
 }
 
-/* Room for batches of at most n items, of sequences of at most `longest` tokens; returns the most micro-batches of one.
-   The caller has set params and group. */
-static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
-                             int micro_batch, const ppo_lm *lm) {
-    int    begin, levels = 0;
-    size_t floats = learner->params[0]->count;
+/* The lanes, one for each thread as far as there are shards, with their tapes and room for their gradients. */
+static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int recompute) {
+    const size_t count[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
+    const int    threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
+    const int    own = ppo__branch_shards(learner, learner->shards, 0, 1);
+    int          lanes = 1;
+    ppo_status   status = PPO_OK;
+    while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
+    learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
+    learner->lanes = learner->lane ? lanes : 0;
+    for (int k = 0; k < learner->lanes && !status; ++k) {
+        ppo__lane *lane = &learner->lane[k];
+        int        levels = 0;
+        while (1 << levels < ppo__branch_shards(learner, learner->shards, k, lanes)) ++levels;
+        if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels *(count[0] + count[1]));
+        for (int i = 0; i < 2 && learner->params[i]; ++i)
+            lane->grad[i] = k ? PPO__ARRAY(memory, float, count[i]) : learner->params[i]->grad;
+        status = ppo__arena_status(memory);
+        if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
+        ppo_tape_recompute(lane->tape, recompute);
+        for (int i = 0; i < 2 && k && !status; ++i)
+            lane->tape->params[i] = learner->params[i], lane->tape->grad[i] = lane->grad[i];
+    }
+    return status ? status : ppo__arena_status(memory);
+}
+
+/* Room for batches of at most n items, of sequences of at most `longest` tokens. The caller has set params and
+   group. */
+static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
+                                    int micro_batch, int recompute, const ppo_lm *lm) {
+    const int64_t most = (int64_t)n * longest / PPO__SHARD_TOKENS;
+    size_t        floats = learner->params[0]->count;
+    if (learner->params[1]) floats += learner->params[1]->count;
+    if (!shards && (floats > PPO__TEXT_SHARD_PARAMS || ppo__device_in_use)) shards = 1;
+    if (!shards) shards = most < 1 ? 1 : most < PPO__TEXT_SHARDS ? (int)most : (int)PPO__TEXT_SHARDS;
     learner->shards = shards = ppo__min_int(shards, n);
     const int items = ppo__divide_up(n, shards); /* of a shard */
     learner->micro_batch = learner->reserved = micro_batch && micro_batch < items ? micro_batch : items;
@@ -19868,62 +19924,60 @@ static int ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, i
         learner->budget = lm->config.width > 256 ? lm->config.width : 256;
         learner->reserved = ppo__min_int(items, learner->budget / longest + 1);
     }
-    while (1 << levels < ppo__own_shards(learner, shards, &begin)) ++levels;
-    if (learner->params[1]) floats += learner->params[1]->count;
-    if (levels) learner->sums = PPO__ARRAY(memory, float, (size_t)levels *floats);
     if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
-    const int micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
-    learner->weight = PPO__ARRAY(memory, float, micros);
-    return micros;
+    learner->most_micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
+    learner->weight = PPO__ARRAY(memory, float, learner->most_micros);
+    return ppo__lanes_take(learner, memory, recompute);
 }
 
-/* Makes n items the micro-batch. */
-static ppo_status ppo__gather_items(ppo__learner *learner, const int *item, int n) {
+/* Makes n items the lane's micro-batch. */
+static ppo_status ppo__gather_items(const ppo__learner *learner, ppo__lane *lane, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
         const ppo_tokens *data = learner->data[k];
-        ppo_tokens_clear(&learner->batch[k]);
+        ppo_tokens_clear(&lane->batch[k]);
         for (int i = 0; i < n && !status; ++i) {
             int        at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
             ppo_tokens window = {1, bounds, &prompt, data->token + at, data->given, NULL};
             if (window.given) window.given += at;
             bounds[1] = ppo__item_length(learner, k, item[i]);
-            status = learner->first ? ppo_tokens_add_from(&learner->batch[k], &window, 0)
-                                    : ppo_tokens_add_from(&learner->batch[k], data, item[i]);
+            status = learner->first ? ppo_tokens_add_from(&lane->batch[k], &window, 0)
+                                    : ppo_tokens_add_from(&lane->batch[k], data, item[i]);
         }
     }
     return status;
 }
 
 /* The micro-batch's loss times its weight. */
-static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, const int *item) {
-    float *weight = &learner->weight[learner->micro];
+static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, ppo__lane *lane, const int *item) {
+    float *weight = &learner->weight[lane->micro];
     *weight = 0;
-    ppo_tape_reset(learner->tape);
-    ppo_tensor *loss = learner->loss(learner->user, item, weight);
-    return ppo_tape_scale(learner->tape, loss, *weight, 0);
+    ppo_tape_reset(lane->tape);
+    ppo_tensor *loss = learner->loss(learner->user, lane, item, weight);
+    return ppo_tape_scale(lane->tape, loss, *weight, 0);
 }
 
 /* Where the sum of 2^level shards waits: its gradients of params[i]. */
-static float *ppo__waiting(const ppo__learner *learner, int level, int i) {
+static float *ppo__waiting(const ppo__learner *learner, const ppo__lane *lane, int level, int i) {
     const size_t floats[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    return learner->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
+    return lane->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
 }
 
-/* After shard k of this process: adds what waits for it, to n gradients of params[i] from `begin` on. The sum
-   is that of 2^level shards; after the last one, of all. Returns the level. */
-static int ppo__add_waiting(const ppo__learner *learner, int k, int last, int i, size_t begin, size_t n) {
+/* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is that
+   of 2^level shards; after the last one, of all. Returns the level. */
+static int ppo__add_waiting(const ppo__learner *learner, const ppo__lane *lane, int k, int last, int i,
+                            size_t begin, size_t n) {
     int level = 0;
     for (; k >> level && (last || k >> level & 1); ++level)
         if (k >> level & 1)
-            ppo__add_to(ppo__waiting(learner, level, i) + begin, learner->params[i]->grad + begin, n);
+            ppo__add_to(ppo__waiting(learner, lane, level, i) + begin, lane->grad[i] + begin, n);
     return level;
 }
 
 /* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there,
    and the sum goes back. */
 static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
-    ppo__device *device = learner->shards > 1 ? learner->tape->device : NULL;
+    ppo__device *device = learner->shards > 1 ? learner->lane[0].tape->device : NULL;
     ppo_status   status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && device && !status; ++i) {
         const ppo_params *params = learner->params[i];
@@ -19934,14 +19988,15 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     return ppo__settle(device, status);
 }
 
-/* After shard k of this process, which is not the last: its gradients wait for the next one. */
-static ppo_status ppo__put_aside(ppo__learner *learner, int k) {
+/* After shard k of a lane, which is not the last: its gradients wait for the next one. */
+static ppo_status ppo__put_aside(ppo__learner *learner, ppo__lane *lane, int k) {
     ppo_status status = ppo__copy_gradients(learner, 0);
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) {
-        ppo_params *params = learner->params[i];
-        const int   level = ppo__add_waiting(learner, k, 0, i, 0, params->count);
-        memcpy(ppo__waiting(learner, level, i), params->grad, params->count * sizeof(float));
-        ppo_params_zero_grad(params);
+        const size_t n = learner->params[i]->count;
+        const int    level = ppo__add_waiting(learner, lane, k, 0, i, 0, n);
+        memcpy(ppo__waiting(learner, lane, level, i), lane->grad[i], n * sizeof(float));
+        if (lane == learner->lane) ppo_params_zero_grad(learner->params[i]);
+        else memset(lane->grad[i], 0, n * sizeof(float));
     }
     return status;
 }
@@ -19986,7 +20041,8 @@ static ppo_status ppo__sum_chunks(ppo__summing *sum) {
 #ifdef PPO__THREADS
             for (int32_t seen = 0; seen < sum->nodes - left;) seen = ppo__event_await(&sum->walked, seen);
 #endif
-            if (sum->own > 1) ppo__add_waiting(learner, sum->own - 1, 1, i, begin, end - begin);
+            if (sum->own > 1)
+                ppo__add_waiting(learner, learner->lane, sum->own - 1, 1, i, begin, end - begin);
             if (learner->group && learner->shards > 1)
                 status = ppo__group_sum(learner->group, params->grad + begin, end - begin, learner->shards,
                                         sum->shards, learner->received);
@@ -20004,11 +20060,11 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
 }
 #endif
 
-/* The last backward of this process, whose loss this is (NULL: it has none), and the sum over all shards. Of
-   a large model in a group they go on at the same time, if both are the host's. */
+/* The last backward of the only lane, whose loss this is, if it has shards of its `own`; and the sum over all
+   shards. Of a large model in a group they go on at the same time, if both are the host's. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
-    ppo_tape    *tape = learner->tape;
+    ppo_tape    *tape = learner->lane[0].tape;
     ppo_status   status = PPO_OK;
     memset(&sum, 0, sizeof sum);
     sum.learner = learner, sum.shards = shards, sum.own = own;
@@ -20051,7 +20107,7 @@ static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int
         const ppo__learned *one = i ? &learner->learned[i - 1] : &weight;
         if (!one->data) continue;
         for (int r = 0; r <= g->size; ++r) {
-            const int first = ppo__min_int(ppo__first_shard(g, learner->shards, r), shards);
+            const int first = ppo__min_int(ppo__first_shard(learner->shards, r, g->size), shards);
             start[r] =
                 one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
                                                     : ppo__micros_before(learner, item, n, shards, first));
@@ -20061,33 +20117,103 @@ static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int
     return status;
 }
 
-/* The gradient of a batch of n items, once divided by *total. */
-static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
-    const int        shards = ppo__min_int(learner->shards, n);
-    const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
-    ppo_tensor      *loss = NULL;
-    ppo_status       status = PPO_OK;
-    int              begin, own = ppo__own_shards(learner, shards, &begin);
-    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
-        status = ppo__params_place(learner->params[i], learner->tape->device);
-    learner->micro = ppo__micros_before(learner, item, n, shards, begin);
+/* A batch of n items. */
+typedef struct ppo__batch {
+    ppo__learner *learner;
+    const int    *item;
+    int           n, shards;
+} ppo__batch;
+
+/* The gradients of a lane's shards. loss: NULL; or gets the loss of the last micro-batch, whose backward, and the
+   sum over the shards, are left to the caller. */
+static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, ppo_tensor **loss) {
+    ppo__learner *learner = batch->learner;
+    const int     n = batch->n, shards = batch->shards, at = (int)(lane - learner->lane);
+    const int     begin = ppo__branch_begin(learner, shards, at, learner->lanes);
+    const int     own = ppo__branch_shards(learner, shards, at, learner->lanes);
+    ppo_status    status = PPO_OK;
+    lane->micro = ppo__micros_before(learner, batch->item, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
-        for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next) {
-            next = i + ppo__micro_items(learner, item + i, end - i);
-            learner->done = i;
-            status = ppo__gather_items(learner, item + i, next - i);
-            if (!status) loss = ppo__weighted_loss(learner, item + i);
-            if (!status)
-                status = k + 1 == own && next == end ? ppo_tape_status(learner->tape)
-                                                     : ppo_tape_backward(learner->tape, loss);
-            ++learner->micro;
+        for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next, ++lane->micro) {
+            const int *item = batch->item + i;
+            next = i + ppo__micro_items(learner, item, end - i);
+            lane->done = i;
+            status = ppo__gather_items(learner, lane, item, next - i);
+            if (status) break;
+            ppo_tensor *one = ppo__weighted_loss(learner, lane, item);
+            if (!loss || k + 1 < own || next < end) status = ppo_tape_backward(lane->tape, one);
+            else *loss = one, status = ppo_tape_status(lane->tape);
         }
-        if (k + 1 < own && !status) status = ppo__put_aside(learner, k);
+        if (k + 1 < own && !status) status = ppo__put_aside(learner, lane, k);
     }
+    for (int i = 0; i < 2 && learner->params[i] && !loss && own > 1 && !status; ++i)
+        ppo__add_waiting(learner, lane, own - 1, 1, i, 0, learner->params[i]->count);
+    return status;
+}
+
+/* Lanes begin .. end - 1; a failure stays on the tape, which is for this thread. */
+static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
+    const ppo__batch   *batch = (const ppo__batch *)user;
+    const ppo__learner *learner = batch->learner;
+    (void)range;
+    for (ppo__lane *lane = learner->lane + begin; lane < learner->lane + end; ++lane) {
+        ppo_tape_reset(lane->tape);
+        for (int i = 0; i < 2 && learner->params[i] && lane > learner->lane; ++i)
+            memset(lane->grad[i], 0, learner->params[i]->count * sizeof(float));
+        const ppo_status status = ppo__lane_gradients(batch, lane, NULL);
+        if (status) ppo__tape_fail(lane->tape, status);
+    }
+}
+
+/* Grains begin .. end - 1 of the gradients, those of params[0] first: lane 0's += those of the others. First of
+   neighbours, then of every second one, ... */
+static void ppo__add_lanes(void *user, int range, int begin, int end) {
+    const ppo__batch   *batch = (const ppo__batch *)user;
+    const ppo__learner *learner = batch->learner;
+    const int           lanes = learner->lanes;
+    (void)range;
+    for (int i = 0; i < 2 && learner->params[i]; ++i) {
+        const int    grains = ppo__grains(learner->params[i]->count), last = ppo__min_int(end, grains);
+        const size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
+        const size_t n = begin < last ? ppo__grain_end(learner->params[i]->count, last) - at : 0;
+        for (int step = 1; step < lanes && n; step *= 2)
+            for (int k = 0; k + step < lanes; k += 2 * step)
+                if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
+                    ppo__branch_begin(learner, batch->shards, k + 2 * step, lanes))
+                    ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
+        begin = begin > grains ? begin - grains : 0, end -= grains;
+    }
+}
+
+/* The gradients of this process's shards, in several lanes. */
+static ppo_status ppo__lanes_run(ppo__batch *batch) {
+    const ppo__learner *learner = batch->learner;
+    ppo_status          status = PPO_OK;
+    int                 grains = 0;
+    ppo__parallel_for(learner->lanes, 1, 1e9, ppo__lanes_gradients, batch);
+    for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
+    for (int i = 0; i < 2 && learner->params[i]; ++i) grains += ppo__grains(learner->params[i]->count);
+    if (!status)
+        ppo__parallel_for(grains, 1, (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, batch);
+    return status;
+}
+
+/* The gradient of a batch of n items, once divided by *total. */
+static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
+    const int        shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
+    const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
+    ppo__batch       batch = {learner, item, n, shards};
+    ppo_tensor      *loss = NULL;
+    ppo_status       status = PPO_OK;
+    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
+        status = ppo__params_place(learner->params[i], learner->lane[0].tape->device);
+    if (!status) status = one ? ppo__lane_gradients(&batch, learner->lane, &loss) : ppo__lanes_run(&batch);
     learner->micros = ppo__micros_before(learner, item, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
-    if (!status) status = ppo__backward_and_sum(learner, loss, shards, own);
+    if (!status)
+        status =
+            ppo__backward_and_sum(learner, loss, shards, one ? ppo__branch_shards(learner, shards, 0, 1) : 0);
     status = ppo__group_agree(learner->group, status, 0);
     if (!status && g) status = ppo__share_learned(learner, item, n, shards);
     *total = 0;
@@ -20099,7 +20225,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
 
 /* Waits for the tape's device, which may fail in one process of a group alone. */
 static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status status) {
-    ppo__device *device = learner->tape->device;
+    ppo__device *device = learner->lane[0].tape->device;
     status = ppo__settle(device, status);
     return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
@@ -20109,19 +20235,22 @@ static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status st
    free than here, where all sequences are alike: they get as much again. */
 static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, int longest) {
     ppo_status status = PPO_OK;
-    ppo_tape  *tape = learner->tape;
-    size_t     floats = 0;
-    learner->done = learner->micro = 0;
-    for (int k = 0; k < (learner->data[1] ? 2 : 1) && !status; ++k) {
-        status = ppo__tokens_fill(&learner->batch[k], learner->micro_batch, 1); /* as many as there may be */
-        ppo_tokens_clear(&learner->batch[k]);
-        if (!status) status = ppo__tokens_fill(&learner->batch[k], learner->reserved, longest);
+    for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes && !status; ++lane) {
+        ppo_tape *tape = lane->tape;
+        size_t    floats = 0;
+        lane->done = lane->micro = 0;
+        for (int k = 0; k < (learner->data[1] ? 2 : 1) && !status; ++k) {
+            status = ppo__tokens_fill(&lane->batch[k], learner->micro_batch, 1); /* as many as there may be */
+            ppo_tokens_clear(&lane->batch[k]);
+            if (!status) status = ppo__tokens_fill(&lane->batch[k], learner->reserved, longest);
+        }
+        if (!status) status = ppo_tape_backward(tape, ppo__weighted_loss(learner, lane, item));
+        for (const ppo__piece *piece = tape->now.pieces; piece; piece = piece->next) floats += piece->floats;
+        if (!status && !ppo__tape_take_from(tape, &tape->now.grads, floats, sizeof(float)))
+            status = ppo__failed;
+        status = ppo__settle(tape->device, status);
+        ppo_tape_reset(tape);
     }
-    if (!status) status = ppo_tape_backward(tape, ppo__weighted_loss(learner, item));
-    for (const ppo__piece *piece = tape->now.pieces; piece; piece = piece->next) floats += piece->floats;
-    if (!status && !ppo__tape_take_from(tape, &tape->now.grads, floats, sizeof(float))) status = ppo__failed;
-    status = ppo__settle(tape->device, status);
-    ppo_tape_reset(tape);
     return status;
 }
 
@@ -20144,7 +20273,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
         PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
         PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
-        PPO__FIT(shards, INT, 1, 1024, NULL, "parts of a batch, which the processes of a group divide"),
+        PPO__FIT(shards, INT, 0, 1024, NULL, "of a batch, for threads and processes; 0: by size"),
         PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
         PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
         PPO__FIT(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
@@ -20168,9 +20297,9 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
 }
 
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    static const char usual[] = PPO__ADAM_USUAL
-        "epochs=1 batch_size=32 shards=1 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
-        "beta=0.1 checkpoint_every=100";
+    static const char usual[] =
+        PPO__ADAM_USUAL "epochs=1 batch_size=32 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
+                        "beta=0.1 checkpoint_every=100";
     ppo_fit_config c;
     memset(&c, 0, sizeof c);
     return ppo_settings_set_all(ppo_fit_settings(), &c, usual), c;
@@ -20207,11 +20336,10 @@ typedef struct ppo__fit {
     ppo__fit_set          set[2]; /* what is learned; what is held out, or nothing (count 0) */
     const ppo__fit_set   *now;    /* the one that items are of at the moment */
     int                   batch_size;
-    uint64_t              hash[4];      /* for a checkpoint: of the data of both sets */
-    float                *ref_batch[2]; /* DPO: of the reference, the micro-batch */
-    float *score[2]; /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
-    float *losses;   /* (batch_size, 2) the mean of each micro-batch, and its weight */
-    float *best;     /* with patience: the parameters of the lowest held-out loss; else NULL */
+    uint64_t              hash[4]; /* for a checkpoint: of the data of both sets */
+    float *score[2];               /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
+    float *losses;                 /* (batch_size, 2) the mean of each micro-batch, and its weight */
+    float *best;                   /* with patience: the parameters of the lowest held-out loss; else NULL */
     float  best_loss;
     int    worse; /* held-out losses since then */
     int    over;  /* 1: the training is complete */
@@ -20225,20 +20353,20 @@ static void ppo__fit_use(ppo__fit *fit, int k) {
     fit->learner.data[1] = set->data[1];
 }
 
-static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
-    ppo__fit         *fit = (ppo__fit *)user;
-    ppo__learner     *learner = &fit->learner;
-    const ppo_tokens *batch = learner->batch;
-    ppo_tape         *tape = learner->tape;
+static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
+    const ppo__fit   *fit = (const ppo__fit *)user;
+    const ppo_tokens *batch = lane->batch;
+    ppo_tape         *tape = lane->tape;
     ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
-    float            *kept = fit->losses + 2 * learner->micro;
+    float            *kept = fit->losses + 2 * lane->micro, *ref[2] = {NULL, NULL}; /* of the reference */
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
-        ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + learner->done);
-        for (int i = 0; i < batch[k].count && fit->now->ref_logp[k]; ++i)
-            fit->ref_batch[k][i] = fit->now->ref_logp[k][item[i]];
+        ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + lane->done);
+        if (!fit->now->ref_logp[k]) continue;
+        ref[k] = (float *)ppo__tape_take(tape, batch[k].count, sizeof(float));
+        for (int i = 0; i < batch[k].count && ref[k]; ++i) ref[k][i] = fit->now->ref_logp[k][item[i]];
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
@@ -20247,8 +20375,8 @@ static ppo_tensor *ppo__fit_loss(void *user, const int *item, float *weight) {
         loss = ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0);
     } else if (fit->objective == PPO__REWARD) loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
     else
-        loss = ppo_tape_dpo_loss(tape, score[0], score[1], fit->ref_batch[0], fit->ref_batch[1],
-                                 fit->config->beta, fit->config->label_smoothing);
+        loss = ppo_tape_dpo_loss(tape, score[0], score[1], ref[0], ref[1], fit->config->beta,
+                                 fit->config->label_smoothing);
     kept[1] = *weight;
     if (loss) ppo__tape_read(tape, loss->data, 1, kept);
     return loss;
@@ -20364,14 +20492,12 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         if (length > longest) longest = length;
     }
     learner->params[0] = fit->lm->params;
-    ppo__learner_take(learner, &fit->memory, batch, longest, c->shards, c->micro_batch, fit->lm);
     fit->batch_size = batch, learner->window = c->window;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
     for (int k = 0; k < 2; ++k) {
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
-        if (reference) fit->ref_batch[k] = PPO__ARRAY(&fit->memory, float, learner->micro_batch);
         for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
             if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
@@ -20381,9 +20507,8 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         const ppo__learned scores = {fit->score[k], sizeof(float), 1};
         learner->learned[1 + k] = scores;
     }
-    status = ppo__arena_status(&fit->memory);
-    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &learner->tape);
-    ppo_tape_recompute(learner->tape, c->recompute);
+    status = ppo__learner_take(learner, &fit->memory, batch, longest, c->shards, c->micro_batch, c->recompute,
+                               fit->lm);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         float            *logp = fit->set[k / 2].ref_logp[k % 2];
@@ -20433,26 +20558,27 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
 /* The loss of the held-out data, and what follows from it. */
 static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__learner *learner = &fit->learner;
+    ppo__lane    *lane = learner->lane;
     ppo_params   *params = fit->lm->params;
     const int     count = fit->set[1].count;
     double        total = 0, sum = 0;
     int           correct = 0;
     ppo_status    status = PPO_OK;
     ppo__fit_use(fit, 1);
-    ppo_tape_record(learner->tape, 0);
-    learner->done = learner->micro = 0, learner->micros = 1;
+    ppo_tape_record(lane->tape, 0);
+    lane->done = lane->micro = 0, learner->micros = 1;
     for (int i = 0, n; i < count && !status; i += n) {
         const int *item = fit->set[1].order + i;
         float      weight = 0;
         n = ppo__micro_items(learner, item, count - i);
-        status = ppo__gather_items(learner, item, n);
-        ppo_tape_reset(learner->tape);
-        if (!status) ppo__fit_loss(fit, item, &weight);
-        if (!status) status = ppo__tape_settle(learner->tape);
+        status = ppo__gather_items(learner, lane, item, n);
+        ppo_tape_reset(lane->tape);
+        if (!status) ppo__fit_loss(fit, lane, item, &weight);
+        if (!status) status = ppo__tape_settle(lane->tape);
         if (!status) ppo__fit_sum_up(fit, item, n, &sum, &correct);
         total += weight;
     }
-    ppo_tape_record(learner->tape, 1);
+    ppo_tape_record(lane->tape, 1);
     ppo__fit_use(fit, 0);
     status = ppo__group_agree(learner->group, status, 0);
     if (status) return status;
@@ -21062,7 +21188,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
         PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
-        PPO__RLHF(shards, INT, 1, 1024, NULL, "of a minibatch, which the processes of a group divide"),
+        PPO__RLHF(shards, INT, 0, 1024, NULL, "of a minibatch, for threads and processes; 0: by size"),
         PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
         PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
                 "the policy's, not kl-penalty"),
@@ -21097,7 +21223,6 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     static const char usual[] = PPO__ADAM_USUAL
         "prompts=64 samples=1 slots=16 normalize_rewards=yes epochs=4 target_kl=0.02 minibatch_size=16 "
-        "shards=1 "
         "learning_rate=3e-4 gamma=1 gae_lambda=0.95 overlong_penalty=1 whiten_advantages=auto "
         "entropy_step=0.005 "
         "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
@@ -21276,7 +21401,6 @@ struct ppo_rlhf {
     uint64_t          *hash;            /* [sequences] scratch of ppo__distinct() */
     int               *first_row;       /* [sequences + 1], of each sequence in rows */
     ppo__response_rows rows;            /* [sequences * longest] */
-    ppo__response_rows batch_rows;      /* those of the micro-batch */
     float             *end_value;       /* [sequences] the value after each */
     ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
     int                micros, first;   /* their number before this minibatch; 1: it is the first */
@@ -21557,9 +21681,9 @@ static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo
 }
 
 /* The outputs of the policy for the micro-batch, and of the critic, which may be the same model. */
-static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
-    ppo_tape         *tape = r->learner.tape;
-    const ppo_tokens *batch = &r->learner.batch[0];
+static ppo_response ppo__rlhf_forward(const ppo_rlhf *r, ppo__lane *lane) {
+    ppo_tape         *tape = lane->tape;
+    const ppo_tokens *batch = &lane->batch[0];
     ppo_lm           *critic = r->critic;
     int               want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
     ppo_response      out = ppo_lm_response(tape, r->policy, batch, r->config.sampling.temperature, want);
@@ -21568,15 +21692,15 @@ static ppo_response ppo__rlhf_forward(ppo_rlhf *r) {
 }
 
 /* What the policy before the epochs, the reference and the critic compute for the micro-batch from s on. */
-static ppo_status ppo__rlhf_judge_batch(ppo_rlhf *r, int s) {
+static ppo_status ppo__rlhf_judge_batch(const ppo_rlhf *r, ppo__lane *lane, int s) {
     const ppo_rlhf_config    *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    const ppo_tokens         *batch = &r->learner.batch[0];
-    ppo_tape                 *tape = r->learner.tape;
+    const ppo_tokens         *batch = &lane->batch[0];
+    ppo_tape                 *tape = lane->tape;
     int                       vocab = r->policy->config.vocab, row = r->first_row[s];
     float                     temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
-    ppo_response out = ppo__rlhf_forward(r);
+    ppo_response out = ppo__rlhf_forward(r, lane);
     ppo_tensor  *end = NULL;
     if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
@@ -21614,22 +21738,43 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
 }
 
 /* In a group each process judges some of the samples, unless the logits of each were to be exchanged. */
+static const ppo_group *ppo__rlhf_judges(const ppo_rlhf *r) {
+    return r->rows.ref_logits ? NULL : r->learner.group;
+}
+
+/* Lanes begin .. end - 1, each of which judges some of those; a failure stays on the tape. */
+static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
+    const ppo_rlhf     *r = (const ppo_rlhf *)user;
+    const ppo__learner *learner = &r->learner;
+    const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__rlhf_judges(r), count);
+    const int           own = ppo__own_end(ppo__rlhf_judges(r), count) - first;
+    (void)range;
+    for (int k = begin; k < end; ++k) {
+        ppo__lane *lane = &learner->lane[k];
+        const int  last = first + ppo__share(own, k + 1, learner->lanes);
+        ppo_status status = PPO_OK;
+        ppo_tape_reset(lane->tape);
+        ppo_tape_record(lane->tape, 0);
+        for (int s = first + ppo__share(own, k, learner->lanes), n; s < last && !status; s += n) {
+            n = ppo__micro_items(learner, r->order + s, last - s);
+            status = ppo__gather_items(learner, lane, r->order + s, n);
+            if (!status) status = ppo__rlhf_judge_batch(r, lane, s);
+        }
+        ppo_tape_record(lane->tape, 1);
+        if (status) ppo__tape_fail(lane->tape, status);
+    }
+}
+
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_group *g = r->rows.ref_logits ? NULL : r->learner.group;
-    const int        count = samples->tokens.count;
-    const int        end = ppo__own_end(g, count);
+    const ppo_group *g = ppo__rlhf_judges(r);
+    const int        count = samples->tokens.count, lanes = r->learner.lanes;
     float *const     rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
     size_t           start[PPO_MAX_RANKS + 1];
     ppo_status       status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
     ppo__rlhf_index(r, &samples->tokens);
-    ppo_tape_record(r->learner.tape, 0);
-    for (int s = ppo__own_begin(g, count), n; s < end && !status; s += n) {
-        n = ppo__micro_items(&r->learner, r->order + s, end - s);
-        status = ppo__gather_items(&r->learner, r->order + s, n);
-        if (!status) status = ppo__rlhf_judge_batch(r, s);
-    }
-    ppo_tape_record(r->learner.tape, 1);
+    ppo__parallel_for(lanes, 1, 1e9, ppo__rlhf_judge_lanes, r);
+    for (int k = 0; k < lanes && !status; ++k) status = ppo_tape_status(r->learner.lane[k].tape);
     status = ppo__group_agree(r->learner.group, status, 0);
     for (int k = 0; g && k <= g->size; ++k)
         start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
@@ -21765,29 +21910,36 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
 }
 
 /* Copies the rows of the micro-batch's sequences; returns how many there are. */
-static int ppo__rlhf_gather_rows(ppo_rlhf *r, const int *item) {
-    const ppo__response_rows *from = &r->rows, *to = &r->batch_rows;
-    const size_t              vocab = r->policy->config.vocab;
-    const int                 how = r->config.aggregation;
-    size_t                    at = 0;
-    for (int i = 0; i < r->learner.batch[0].count; ++i) {
+static int ppo__rlhf_gather_rows(const ppo_rlhf *r, ppo__lane *lane, const int *item,
+                                 ppo__response_rows *to) {
+    const ppo__response_rows *from = &r->rows;
+    float *const              columns[] = {from->old_logp,  from->ref_logp,     from->value,
+                                           from->advantage, from->value_target, from->share};
+    float **const             copies[] = {&to->old_logp,  &to->ref_logp,     &to->value,
+                                          &to->advantage, &to->value_target, &to->share};
+    const size_t              vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
+    const int                 how = r->config.aggregation, count = lane->batch[0].count;
+    size_t                    at = 0, all = 0;
+    memset(to, 0, sizeof *to);
+    for (int i = 0; i < count; ++i) all += (size_t)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    float *numbers = (float *)ppo__tape_take(lane->tape, (kinds + 1) * all, sizeof(float));
+    if (from->ref_logits) to->ref_logits = ppo_tape_alloc(lane->tape, all * vocab);
+    if (ppo_tape_status(lane->tape)) return 0;
+    for (size_t k = 0; k < kinds; ++k) *copies[k] = numbers + k * all;
+    to->weight = numbers + kinds * all;
+    for (int i = 0; i < count; ++i) {
         size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
-        memcpy(to->old_logp + at, from->old_logp + row, n * sizeof(float));
-        memcpy(to->ref_logp + at, from->ref_logp + row, n * sizeof(float));
-        memcpy(to->value + at, from->value + row, n * sizeof(float));
-        memcpy(to->advantage + at, from->advantage + row, n * sizeof(float));
-        memcpy(to->value_target + at, from->value_target + row, n * sizeof(float));
-        memcpy(to->share + at, from->share + row, n * sizeof(float));
+        for (size_t k = 0; k < kinds; ++k) memcpy(*copies[k] + at, columns[k] + row, n * sizeof(float));
         for (size_t k = at; k < at + n && how != PPO_AGGREGATE_TOKENS; ++k) {
             to->weight[k] = r->per_token * (how == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
             to->advantage[k] *= to->weight[k];
         }
         if (to->ref_logits)
-            ppo__tape_copy(r->learner.tape, from->ref_logits + row * vocab, n * vocab,
+            ppo__tape_copy(lane->tape, from->ref_logits + row * vocab, n * vocab,
                            to->ref_logits + at * vocab);
         at += n;
     }
-    return (int)at;
+    return (int)all;
 }
 
 /* log pi - log old, a column of the micro-batch. */
@@ -21856,15 +22008,16 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
 }
 
-static ppo_tensor *ppo__rlhf_loss(void *user, const int *item, float *weight) {
-    ppo_rlhf        *r = (ppo_rlhf *)user;
-    ppo__rlhf_stats *stats = &r->stats[r->micros + r->learner.micro];
+static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
+    const ppo_rlhf    *r = (const ppo_rlhf *)user;
+    ppo__rlhf_stats   *stats = &r->stats[r->micros + lane->micro];
+    ppo__response_rows rows;
     memset(stats, 0, sizeof *stats);
     stats->first = r->first;
-    stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, item);
-    ppo_response out = ppo__rlhf_forward(r);
-    return ppo__token_loss(&r->config, r->learner.tape, &out, &r->learner.batch[0], &r->batch_rows,
-                           r->kl_coef, r->entropy_used, stats);
+    stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, lane, item, &rows);
+    ppo_response out = ppo__rlhf_forward(r, lane);
+    return ppo__token_loss(&r->config, lane->tape, &out, &lane->batch[0], &rows, r->kl_coef, r->entropy_used,
+                           stats);
 }
 
 /* A learning rate by the iterations that are done. */
@@ -21929,7 +22082,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
             status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
         }
     }
-    return ppo__settle(r->learner.tape->device, status);
+    return ppo__settle(r->learner.lane[0].tape->device, status);
 }
 
 /* The epochs, within the trust region. What a step far beyond it destroys no later step restores, so the policy
@@ -21998,12 +22151,13 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 
 /* -- creation: checks, and all memory -- */
 
-static void ppo__take_rows(ppo_rlhf *r, size_t n, ppo__response_rows *rows) {
+static void ppo__take_rows(ppo_rlhf *r, size_t n) {
     const ppo_rlhf_config *c = &r->config;
+    ppo__response_rows    *rows = &r->rows;
     const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const          arrays[] = {&rows->old_logp, &rows->ref_logp,   &rows->entropy,     &rows->reward,
-                                       &rows->value,    &rows->next_value, &rows->share,       &rows->log_ratio,
-                                       &rows->weight,   &rows->advantage,  &rows->value_target};
+    float **const          arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
+                                       &rows->value,     &rows->next_value,  &rows->share,   &rows->log_ratio,
+                                       &rows->advantage, &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
@@ -22021,8 +22175,8 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
-    const int micros =
-        ppo__learner_take(&r->learner, memory, batch, r->longest, c->shards, c->micro_batch, r->policy);
+    ppo_status status = ppo__learner_take(&r->learner, memory, batch, r->longest, c->shards, c->micro_batch,
+                                          c->recompute, r->policy);
     r->learner.learned[0].bytes = sizeof *r->stats;
     if (r->learner.group) {
         ppo_samples *all = &r->group_samples;
@@ -22050,22 +22204,21 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->prompt_order = PPO__ARRAY(memory, int, r->prompts.count);
     r->end_value = PPO__ARRAY(memory, float, count);
     r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 3 * r->policy->params->capacity) : NULL;
-    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)micros);
-    ppo__take_rows(r, ppo__at(count, r->longest), &r->rows);
-    ppo__take_rows(r, ppo__at(r->learner.reserved, r->longest), &r->batch_rows);
-    ppo_status status = ppo__arena_status(memory);
+    r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)r->learner.most_micros);
+    ppo__take_rows(r, ppo__at(count, r->longest));
+    if (!status) status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);
-    if (!status) status = ppo__tape_create_on(ppo__device_in_use, &r->learner.tape);
-    ppo_tape_recompute(r->learner.tape, c->recompute);
     if (!status) status = ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
     if (status) return status;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
     status = ppo__learner_reserve(&r->learner, r->order, r->longest);
-    ppo_tape_record(r->learner.tape, 0);
-    if (!status) status = ppo__rlhf_judge_batch(r, 0);
-    ppo_tape_record(r->learner.tape, 1);
-    ppo_tape_reset(r->learner.tape);
+    for (ppo__lane *lane = r->learner.lane; lane < r->learner.lane + r->learner.lanes && !status; ++lane) {
+        ppo_tape_record(lane->tape, 0);
+        status = ppo__rlhf_judge_batch(r, lane, 0);
+        ppo_tape_record(lane->tape, 1);
+        ppo_tape_reset(lane->tape);
+    }
     for (int i = 0; i < c->prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
@@ -22169,7 +22322,7 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
     }
     const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
     m.training += kept;
-    m.activations = ppo__tape_bytes(r->learner.tape);
+    for (int k = 0; k < r->learner.lanes; ++k) m.activations += ppo__tape_bytes(r->learner.lane[k].tape);
     m.sampling = ppo__tape_bytes(r->generator->tape) + ppo__arena_bytes(&r->generator->memory) +
                  ppo__arena_bytes(&r->generator->numbers) + ppo__arena_bytes(&r->generator->results_memory);
     m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;

@@ -118,7 +118,8 @@ typedef struct tuning {
     const char *name, *settings;
     int         fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
     const char *save, *resume;
-    int         width; /* of the model; 0: 8 */
+    int         width;   /* of the model; 0: 8 */
+    int         threads; /* 0: one */
 } tuning;
 
 static ppo_status count_threes(const ppo_samples *samples, float *reward, void *user) {
@@ -164,6 +165,7 @@ static void tune(void *user, const ppo_group *group, result *r) {
     ppo_rlhf       *rlhf = NULL;
     ppo_params     *trained = lm->params;
     (void)group;
+    if (t->threads && ppo_set_threads(t->threads)) fail_msg("%s", ppo_last_error());
     for (int i = 0; i < 23; i++)
         for (int k = 0; k < 2; k++) add_random(&data[k], &rng, VOCAB, 4 + (int)ppo_rng_below(&rng, 6), 3);
     fit.batch_size = 10, fit.epochs = 2;
@@ -196,6 +198,7 @@ static void tune(void *user, const ppo_group *group, result *r) {
     ppo_rlhf_free(rlhf);
     ppo_lm_free(other), ppo_lm_free(lm);
     ppo_tokens_free(&data[0]), ppo_tokens_free(&data[1]);
+    ppo_set_threads(1);
 }
 
 #endif

@@ -28,12 +28,12 @@ static void tune_on_the_gpu(void *user, const ppo_group *group, result *r) {
 static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
     (void)state;
     static tuning kinds[] = {
-        {"PPO, one sequence at a time", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0},
-        {"texts", "shards=4 epochs=1", 1, NULL, NULL, 0},
-        {"fewer shards than processes", "shards=3 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0},
-        {"pairs", "shards=4 epochs=1", 2, NULL, NULL, 0},
-        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0},
-        {"a large model", "shards=2 epochs=1 steps=1", 1, NULL, NULL, 192},
+        {"PPO, one sequence at a time", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0, 0},
+        {"texts", "shards=4 epochs=1", 1, NULL, NULL, 0, 0},
+        {"fewer shards than processes", "shards=3 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0, 0},
+        {"pairs", "shards=4 epochs=1", 2, NULL, NULL, 0, 0},
+        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0, 0},
+        {"a large model", "shards=2 epochs=1 steps=1", 1, NULL, NULL, 192, 0},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = one_process(tune_on_the_gpu, &kinds[k]), got[MOST];
@@ -51,9 +51,9 @@ static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
 static void processes_with_several_sequences_at_a_time_have_the_same_bits(void **state) {
     (void)state;
     static tuning kinds[] = {
-        {"three shards, micro-batches", "shards=3 micro_batch=2 recompute=yes", 0, NULL, NULL, 0},
+        {"three shards, micro-batches", "shards=3 micro_batch=2 recompute=yes", 0, NULL, NULL, 0, 0},
         {"a long step of one shard",
-         "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1", 0, NULL, NULL, 0},
+         "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1", 0, NULL, NULL, 0, 0},
     };
     for (tuning &kind : kinds) {
         result got[MOST];
@@ -71,7 +71,7 @@ static void tune_elsewhere(void *user, const ppo_group *group, result *r) {
 
 static void processes_on_other_devices_say_so(void **state) {
     (void)state;
-    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0}, {"", "shards=4", 0, NULL, NULL, 0}};
+    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0, 0}, {"", "shards=4", 0, NULL, NULL, 0, 0}};
     for (tuning &kind : kinds) {
         result got[MOST];
         run_group(2, tune_elsewhere, &kind, got);
@@ -98,9 +98,9 @@ static void tune_with_a_fault(void *user, const ppo_group *group, result *r) {
 
 static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
     (void)state;
-    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2 patience=5", 1, NULL, NULL, 0}, 0},
+    fault faults[] = {{{"", "shards=2 epochs=1 evaluate_every=1 steps=2 patience=5", 1, NULL, NULL, 0, 0}, 0},
                       {{"", "epochs=1 learning_rate=0.05 target_kl=0.001 kl_place=loss kl_estimator=exact", 0,
-                        NULL, NULL, 0},
+                        NULL, NULL, 0, 0},
                        0}};
     for (fault &f : faults) {
         result got[MOST];
@@ -221,8 +221,8 @@ static void exchange_by_nccl(void *, const ppo_group *group, result *r) {
 
 static void nccl_carries_what_processes_exchange(void **state) {
     (void)state;
-    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0},
-                      {"", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0}};
+    tuning kinds[] = {{"", "shards=4", 1, NULL, NULL, 0, 0},
+                      {"", "slots=1 micro_batch=1 shards=4", 0, NULL, NULL, 0, 0}};
     result got[MOST];
     for (int size = 2; size <= 4; size *= 2) {
         run_group(size, exchange_by_nccl, NULL, got);

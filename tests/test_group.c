@@ -308,27 +308,28 @@ static void processes_divide_the_episodes_of_an_evaluation(void **state) {
 static void any_number_of_processes_tunes_the_same_bits(void **state) {
     (void)state;
     static tuning kinds[] = {
-        {"one shard", "", 0, NULL, NULL, 0},
-        {"a critic of its own", "shards=8", 0, NULL, NULL, 0},
-        {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL, 0},
-        {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL, 0},
-        {"micro-batches by their tokens", "shards=2 prompts=90 minibatch_size=72 epochs=1", 0, NULL, NULL, 0},
-        {"pairs, by their tokens", "shards=1 batch_size=23", 3, NULL, NULL, 0},
+        {"one shard", "", 0, NULL, NULL, 0, 0},
+        {"a critic of its own", "shards=8", 0, NULL, NULL, 0, 0},
+        {"three shards, micro-batches", "shards=3 micro_batch=2", 0, NULL, NULL, 0, 0},
+        {"five uneven shards", "shards=5 minibatch_size=7", 0, NULL, NULL, 0, 0},
+        {"micro-batches by their tokens", "shards=2 prompts=90 minibatch_size=72 epochs=1", 0, NULL, NULL, 0,
+         0},
+        {"pairs, by their tokens", "shards=1 batch_size=23", 3, NULL, NULL, 0, 0},
         {"groups",
          "advantage=group samples=4 prompts=5 shards=8 minibatch_size=16 kl_place=loss kl_estimator=k3", 0,
-         NULL, NULL, 0},
-        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL, 0},
-        {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL, 0},
-        {"a tool", "call=2 shards=4", 0, NULL, NULL, 0},
-        {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL, 0},
-        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL, 0},
-        {"texts", "shards=4", 1, NULL, NULL, 0},
-        {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0},
-        {"pairs", "shards=4", 2, NULL, NULL, 0},
-        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0},
-        {"sums beside the backward pass", "shards=8 epochs=1", 1, NULL, NULL, 192},
-        {"the same, of two models", "shards=6 prompts=4 epochs=1 minibatch_size=4", 0, NULL, NULL, 160},
-        {"the same, recomputed", "shards=8 epochs=1 recompute=yes", 1, NULL, NULL, 192},
+         NULL, NULL, 0, 0},
+        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL, 0, 0},
+        {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL, 0, 0},
+        {"a tool", "call=2 shards=4", 0, NULL, NULL, 0, 0},
+        {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL, 0, 0},
+        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL, 0, 0},
+        {"texts", "shards=4", 1, NULL, NULL, 0, 0},
+        {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0, 0},
+        {"pairs", "shards=4", 2, NULL, NULL, 0, 0},
+        {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0, 0},
+        {"sums beside the backward pass", "shards=8 epochs=1", 1, NULL, NULL, 192, 0},
+        {"the same, of two models", "shards=6 prompts=4 epochs=1 minibatch_size=4", 0, NULL, NULL, 160, 0},
+        {"the same, recomputed", "shards=8 epochs=1 recompute=yes", 1, NULL, NULL, 192, 0},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = alone(tune, &kinds[k]), got[MOST];
@@ -337,6 +338,15 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
             run_group(size, tune, &kinds[k], got);
             if (memcmp(got[0].hash, want.hash, sizeof want.hash))
                 print_message("%s, %d processes\n", kinds[k].name, size);
+            assert_alike(got, &want, size);
+        }
+        for (int size = 1; size <= 2; size++) { /* and any number of threads, of one process and of two */
+            kinds[k].threads = size == 2 ? 2 : 2 + k % 4;
+            if (size == 2) run_group(size, tune, &kinds[k], got);
+            else got[0] = alone(tune, &kinds[k]);
+            kinds[k].threads = 0;
+            if (memcmp(got[0].hash, want.hash, sizeof want.hash))
+                print_message("%s, threads\n", kinds[k].name);
             assert_alike(got, &want, size);
         }
     }
@@ -379,8 +389,8 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
            {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
            {"outside resources", vault_env, "shards=2", path, NULL},
     };
-    tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL, 0},
-                        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL, 0}};
+    tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL, 0, 0},
+                        {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL, 0, 0}};
     for (int k = 0; k < COUNT(tunings); k++) {
         tuning again = tunings[k];
         result want = alone(tune, &tunings[k]), got[MOST];

@@ -292,18 +292,19 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
 
 /* The loss of the last minibatch, which was one micro-batch. */
 static ppo_tensor *last_loss(ppo_rlhf *r) {
-    float weight;
-    r->micros = r->learner.micro = 0;
-    return ppo__rlhf_loss(r, r->order + r->sequences - r->learner.batch[0].count, &weight);
+    ppo__lane *lane = r->learner.lane;
+    float      weight;
+    r->micros = lane->micro = 0;
+    return ppo__rlhf_loss(r, lane, r->order + r->sequences - lane->batch[0].count, &weight);
 }
 
 static ppo_tensor *whole_loss(ppo_tape *tape, ppo_tensor *const *inputs, void *user) {
     ppo_rlhf *r = (ppo_rlhf *)user;
-    ppo_tape *own = r->learner.tape;
+    ppo_tape *own = r->learner.lane->tape;
     (void)inputs;
-    r->learner.tape = tape;
+    r->learner.lane->tape = tape;
     ppo_tensor *loss = last_loss(r);
-    r->learner.tape = own;
+    r->learner.lane->tape = own;
     return loss;
 }
 
@@ -338,8 +339,9 @@ static void the_gradient_of_a_step_is_that_of_the_mean_over_tokens(void **state)
         norm[micro] = p.grad_norm;
         if (micro == 1) { /* the whole minibatch is still there */
             ppo_params_zero_grad(b.policy->params);
-            ppo_tape_reset(b.rlhf->learner.tape);
-            assert_ok(ppo_tape_backward(b.rlhf->learner.tape, last_loss(b.rlhf)));
+            ppo_tape *tape = b.rlhf->learner.lane->tape;
+            ppo_tape_reset(tape);
+            assert_ok(ppo_tape_backward(tape, last_loss(b.rlhf)));
             norm[micro] = ppo_clip_grad_norm(b.policy->params->grad, b.policy->params->count, 0);
         }
         end(&b);
@@ -1389,7 +1391,7 @@ static void what_memory_held_before_changes_nothing(void **state) {
             heap h = {0, 0, -1, 0};
             ppo_set_allocator(dirty ? dirty_heap : heap_hook, &h);
             bench        b = begin(&c);
-            const float *logits = b.rlhf->batch_rows.ref_logits; /* which creating it has read already */
+            const float *logits = b.rlhf->rows.ref_logits; /* which creating it has read already */
             for (int k = 0; logits && k < 3 * (b.rlhf->longest - 1) * VOCAB; k++)
                 assert_true(isfinite(logits[k]));
             for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
@@ -1813,20 +1815,21 @@ static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
         }
         ppo__rlhf_importance(r, &x.samples);
         r->learner.data[0] = &x.samples.tokens;
-        assert_ok(ppo__gather_items(&r->learner, item, tl_sequences));
+        ppo__lane         *lane = r->learner.lane;
+        ppo__response_rows rows;
+        ppo_tape_reset(lane->tape);
+        assert_ok(ppo__gather_items(&r->learner, lane, item, tl_sequences));
         r->per_token = ppo__rlhf_per_token(r, item, tl_sequences);
-        assert_int_equal(ppo__rlhf_gather_rows(r, item), tl_tokens);
+        assert_int_equal(ppo__rlhf_gather_rows(r, lane, item, &rows), tl_tokens);
         memcpy(logp, tl_logp, sizeof logp);
         memcpy(entropy, tl_entropy, sizeof entropy);
         memset(grad, 0, sizeof grad);
         ppo_tensor   given[2] = {{tl_tokens, 1, logp, grad[0]}, {tl_tokens, 1, entropy, grad[1]}};
         ppo_response out = {&given[0], &given[1], NULL, NULL};
-        ppo_tape    *tape = r->learner.tape;
-        ppo_tape_reset(tape);
         memset(&stats, 0, sizeof stats);
-        ppo_tensor *loss = ppo__token_loss(&r->config, tape, &out, &r->learner.batch[0], &r->batch_rows,
-                                           r->kl_coef, r->config.entropy_coef, &stats);
-        assert_ok(ppo_tape_backward(tape, loss));
+        ppo_tensor *loss = ppo__token_loss(&r->config, lane->tape, &out, &lane->batch[0], &rows, r->kl_coef,
+                                           r->config.entropy_coef, &stats);
+        assert_ok(ppo_tape_backward(lane->tape, loss));
         weight = recorded_losses[i].factor;
         for (int k = 0; k < tl_tokens; k++) {
             if (fabs(weight * grad[0][k] - want->grad_logp[k]) < 2e-6 &&
@@ -2652,11 +2655,14 @@ static void an_evaluation_has_the_figures_of_the_samples(void **state) {
 
 static void an_iteration_after_the_first_allocates_nothing(void **state) {
     (void)state;
-    for (int kind = 0; kind < 2; kind++) {
-        heap h = {0, 0, -1, 0};
+    for (int run = 0; run < 4; run++) { /* also on two threads */
+        heap      h = {0, 0, -1, 0};
+        const int kind = run % 2;
+        assert_ok(ppo_set_threads(run < 2 ? 1 : 2));
         ppo_set_allocator(heap_hook, &h);
         ppo_rlhf_config c = small_config();
         int             mode = 0;
+        c.shards = run < 2 ? 1 : 3;
         c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = kind ? PPO_K3 : PPO_KL_EXACT;
         c.bootstrap_truncated = !kind;
         if (kind) {
@@ -2672,6 +2678,7 @@ static void an_iteration_after_the_first_allocates_nothing(void **state) {
         assert_int_equal(h.live, 0);
         ppo_set_allocator(NULL, NULL);
     }
+    assert_ok(ppo_set_threads(1));
 }
 
 /* So many results that they need memory of their own, beside what an arena takes at once. */
@@ -2929,7 +2936,7 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
     ppo_lm         *large = small_lm(VOCAB, 512, 1), *small = small_lm(VOCAB, POSITIONS, 1);
-    c.slots = 1, c.prompts = 32, c.minibatch_size = 16;
+    c.slots = 1, c.prompts = 32, c.minibatch_size = 16, c.shards = 1;
     size_t parts = bytes_of_a_creation(large, &c);
     c.micro_batch = 16;
     size_t all = bytes_of_a_creation(large, &c);
@@ -2952,8 +2959,9 @@ static ppo_status whole_job(void *user) {
     const char     *path = scratch_path("job");
     (void)user;
     c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
-    c.ratio = PPO_RATIO_SEQUENCE;
+    c.ratio = PPO_RATIO_SEQUENCE, c.shards = 2;
     ppo_status status = ppo_lm_create(&shape, &policy);
+    if (!status) status = ppo_set_threads(2);
     if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);
     if (!status) status = ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r);
     if (!status) status = ppo_rlhf_iterate(r, NULL);
@@ -2969,6 +2977,7 @@ static ppo_status whole_job(void *user) {
     ppo_lm_free(policy);
     ppo_tokens_free(&prompts);
     ppo_tokens_free(&best);
+    ppo_set_threads(1);
     return status;
 }
 

@@ -334,7 +334,7 @@ static ppo_status sum_of_tokens(const ppo_samples *samples, float *reward, void 
 }
 
 /* Supervised, then PPO: forward, backward, sampling, Adam; of GPT-2, and of Qwen 3 with LoRA, whose blocks are computed
-   again. */
+   again. With one shard, whose operations are divided, and with five, of which threads have several. */
 static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { VOCAB = 40, CONTEXT = 24 };
@@ -342,8 +342,8 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     ppo_rng    rng = test_rng(9);
     float     *first = NULL;
     for (int s = 0; s < SMALL(24, 10); s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
-    for (int run = 0; run < 6; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 3 threads, or 1 and 3 */
-        const int       with_lora = run / 3, threads = run % 3 + 1;
+    for (int run = 0; run < 12; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 4 threads, or 1 and 4 */
+        const int       with_lora = run / 3 % 2, threads = 1 << run % 3;
         ppo_lm_config   shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
         ppo_lora        lora = ppo_lora_default();
         ppo_rlhf       *rlhf = NULL;
@@ -356,6 +356,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         const size_t bytes = lm->params->count * sizeof(float);
         c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1),
         c.recompute = fit.recompute = with_lora;
+        c.shards = fit.shards = run < 6 ? 1 : 5;
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
         assert_ok(ppo_rlhf_create(lm, NULL, NULL, &data, sum_of_tokens, NULL, &c, &rlhf));
@@ -427,7 +428,8 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
             ppo_rng     rng = test_rng(7);
             assert_ok(ppo_params_create(&layer));
             assert_ok(ppo_params_create(&input));
-            ppo_tensor *w = ppo_params_add(layer, "w", INPUTS, OUTPUTS), *b = ppo_params_add(layer, "b", 1, OUTPUTS),
+            ppo_tensor *w = ppo_params_add(layer, "w", INPUTS, OUTPUTS),
+                       *b = ppo_params_add(layer, "b", 1, OUTPUTS),
                        *x = ppo_params_add(input, "x", rows, INPUTS);
             for (int i = 0; i < INPUTS * OUTPUTS; i++)
                 w->data[i] = ((float)ppo_rng_below(&rng, 255) - 127) / 1024; /* exact in BF16 */
