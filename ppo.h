@@ -189,7 +189,8 @@ THREADS
     cfg.threads > 1 collects experience and computes the update on that many threads. A small network's
     minibatch is divided into shards of 128 samples or more, so a second thread helps from 256 on. Your
     environment's functions (and the allocator hook) are then called from several threads at once, the former
-    each with its own state. ppo_set_threads() divides all other arithmetic, above all of language models.
+    each with its own state. ppo_set_threads() divides all other arithmetic. Of a language model's
+    batch each thread computes shards of 384 tokens or more; if there are too few, operations are divided.
     Different trainers may run on different threads. Do not use one agent, trainer or tape on two threads at a
     time.
     fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
@@ -2077,9 +2078,9 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int micro_batch; /* of these, in memory at once; gradients add up. 0: as many as have 256 tokens
                         together (both of a pair), or as many tokens as the model's width is, if that is
                         more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
-    int shards; /* parts of a batch, for threads and processes; results depend on it. 0: one for every 512
-                        tokens of a full batch, at most 8; of a model of more than 4 million weights, and on
-                        a GPU, one [0] */
+    int shards; /* parts of a batch, for threads and processes; results depend on it. 0: 1, 2, 4 or 8, so that
+                   each has 384 tokens or more of a full batch; of a model of more than 4 million weights, and
+                   on a GPU, 1 [0] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -19788,7 +19789,7 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
 
 enum {
     PPO__TEXT_SHARDS = 8,            /* unless there is a setting */
-    PPO__SHARD_TOKENS = 512,         /* of a shard, at least */
+    PPO__SHARD_TOKENS = 384,         /* of a shard, at least */
     PPO__TEXT_SHARD_PARAMS = 1 << 22 /* at most: a larger model has one shard */
 };
 
@@ -19914,11 +19915,13 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int
    group. */
 static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
                                     int micro_batch, int recompute, const ppo_lm *lm) {
-    const int64_t most = (int64_t)n * longest / PPO__SHARD_TOKENS;
+    const int64_t tokens = (int64_t)n * longest;
     size_t        floats = learner->params[0]->count;
     if (learner->params[1]) floats += learner->params[1]->count;
-    if (!shards && (floats > PPO__TEXT_SHARD_PARAMS || ppo__device_in_use)) shards = 1;
-    if (!shards) shards = most < 1 ? 1 : most < PPO__TEXT_SHARDS ? (int)most : (int)PPO__TEXT_SHARDS;
+    if (!shards) {
+        const int most = floats > PPO__TEXT_SHARD_PARAMS || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
+        for (shards = 1; shards < most && 2 * shards * PPO__SHARD_TOKENS <= tokens;) shards *= 2;
+    }
     learner->shards = shards = ppo__min_int(shards, n);
     const int items = ppo__divide_up(n, shards); /* of a shard */
     learner->micro_batch = learner->reserved = micro_batch && micro_batch < items ? micro_batch : items;
