@@ -6371,12 +6371,12 @@ typedef struct ppo__layer {
     float            *y;         /* (rows, out) */
     float            *before;    /* z, if the activation keeps it and there is a backward */
     float            *dz, *dx;   /* dy first, (rows, out); what it is for the layer before, or NULL */
-    float            *w_t;       /* w^T, where dx is not NULL */
     const float      *dx_before; /* what dx is added to, or NULL */
 } ppo__layer;
 
 typedef struct ppo__chain {
     int        count;
+    size_t     scratch; /* floats that a range needs in backward */
     ppo__layer layer[PPO__CHAIN];
 } ppo__chain;
 
@@ -6459,20 +6459,39 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     return PPO_OK;
 }
 
+/* dx needs w^T: that of so many columns of dx at a time, which stays in the second cache. */
+static int ppo__columns_at_a_time(const ppo__layer *layer) {
+    const int in = layer->w->rows, fit = PPO__COLUMN_GRAIN * ppo__divide_up(1 << 10, layer->w->cols);
+    return ppo__min_int(in, fit);
+}
+
+/* Rows of dx = dz w^T; w_t is scratch. */
+static void ppo__layer_dx(const ppo__layer *layer, int row, int rows, float *w_t) {
+    const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
+    const size_t at = ppo__at(row, in);
+    for (int j = 0; j < in; j += most) {
+        const int    n = ppo__min_int(in - j, most);
+        const float *before = layer->dx_before ? layer->dx_before + at + j : NULL;
+        if (layer->packed) ppo__packed_transpose(n, out, layer->packed + ppo__at(j, out), w_t);
+        else ppo__k()->transpose(n, out, layer->w->data + ppo__at(j, out), out, w_t, n);
+        ppo__layer_gemm(rows, n, out, layer->dz + ppo__at(row, out), out, 1, w_t, n, before, in,
+                        layer->dx + at + j, in);
+    }
+}
+
 /* dz in place of dy, which is not read again; and dx. */
 static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
-    const ppo__chain *chain = (const ppo__chain *)user;
+    const ppo_node   *node = (const ppo_node *)user;
+    const ppo__chain *chain = (const ppo__chain *)node->args;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
         const ppo__layer      *layer = &chain->layer[k];
         const ppo__activation *f = &ppo__k()->activation[layer->activation];
-        int                    in = layer->w->rows, out = layer->w->cols;
-        size_t                 at = ppo__at(from, out), at_x = ppo__at(from, in);
+        const int              out = layer->w->cols;
+        size_t                 at = ppo__at(from, out);
         float                 *dz = layer->dz + at;
         if (f->backward)
             f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
-        if (!layer->dx) continue;
-        ppo__layer_gemm(to - from, in, out, dz, out, 1, layer->w_t, in,
-                        layer->dx_before ? layer->dx_before + at_x : NULL, in, layer->dx + at_x, in);
+        if (layer->dx) ppo__layer_dx(layer, from, to - from, node->scratch + range * chain->scratch);
     }
 }
 
@@ -6515,19 +6534,19 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
 }
 
 static void ppo__chain_backward(ppo_node *node) {
-    ppo__chain *chain = (ppo__chain *)node->args;
+    ppo__chain  *chain = (ppo__chain *)node->args;
+    const int    rows = node->in[0]->rows;
+    const double work = ppo__chain_work(chain);
     if (ppo__chain_gradients(node, chain)) return;
     for (int k = 0; k < chain->count; ++k) {
-        ppo__layer *layer = &chain->layer[k];
-        int         in = layer->w->rows, out = layer->w->cols;
-        if (!layer->dx) continue;
-        layer->w_t = ppo_tape_alloc(node->tape, ppo__size(layer->w));
-        if (!layer->w_t) return;
-        if (layer->packed) ppo__packed_transpose(in, out, layer->packed, layer->w_t);
-        else ppo__k()->transpose(in, out, layer->w->data, out, layer->w_t, in);
+        const ppo__layer *layer = &chain->layer[k];
+        const size_t      n = layer->dx ? ppo__at(ppo__columns_at_a_time(layer), layer->w->cols) : 0;
+        if (n > chain->scratch) chain->scratch = n;
     }
-    ppo__parallel_for(node->in[0]->rows, PPO__ROW_GRAIN, ppo__chain_work(chain), ppo__chain_rows_backward,
-                      chain);
+    const size_t ranges = (size_t)ppo__range_count(rows, PPO__ROW_GRAIN, work);
+    if (chain->scratch) node->scratch = ppo_tape_alloc(node->tape, ranges * chain->scratch);
+    if (chain->scratch && !node->scratch) return;
+    ppo__parallel_for(rows, PPO__ROW_GRAIN, work, ppo__chain_rows_backward, node);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
         int         in = layer->w->rows, out = layer->w->cols;
