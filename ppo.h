@@ -19902,8 +19902,8 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
     return micros;
 }
 
-/* The lanes, with their tapes and room for their gradients: one for each thread as far as there are shards; a single
-   one if that left more than half of the threads without work. */
+/* The lanes, with their tapes and room for their gradients: one for each thread as far as there are shards. It is a
+   single one if many threads gain more from dividing its operations, which is up to four times. */
 static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int recompute) {
     const size_t count[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
     const int    threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
@@ -19911,7 +19911,7 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int
     int          lanes = 1;
     ppo_status   status = PPO_OK;
     while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
-    if (2 * lanes < threads) lanes = 1;
+    if (lanes < 4 && 2 * lanes <= threads) lanes = 1;
     learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
     learner->lanes = learner->lane ? lanes : 0;
     for (int k = 0; k < learner->lanes && !status; ++k) {
