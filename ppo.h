@@ -18915,27 +18915,46 @@ typedef struct ppo__result {               /* of a call */
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
+/* Weights. Of a larger model threads divide operations, of a smaller one sequences. */
+enum { PPO__LARGE_LM = 1 << 22 };
+
+/* A part of the slots, which one thread samples; or all of them. */
+typedef struct ppo__sampler {
+    ppo_generator *generator;
+    ppo_tape      *tape;
+    int            first, slots;
+    /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
+    int        rows, asked;
+    int       *row_token, *row_position, *row_slot, *last;
+    const int *position_there, *slot_there; /* the same on a device */
+    ppo_rng   *rng;                         /* [slots] of each that asks */
+    int       *drawn;                       /* [slots] the tokens that they get */
+    float     *drawn_logp;
+    float     *p;        /* [2 vocab] */
+    size_t     reserved; /* rows that the tape has memory for */
+    ppo_status status;   /* of a call */
+    char       error[PPO__ERROR_SIZE];
+} ppo__sampler;
+
 struct ppo_generator {
     const ppo_lm *lm;
     int           context; /* tokens of the longest sequence: the model's, or fewer */
     ppo__arena    memory;
-    ppo_tape     *tape;
     int           slots;
     ppo__slot    *slot;
     /* Per block and slot: keys as [page] (width, PPO__KEY_PAGE), so that a page is a matrix that queries are
        multiplied with, read without gaps; values as (context, width). */
     size_t     slot_keys, slot_values; /* floats */
-    ppo__arena numbers;                /* where the tape computes: keys and values */
+    ppo__arena numbers;                /* where tapes compute: keys and values */
     float     *keys, *values;
-    float     *p; /* [2 vocab] */
-    /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
-    int         rows, asked;
-    int        *row_token, *row_position, *row_slot, *last;
-    const int  *position_there, *slot_there; /* the same on a device */
-    ppo_rng    *rng;                         /* [slots] of each that asks */
-    int        *drawn;                       /* [slots] the tokens that they get */
-    float      *drawn_logp;
-    size_t      reserved; /* rows that the tape has memory for */
+
+    ppo__sampler *sampler; /* [samplers] the first has room for all slots, the others for their parts */
+    int           samplers, in_use;
+
+    const ppo_sampling *how;     /* of a call; */
+    int                 count;   /* its sequences, */
+    volatile int32_t    waiting; /* and the next one that gets a slot: atomic */
+
     ppo__arena  results_memory;
     ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
     int         room, turn; /* sequences that they have room for; which of them is this call's */
@@ -18945,18 +18964,43 @@ struct ppo_generator {
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
-    ppo_tape_free(g->tape);
+    for (int k = 0; k < g->samplers; ++k) ppo_tape_free(g->sampler[k].tape);
     ppo__arena_free(&g->memory), ppo__arena_free(&g->numbers), ppo__arena_free(&g->results_memory);
     ppo__free(g);
+}
+
+/* Into how many parts the slots are divided: one for each thread, of four slots or more. All threads read the weights
+   of a large model from memory better together. */
+static int ppo__sampler_count(const ppo_lm *lm, int slots) {
+    const int threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
+    if (lm->params->count > PPO__LARGE_LM || slots < 8) return 1;
+    return ppo__min_int(threads, slots / 4);
+}
+
+static ppo_status ppo__sampler_make(ppo_generator *g, ppo__sampler *sampler, int slots) {
+    const size_t rows = ppo__at(slots, g->context);
+    sampler->generator = g;
+    sampler->p = PPO__ARRAY(&g->memory, float, ppo__at(2, g->lm->config.vocab));
+    sampler->row_token = PPO__ARRAY(&g->memory, int, rows);
+    sampler->row_position = PPO__ARRAY(&g->memory, int, rows);
+    sampler->row_slot = PPO__ARRAY(&g->memory, int, rows);
+    sampler->last = PPO__ARRAY(&g->memory, int, slots);
+    sampler->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
+    sampler->drawn = PPO__ARRAY(&g->memory, int, slots);
+    sampler->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
+    ppo_status status = ppo__arena_status(&g->memory);
+    if (!status) status = ppo__tape_create_on(g->numbers.device, &sampler->tape);
+    ppo_tape_record(sampler->tape, 0);
+    return status;
 }
 
 /* context: of the longest sequence. */
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
-    const ppo_lm_config *c = &lm->config;
-    const size_t         rows = ppo__at(slots, context), caches = ppo__at(slots, c->layers);
-    ppo_generator       *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    const size_t   caches = ppo__at(slots, lm->config.layers);
+    const int      samplers = ppo__sampler_count(lm, slots);
+    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm, g->context = context, g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
@@ -18965,22 +19009,16 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     g->numbers.device = ppo__device_in_use;
     g->keys = (float *)ppo__arena_array(&g->numbers, caches, g->slot_keys * sizeof(float));
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
-    g->p = PPO__ARRAY(&g->memory, float, ppo__at(2, c->vocab));
-    g->row_token = PPO__ARRAY(&g->memory, int, rows);
-    g->row_position = PPO__ARRAY(&g->memory, int, rows);
-    g->row_slot = PPO__ARRAY(&g->memory, int, rows);
-    int *cached = PPO__ARRAY(&g->memory, int, rows);
+    int *cached = PPO__ARRAY(&g->memory, int, ppo__at(slots, context));
     g->slot = PPO__ZEROS(&g->memory, ppo__slot, slots);
-    g->last = PPO__ARRAY(&g->memory, int, slots);
-    g->rng = PPO__ZEROS(&g->memory, ppo_rng, slots);
-    g->drawn = PPO__ARRAY(&g->memory, int, slots);
-    g->drawn_logp = PPO__ARRAY(&g->memory, float, slots);
+    g->sampler = PPO__ZEROS(&g->memory, ppo__sampler, samplers);
     ppo_status status = ppo__arena_status(&g->numbers);
     if (!status) status = ppo__arena_status(&g->memory);
-    if (!status) status = ppo__tape_create_on(g->numbers.device, &g->tape);
+    for (g->samplers = 0; g->samplers < samplers && !status; ++g->samplers)
+        status = ppo__sampler_make(g, &g->sampler[g->samplers],
+                                   g->samplers ? ppo__divide_up(slots, samplers) : slots);
     if (status) return ppo_generator_free(g), status;
     for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
-    ppo_tape_record(g->tape, 0);
     return *generator = g, PPO_OK;
 }
 
@@ -18993,8 +19031,8 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
 /* -- attention of rows to what their slots keep, after adding their own keys and values -- */
 
 typedef struct ppo__cached_args {
-    ppo_generator *generator;
-    int            block;
+    ppo__sampler *sampler;
+    int           block;
 } ppo__cached_args;
 
 /* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on.
@@ -19024,8 +19062,8 @@ static void ppo__attend_row(const ppo_attention *how, int size, int first, int h
 
 /* The keys and values of a row's slot. */
 static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
-    const ppo_generator *g = args->generator;
-    const size_t         cache = ppo__at(args->block, g->slots) + (size_t)g->row_slot[row];
+    const ppo_generator *g = args->sampler->generator;
+    const size_t         cache = ppo__at(args->block, g->slots) + (size_t)args->sampler->row_slot[row];
     *values = g->values + cache * g->slot_values;
     return g->keys + cache * g->slot_keys;
 }
@@ -19034,7 +19072,7 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
 static void ppo__cached_heads(void *user, int range, int from, int to) {
     const ppo_node         *node = (const ppo_node *)user;
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    const ppo_generator    *g = args->generator;
+    const ppo_generator    *g = args->sampler->generator;
     const ppo_lm_config    *c = &g->lm->full;
     const ppo_attention     how = ppo__lm_attention(c, args->block);
     for (int n; from < to; from += n) {
@@ -19042,7 +19080,7 @@ static void ppo__cached_heads(void *user, int range, int from, int to) {
         float    *values, *keys = ppo__cached(args, i, &values);
         n = ppo__min_int(to - from, c->heads - first);
         ppo__attend_row(&how, c->head_size, first, n, node->in[0]->data + ppo__at(i, node->in[0]->cols),
-                        g->row_position[i] + 1, keys, values,
+                        args->sampler->row_position[i] + 1, keys, values,
                         node->scratch + ppo__at(range, c->heads) * (size_t)g->context,
                         node->out[0]->data + ppo__at(i, node->out[0]->cols));
     }
@@ -19050,13 +19088,13 @@ static void ppo__cached_heads(void *user, int range, int from, int to) {
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    const ppo_generator    *g = args->generator;
+    const ppo_generator    *g = args->sampler->generator;
     const ppo_lm_config    *c = &g->lm->full;
     const ppo_tensor       *qkv = node->in[0];
     const int               width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
     double                  work = 0; /* of a head */
     for (int i = 0; i < qkv->rows; ++i) {
-        const int    position = g->row_position[i], in_page = position % PPO__KEY_PAGE;
+        const int    position = args->sampler->row_position[i], in_page = position % PPO__KEY_PAGE;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
         float *values, *key = ppo__cached(args, i, &values) + ppo__at(position - in_page, width) + in_page;
         for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[out + j];
@@ -19074,7 +19112,7 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
 static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
-    ppo__cached_args    args = {(ppo_generator *)user, k};
+    ppo__cached_args    args = {(ppo__sampler *)user, k};
     const int           width = lm->full.heads * lm->full.head_size;
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
@@ -19124,21 +19162,34 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
 /* -- a step: the model's rows, and a token for each slot -- */
 
 /* Adds a row: a token at a position of slot k. */
-static void ppo__add_row(ppo_generator *g, int token, int position, int k) {
-    g->row_token[g->rows] = token, g->row_position[g->rows] = position, g->row_slot[g->rows++] = k;
+static void ppo__add_row(ppo__sampler *sampler, int token, int position, int k) {
+    sampler->row_token[sampler->rows] = token, sampler->row_position[sampler->rows] = position;
+    sampler->row_slot[sampler->rows++] = k;
+}
+
+/* The next sequence that waits for a slot; count or more: none. */
+static int ppo__next_sequence(ppo_generator *g) {
+#ifdef PPO__THREADS
+    return PPO__ATOMIC_LOAD(g->waiting) < g->count ? (int)PPO__ATOMIC_ADD(g->waiting, 1) : g->count;
+#else
+    return g->waiting < g->count ? g->waiting++ : g->count;
+#endif
 }
 
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
    before it, with the last token at least; then the last token with what a tool answered. */
-static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count, int *waiting) {
-    const ppo__result *out = &g->results[g->turn];
-    int                context = g->context;
-    g->rows = g->asked = 0;
-    for (int k = 0; k < g->slots; ++k) {
+static void ppo__list_rows(ppo__sampler *sampler) {
+    ppo_generator      *g = sampler->generator;
+    const ppo_sampling *how = g->how;
+    const ppo__result  *out = &g->results[g->turn];
+    const int           context = g->context;
+    sampler->rows = sampler->asked = 0;
+    for (int k = sampler->first; k < sampler->first + sampler->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
-        if (slot->sequence < 0 && *waiting < count) {
-            int n = slot->length = out->prompt[*waiting];
-            slot->sequence = (*waiting)++;
+        const int  next = slot->sequence < 0 ? ppo__next_sequence(g) : g->count;
+        if (next < g->count) {
+            int n = slot->length = out->prompt[next];
+            slot->sequence = next;
             slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
             slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + slot->sequence));
             const int *text = out->text + ppo__at(slot->sequence, context);
@@ -19149,25 +19200,28 @@ static void ppo__list_rows(ppo_generator *g, const ppo_sampling *how, int count,
         if (slot->sequence < 0) continue;
         for (; slot->seen < slot->length; ++slot->seen) {
             slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, context) + slot->seen];
-            ppo__add_row(g, slot->cached[slot->seen], slot->seen, k);
+            ppo__add_row(sampler, slot->cached[slot->seen], slot->seen, k);
         }
-        g->rng[g->asked] = slot->rng, g->last[g->asked++] = g->rows - 1;
+        sampler->rng[sampler->asked] = slot->rng, sampler->last[sampler->asked++] = sampler->rows - 1;
     }
 }
 
 /* Runs the model on the rows, and draws a token for each slot that asks. */
-static ppo_status ppo__ask(ppo_generator *g, const ppo_sampling *how) {
+static ppo_status ppo__ask(ppo__sampler *sampler, const ppo_sampling *how) {
     static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
-    const ppo__sample_args args = {how, g->rng, g->p};
-    ppo_tape              *tape = g->tape;
+    const ppo__sample_args args = {how, sampler->rng, sampler->p};
+    const ppo_lm          *lm = sampler->generator->lm;
+    ppo_tape              *tape = sampler->tape;
+    const int              asked = sampler->asked;
     ppo_tape_reset(tape);
     ppo_tensor *x;
-    x = ppo__lm_rows(tape, g->lm, g->row_token, g->row_position, g->rows, ppo__attend_cached, g);
-    x = ppo_lm_logits(tape, g->lm, ppo_tape_embedding(tape, x, g->last, g->asked));
-    ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, g->asked, 1, &args, sizeof args) : NULL;
+    x = ppo__lm_rows(tape, lm, sampler->row_token, sampler->row_position, sampler->rows, ppo__attend_cached,
+                     sampler);
+    x = ppo_lm_logits(tape, lm, ppo_tape_embedding(tape, x, sampler->last, asked));
+    ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, asked, 1, &args, sizeof args) : NULL;
     if (node) {
-        ppo__tape_read(tape, node->out[0]->data, g->asked, (float *)(void *)g->drawn);
-        ppo__tape_read(tape, node->out[1]->data, g->asked, g->drawn_logp);
+        ppo__tape_read(tape, node->out[0]->data, asked, (float *)(void *)sampler->drawn);
+        ppo__tape_read(tape, node->out[1]->data, asked, sampler->drawn_logp);
     }
     return ppo__tape_settle(tape);
 }
@@ -19209,23 +19263,25 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     return PPO_OK;
 }
 
-static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
-    const ppo__result *out = &g->results[g->turn];
-    ppo_status         status = ppo__ask(g, how);
+static ppo_status ppo__sample_step(ppo__sampler *sampler) {
+    ppo_generator      *g = sampler->generator;
+    const ppo_sampling *how = g->how;
+    const ppo__result  *out = &g->results[g->turn];
+    ppo_status          status = ppo__ask(sampler, how);
     if (status && status != PPO_ERROR_NUMERIC) return status;
-    for (int i = 0; i < g->asked; ++i) {
-        ppo__slot *slot = &g->slot[g->row_slot[g->last[i]]];
-        int        s = slot->sequence;
+    for (int i = 0; i < sampler->asked; ++i) {
+        ppo__slot *slot = &g->slot[sampler->row_slot[sampler->last[i]]];
+        const int  s = slot->sequence, token = sampler->drawn[i];
         size_t     at = ppo__at(s, g->context) + slot->length;
-        if (!ppo__finite(g->drawn_logp[i]))
+        if (!ppo__finite(sampler->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)",
                             g->first + s, slot->length - 1);
         ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
-        out->text[at] = g->drawn[i], out->logp[at] = g->drawn_logp[i];
-        out->ended[s] = (unsigned char)ppo__ends(how, g->drawn[i]);
+        out->text[at] = token, out->logp[at] = sampler->drawn_logp[i];
+        out->ended[s] = (unsigned char)ppo__ends(how, token);
         out->length[s] = ++slot->length;
         ppo_status called = how->watch ? ppo__call_watch(g, how, slot) : PPO_OK;
-        if (!called && g->drawn[i] == how->call && !out->ended[s] && slot->length < slot->end)
+        if (!called && token == how->call && !out->ended[s] && slot->length < slot->end)
             called = ppo__call_tool(g, how, slot);
         if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
@@ -19233,26 +19289,54 @@ static ppo_status ppo__sample_step(ppo_generator *g, const ppo_sampling *how) {
     return status;
 }
 
-/* Takes the model's weights as they are now, and brings the tape's memory to its final size with a step that no
+/* Samples by samplers begin .. end - 1 until no sequence waits. */
+static void ppo__samplers_run(void *user, int range, int begin, int end) {
+    ppo_generator *g = (ppo_generator *)user;
+    (void)range;
+    for (ppo__sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
+        sampler->status = PPO_OK;
+        while (!sampler->status) {
+            ppo__list_rows(sampler);
+            if (!sampler->rows) break;
+            sampler->status = ppo__sample_step(sampler);
+        }
+        if (sampler->status) memcpy(sampler->error, ppo__error, sizeof sampler->error);
+    }
+}
+
+/* Divides the slots among samplers, for so many sequences; tools and watches are called by one thread. */
+static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *how) {
+    const int one = how->tool || how->watch || !ppo__arithmetic_pool || count < 2 * g->samplers;
+    const int n = g->in_use = one ? 1 : g->samplers;
+    for (int k = 0; k < n; ++k) {
+        ppo__sampler *sampler = &g->sampler[k];
+        sampler->first = ppo__share(g->slots, k, n);
+        sampler->slots = ppo__share(g->slots, k + 1, n) - sampler->first;
+    }
+}
+
+/* Takes the model's weights as they are now, and brings the tapes' memory to its final size with a step that no
    other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const int         *prompt = g->results[g->turn].prompt;
-    ppo_status         status = ppo__lm_place(g->lm, g->tape->device);
-    if (status) return status;
-    int longest = 0, slots = g->slots < count ? g->slots : count;
+    ppo_status         status = ppo__lm_place(g->lm, g->numbers.device);
+    int                longest = 0;
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->context;
-    if (ppo__at(slots, longest) <= g->reserved) return PPO_OK;
-    for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
-    g->rows = 0, g->asked = slots;
-    for (int k = 0; k < slots; ++k) {
-        for (int i = 0; i < longest; ++i) ppo__add_row(g, 0, i, k);
-        g->last[k] = g->rows - 1;
+    for (ppo__sampler *sampler = g->sampler; sampler < g->sampler + g->in_use && !status; ++sampler) {
+        const int slots = ppo__min_int(sampler->slots, count);
+        if (ppo__at(slots, longest) <= sampler->reserved) continue;
+        for (int k = 0; k < sampler->slots; ++k) g->slot[sampler->first + k].seen = 0;
+        sampler->rows = 0, sampler->asked = slots;
+        for (int k = 0; k < slots; ++k) {
+            for (int i = 0; i < longest; ++i) ppo__add_row(sampler, 0, i, sampler->first + k);
+            sampler->last[k] = sampler->rows - 1;
+        }
+        status = ppo__ask(sampler, &how);
+        if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
+        if (!status) sampler->reserved = ppo__at(slots, longest);
     }
-    status = ppo__ask(g, &how);
-    if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
-    if (!status) g->reserved = ppo__at(slots, longest);
     return status;
 }
 
@@ -19273,16 +19357,16 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         if (!how->reuse) g->slot[k].seen = 0;
     }
     const int tool = how->call >= 0, first = !tool && (count == 1 || how->reuse); /* its rows are the most */
+    ppo__generator_divide(g, count, how);
     if (!status) status = ppo__generator_prepare(g, first ? 0 : count, tool);
     g->busy = 1;
-    for (int waiting = 0; !status;) {
-        ppo__list_rows(g, how, count, &waiting);
-        if (!g->rows) break;
-        status = ppo__sample_step(g, how);
-    }
+    g->how = how, g->count = count, g->waiting = 0;
+    if (!status) ppo__parallel_for(g->in_use, 1, 1e9, ppo__samplers_run, g);
+    for (int k = 0; k < g->in_use && !status; ++k)
+        if (g->sampler[k].status) status = ppo_fail(g->sampler[k].status, "%s", g->sampler[k].error);
     g->busy = 0;
     for (int k = 0; k < g->slots && status; ++k) g->slot[k].seen = 0;
-    if (status) return ppo__settle(g->tape->device, status);
+    if (status) return ppo__settle(g->numbers.device, status);
     const ppo__result out = g->results[g->turn];
     int               at = 0;
     for (int s = 0; s < count; ++s) { /* packs them: they move to the left only */
@@ -19807,9 +19891,8 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
    each by one thread; where there is one lane, threads divide its operations instead -- */
 
 enum {
-    PPO__TEXT_SHARDS = 8,            /* unless there is a setting */
-    PPO__SHARD_TOKENS = 384,         /* of a shard, at least */
-    PPO__TEXT_SHARD_PARAMS = 1 << 22 /* at most: a larger model has one shard */
+    PPO__TEXT_SHARDS = 8,   /* unless there is a setting */
+    PPO__SHARD_TOKENS = 384 /* of a shard, at least; of a large model there is one shard */
 };
 
 /* Where micro-batches are computed, one at a time. */
@@ -19938,7 +20021,7 @@ static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, i
     size_t        floats = learner->params[0]->count;
     if (learner->params[1]) floats += learner->params[1]->count;
     if (!shards) {
-        const int most = floats > PPO__TEXT_SHARD_PARAMS || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
+        const int most = floats > PPO__LARGE_LM || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
         for (shards = 1; shards < most && 2 * shards * PPO__SHARD_TOKENS <= tokens;) shards *= 2;
     }
     learner->shards = shards = ppo__min_int(shards, n);
@@ -22246,8 +22329,9 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     for (int i = 0; i < c->prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(r->generator, &r->asked);
+    ppo__generator_divide(r->generator, r->asked.count, &c->sampling);
     if (!status) status = ppo__generator_prepare(r->generator, r->asked.count, c->sampling.call >= 0);
-    ppo_tape_reset(r->generator->tape);
+    for (int k = 0; k < r->generator->samplers; ++k) ppo_tape_reset(r->generator->sampler[k].tape);
     return status;
 }
 
@@ -22347,8 +22431,10 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
     const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
     m.training += kept;
     for (int k = 0; k < r->learner.lanes; ++k) m.activations += ppo__tape_bytes(r->learner.lane[k].tape);
-    m.sampling = ppo__tape_bytes(r->generator->tape) + ppo__arena_bytes(&r->generator->memory) +
-                 ppo__arena_bytes(&r->generator->numbers) + ppo__arena_bytes(&r->generator->results_memory);
+    for (int k = 0; k < r->generator->samplers; ++k)
+        m.sampling += ppo__tape_bytes(r->generator->sampler[k].tape);
+    m.sampling += ppo__arena_bytes(&r->generator->memory) + ppo__arena_bytes(&r->generator->numbers) +
+                  ppo__arena_bytes(&r->generator->results_memory);
     m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
     return m;
 }

@@ -2803,8 +2803,7 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    *job = {qkv->data, NULL,      y->data, NULL, log_sum,   dot,
-            tile,      qkv->cols, y->cols, size, args->how, tiles};
+    *job = {qkv->data, NULL, y->data, NULL, log_sum, dot, tile, qkv->cols, y->cols, size, args->how, tiles};
     dim3   grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
@@ -2868,28 +2867,28 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
 }
 
 /* Copies the slots and positions of the rows to the device, for all blocks of the model. */
-static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo_generator *g) {
-    g->slot_there = ppo__cuda_upload(tape, g->row_slot, (size_t)g->rows);
-    g->position_there = ppo__cuda_upload(tape, g->row_position, (size_t)g->rows);
+static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo__sampler *sampler) {
+    sampler->slot_there = ppo__cuda_upload(tape, sampler->row_slot, (size_t)sampler->rows);
+    sampler->position_there = ppo__cuda_upload(tape, sampler->row_position, (size_t)sampler->rows);
     return ppo_tape_status(tape);
 }
 
 static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    ppo_generator          *g = args->generator;
+    ppo_generator          *g = args->sampler->generator;
     const ppo_tensor       *qkv = node->in[0];
     const ppo_lm_config    *c = &g->lm->full;
     int                     size = c->head_size, width = c->kv_heads * size;
     size_t                  cache = ppo__at(args->block, g->slots);
     ppo_status              status = ppo__cuda_check_head(size);
-    if (!status && !args->block) status = ppo__cuda_rows(node->tape, g);
+    if (!status && !args->block) status = ppo__cuda_rows(node->tape, args->sampler);
     if (status) return status;
     ppo__cuda_cache job = {qkv->data,
                            g->keys + cache * g->slot_keys,
                            g->values + cache * g->slot_values,
                            node->out[0]->data,
-                           g->slot_there,
-                           g->position_there,
+                           args->sampler->slot_there,
+                           args->sampler->position_there,
                            g->slot_keys,
                            g->slot_values,
                            qkv->rows,

@@ -2662,7 +2662,7 @@ static void an_iteration_after_the_first_allocates_nothing(void **state) {
         ppo_set_allocator(heap_hook, &h);
         ppo_rlhf_config c = small_config();
         int             mode = 0;
-        c.shards = run < 2 ? 1 : 3;
+        c.shards = run < 2 ? 1 : 3, c.slots = run < 2 ? 3 : 8;
         c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = kind ? PPO_K3 : PPO_KL_EXACT;
         c.bootstrap_truncated = !kind;
         if (kind) {
@@ -2719,6 +2719,8 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         long            calls = 0;
         for (int s = 0; s < 20; s++) add_random(&prompts, &rng, VOCAB, s < 18 ? 1 : 90, s < 18 ? 1 : 90);
         c.prompts = c.minibatch_size = 4, c.epochs = 1, c.sampling.max_new = 3, c.seed = seed;
+        if (seed > 2) c.slots = 8, c.shards = 2; /* on two threads */
+        assert_ok(ppo_set_threads(seed > 2 ? 2 : 1));
         ppo_set_allocator(heap_hook, &h);
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
         for (int k = 0; k < 8; k++) {
@@ -2731,6 +2733,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         ppo_lm_free(policy);
         ppo_tokens_free(&prompts);
     }
+    assert_ok(ppo_set_threads(1));
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -2959,7 +2962,7 @@ static ppo_status whole_job(void *user) {
     const char     *path = scratch_path("job");
     (void)user;
     c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
-    c.ratio = PPO_RATIO_SEQUENCE, c.shards = 2;
+    c.ratio = PPO_RATIO_SEQUENCE, c.shards = 2, c.slots = 8;
     ppo_status status = ppo_lm_create(&shape, &policy);
     if (!status) status = ppo_set_threads(2);
     if (!status) status = ppo_tokens_add(&prompts, &token, 1, 1);

@@ -464,27 +464,33 @@ static void reuse_trusts_that_the_weights_are_the_same(void **state) {
     }
 }
 
-/* What a failed call left is not trusted. */
+/* What a failed call left is not trusted; also where two threads sample. */
 static void after_a_failure_nothing_is_reused(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
-    ppo_generator *g = generator_of(lm, 1), *other = generator_of(lm, 1);
-    ppo_tokens     prompts = {0};
-    ppo_rng        rng = test_rng(9);
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x, y;
-    float         *w = &lm->block[0].norm_bias[0]->data[0], was = *w;
-    add_random(&prompts, &rng, V, 9, 9);
-    how.reuse = 1;
-    *w = NAN;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_NUMERIC, "not finite");
-    *w = was;
-    assert_ok(ppo_generate(g, &prompts, &how, &x));
-    assert_ok(ppo_generate(other, &prompts, &how, &y));
-    assert_true(is_beginning(&x, &y, 0, -1));
-    ppo_tokens_free(&prompts);
-    ppo_generator_free(g), ppo_generator_free(other);
-    ppo_lm_free(lm);
+    for (int threads = 1; threads <= 2; threads++) {
+        assert_ok(ppo_set_threads(threads));
+        const int      slots = threads == 1 ? 1 : 8, count = threads == 1 ? 1 : 12;
+        ppo_lm        *lm = small_lm();
+        ppo_generator *g = generator_of(lm, slots), *other = generator_of(lm, slots);
+        ppo_tokens     prompts = {0};
+        ppo_rng        rng = test_rng(9);
+        ppo_sampling   how = ppo_sampling_default();
+        ppo_samples    x, y;
+        float         *w = &lm->block[0].norm_bias[0]->data[0], was = *w;
+        for (int s = 0; s < count; s++) add_random(&prompts, &rng, V, 9, 9);
+        how.reuse = 1;
+        *w = NAN;
+        assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_NUMERIC,
+                     "logits are not finite (sequence |, position 8)");
+        *w = was;
+        assert_ok(ppo_generate(g, &prompts, &how, &x));
+        assert_ok(ppo_generate(other, &prompts, &how, &y));
+        for (int s = 0; s < count; s++) assert_true(is_beginning(&x, &y, s, -1));
+        ppo_tokens_free(&prompts);
+        ppo_generator_free(g), ppo_generator_free(other);
+        ppo_lm_free(lm);
+    }
+    assert_ok(ppo_set_threads(1));
 }
 
 /* --------------------------------------------------------------------------------------------------------

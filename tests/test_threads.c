@@ -453,9 +453,10 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
     ppo_set_threads(1);
 }
 
+/* With few slots threads divide the operations, with many the sequences, which end here and there. */
 static void samples_are_the_same_for_any_number_of_threads(void **state) {
     (void)state;
-    enum { SAMPLES = 9, SLOTS = 6, LENGTH = 150 };
+    enum { SAMPLES = 29, FEW = 6, MANY = 13, LENGTH = 150 };
     static int    text[SAMPLES * LENGTH];
     static float  logp[SAMPLES * LENGTH];
     ppo_lm       *lm = NULL;
@@ -463,20 +464,29 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
     shape.vocab = 300, shape.context = LENGTH, shape.width = 96, shape.layers = 2, shape.heads = 6,
     shape.kv_heads = 3;
     assert_ok(ppo_lm_create(&shape, &lm));
-    for (int threads = 1; threads <= 5; threads += 2) {
-        ppo_generator     *generator = NULL;
-        ppo_tokens         prompts = {0};
-        ppo_samples        samples;
-        const ppo_sampling how = ppo_sampling_default();
-        for (int s = 0; s < SAMPLES; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
+    for (int run = 0; run < 6; run++) {
+        const int      many = run / 3, threads = 1 + run % 3 * (2 - many), all = SMALL(SAMPLES, SAMPLES / 2);
+        ppo_generator *generator = NULL;
+        ppo_tokens     prompts = {0};
+        ppo_samples    samples;
+        ppo_sampling   how = ppo_sampling_default();
+        how.eos = many ? 7 : -1;
+        for (int s = 0; s < all; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         assert_ok(ppo_set_threads(threads));
-        assert_ok(ppo_generator_create(lm, SLOTS, &generator));
-        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
-        assert_int_equal(samples.tokens.start[SAMPLES], SAMPLES * LENGTH);
-        if (threads == 1)
-            memcpy(text, samples.tokens.token, sizeof text), memcpy(logp, samples.logp, sizeof logp);
-        assert_memory_equal(samples.tokens.token, text, sizeof text);
-        assert_false(bits_differ(samples.logp, logp, SAMPLES * LENGTH));
+        assert_ok(ppo_generator_create(lm, many ? MANY : FEW, &generator));
+        for (int k = 0; k < 2;
+             k++) { /* the second time with another number of threads than the generator has */
+            assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+            const int n = samples.tokens.start[all];
+            assert_int_equal(generator->in_use, many && !k ? threads : 1);
+            assert_true(many ? n < all * LENGTH : n == all * LENGTH);
+            if (threads == 1)
+                memcpy(text, samples.tokens.token, n * sizeof *text),
+                    memcpy(logp, samples.logp, n * sizeof *logp);
+            assert_memory_equal(samples.tokens.token, text, n * sizeof *text);
+            assert_false(bits_differ(samples.logp, logp, n));
+            assert_ok(ppo_set_threads(1));
+        }
         ppo_generator_free(generator);
         ppo_tokens_free(&prompts);
     }
