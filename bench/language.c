@@ -1,6 +1,6 @@
-/* language.c [KERNELS...] - a small transformer: tokens per second of training, on one and two threads, and
-   of sampling on one, and the peak memory of each; beside it Hugging Face's GPT2LMHeadModel in PyTorch with
-   the same shape, by set of kernels.
+/* language.c [KERNELS...] - a small transformer: tokens per second of training and of sampling, on one and two
+   threads, and the peak memory of each; beside it Hugging Face's GPT2LMHeadModel in PyTorch with the same
+   shape, by set of kernels.
 
    Width 128, 4 layers, 4 heads, context 128, vocabulary 512. Training: forward, backward and Adam on 16
    sequences of 128 tokens. Sampling: 1, 16 and 64 sequences, from 1 token to 128, with a key/value cache;
@@ -26,8 +26,11 @@ static const kind kinds[] = {
     {"sampling 64 sequences, 16 side by side", 1, 64, 16, 3},
     {"sampling 64 sequences, 32 side by side", 1, 64, 32, 3},
     {"sampling 64 sequences, 64 side by side", 1, 64, 64, 3},
+    {"sampling 16 sequences, two threads", 2, 16, 16, 5},
+    {"sampling 64 sequences, 16 side by side, two threads", 2, 64, 16, 6},
+    {"sampling 64 sequences, 64 side by side, two threads", 2, 64, 64, 6},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds, PEERS = 5, TURNS = 3 };
+enum { KINDS = sizeof kinds / sizeof *kinds, PEERS = 7, TURNS = 3 };
 
 static ppo_status sample(const ppo_lm *lm, const kind *k, double *speed) {
     ppo_generator *generator = NULL;
@@ -80,6 +83,7 @@ static int measure(const kernel_set *set) {
         tell_ratio("    ratio", &ours[k], &theirs[kinds[k].peer]);
     }
     tell_ratio("  training, two threads beside one, ppo.h", &ours[1], &ours[0]);
+    tell_ratio("  sampling 16 sequences, the same", &ours[7], &ours[3]);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 """Hugging Face's GPT2LMHeadModel with the shape and the work of language.c.
 
-Prints the versions, and then the tokens per second of training on one thread, of sampling 1, 16 and 64 sequences
-on one thread, and of training on two, each with its peak memory in MiB. The first rounds are not counted.
+Prints the versions, and then the tokens per second of training and of sampling 1, 16 and 64 sequences on one thread,
+and of training and of sampling 16 and 64 on two, each with its peak memory in MiB. The first rounds are not counted.
 """
 import time
 
@@ -49,10 +49,15 @@ def measure_training():
     model.zero_grad(set_to_none=True)
 
 
+def measure_sampling(sequences):
+    model.eval()
+    sample(8, 8)
+    for count in sequences:
+        measured(speed, count * (CONTEXT - 1), sample, count, CONTEXT - 1)
+
+
 measure_training()
-model.eval()
-sample(8, 8)
-for count in SEQUENCES:
-    measured(speed, count * (CONTEXT - 1), sample, count, CONTEXT - 1)
+measure_sampling(SEQUENCES)
 torch.set_num_threads(2)
 measure_training()
+measure_sampling(SEQUENCES[1:])

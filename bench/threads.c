@@ -1,5 +1,6 @@
 /* threads.c [KERNELS...] - what a second thread adds to the first, by set of kernels: PPO's update at
-   minibatches of 256 and 2048, without collecting (that is in collecting.c), and a transformer's training.
+   minibatches of 256 and 2048, without collecting (that is in collecting.c), and a transformer's training (its
+   sampling is in language.c).
    One thread and two take turns, and the ratio is the median of the pairs. cores.c models more cores. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
