@@ -2079,8 +2079,8 @@ typedef struct ppo_fit_config { /* defaults in brackets */
                         together (both of a pair), or as many tokens as the model's width is, if that is
                         more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
     int shards; /* parts of a batch, for threads and processes; results depend on it. 0: 1, 2, 4 or 8, so that
-                   each has 384 tokens or more of a full batch; of a model of more than 4 million weights, and
-                   on a GPU, 1 [0] */
+                   each has 384 tokens or more of a full batch; of a model of more than 4 million weights
+                   (with its base), and on a GPU, 1 [0] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -18915,8 +18915,13 @@ typedef struct ppo__result {               /* of a call */
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
-/* Weights. Of a larger model threads divide operations, of a smaller one sequences. */
+/* Of a large model, by its weights and those of its base, threads divide operations, of a small one sequences. */
 enum { PPO__LARGE_LM = 1 << 22 };
+static int ppo__is_large(const ppo_lm *lm) {
+    size_t weights = 0;
+    for (; lm; lm = lm->base) weights += lm->params->count;
+    return weights > PPO__LARGE_LM;
+}
 
 /* A part of the slots, which one thread samples; or all of them. */
 typedef struct ppo__sampler {
@@ -18973,7 +18978,7 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
    of a large model from memory better together. */
 static int ppo__sampler_count(const ppo_lm *lm, int slots) {
     const int threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
-    if (lm->params->count > PPO__LARGE_LM || slots < 8) return 1;
+    if (ppo__is_large(lm) || slots < 8) return 1;
     return ppo__min_int(threads, slots / 4);
 }
 
@@ -20021,7 +20026,7 @@ static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, i
     size_t        floats = learner->params[0]->count;
     if (learner->params[1]) floats += learner->params[1]->count;
     if (!shards) {
-        const int most = floats > PPO__LARGE_LM || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
+        const int most = ppo__is_large(lm) || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
         for (shards = 1; shards < most && 2 * shards * PPO__SHARD_TOKENS <= tokens;) shards *= 2;
     }
     learner->shards = shards = ppo__min_int(shards, n);
