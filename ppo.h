@@ -188,9 +188,11 @@ THREADS
 
     cfg.threads > 1 collects experience and computes the update on that many threads. A small network's
     minibatch is divided into shards of 128 samples or more, so a second thread helps from 256 on. Your
-    environment's functions (and the allocator hook) are then called from several threads at once, the former
-    each with its own state. ppo_set_threads() divides all other arithmetic. Of a language model's
-    batch each thread computes shards of 384 tokens or more; if there are too few, operations are divided.
+    environment's functions are then called from several threads at once, each with its own state; the allocator
+    hook is, too. ppo_set_threads() divides all other arithmetic: a language model's batch is cut into shards,
+    which 2, 4, 8, ... threads compute side by side, and they sample sequences side by side, each with memory of
+    its own. Of a model of more than 4 million weights, and where there are few shards or sequences, they divide
+    the operations instead.
     Different trainers may run on different threads. Do not use one agent, trainer or tape on two threads at a
     time.
     fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
@@ -280,6 +282,7 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
 
 /* Uses `threads` threads (1 to 1024, 1 at the start), including the caller, for what the calling thread
    computes from now on. The results have the same bits for any number. Small matrices are not divided. Call
+   it before ppo_rlhf_create() and ppo_generator_create(), which choose by it how the work is divided; and
    ppo_set_threads(1) before the calling thread ends: it ends the others. A ppo_trainer has its own threads
    (ppo_config.threads). Errors, which change nothing: a number out of range, the system refuses a thread, an
    environment's function made the call. */
@@ -1984,9 +1987,11 @@ typedef struct ppo_samples {
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
-   slot to the next prompt. 1 to 65536 slots; 8 to 16 are fastest: the cached keys and values of more slots no
-   longer fit a processor's cache. lm is borrowed; its weights may change between calls. Calls take memory
-   only for more or longer prompts than before. */
+   slot to the next prompt. 1 to 65536 slots; 8 to 16 for each thread are fastest: the cached keys and values
+   of more no longer fit a processor's cache. lm is borrowed; its weights may change between calls. Calls take
+   memory only for more or longer prompts than before. From 8 slots on, threads (ppo_set_threads()) have some
+   of them each; with a tool or a watch, and of a model of more than 4 million weights, they divide the
+   operations. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status           ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
 PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
@@ -2079,8 +2084,9 @@ typedef struct ppo_fit_config { /* defaults in brackets */
                         together (both of a pair), or as many tokens as the model's width is, if that is
                         more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
     int shards; /* parts of a batch, for threads and processes; results depend on it. 0: 1, 2, 4 or 8, so that
-                   each has 384 tokens or more of a full batch; of a model of more than 4 million weights
-                   (with its base), and on a GPU, 1 [0] */
+                   each would have 384 tokens or more of a full batch of the longest sequences; of a model of
+                   more than 4 million weights (with its base), and on a GPU, 1. Several threads each have
+                   gradients of their own then [0] */
 
     /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
        window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
@@ -2151,7 +2157,7 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
 
 /* Computes the reward of each sample: reward [samples->tokens.count], within +-1e15; by a rule, a verifier, a
    model. The samples are valid during the call only; those of a prompt are adjacent. On failure it returns a
-   status, after ppo_fail() with the reason. */
+   status, after ppo_fail() with the reason. It runs on the caller's thread. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
 /* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
@@ -2374,7 +2380,7 @@ PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
 /* The bytes of a run, all of which ppo_rlhf_create() took. Models count once, with those that they share. */
 typedef struct ppo_memory {
     double weights;     /* of the policy, the reference and the critic, and their base */
-    double training;    /* gradients, Adam's moments, and what target_kl returns to */
+    double training;    /* gradients, also of threads and shards, Adam's moments, what target_kl returns to */
     double activations; /* of a micro-batch, on each thread that has one */
     double sampling;    /* keys and values, and what the slots compute */
     double samples;     /* prompts, and the numbers of each token */
@@ -3083,10 +3089,10 @@ enum { PPO__MAX_THREADS = 1024 };
 #define PPO__DO_TASK(pool, task, user, k) task(user, k)
 #endif
 
-/* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and
-   tasks-1 others, and returns when all are done. Each thread begins with the task of its own number, whose
-   numbers are in its cache from the run before; then it takes what is left, so no task waits for a thread that
-   the system has not scheduled yet. */
+/* A thread pool: ppo__pool_run() calls task(user, k) for k = 0 .. tasks-1, on the caller's thread and tasks-1
+   others, and returns when all are done. Each thread begins with the task of its own number, whose data may
+   be in its cache from the run before; then it takes what is left, so no task waits for a thread that the
+   system has not scheduled yet. */
 typedef struct ppo__pool {
     int tasks;
     void (*task)(void *user, int k);
@@ -3226,6 +3232,18 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
     ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
     if (loop.ranges == 1) body(user, 0, 0, n);
     else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
+}
+
+/* Does 0 .. n - 1, each of which is much work, by one thread each. */
+static void ppo__for_each(int n, ppo__range_fn body, void *user) { ppo__parallel_for(n, 1, 1e9, body, user); }
+
+/* How many threads divide the arithmetic of this one. */
+static int ppo__thread_count(void) {
+#ifdef PPO__THREADS
+    const ppo__pool *pool = ppo__arithmetic_pool;
+    if (pool && pool->process == PPO__PROCESS_ID()) return pool->tasks;
+#endif
+    return 1;
 }
 
 /* -- a group of processes: what passes between them -- */
@@ -5671,7 +5689,7 @@ struct ppo_tape {
     ppo_status         status; /* the first failure */
     char               error[PPO__ERROR_SIZE];
     struct ppo__event *walked; /* happens after each node that backward comes to; NULL: nobody waits */
-    /* where params[k] is not NULL: gradients of these go to grad[k], in the same layout, instead of their own */
+    /* where params[k] is not NULL: gradients of these go to grad[k], in the same layout, not to their own */
     const ppo_params *params[2];
     float            *grad[2];
 };
@@ -6459,7 +6477,7 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-/* dx needs w^T: that of so many columns of dx at a time, which stays in the second cache. */
+/* dx needs w^T: that of so many columns of dx at a time, 64 or as many as have 65,536 numbers. */
 static int ppo__columns_at_a_time(const ppo__layer *layer) {
     const int in = layer->w->rows, fit = PPO__COLUMN_GRAIN * ppo__divide_up(1 << 10, layer->w->cols);
     return ppo__min_int(in, fit);
@@ -9726,8 +9744,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
 /* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree:
    first of neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
 
-/* The first shard of branch k of the tree, of 1, 2, 4, ... branches in all; its last one is before the first of
-   the next. */
+/* The first shard of branch k of the tree, of 1, 2, 4, ... branches in all; its last one is before the first
+   of the next. */
 static int ppo__first_shard(int most, int k, int branches) {
     int leaves = 1;
     while (leaves < most) leaves *= 2;
@@ -18915,7 +18933,8 @@ typedef struct ppo__result {               /* of a call */
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
-/* Of a large model, by its weights and those of its base, threads divide operations, of a small one sequences. */
+/* Of a large model, by its weights and those of its base, threads divide operations, of a small one
+   sequences. */
 enum { PPO__LARGE_LM = 1 << 22 };
 static int ppo__is_large(const ppo_lm *lm) {
     size_t weights = 0;
@@ -18974,12 +18993,11 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-/* Into how many parts the slots are divided: one for each thread, of four slots or more. All threads read the weights
-   of a large model from memory better together. */
+/* Into how many parts the slots are divided: one for each thread, of four slots or more. A large model has
+   one: all threads read its weights together. */
 static int ppo__sampler_count(const ppo_lm *lm, int slots) {
-    const int threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
-    if (ppo__is_large(lm) || slots < 8) return 1;
-    return ppo__min_int(threads, slots / 4);
+    if (ppo__is_large(lm) || ppo__device_in_use || slots < 8) return 1;
+    return ppo__min_int(ppo__thread_count(), slots / 4);
 }
 
 static ppo_status ppo__sampler_make(ppo_generator *g, ppo__sampler *sampler, int slots) {
@@ -19181,30 +19199,33 @@ static int ppo__next_sequence(ppo_generator *g) {
 #endif
 }
 
+/* Gives slot k to a sequence, whose beginning it may have cached. */
+static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
+    const ppo_sampling *how = g->how;
+    const ppo__result  *out = &g->results[g->turn];
+    ppo__slot          *slot = &g->slot[k];
+    const int          *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
+    int                 same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
+    slot->sequence = sequence, slot->length = n;
+    slot->end = how->max_new && how->max_new < g->context - n ? n + how->max_new : g->context;
+    slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
+    while (same < most && slot->cached[same] == text[same]) ++same;
+    slot->seen = same;
+}
+
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
    before it, with the last token at least; then the last token with what a tool answered. */
 static void ppo__list_rows(ppo__sampler *sampler) {
-    ppo_generator      *g = sampler->generator;
-    const ppo_sampling *how = g->how;
-    const ppo__result  *out = &g->results[g->turn];
-    const int           context = g->context;
+    ppo_generator     *g = sampler->generator;
+    const ppo__result *out = &g->results[g->turn];
     sampler->rows = sampler->asked = 0;
     for (int k = sampler->first; k < sampler->first + sampler->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
         const int  next = slot->sequence < 0 ? ppo__next_sequence(g) : g->count;
-        if (next < g->count) {
-            int n = slot->length = out->prompt[next];
-            slot->sequence = next;
-            slot->end = how->max_new && how->max_new < context - n ? n + how->max_new : context;
-            slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + slot->sequence));
-            const int *text = out->text + ppo__at(slot->sequence, context);
-            int        same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
-            while (same < most && slot->cached[same] == text[same]) ++same;
-            slot->seen = same;
-        }
+        if (next < g->count) ppo__begin_sequence(g, k, next);
         if (slot->sequence < 0) continue;
         for (; slot->seen < slot->length; ++slot->seen) {
-            slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, context) + slot->seen];
+            slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, g->context) + slot->seen];
             ppo__add_row(sampler, slot->cached[slot->seen], slot->seen, k);
         }
         sampler->rng[sampler->asked] = slot->rng, sampler->last[sampler->asked++] = sampler->rows - 1;
@@ -19294,7 +19315,7 @@ static ppo_status ppo__sample_step(ppo__sampler *sampler) {
     return status;
 }
 
-/* Samples by samplers begin .. end - 1 until no sequence waits. */
+/* Samples by samplers begin .. end - 1 until no sequence waits; if one fails, all come to an end. */
 static void ppo__samplers_run(void *user, int range, int begin, int end) {
     ppo_generator *g = (ppo_generator *)user;
     (void)range;
@@ -19305,34 +19326,40 @@ static void ppo__samplers_run(void *user, int range, int begin, int end) {
             if (!sampler->rows) break;
             sampler->status = ppo__sample_step(sampler);
         }
-        if (sampler->status) memcpy(sampler->error, ppo__error, sizeof sampler->error);
+        if (!sampler->status) continue;
+        memcpy(sampler->error, ppo__error, sizeof sampler->error);
+        PPO__ATOMIC_STORE(g->waiting, g->count);
     }
 }
 
-/* Divides the slots among samplers, for so many sequences; tools and watches are called by one thread. */
+/* Divides the slots that so many sequences need among samplers. Few sequences have one, and so have tools and
+   watches, which the calling thread runs. */
 static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *how) {
-    const int one = how->tool || how->watch || !ppo__arithmetic_pool || count < 2 * g->samplers;
-    const int n = g->in_use = one ? 1 : g->samplers;
+    const int one = how->tool || how->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
+    const int slots = ppo__min_int(g->slots, count), n = g->in_use = one ? 1 : g->samplers;
     for (int k = 0; k < n; ++k) {
         ppo__sampler *sampler = &g->sampler[k];
-        sampler->first = ppo__share(g->slots, k, n);
-        sampler->slots = ppo__share(g->slots, k + 1, n) - sampler->first;
+        sampler->first = ppo__share(slots, k, n);
+        sampler->slots = ppo__share(slots, k + 1, n) - sampler->first;
     }
 }
 
-/* Takes the model's weights as they are now, and brings the tapes' memory to its final size with a step that no
-   other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. */
+/* Takes the model's weights as they are now, and brings the tapes' memory to its final size with a step that
+   no other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. The
+   first sampler may come to have all slots that few sequences need. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
     const int         *prompt = g->results[g->turn].prompt;
     ppo_status         status = ppo__lm_place(g->lm, g->numbers.device);
-    int                longest = 0;
+    int                longest = 0, few = ppo__min_int(2 * g->samplers - 1, g->slots);
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->context;
     for (ppo__sampler *sampler = g->sampler; sampler < g->sampler + g->in_use && !status; ++sampler) {
-        const int slots = ppo__min_int(sampler->slots, count);
+        int slots = sampler->slots;
+        if (sampler == g->sampler && slots < few) slots = few;
+        if (slots > count) slots = count;
         if (ppo__at(slots, longest) <= sampler->reserved) continue;
-        for (int k = 0; k < sampler->slots; ++k) g->slot[sampler->first + k].seen = 0;
+        for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
         sampler->rows = 0, sampler->asked = slots;
         for (int k = 0; k < slots; ++k) {
             for (int i = 0; i < longest; ++i) ppo__add_row(sampler, 0, i, sampler->first + k);
@@ -19365,8 +19392,9 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     ppo__generator_divide(g, count, how);
     if (!status) status = ppo__generator_prepare(g, first ? 0 : count, tool);
     g->busy = 1;
-    g->how = how, g->count = count, g->waiting = 0;
-    if (!status) ppo__parallel_for(g->in_use, 1, 1e9, ppo__samplers_run, g);
+    g->how = how, g->count = count, g->waiting = ppo__min_int(g->slots, count);
+    for (int k = 0; k < g->waiting && !status; ++k) ppo__begin_sequence(g, k, k);
+    if (!status) ppo__for_each(g->in_use, ppo__samplers_run, g);
     for (int k = 0; k < g->in_use && !status; ++k)
         if (g->sampler[k].status) status = ppo_fail(g->sampler[k].status, "%s", g->sampler[k].error);
     g->busy = 0;
@@ -19892,12 +19920,12 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
 
 /* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches.
    The gradients of micro-batches are added one after the other, those of shards in a binary tree, of which
-   each process of a group has a branch, and each of its lanes a branch of that. Lanes are computed side by side,
-   each by one thread; where there is one lane, threads divide its operations instead -- */
+   each process of a group has a branch, and each of its lanes a branch of that. Lanes are computed side by
+   side, each by one thread; where there is one lane, threads divide its operations instead -- */
 
 enum {
     PPO__TEXT_SHARDS = 8,   /* unless there is a setting */
-    PPO__SHARD_TOKENS = 384 /* of a shard, at least; of a large model there is one shard */
+    PPO__SHARD_TOKENS = 384 /* of a shard, at least, if all sequences are as long as the longest */
 };
 
 /* Where micro-batches are computed, one at a time. */
@@ -19927,11 +19955,13 @@ typedef struct ppo__learner {
     int        micros;      /* in the batch, */
     int        most_micros; /* and in any */
     int64_t    tokens;      /* trained on since the start */
-    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
+    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs.
+       */
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void            *user;
     ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
     int              shards;     /* of a batch, at most */
+    ppo__arena       memory;     /* of lanes and sums: */
     ppo__lane       *lane;       /* [lanes] */
     int              lanes;      /* 1, 2, 4, ... */
     float           *received;   /* in a group: for ppo__group_sum() */
@@ -19941,14 +19971,15 @@ typedef struct ppo__learner {
 } ppo__learner;
 
 static void ppo__learner_free(ppo__learner *learner) {
-    for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes; ++lane) {
-        ppo_tape_free(lane->tape);
-        for (int k = 0; k < 2; ++k) ppo_tokens_free(&lane->batch[k]);
+    for (int k = 0; k < learner->lanes; ++k) {
+        ppo_tape_free(learner->lane[k].tape);
+        for (int i = 0; i < 2; ++i) ppo_tokens_free(&learner->lane[k].batch[i]);
     }
+    ppo__arena_free(&learner->memory);
 }
 
-/* Where the shards of branch k begin, of `branches` into which this process divides its own. A single shard is
-   computed by all processes. */
+/* Where the shards of branch k begin, of `branches` into which this process divides its own. A single shard
+   is computed by all processes. */
 static int ppo__branch_begin(const ppo__learner *learner, int shards, int k, int branches) {
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
     k += ppo__rank(g) * branches, branches *= ppo__ranks(g);
@@ -19990,11 +20021,13 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
     return micros;
 }
 
-/* The lanes, with their tapes and room for their gradients: one for each thread as far as there are shards. It is a
-   single one if many threads gain more from dividing its operations, which is up to four times. */
-static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int recompute) {
+/* The lanes, with their tapes and room for their gradients: 1, 2, 4, ..., at most as many as threads and
+   shards. There is one where threads gain more from dividing its operations, which is up to four times, or
+   where others would take much memory. */
+static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
+    ppo__arena  *memory = &learner->memory;
     const size_t count[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    const int    threads = ppo__arithmetic_pool && !ppo__device_in_use ? ppo__arithmetic_pool->tasks : 1;
+    const int    threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
     const int    own = ppo__branch_shards(learner, learner->shards, 0, 1);
     int          lanes = 1;
     ppo_status   status = PPO_OK;
@@ -20018,12 +20051,11 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, ppo__arena *memory, int
     return status ? status : ppo__arena_status(memory);
 }
 
-/* Room for batches of at most n items, of sequences of at most `longest` tokens. The caller has set params and
-   group. */
-static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, int n, int longest, int shards,
+/* Room for batches of at most n items: in all of at most `tokens` tokens, by which shards are chosen, if
+   there is no setting; of sequences of at most `longest`. The caller has set params and group. */
+static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
                                     int micro_batch, int recompute, const ppo_lm *lm) {
-    const int64_t tokens = (int64_t)n * longest;
-    size_t        floats = learner->params[0]->count;
+    size_t floats = learner->params[0]->count;
     if (learner->params[1]) floats += learner->params[1]->count;
     if (!shards) {
         const int most = ppo__is_large(lm) || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
@@ -20036,10 +20068,10 @@ static ppo_status ppo__learner_take(ppo__learner *learner, ppo__arena *memory, i
         learner->budget = lm->config.width > 256 ? lm->config.width : 256;
         learner->reserved = ppo__min_int(items, learner->budget / longest + 1);
     }
-    if (learner->group && shards > 1) learner->received = PPO__ARRAY(memory, float, floats);
+    if (learner->group && shards > 1) learner->received = PPO__ARRAY(&learner->memory, float, floats);
     learner->most_micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
-    learner->weight = PPO__ARRAY(memory, float, learner->most_micros);
-    return ppo__lanes_take(learner, memory, recompute);
+    learner->weight = PPO__ARRAY(&learner->memory, float, learner->most_micros);
+    return ppo__lanes_take(learner, recompute, lm);
 }
 
 /* Makes n items the lane's micro-batch. */
@@ -20075,8 +20107,8 @@ static float *ppo__waiting(const ppo__learner *learner, const ppo__lane *lane, i
     return lane->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
 }
 
-/* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is that
-   of 2^level shards; after the last one, of all. Returns the level. */
+/* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is
+   that of 2^level shards; after the last one, of all. Returns the level. */
 static int ppo__add_waiting(const ppo__learner *learner, const ppo__lane *lane, int k, int last, int i,
                             size_t begin, size_t n) {
     int level = 0;
@@ -20084,6 +20116,11 @@ static int ppo__add_waiting(const ppo__learner *learner, const ppo__lane *lane, 
         if (k >> level & 1)
             ppo__add_to(ppo__waiting(learner, lane, level, i) + begin, lane->grad[i] + begin, n);
     return level;
+}
+
+static void ppo__clear_gradients(const ppo__learner *learner, const ppo__lane *lane, int i) {
+    if (lane == learner->lane) ppo_params_zero_grad(learner->params[i]); /* of a device, too */
+    else memset(lane->grad[i], 0, learner->params[i]->count * sizeof(float));
 }
 
 /* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there,
@@ -20107,8 +20144,7 @@ static ppo_status ppo__put_aside(ppo__learner *learner, ppo__lane *lane, int k) 
         const size_t n = learner->params[i]->count;
         const int    level = ppo__add_waiting(learner, lane, k, 0, i, 0, n);
         memcpy(ppo__waiting(learner, lane, level, i), lane->grad[i], n * sizeof(float));
-        if (lane == learner->lane) ppo_params_zero_grad(learner->params[i]);
-        else memset(lane->grad[i], 0, n * sizeof(float));
+        ppo__clear_gradients(learner, lane, i);
     }
     return status;
 }
@@ -20234,9 +20270,10 @@ typedef struct ppo__batch {
     ppo__learner *learner;
     const int    *item;
     int           n, shards;
+    int           i; /* for ppo__add_lanes(): of params[i] */
 } ppo__batch;
 
-/* The gradients of a lane's shards. loss: NULL; or gets the loss of the last micro-batch, whose backward, and the
+/* The gradients of a lane's shards, but for the last micro-batch, whose loss this is: its backward, and the
    sum over the shards, are left to the caller. */
 static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, ppo_tensor **loss) {
     ppo__learner *learner = batch->learner;
@@ -20248,66 +20285,63 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
         for (int i = ppo__share(n, begin + k, shards), next; i < end && !status; i = next, ++lane->micro) {
-            const int *item = batch->item + i;
-            next = i + ppo__micro_items(learner, item, end - i);
+            next = i + ppo__micro_items(learner, batch->item + i, end - i);
             lane->done = i;
-            status = ppo__gather_items(learner, lane, item, next - i);
-            if (status) break;
-            ppo_tensor *one = ppo__weighted_loss(learner, lane, item);
-            if (!loss || k + 1 < own || next < end) status = ppo_tape_backward(lane->tape, one);
-            else *loss = one, status = ppo_tape_status(lane->tape);
+            status = ppo__gather_items(learner, lane, batch->item + i, next - i);
+            if (!status) *loss = ppo__weighted_loss(learner, lane, batch->item + i);
+            if (!status)
+                status = k + 1 == own && next == end ? ppo_tape_status(lane->tape)
+                                                     : ppo_tape_backward(lane->tape, *loss);
         }
         if (k + 1 < own && !status) status = ppo__put_aside(learner, lane, k);
     }
-    for (int i = 0; i < 2 && learner->params[i] && !loss && own > 1 && !status; ++i)
-        ppo__add_waiting(learner, lane, own - 1, 1, i, 0, learner->params[i]->count);
     return status;
 }
 
-/* Lanes begin .. end - 1; a failure stays on the tape, which is for this thread. */
+/* All gradients of lanes begin .. end - 1. A failure stays on the tape, which this thread alone uses now. */
 static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
     const ppo__batch   *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
     (void)range;
-    for (ppo__lane *lane = learner->lane + begin; lane < learner->lane + end; ++lane) {
+    for (int k = begin; k < end; ++k) {
+        ppo__lane  *lane = &learner->lane[k];
+        const int   own = ppo__branch_shards(learner, batch->shards, k, learner->lanes);
+        ppo_tensor *loss = NULL;
         ppo_tape_reset(lane->tape);
-        for (int i = 0; i < 2 && learner->params[i] && lane > learner->lane; ++i)
-            memset(lane->grad[i], 0, learner->params[i]->count * sizeof(float));
-        const ppo_status status = ppo__lane_gradients(batch, lane, NULL);
+        for (int i = 0; i < 2 && learner->params[i] && k; ++i) ppo__clear_gradients(learner, lane, i);
+        ppo_status status = ppo__lane_gradients(batch, lane, &loss);
+        if (own > 0 && !status) status = ppo_tape_backward(lane->tape, loss);
+        for (int i = 0; i < 2 && learner->params[i] && own > 1 && !status; ++i)
+            ppo__add_waiting(learner, lane, own - 1, 1, i, 0, learner->params[i]->count);
         if (status) ppo__tape_fail(lane->tape, status);
     }
 }
 
-/* Grains begin .. end - 1 of the gradients, those of params[0] first: lane 0's += those of the others. First of
-   neighbours, then of every second one, ... */
+/* Grains begin .. end - 1 of the gradients: lane 0's += those of the others. First of neighbours, then of
+   every second one, ... */
 static void ppo__add_lanes(void *user, int range, int begin, int end) {
     const ppo__batch   *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
-    const int           lanes = learner->lanes;
+    const int           lanes = learner->lanes, i = batch->i;
+    const size_t        at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    const size_t        n = ppo__grain_end(learner->params[i]->count, end) - at;
     (void)range;
-    for (int i = 0; i < 2 && learner->params[i]; ++i) {
-        const int    grains = ppo__grains(learner->params[i]->count), last = ppo__min_int(end, grains);
-        const size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
-        const size_t n = begin < last ? ppo__grain_end(learner->params[i]->count, last) - at : 0;
-        for (int step = 1; step < lanes && n; step *= 2)
-            for (int k = 0; k + step < lanes; k += 2 * step)
-                if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
-                    ppo__branch_begin(learner, batch->shards, k + 2 * step, lanes))
-                    ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
-        begin = begin > grains ? begin - grains : 0, end -= grains;
-    }
+    for (int step = 1; step < lanes; step *= 2)
+        for (int k = 0; k + step < lanes; k += 2 * step)
+            if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
+                ppo__branch_begin(learner, batch->shards, k + 2 * step, lanes))
+                ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
 }
 
 /* The gradients of this process's shards, in several lanes. */
 static ppo_status ppo__lanes_run(ppo__batch *batch) {
     const ppo__learner *learner = batch->learner;
     ppo_status          status = PPO_OK;
-    int                 grains = 0;
-    ppo__parallel_for(learner->lanes, 1, 1e9, ppo__lanes_gradients, batch);
+    ppo__for_each(learner->lanes, ppo__lanes_gradients, batch);
     for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
-    for (int i = 0; i < 2 && learner->params[i]; ++i) grains += ppo__grains(learner->params[i]->count);
-    if (!status)
-        ppo__parallel_for(grains, 1, (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, batch);
+    for (batch->i = 0; batch->i < 2 && learner->params[batch->i] && !status; ++batch->i)
+        ppo__parallel_for(ppo__grains(learner->params[batch->i]->count), 1,
+                          (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, batch);
     return status;
 }
 
@@ -20315,7 +20349,7 @@ static ppo_status ppo__lanes_run(ppo__batch *batch) {
 static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
     const int        shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
-    ppo__batch       batch = {learner, item, n, shards};
+    ppo__batch       batch = {learner, item, n, shards, 0};
     ppo_tensor      *loss = NULL;
     ppo_status       status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
@@ -20599,9 +20633,11 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     ppo_status            status = ppo__fit_check(fit, reference);
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest = 0;
+    int learned = 0; /* tokens of the longest sequence that is learned */
     for (int k = 0; k < 4; ++k) {
         const int length = fit->set[k / 2].longest[k % 2];
         if (length > longest) longest = length;
+        if (k == 1) learned = longest;
     }
     learner->params[0] = fit->lm->params;
     fit->batch_size = batch, learner->window = c->window;
@@ -20619,8 +20655,10 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         const ppo__learned scores = {fit->score[k], sizeof(float), 1};
         learner->learned[1 + k] = scores;
     }
-    status = ppo__learner_take(learner, &fit->memory, batch, longest, c->shards, c->micro_batch, c->recompute,
-                               fit->lm);
+    status = ppo__arena_status(&fit->memory);
+    if (!status)
+        status = ppo__learner_take(learner, batch, (int64_t)batch * learned, longest, c->shards,
+                                   c->micro_batch, c->recompute, fit->lm);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         float            *logp = fit->set[k / 2].ref_logp[k % 2];
@@ -21477,7 +21515,7 @@ typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
     float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
-    float *share, *weight; /* 1 / tokens of the sequence; of a micro-batch: by the aggregation */
+    float *share, *weight; /* 1 / tokens of the sequence; of a micro-batch alone: by the aggregation */
     float *log_ratio;      /* to the policy that sampled */
     float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
@@ -21850,16 +21888,16 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
 }
 
 /* In a group each process judges some of the samples, unless the logits of each were to be exchanged. */
-static const ppo_group *ppo__rlhf_judges(const ppo_rlhf *r) {
+static const ppo_group *ppo__judging_group(const ppo_rlhf *r) {
     return r->rows.ref_logits ? NULL : r->learner.group;
 }
 
-/* Lanes begin .. end - 1, each of which judges some of those; a failure stays on the tape. */
+/* Lanes begin .. end - 1, each of which judges some of these samples; a failure stays on the tape. */
 static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
     const ppo_rlhf     *r = (const ppo_rlhf *)user;
     const ppo__learner *learner = &r->learner;
-    const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__rlhf_judges(r), count);
-    const int           own = ppo__own_end(ppo__rlhf_judges(r), count) - first;
+    const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
+    const int           own = ppo__own_end(ppo__judging_group(r), count) - first;
     (void)range;
     for (int k = begin; k < end; ++k) {
         ppo__lane *lane = &learner->lane[k];
@@ -21878,14 +21916,14 @@ static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
 }
 
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_group *g = ppo__rlhf_judges(r);
+    const ppo_group *g = ppo__judging_group(r);
     const int        count = samples->tokens.count, lanes = r->learner.lanes;
     float *const     rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
     size_t           start[PPO_MAX_RANKS + 1];
     ppo_status       status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
     ppo__rlhf_index(r, &samples->tokens);
-    ppo__parallel_for(lanes, 1, 1e9, ppo__rlhf_judge_lanes, r);
+    ppo__for_each(lanes, ppo__rlhf_judge_lanes, r);
     for (int k = 0; k < lanes && !status; ++k) status = ppo_tape_status(r->learner.lane[k].tape);
     status = ppo__group_agree(r->learner.group, status, 0);
     for (int k = 0; g && k <= g->size; ++k)
@@ -22025,23 +22063,26 @@ static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) 
 static int ppo__rlhf_gather_rows(const ppo_rlhf *r, ppo__lane *lane, const int *item,
                                  ppo__response_rows *to) {
     const ppo__response_rows *from = &r->rows;
-    float *const              columns[] = {from->old_logp,  from->ref_logp,     from->value,
-                                           from->advantage, from->value_target, from->share};
-    float **const             copies[] = {&to->old_logp,  &to->ref_logp,     &to->value,
-                                          &to->advantage, &to->value_target, &to->share};
-    const size_t              vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
-    const int                 how = r->config.aggregation, count = lane->batch[0].count;
-    size_t                    at = 0, all = 0;
+    const struct {
+        const float *from;
+        float      **to;
+    } columns[] = {{from->old_logp, &to->old_logp}, {from->ref_logp, &to->ref_logp},
+                   {from->value, &to->value},       {from->advantage, &to->advantage},
+                   {from->share, &to->share},       {from->value_target, &to->value_target}};
+    const size_t vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
+    const int    how = r->config.aggregation, count = lane->batch[0].count;
+    size_t       at = 0, all = 0;
     memset(to, 0, sizeof *to);
     for (int i = 0; i < count; ++i) all += (size_t)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
     float *numbers = (float *)ppo__tape_take(lane->tape, (kinds + 1) * all, sizeof(float));
     if (from->ref_logits) to->ref_logits = ppo_tape_alloc(lane->tape, all * vocab);
     if (ppo_tape_status(lane->tape)) return 0;
-    for (size_t k = 0; k < kinds; ++k) *copies[k] = numbers + k * all;
+    for (size_t k = 0; k < kinds; ++k) *columns[k].to = numbers + k * all;
     to->weight = numbers + kinds * all;
     for (int i = 0; i < count; ++i) {
         size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
-        for (size_t k = 0; k < kinds; ++k) memcpy(*copies[k] + at, columns[k] + row, n * sizeof(float));
+        for (size_t k = 0; k < kinds; ++k)
+            memcpy(*columns[k].to + at, columns[k].from + row, n * sizeof(float));
         for (size_t k = at; k < at + n && how != PPO_AGGREGATE_TOKENS; ++k) {
             to->weight[k] = r->per_token * (how == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
             to->advantage[k] *= to->weight[k];
@@ -22287,8 +22328,8 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
-    ppo_status status = ppo__learner_take(&r->learner, memory, batch, r->longest, c->shards, c->micro_batch,
-                                          c->recompute, r->policy);
+    ppo_status status = ppo__learner_take(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
+                                          c->shards, c->micro_batch, c->recompute, r->policy);
     r->learner.learned[0].bytes = sizeof *r->stats;
     if (r->learner.group) {
         ppo_samples *all = &r->group_samples;
@@ -22440,6 +22481,7 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
         m.sampling += ppo__tape_bytes(r->generator->sampler[k].tape);
     m.sampling += ppo__arena_bytes(&r->generator->memory) + ppo__arena_bytes(&r->generator->numbers) +
                   ppo__arena_bytes(&r->generator->results_memory);
+    m.training += ppo__arena_bytes(&r->learner.memory); /* gradients of lanes and shards */
     m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
     return m;
 }
