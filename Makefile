@@ -141,7 +141,7 @@ ASAN_FLAGS   := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fn
 TSAN_FLAGS   := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
 NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
-THREADED := $(filter-out test_mujoco,$(basename $(notdir $(shell grep -l thread tests/test_*.c))))
+THREADED := $(filter-out test_mujoco test_rlhf test_alignment test_sampling test_group,$(basename $(notdir $(shell grep -l thread tests/test_*.c))))
 TOGETHER := $(shell sed -n 's/^.include "\(test_.*\)\.c"/\1/p' tests/private.c)
 ALONE    := $(filter-out $(TOGETHER),$(basename $(notdir $(shell grep -l 'define PPO_IMPLEMENTATION' tests/test_*.c))))
 LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))

@@ -6554,17 +6554,17 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
 static void ppo__chain_backward(ppo_node *node) {
     ppo__chain  *chain = (ppo__chain *)node->args;
     const int    rows = node->in[0]->rows;
-    const double work = ppo__chain_work(chain);
+    const double row_work = ppo__chain_work(chain);
     if (ppo__chain_gradients(node, chain)) return;
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer *layer = &chain->layer[k];
         const size_t      n = layer->dx ? ppo__at(ppo__columns_at_a_time(layer), layer->w->cols) : 0;
         if (n > chain->scratch) chain->scratch = n;
     }
-    const size_t ranges = (size_t)ppo__range_count(rows, PPO__ROW_GRAIN, work);
+    const size_t ranges = (size_t)ppo__range_count(rows, PPO__ROW_GRAIN, row_work);
     if (chain->scratch) node->scratch = ppo_tape_alloc(node->tape, ranges * chain->scratch);
     if (chain->scratch && !node->scratch) return;
-    ppo__parallel_for(rows, PPO__ROW_GRAIN, work, ppo__chain_rows_backward, node);
+    ppo__parallel_for(rows, PPO__ROW_GRAIN, row_work, ppo__chain_rows_backward, node);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
         int         in = layer->w->rows, out = layer->w->cols;
@@ -18943,7 +18943,7 @@ static int ppo__is_large(const ppo_lm *lm) {
 }
 
 /* A part of the slots, which one thread samples; or all of them. */
-typedef struct ppo__sampler {
+typedef struct ppo__slot_sampler {
     ppo_generator *generator;
     ppo_tape      *tape;
     int            first, slots;
@@ -18958,7 +18958,7 @@ typedef struct ppo__sampler {
     size_t     reserved; /* rows that the tape has memory for */
     ppo_status status;   /* of a call */
     char       error[PPO__ERROR_SIZE];
-} ppo__sampler;
+} ppo__slot_sampler;
 
 struct ppo_generator {
     const ppo_lm *lm;
@@ -18972,8 +18972,8 @@ struct ppo_generator {
     ppo__arena numbers;                /* where tapes compute: keys and values */
     float     *keys, *values;
 
-    ppo__sampler *sampler; /* [samplers] the first has room for all slots, the others for their parts */
-    int           samplers, in_use;
+    ppo__slot_sampler *sampler; /* [samplers] the first has room for all slots, the others for their parts */
+    int                samplers, in_use;
 
     const ppo_sampling *how;     /* of a call; */
     int                 count;   /* its sequences, */
@@ -18995,12 +18995,12 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 
 /* Into how many parts the slots are divided: one for each thread, of four slots or more. A large model has
    one: all threads read its weights together. */
-static int ppo__sampler_count(const ppo_lm *lm, int slots) {
+static int ppo__slot_sampler_count(const ppo_lm *lm, int slots) {
     if (ppo__is_large(lm) || ppo__device_in_use || slots < 8) return 1;
     return ppo__min_int(ppo__thread_count(), slots / 4);
 }
 
-static ppo_status ppo__sampler_make(ppo_generator *g, ppo__sampler *sampler, int slots) {
+static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sampler, int slots) {
     const size_t rows = ppo__at(slots, g->context);
     sampler->generator = g;
     sampler->p = PPO__ARRAY(&g->memory, float, ppo__at(2, g->lm->config.vocab));
@@ -19022,7 +19022,7 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
     const size_t   caches = ppo__at(slots, lm->config.layers);
-    const int      samplers = ppo__sampler_count(lm, slots);
+    const int      samplers = ppo__slot_sampler_count(lm, slots);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm, g->context = context, g->slots = slots;
@@ -19034,12 +19034,12 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     g->values = (float *)ppo__arena_array(&g->numbers, caches, g->slot_values * sizeof(float));
     int *cached = PPO__ARRAY(&g->memory, int, ppo__at(slots, context));
     g->slot = PPO__ZEROS(&g->memory, ppo__slot, slots);
-    g->sampler = PPO__ZEROS(&g->memory, ppo__sampler, samplers);
+    g->sampler = PPO__ZEROS(&g->memory, ppo__slot_sampler, samplers);
     ppo_status status = ppo__arena_status(&g->numbers);
     if (!status) status = ppo__arena_status(&g->memory);
     for (g->samplers = 0; g->samplers < samplers && !status; ++g->samplers)
-        status = ppo__sampler_make(g, &g->sampler[g->samplers],
-                                   g->samplers ? ppo__divide_up(slots, samplers) : slots);
+        status = ppo__slot_sampler_make(g, &g->sampler[g->samplers],
+                                        g->samplers ? ppo__divide_up(slots, samplers) : slots);
     if (status) return ppo_generator_free(g), status;
     for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
     return *generator = g, PPO_OK;
@@ -19054,8 +19054,8 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
 /* -- attention of rows to what their slots keep, after adding their own keys and values -- */
 
 typedef struct ppo__cached_args {
-    ppo__sampler *sampler;
-    int           block;
+    ppo__slot_sampler *sampler;
+    int                block;
 } ppo__cached_args;
 
 /* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on.
@@ -19135,7 +19135,7 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
 static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
-    ppo__cached_args    args = {(ppo__sampler *)user, k};
+    ppo__cached_args    args = {(ppo__slot_sampler *)user, k};
     const int           width = lm->full.heads * lm->full.head_size;
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
@@ -19185,7 +19185,7 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
 /* -- a step: the model's rows, and a token for each slot -- */
 
 /* Adds a row: a token at a position of slot k. */
-static void ppo__add_row(ppo__sampler *sampler, int token, int position, int k) {
+static void ppo__add_row(ppo__slot_sampler *sampler, int token, int position, int k) {
     sampler->row_token[sampler->rows] = token, sampler->row_position[sampler->rows] = position;
     sampler->row_slot[sampler->rows++] = k;
 }
@@ -19215,7 +19215,7 @@ static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
 
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
    before it, with the last token at least; then the last token with what a tool answered. */
-static void ppo__list_rows(ppo__sampler *sampler) {
+static void ppo__list_rows(ppo__slot_sampler *sampler) {
     ppo_generator     *g = sampler->generator;
     const ppo__result *out = &g->results[g->turn];
     sampler->rows = sampler->asked = 0;
@@ -19233,7 +19233,7 @@ static void ppo__list_rows(ppo__sampler *sampler) {
 }
 
 /* Runs the model on the rows, and draws a token for each slot that asks. */
-static ppo_status ppo__ask(ppo__sampler *sampler, const ppo_sampling *how) {
+static ppo_status ppo__ask(ppo__slot_sampler *sampler, const ppo_sampling *how) {
     static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
     const ppo__sample_args args = {how, sampler->rng, sampler->p};
     const ppo_lm          *lm = sampler->generator->lm;
@@ -19289,7 +19289,7 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     return PPO_OK;
 }
 
-static ppo_status ppo__sample_step(ppo__sampler *sampler) {
+static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
     ppo_generator      *g = sampler->generator;
     const ppo_sampling *how = g->how;
     const ppo__result  *out = &g->results[g->turn];
@@ -19316,10 +19316,10 @@ static ppo_status ppo__sample_step(ppo__sampler *sampler) {
 }
 
 /* Samples by samplers begin .. end - 1 until no sequence waits; if one fails, all come to an end. */
-static void ppo__samplers_run(void *user, int range, int begin, int end) {
+static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     ppo_generator *g = (ppo_generator *)user;
     (void)range;
-    for (ppo__sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
+    for (ppo__slot_sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
         sampler->status = PPO_OK;
         while (!sampler->status) {
             ppo__list_rows(sampler);
@@ -19338,7 +19338,7 @@ static void ppo__generator_divide(ppo_generator *g, int count, const ppo_samplin
     const int one = how->tool || how->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
     const int slots = ppo__min_int(g->slots, count), n = g->in_use = one ? 1 : g->samplers;
     for (int k = 0; k < n; ++k) {
-        ppo__sampler *sampler = &g->sampler[k];
+        ppo__slot_sampler *sampler = &g->sampler[k];
         sampler->first = ppo__share(slots, k, n);
         sampler->slots = ppo__share(slots, k + 1, n) - sampler->first;
     }
@@ -19354,7 +19354,7 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
     int                longest = 0, few = ppo__min_int(2 * g->samplers - 1, g->slots);
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->context;
-    for (ppo__sampler *sampler = g->sampler; sampler < g->sampler + g->in_use && !status; ++sampler) {
+    for (ppo__slot_sampler *sampler = g->sampler; sampler < g->sampler + g->in_use && !status; ++sampler) {
         int slots = sampler->slots;
         if (sampler == g->sampler && slots < few) slots = few;
         if (slots > count) slots = count;
@@ -19392,9 +19392,10 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     ppo__generator_divide(g, count, how);
     if (!status) status = ppo__generator_prepare(g, first ? 0 : count, tool);
     g->busy = 1;
-    g->how = how, g->count = count, g->waiting = ppo__min_int(g->slots, count);
+    g->how = how, g->count = count;
+    g->waiting = ppo__min_int(g->slots, count);
     for (int k = 0; k < g->waiting && !status; ++k) ppo__begin_sequence(g, k, k);
-    if (!status) ppo__for_each(g->in_use, ppo__samplers_run, g);
+    if (!status) ppo__for_each(g->in_use, ppo__slot_samplers_run, g);
     for (int k = 0; k < g->in_use && !status; ++k)
         if (g->sampler[k].status) status = ppo_fail(g->sampler[k].status, "%s", g->sampler[k].error);
     g->busy = 0;

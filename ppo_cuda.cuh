@@ -2867,7 +2867,7 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
 }
 
 /* Copies the slots and positions of the rows to the device, for all blocks of the model. */
-static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo__sampler *sampler) {
+static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo__slot_sampler *sampler) {
     sampler->slot_there = ppo__cuda_upload(tape, sampler->row_slot, (size_t)sampler->rows);
     sampler->position_there = ppo__cuda_upload(tape, sampler->row_position, (size_t)sampler->rows);
     return ppo_tape_status(tape);
