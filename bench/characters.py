@@ -1,4 +1,4 @@
-"""nanoGPT's model and training in PyTorch, beside characters.sh: characters.py SEED STEPS, on one thread.
+"""nanoGPT's model and training in PyTorch, beside characters.sh: characters.py SEED STEPS THREADS.
 
 4 layers of width 128, 4 heads, 64 characters, with biases and without dropout; batches of 12 random
 windows; AdamW with betas 0.9 and 0.99 and a decay of 0.1 of matrices; a warm-up of 100 steps to 1e-3, then
@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn import functional
 
 WIDTH, LAYERS, HEADS, CONTEXT, BATCH = 128, 4, 4, 64, 12
-seed, steps = int(sys.argv[1]), int(sys.argv[2])
+seed, steps, threads = map(int, sys.argv[1:4])
 
 
 class Block(nn.Module):
@@ -82,7 +82,7 @@ def held_out_loss():
     return sum(parts) / windows
 
 
-torch.set_num_threads(1)
+torch.set_num_threads(threads)
 torch.manual_seed(seed)
 print("torch", torch.__version__.split("+")[0])
 text, held_out = (open(f"build/characters/{name}.txt").read() for name in ("train", "held_out"))

@@ -1,5 +1,5 @@
 #!/bin/sh
-# characters.sh SEED STEPS KERNELS - nanoGPT's recipe for a CPU by build/finetune, one side of characters.c: prints the
+# characters.sh SEED STEPS KERNELS THREADS - nanoGPT's recipe for a CPU by build/finetune, one side of characters.c: prints the
 # seconds of each fifth of the training, the processor's seconds of all of it, with measuring the loss twice, and the
 # held-out loss. characters.sh alone makes the text, in build/characters: the first 1.1 MB of the King James Bible
 # (Debian: apt-get install bible-kjv), the last 0.1 of which are held out.
@@ -15,12 +15,12 @@ if [ $# = 0 ]; then
     tail -c +1000001 $dir/all.txt | head -c 100000 >$dir/held_out.txt
     exec build/finetune tokenizer data=$dir/train.txt vocab=0 specials= out=$dir/characters.safetensors >/dev/null
 fi
-seed=$1 steps=$2 kernels=$3
+seed=$1 steps=$2 kernels=$3 threads=$4
 # 65 tokens are 64 that are seen and 64 that are predicted
 build/finetune new model=$dir/characters.safetensors out=$dir/new.safetensors family=gpt2 activation=gelu_erf \
     context=65 width=128 layers=4 heads=4 seed="$seed" >/dev/null
 build/finetune text model=$dir/new.safetensors data=$dir/train.txt held_out=$dir/held_out.txt \
-    out=$dir/trained.safetensors window=65 random_windows=yes batch_size=12 micro_batch=4 steps="$steps" learning_rate=1e-3 \
+    out=$dir/trained.safetensors window=65 random_windows=yes batch_size=12 threads="$threads" steps="$steps" learning_rate=1e-3 \
     min_learning_rate=1e-4 warmup_steps=100 adam_beta2=0.99 adam_eps=1e-8 weight_decay=0.1 evaluate_every="$steps" \
     checkpoint_every="$steps" seed="$seed" kernels="$kernels" show=0 log=$dir/log.csv >$dir/out.txt
 # The first step's line has the measuring before it, the last one's that after it.
