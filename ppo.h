@@ -3239,11 +3239,13 @@ static void ppo__for_each(int n, ppo__range_fn body, void *user) { ppo__parallel
 
 /* How many threads divide the arithmetic of this one. */
 static int ppo__thread_count(void) {
-#ifdef PPO__THREADS
     const ppo__pool *pool = ppo__arithmetic_pool;
-    if (pool && pool->process == PPO__PROCESS_ID()) return pool->tasks;
+#if defined(PPO__THREADS)
+    if (pool && pool->process != PPO__PROCESS_ID()) pool = NULL;
+#elif !defined(PPO__MODEL_THREADS) /* which bench/cores.c does */
+    pool = NULL;
 #endif
-    return 1;
+    return pool ? pool->tasks : 1;
 }
 
 /* -- a group of processes: what passes between them -- */

@@ -9,6 +9,7 @@
 static void timed_task(int tasks, void (*task)(void *user, int k), void *user, int k);
 #define PPO__DO_TASK(pool, task, user, k) timed_task((pool)->tasks, task, user, k)
 #define PPO_NO_THREADS
+#define PPO__MODEL_THREADS
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -155,11 +156,12 @@ static int measure(const kernel_set *set) {
             report_parts(name, cores[i], line,
                          sum(1, parts_of(training, cores[i], minibatches[m], 6), -1, some));
         }
-    for (int i = 0; i < 3; i++) {
-        parts some = parts_of(transformer, cores[i], BATCH, 1);
-        report_parts("a transformer's training", cores[i], line,
-                     sum(1, parts_of(transformer, cores[i], BATCH, 2), -1, some));
-    }
+    for (int batch = BATCH; batch <= 4 * BATCH; batch *= 4)
+        for (int i = 0; i < 3; i++) {
+            parts some = parts_of(transformer, cores[i], batch, 1);
+            snprintf(name, sizeof name, "a transformer, batch of %d", batch);
+            report_parts(name, cores[i], line, sum(1, parts_of(transformer, cores[i], batch, 2), -1, some));
+        }
     return 0;
 }
 
