@@ -494,6 +494,41 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
     ppo_lm_free(lm);
 }
 
+/* Each slot begins with the sequence of its number, so that a chat's next turn finds what it cached; and fewer of the
+   same prompts, which one thread may have all, need no more memory. */
+static void slots_keep_their_sequences_and_memory_its_size(void **state) {
+    (void)state;
+    enum { SLOTS = 16, LENGTH = 12 };
+    heap h = {0, 0, -1, 0};
+    assert_ok(ppo_set_threads(4));
+    ppo_set_allocator(heap_hook, &h);
+    ppo_lm        *lm = random_lm(lm_config(SLOTS + 1, LENGTH, 16, 1, 2), 0.2f);
+    ppo_generator *generator = NULL;
+    ppo_sampling   how = ppo_sampling_default();
+    ppo_samples    samples;
+    ppo_tokens     prompts = {0};
+    const int      count[] = {SLOTS, 2 * SLOTS, 7, 8, 1};
+    for (int s = 0; s < 2 * SLOTS; s++) {
+        const int token[2] = {s % SLOTS, s / SLOTS};
+        assert_ok(ppo_tokens_add(&prompts, token, 2, 2));
+    }
+    assert_ok(ppo_generator_create(lm, SLOTS, &generator));
+    for (int k = 0, calls = 0; k < COUNT(count); k++) {
+        prompts.count = count[k];
+        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+        assert_int_equal(generator->in_use, count[k] < 8 ? 1 : 4);
+        for (int s = 0; s < count[k] && count[k] <= SLOTS; s++)
+            assert_memory_equal(generator->slot[s].cached, samples.tokens.token + samples.tokens.start[s],
+                                generator->slot[s].seen * sizeof(int));
+        if (k > 1) assert_int_equal(h.calls, calls);
+        calls = (int)h.calls;
+    }
+    ppo_generator_free(generator), ppo_lm_free(lm), ppo_tokens_free(&prompts);
+    ppo_set_allocator(NULL, NULL);
+    assert_int_equal(h.live, 0);
+    assert_ok(ppo_set_threads(1));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_arena_reports_a_refused_array_once),
@@ -509,6 +544,7 @@ int main(void) {
         cmocka_unit_test(a_large_packed_table_is_converted_in_parts),
         cmocka_unit_test(few_rows_of_a_large_matrix_have_the_bits_of_many),
         cmocka_unit_test(samples_are_the_same_for_any_number_of_threads),
+        cmocka_unit_test_teardown(slots_keep_their_sequences_and_memory_its_size, restore_allocator),
         cmocka_unit_test(a_trainer_has_the_same_bits_for_any_number),
         cmocka_unit_test(a_language_model_has_the_same_bits_for_any_number),
     };
