@@ -3234,7 +3234,7 @@ static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__
     else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
 }
 
-/* Does 0 .. n - 1, each of which is much work, by one thread each. */
+/* body() for each of 0 .. n - 1, side by side: each is so much work that it pays for a thread. */
 static void ppo__for_each(int n, ppo__range_fn body, void *user) { ppo__parallel_for(n, 1, 1e9, body, user); }
 
 /* How many threads divide the arithmetic of this one. */
@@ -6479,7 +6479,8 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     return PPO_OK;
 }
 
-/* dx needs w^T: that of so many columns of dx at a time, 64 or as many as have 65,536 numbers. */
+/* dx needs w^T, which is made block by block. Returns for how many columns of dx at a time: 64, or more where
+   these have fewer than 65,536 weights. */
 static int ppo__columns_at_a_time(const ppo__layer *layer) {
     const int in = layer->w->rows, fit = PPO__COLUMN_GRAIN * ppo__divide_up(1 << 10, layer->w->cols);
     return ppo__min_int(in, fit);
@@ -18935,8 +18936,8 @@ typedef struct ppo__result {               /* of a call */
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
-/* Of a large model, by its weights and those of its base, threads divide operations, of a small one
-   sequences. */
+/* With a large model, threads divide each operation; with a small one, each thread takes whole sequences. The
+   weights of its base count, too. */
 enum { PPO__LARGE_LM = 1 << 22 };
 static int ppo__is_large(const ppo_lm *lm) {
     size_t weights = 0;
@@ -19334,8 +19335,8 @@ static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     }
 }
 
-/* Divides the slots that so many sequences need among samplers. Few sequences have one, and so have tools and
-   watches, which the calling thread runs. */
+/* Divides the slots that `count` sequences need among the samplers. One sampler takes them all if there are few
+   sequences, or if there is a tool or a watch, which the calling thread runs. */
 static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *how) {
     const int one = how->tool || how->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
     const int slots = ppo__min_int(g->slots, count), n = g->in_use = one ? 1 : g->samplers;
@@ -20025,7 +20026,7 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
 }
 
 /* The lanes, with their tapes and room for their gradients: 1, 2, 4, ..., at most as many as threads and
-   shards. There is one where threads gain more from dividing its operations, which is up to four times, or
+   shards. There is a single one where dividing its operations gains more, which is up to four times, or
    where others would take much memory. */
 static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
     ppo__arena  *memory = &learner->memory;
