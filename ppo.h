@@ -19335,8 +19335,8 @@ static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     }
 }
 
-/* Divides the slots that `count` sequences need among the samplers. One sampler takes them all if there are few
-   sequences, or if there is a tool or a watch, which the calling thread runs. */
+/* Divides the slots that `count` sequences need among the samplers. One sampler takes them all if there are
+   few sequences, or if there is a tool or a watch, which the calling thread runs. */
 static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *how) {
     const int one = how->tool || how->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
     const int slots = ppo__min_int(g->slots, count), n = g->in_use = one ? 1 : g->samplers;
