@@ -10849,22 +10849,35 @@ PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
     ppo__running->failed = 1;
 }
 
-static void ppo__call_begin(ppo__call *call, const ppo_env *env) {
-    call->env = env;
-    call->failed = 0;
-    call->outer = ppo__running;
-    ppo__running = call;
-}
-
-static ppo_status ppo__call_end(const ppo__call *call, const ppo__envs *envs, int c, int n,
-                                const char *function) {
-    ppo__running = call->outer;
-    if (!call->failed) return PPO_OK;
+/* Calls a function of the environment: action_mask, if mask is not NULL; reset, if n is 0; else step, of the n
+   copies from c on, more than one by step_many alone. */
+static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *mask) {
+    const ppo_env    *env = &envs->env;
+    void             *state = envs->state + c * envs->stride;
+    ppo_rng          *rng = &envs->rng[c];
+    const ppo_action *actions = envs->action + c * envs->agents;
+    float            *obs = ppo__own_obs(envs, c);
+    ppo_outcome      *out = envs->outcome + c * envs->agents;
+    const char       *function;
+    ppo__call         call;
+    call.env = env;
+    call.failed = 0;
+    call.outer = ppo__running;
+    ppo__running = &call;
+    if (!mask) memset(out, 0, ppo__at(n ? n : 1, envs->agents) * sizeof *out);
+    if (mask) env->action_mask(state, mask), function = "action_mask";
+    else if (!n && env->reset_all) env->reset_all(state, rng, obs, out), function = "reset_all";
+    else if (!n) env->reset(state, rng, obs), function = "reset";
+    else if (env->step_many) env->step_many(n, state, rng, actions, obs, out), function = "step_many";
+    else if (env->step_all) env->step_all(state, rng, actions, obs, out), function = "step_all";
+    else env->step(state, rng, actions, obs, out), function = "step";
+    ppo__running = call.outer;
+    if (!call.failed) return PPO_OK;
     if (n > 1)
         return ppo__refuse("env.%s failed (environments %d to %d): %s", function, envs->first + c,
-                           envs->first + c + n - 1, call->reason);
+                           envs->first + c + n - 1, call.reason);
     return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c,
-                       envs->age[c] + !strncmp(function, "step", 4), call->reason);
+                       envs->age[c] + n, call.reason);
 }
 
 /* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
@@ -10999,19 +11012,12 @@ static void ppo__agent_begins(ppo__envs *envs, int e) {
 }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
-    const ppo_env *env = &envs->env;
-    const int      from = c * envs->agents, end = from + envs->agents;
-    int            in = 0;
-    ppo__call      call;
+    int in = 0;
     envs->age[c] = 0;
     if (envs->episode_rng) envs->episode_rng[c] = envs->rng[c];
-    memset(envs->outcome + from, 0, envs->agents * sizeof *envs->outcome);
-    void *state = envs->state + c * envs->stride;
-    ppo__call_begin(&call, env);
-    if (env->reset_all) env->reset_all(state, &envs->rng[c], ppo__own_obs(envs, c), envs->outcome + from);
-    else env->reset(state, &envs->rng[c], ppo__own_obs(envs, c));
-    if (ppo__call_end(&call, envs, c, 1, env->reset_all ? "reset_all" : "reset")) return PPO_ERROR_ARGUMENT;
-    for (int e = from; e < end; ++e) {
+    ppo_status status = ppo__env_call(envs, c, 0, NULL);
+    if (status) return status;
+    for (int e = c * envs->agents; e < (c + 1) * envs->agents; ++e) {
         const ppo_outcome *out = &envs->outcome[e];
         envs->turn[e] = out->terminated || out->truncated ? PPO__OUT : out->waits ? PPO__WAITS : PPO__ACTS;
         in |= envs->turn[e];
@@ -11019,14 +11025,6 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     }
     if (!in) return ppo__refuse("env.reset_all left every agent out (environment %d)", envs->first + c);
     return ppo__check_env(envs, c);
-}
-
-/* Steps n copies, more than one by step_many alone. */
-static void ppo__step_copies(const ppo_env *env, int n, void *state, ppo_rng *rng, const ppo_action *actions,
-                             float *obs, ppo_outcome *out) {
-    if (env->step_many) env->step_many(n, state, rng, actions, obs, out);
-    else if (env->step_all) env->step_all(state, rng, actions, obs, out);
-    else env->step(state, rng, actions, obs, out);
 }
 
 /* Counts what followed agent e's latest action; terminated wins over truncated. */
@@ -11058,10 +11056,8 @@ static ppo_status ppo__take_actions(ppo__envs *envs, int c, int end, int *steppe
     const int      agents = envs->agents, from = c * agents;
     const size_t   width = (size_t)ppo__space_width(&env->action_space);
     int            n = 1;
-    ppo__call      call;
     while (env->step_many && c + n < end && !ppo__env_is_over(envs, c + n)) ++n;
     *stepped = c + n;
-    memset(envs->outcome + from, 0, ppo__at(n, agents) * sizeof *envs->outcome);
     for (int e = from; e < from + n * agents; ++e) {
         ppo_action *action = &envs->action[e];
         if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
@@ -11073,13 +11069,7 @@ static ppo_status ppo__take_actions(ppo__envs *envs, int c, int end, int *steppe
         if (numbers) memcpy(played, numbers, width * sizeof(uint32_t));
         else memset(played, 0, width * sizeof(uint32_t));
     }
-    ppo__call_begin(&call, env);
-    ppo__step_copies(env, n, envs->state + c * envs->stride, &envs->rng[c], envs->action + from,
-                     ppo__own_obs(envs, c), envs->outcome + from);
-    return ppo__call_end(&call, envs, c, n,
-                         env->step_many  ? "step_many"
-                         : env->step_all ? "step_all"
-                                         : "step");
+    return ppo__env_call(envs, c, n, NULL);
 }
 
 /* One step of copy c, unless ppo__take_actions() took it already (c < *stepped), and then the time limit and the
@@ -11114,12 +11104,10 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
     const int      agents = envs->agents;
     const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
     unsigned char *own = envs->own_mask + c * (agents * n + PPO__GUARD);
-    ppo__call      call;
     memset(own, 1, agents * n);
     memset(own + agents * n, PPO__GUARD_BYTE, PPO__GUARD);
-    ppo__call_begin(&call, &envs->env);
-    envs->env.action_mask(envs->state + c * envs->stride, own);
-    if (ppo__call_end(&call, envs, c, 1, "action_mask")) return PPO_ERROR_ARGUMENT;
+    ppo_status status = ppo__env_call(envs, c, 0, own);
+    if (status) return status;
     if (!ppo__guard_holds(own + agents * n))
         return ppo__refuse("env.action_mask wrote beyond its mask of %.0f options (environment %d)",
                            (double)(agents * n), envs->first + c);
@@ -13951,17 +13939,13 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
     const ppo__space_kind *kind = ppo__kind(&env->action_space);
     const int              agents = envs->agents, width = ppo__space_width(&env->action_space);
     const uint32_t        *played = envs->played + (size_t)k * ppo__played_words(env);
-    const float           *saved = ppo__obs(envs, k * agents);
-    float                 *obs = ppo__own_obs(envs, k);
+    const float           *saved = ppo__obs(envs, k * agents), *obs = ppo__own_obs(envs, k);
     ppo_action            *action = envs->action + k * agents;
-    ppo_outcome           *out = envs->outcome + k * agents;
-    void                  *state = envs->state + (size_t)k * envs->stride;
-    ppo_rng                rng = envs->episode_rng[k];
+    const ppo_rng          rng = envs->rng[k];
     int                    same = 1;
-    memset(out, 0, agents * sizeof *out);
-    if (env->reset_all) env->reset_all(state, &rng, obs, out);
-    else env->reset(state, &rng, obs);
-    for (int t = 0; t < envs->age[k] && same; ++t) {
+    envs->rng[k] = envs->episode_rng[k];
+    ppo_status status = ppo__env_call(envs, k, 0, NULL);
+    for (int t = 0; t < envs->age[k] && same && !status; ++t) {
         for (int i = 0; i < agents; ++i, played += width) {
             const ppo_action none = {0, NULL, NULL};
             action[i] = none;
@@ -13973,9 +13957,9 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
             for (int j = 0; j < width; ++j) idle &= !played[j];
             same &= idle || kind->valid(&env->action_space, played);
         }
-        memset(out, 0, agents * sizeof *out);
-        if (same) ppo__step_copies(env, 1, state, &rng, action, obs, out);
+        if (same) status = ppo__env_call(envs, k, 1, NULL);
     }
+    if (status) return status;
     for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
         same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);
     if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_env(envs, k);
