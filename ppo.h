@@ -10631,10 +10631,10 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
    @@ 14 Environments and rollouts
 
    Copies of an environment stand side by side (ppo__envs), with one agent or several in each; a collector lets a
-   policy act in them and records a rollout. Read ppo__collect() at the end of this section, then upwards: for
-   each step, ppo__decide() asks the policy and writes its actions into the rollout, ppo__act() steps the
-   environments, and ppo__answer() writes down what each agent earned. Values do not influence the actions, so
-   they are computed afterwards, many rows at once.
+   policy act in them and records a rollout. Read ppo__collect() near the end of this section, then upwards:
+   for each step, ppo__decide() asks the policy and writes its actions into the rollout, ppo__env_step() steps
+   a copy, and ppo__answer() writes down what each agent earned. Values do not influence the actions, so they
+   are computed afterwards, many rows at once.
 
    An agent's column of the rollout has a row for each time it acted. The row is open until the agent acts again
    or its episode ends; what it earns meanwhile is added up. So agents may wait, leave and join, and agents that a
@@ -10643,8 +10643,8 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
 
    The copies are divided among processes, and those of a process among workers, one per thread; after a rollout
    every process gets all of it. A row's result does not depend on its batch, so the bits are the same for any
-   number of workers. So are running statistics: they do not change during a
-   rollout, while each environment gathers its own samples, and take those in afterwards, in order.
+   number of workers. So are running statistics: they do not change during a rollout, while each environment
+   gathers its own samples, and take those in afterwards, in order.
 
    To add an environment, nothing changes here: fill a ppo_env, as the files in examples/envs/ do, and give it
    a row in examples/options.h. To record something more per step: a field of ppo_rollout and a PPO__COLUMN.
@@ -10849,7 +10849,7 @@ PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
     ppo__running->failed = 1;
 }
 
-/* Calls a function of the environment: action_mask, if mask is not NULL; reset, if n is 0; else step, of the n
+/* Calls a function of the environment: action_mask if mask is not NULL; reset if n is 0; else step, of the n
    copies from c on, more than one by step_many alone. */
 static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *mask) {
     const ppo_env    *env = &envs->env;
@@ -11725,29 +11725,6 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     return ppo__value_latest(worker, e);
 }
 
-/* Takes the actions in the environments, and writes down what they answered. Where all agents of a copy are
-   out, it is reset. */
-static ppo_status ppo__act(ppo__worker *worker) {
-    ppo__collector *c = worker->collector;
-    ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents, end = (worker->first + worker->count) / agents;
-    int             stepped = 0;
-    ppo_status      status = PPO_OK;
-    worker->moment = (worker->moment & ~3) + 3;
-    for (int k = worker->first / agents; k < end && !status; ++k) {
-        status = ppo__env_step(envs, k, end, &stepped);
-        for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
-            const ppo_outcome *out = &envs->outcome[e];
-            if (envs->length[e]) status = ppo__answer(worker, e, out);
-            if (out->joins) ppo__begin_episode(c, e);
-            else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
-            else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
-        }
-        if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
-    }
-    return status;
-}
-
 /* Before a rollout of `steps` steps: columns that are empty but for open rows, and the latest observations by the
    latest statistics. */
 static void ppo__rollout_begin(ppo__collector *c, int steps) {
@@ -11769,18 +11746,33 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
     }
 }
 
-/* Takes a worker's environments through the rollout; before that to new episodes where these are due. */
+/* Takes a worker's copies through the rollout. In each step agents act, environments answer, and a copy whose
+   agents are all out begins anew. */
 static ppo_status ppo__collect_steps(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
-    const int       agents = c->envs.agents, first = worker->first / agents;
+    ppo__envs      *envs = &c->envs;
+    const int       agents = envs->agents, first = worker->first / agents;
+    const int       end = first + worker->count / agents;
     ppo_status      status = PPO_OK;
     worker->moment = -1;
-    for (int k = first; k < first + worker->count / agents && c->fresh && !status; ++k)
-        status = ppo__begin_copy(c, k);
+    for (int k = first; k < end && c->fresh && !status; ++k) status = ppo__begin_copy(c, k);
     for (int t = 0; t < c->rollout.steps && !status; ++t) {
+        int stepped = 0;
         worker->moment = 4 * t;
         status = ppo__decide(worker);
-        if (!status) status = ppo__act(worker);
+        if (status) break;
+        worker->moment = 4 * t + 3;
+        for (int k = first; k < end && !status; ++k) {
+            status = ppo__env_step(envs, k, end, &stepped);
+            for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
+                const ppo_outcome *out = &envs->outcome[e];
+                if (envs->length[e]) status = ppo__answer(worker, e, out);
+                if (out->joins) ppo__begin_episode(c, e);
+                else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
+                else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
+            }
+            if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
+        }
     }
     return status;
 }
