@@ -11505,12 +11505,10 @@ struct ppo__collector {
     int        *player;         /* [envs] number of the snapshot; -1: the learner */
 };
 
-static int ppo__learns(const ppo__collector *c, int e) { return !c->player || c->player[e] < 0; }
-
 /* Agent e's latest observation becomes its view, as its policy sees it. is_new: counted in the statistics. */
 static void ppo__observe(ppo__collector *c, int e, int is_new) {
     const float     *obs = ppo__obs(&c->envs, e);
-    const ppo_agent *agent = ppo__learns(c, e) ? c->agent : c->snapshots[c->player[e]];
+    const ppo_agent *agent = c->player[e] < 0 ? c->agent : c->snapshots[c->player[e]];
     if (is_new && c->seen_obs && agent == c->agent) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, c->envs.env.obs_size,
                     c->view + ppo__at(e, c->envs.env.obs_size));
@@ -11530,14 +11528,14 @@ static ppo_status ppo__begin_copy(ppo__collector *c, int k) {
     const int  agents = c->envs.agents, teams = c->envs.env.teams;
     ppo_status status = ppo__env_reset(&c->envs, k);
     int        opponent = -1, team = 0;
-    if (c->player && ppo_rng_uniform(&c->match_rng[k]) >= c->latest && c->snapshot_count) {
+    if (c->snapshot_room && ppo_rng_uniform(&c->match_rng[k]) >= c->latest && c->snapshot_count) {
         opponent =
             ppo_rng_below(&c->match_rng[k],
                           c->snapshot_count < c->snapshot_room ? (int)c->snapshot_count : c->snapshot_room);
         team = ppo_rng_below(&c->match_rng[k], teams);
     }
     for (int i = 0; i < agents && !status; ++i) {
-        if (c->player) c->player[k * agents + i] = i * teams / agents == team ? -1 : opponent;
+        c->player[k * agents + i] = i * teams / agents == team ? -1 : opponent;
         ppo__begin_episode(c, k * agents + i);
     }
     return status;
@@ -11683,8 +11681,7 @@ static ppo_status ppo__decide(ppo__worker *worker) {
     for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
         int n = 0;
         for (int e = worker->first; e < end; ++e)
-            if (envs->turn[e] == PPO__ACTS && (c->player ? c->player[e] : -1) == player)
-                worker->acting[n++] = e;
+            if (envs->turn[e] == PPO__ACTS && c->player[e] == player) worker->acting[n++] = e;
         if (n) status = ppo__ask_policy(worker, player, worker->acting, n, from);
         from += n;
     }
@@ -11703,7 +11700,7 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
     if (out->waits && !done) return PPO_OK;
     c->earned[e] = 0;
     c->open[e] = 0;
-    if (c->seen_return && ppo__learns(c, e)) {
+    if (c->seen_return && c->player[e] < 0) {
         const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
         const float  limit = c->config->clip_reward;
         c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
@@ -11981,8 +11978,7 @@ static void ppo__collector_free(ppo__collector *collector) {
         if (collector->seen_obs) ppo_normalizer_free(&collector->seen_obs[e]);
         if (collector->seen_return) ppo_normalizer_free(&collector->seen_return[e]);
     }
-    for (int k = 0; k < collector->snapshot_room && collector->snapshots; ++k)
-        ppo_agent_free(collector->snapshots[k]);
+    for (int k = 0; k < collector->snapshot_room; ++k) ppo_agent_free(collector->snapshots[k]);
     ppo__envs_free(&collector->envs);
     ppo__arena_free(&collector->memory);
 }
@@ -12011,6 +12007,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->open = PPO__ZEROS(memory, unsigned char, envs);
     collector->full = PPO__ZEROS(memory, unsigned char, envs);
     collector->carried = PPO__ZEROS(memory, unsigned char, envs);
+    collector->player = PPO__ARRAY(memory, int, envs);
     if (agents > 1)
         ppo__rollout_take(&collector->held, memory, collector->columns, env, 1, envs, PPO__FOR_ACTING);
     if (model->gsde && !collector->closed)
@@ -12021,6 +12018,7 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) {
+        collector->player[e] = -1;
         collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
         if (collector->seen_obs) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
         if (!status && collector->seen_return) status = ppo_normalizer_init(&collector->seen_return[e], 1);
@@ -13305,12 +13303,10 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     const int       n = trainer->config.self_play;
     c->latest = trainer->config.self_play_latest;
     c->snapshots = PPO__ZEROS(&c->memory, ppo_agent *, n);
-    c->player = PPO__ARRAY(&c->memory, int, c->envs.count);
     c->match_rng = PPO__ARRAY(&c->memory, ppo_rng, c->envs.copies);
     ppo_status status = ppo__arena_status(&c->memory);
     if (status) return status;
     c->snapshot_room = n;
-    for (int e = 0; e < c->envs.count; ++e) c->player[e] = -1;
     for (int k = 0; k < c->envs.copies; ++k)
         c->match_rng[k] = ppo_rng_stream(trainer->config.seed, PPO_STREAM_MATCH, (uint32_t)k);
     for (int k = 0; k < n && !status; ++k) status = ppo_agent_copy(trainer->agent, &c->snapshots[k]);
@@ -13450,7 +13446,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
     int             left = envs->copies;
     for (int k = 0; k < envs->copies && !status; ++k) status = ppo__env_reset(envs, k);
     for (int e = 0; e < envs->count && !status; ++e) { /* team (episode mod teams) is the first player's */
-        if (c->player) c->player[e] = -(e % agents * teams / agents == (envs->first + e / agents) % teams);
+        if (m->opposed) c->player[e] = -(e % agents * teams / agents == (envs->first + e / agents) % teams);
         ppo__begin_episode(c, e);
     }
     while (left && !status) {
@@ -13502,7 +13498,6 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         c->closed = 1;
         status = ppo__collector_open(c, env, count * agents, 1, 1, seed, PPO_STREAM_EVALUATE, first);
         m->total = PPO__ZEROS(&c->memory, double, count *agents);
-        if (match) c->player = PPO__ARRAY(&c->memory, int, count *agents);
         if (!status) status = ppo__arena_status(&c->memory);
         c->snapshots = &m->player[1];
         c->snapshot_room = match;
@@ -13512,7 +13507,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
             double sum = 0;
             int    judged = 0;
             for (int e = k * agents; e < (k + 1) * agents; ++e)
-                if (ppo__learns(c, e)) sum += m->total[e], ++judged;
+                if (c->player[e] < 0) sum += m->total[e], ++judged;
             returns[first + k] = (float)(sum / judged);
             lengths[first + k] = (float)c->envs.age[k];
         }
@@ -13842,7 +13837,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
         {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
         {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
-        {"environments.player", PPO_I32, 2, {n, 1}, collector->player, -1, last_rival},
+        {"environments.player", PPO_I32, 2, {n, 1}, rivals ? collector->player : NULL, -1, last_rival},
         {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
         {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->open : NULL, 0, 1},
