@@ -11393,24 +11393,6 @@ static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const pp
     }
 }
 
-/* Copies samples picked[0], picked[1], ... side by side, all that there are in `to`, but for their advantages. */
-static void ppo__gather(const ppo_rollout *rollout, const ppo__column *columns, const int *picked,
-                        ppo_rollout *to) {
-    for (int c = 0; c < PPO__COLUMNS; ++c) {
-        const size_t bytes = columns[c].bytes;
-        const int    wanted = columns[c].uses & PPO__FOR_LEARNING;
-        if (!bytes || !wanted || columns[c].pointer == offsetof(ppo_rollout, advantage)) continue;
-        const char *source = ppo__column_data(rollout, &columns[c]);
-        char       *target = ppo__column_data(to, &columns[c]);
-        if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
-            for (int i = 0; i < to->envs; ++i)
-                memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
-        } else {
-            for (int i = 0; i < to->envs; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
-        }
-    }
-}
-
 /* Copies what was decided in row `from` of one into row `to` of the other. */
 static void ppo__copy_decided(const ppo_rollout *rows, int from, const ppo__column *columns,
                               ppo_rollout *rollout, size_t to) {
@@ -12634,8 +12616,7 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
 }
 
 /* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
-   and gathers their advantages; ppo__gather() does the rest, for each shard. Shares differ by one segment at
-   most. */
+   and gathers their advantages. Shares differ by one segment at most. */
 static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch    *batch = &trainer->minibatch;
     ppo_rollout       *samples = &batch->samples;
@@ -12661,6 +12642,25 @@ static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batc
     }
     for (int i = 0; i < samples->envs; ++i)
         samples->advantage[i] = trainer->collector.rollout.advantage[batch->picked[i]];
+}
+
+/* Copies all of a shard's samples from the rollout, but for their advantages, which it has already. */
+static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
+    const int *picked = shard->picked, n = shard->samples.envs;
+    for (int c = 0; c < PPO__COLUMNS; ++c) {
+        const ppo__column *column = &trainer->collector.columns[c];
+        const size_t       bytes = column->bytes;
+        const int          wanted = column->uses & PPO__FOR_LEARNING;
+        if (!bytes || !wanted || column->pointer == offsetof(ppo_rollout, advantage)) continue;
+        const char *source = ppo__column_data(&trainer->collector.rollout, column);
+        char       *target = ppo__column_data(&shard->samples, column);
+        if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
+            for (int i = 0; i < n; ++i)
+                memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
+        } else {
+            for (int i = 0; i < n; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
+        }
+    }
 }
 
 /* -- the objective -- */
@@ -12720,7 +12720,7 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     ppo_status        status = PPO_OK;
     for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        ppo__gather(&trainer->collector.rollout, trainer->collector.columns, shard->picked, &shard->samples);
+        ppo__gather(trainer, shard);
         ppo_tape_reset(tape);
         tape->params[0] = batch->most_shards > 1 ? params : NULL;
         tape->grad[0] = shard->grad;
@@ -12900,8 +12900,7 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
         ppo__choose_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
             ppo__shard *shard = &trainer->minibatch.shard[k];
-            ppo__gather(&trainer->collector.rollout, trainer->collector.columns, shard->picked,
-                        &shard->samples);
+            ppo__gather(trainer, shard);
             ppo_tape_reset(tape);
             ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
             ppo_tensor *kl =
