@@ -12826,7 +12826,7 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 /* -- schedules and reports -- */
 
 /* The settings of this iteration, which its report shows. */
-static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progress) {
+static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
     const float       initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
@@ -12849,10 +12849,10 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer, ppo_progress *progr
     trainer->objective = objective;
     trainer->adam = adam;
     if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
-    trainer->entropy_coef = progress->entropy_coef = now[ENTROPY];
-    progress->learning_rate = trainer->adam.lr;
-    progress->clip_range = now[HIGH];
-    progress->kl_coef = trainer->kl_coef;
+    trainer->entropy_coef = trainer->progress.entropy_coef = now[ENTROPY];
+    trainer->progress.learning_rate = trainer->adam.lr;
+    trainer->progress.clip_range = now[HIGH];
+    trainer->progress.kl_coef = trainer->kl_coef;
     return PPO_OK;
 }
 
@@ -12891,7 +12891,7 @@ static int ppo__adapts_kl(const ppo_config *config) {
 
 /* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
    iteration. */
-static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
     const ppo_actor_critic *model = &trainer->agent->model;
     ppo_tape               *tape = trainer->tapes[0];
     int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
@@ -12911,15 +12911,15 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer, ppo_progress *progress) {
         }
     }
     if (!samples) return PPO_OK;
-    progress->kl = (float)(sum / samples);
-    trainer->kl_coef =
-        ppo__clamp(ppo_adaptive_kl_2017(trainer->kl_coef, progress->kl, trainer->config.adaptive_kl_target),
-                   1e-6f, 1e6f);
+    const float kl = trainer->progress.kl = (float)(sum / samples);
+    trainer->kl_coef = ppo__clamp(
+        ppo_adaptive_kl_2017(trainer->kl_coef, kl, trainer->config.adaptive_kl_target), 1e-6f, 1e6f);
     return PPO_OK;
 }
 
 /* The usual ways in which a run fails in silence, the most certain first. */
-static void ppo__warn(const ppo_trainer *trainer, ppo_progress *p) {
+static void ppo__warn(ppo_trainer *trainer) {
+    ppo_progress      *p = &trainer->progress;
     const ppo_space   *space = &trainer->agent->model.action_space;
     int                heads;
     const int         *sizes = ppo__space_heads(space, &heads);
@@ -12955,7 +12955,8 @@ static void ppo__warn(const ppo_trainer *trainer, ppo_progress *p) {
 }
 
 /* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
-static void ppo__report(ppo_trainer *trainer, ppo_progress *progress) {
+static void ppo__report(ppo_trainer *trainer) {
+    ppo_progress           *progress = &trainer->progress;
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo_rollout      *rollout = &trainer->collector.rollout;
     int                     rows = rollout->steps * rollout->envs, samples = 0;
@@ -13084,15 +13085,14 @@ static int ppo__next_steps(const ppo_trainer *trainer) {
    minibatches once it is `until`, and continues with the next call; *done 1: it is over. */
 static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
     ppo__collector *c = &trainer->collector;
-    ppo_progress   *progress = &trainer->progress;
     ppo__pool      *before = ppo__arithmetic_pool;
     ppo_status      status = PPO_OK;
     if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool; /* divides all that follows */
     if (!trainer->learning) {
-        memset(progress, 0, sizeof *progress);
-        progress->kl = NAN;
+        memset(&trainer->progress, 0, sizeof trainer->progress);
+        trainer->progress.kl = NAN;
         trainer->batch = trainer->gradients = 0;
-        status = ppo__group_agree(c->group, ppo__apply_schedules(trainer, progress), 0);
+        status = ppo__group_agree(c->group, ppo__apply_schedules(trainer), 0);
         if (!status)
             status = ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c)
                                                   : ppo__collect(c, ppo__next_steps(trainer));
@@ -13101,12 +13101,12 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
         status = ppo__group_agree(c->group, status, 0);
     }
     if (!status) status = ppo__epochs(trainer, until, done);
-    if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer, progress);
+    if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer);
     if (!status && *done) {
         for (int k = 0; k < PPO__MOST_SHARDS && trainer->tapes[k]; ++k)
             ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
-        ppo__report(trainer, progress);
-        ppo__warn(trainer, progress);
+        ppo__report(trainer);
+        ppo__warn(trainer);
         /* self-play: the policy becomes an opponent, in place of the oldest one */
         if (c->snapshot_room && trainer->iteration % trainer->config.snapshot_every == 0)
             ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
