@@ -11049,42 +11049,38 @@ static int ppo__env_is_over(const ppo__envs *envs, int c) {
     return !in;
 }
 
-/* Takes the actions in envs->action, in copy c, or by step_many in all from there to the next that is over or to
-   `end`. Returns in *stepped the copy after them. */
-static ppo_status ppo__take_actions(ppo__envs *envs, int c, int end, int *stepped) {
+/* One step of copy c by the actions in envs->action, then the time limit and the checks. step_many takes it
+   in all copies from c to the next that is over or to `end`; *stepped is the copy after those that took it. The
+   outcomes of agents that were out say only whether they join. */
+static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
     const ppo_env *env = &envs->env;
     const int      agents = envs->agents, from = c * agents;
     const size_t   width = (size_t)ppo__space_width(&env->action_space);
-    int            n = 1;
-    while (env->step_many && c + n < end && !ppo__env_is_over(envs, c + n)) ++n;
-    *stepped = c + n;
-    for (int e = from; e < from + n * agents; ++e) {
-        ppo_action *action = &envs->action[e];
-        if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
-        if (!envs->played) continue;
-        const int   copy = e / agents;
-        const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
-        uint32_t   *played = envs->played + (size_t)copy * ppo__played_words(env) +
-                           ((size_t)envs->age[copy] * agents + e % agents) * width;
-        if (numbers) memcpy(played, numbers, width * sizeof(uint32_t));
-        else memset(played, 0, width * sizeof(uint32_t));
+    ppo_status     status = PPO_OK;
+    if (c >= *stepped) {
+        int n = 1;
+        while (env->step_many && c + n < end && !ppo__env_is_over(envs, c + n)) ++n;
+        for (int e = from; e < from + n * agents; ++e) {
+            ppo_action *action = &envs->action[e];
+            if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
+            if (!envs->played) continue;
+            const int   copy = e / agents;
+            const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
+            uint32_t   *played = envs->played + (size_t)copy * ppo__played_words(env) +
+                               ((size_t)envs->age[copy] * agents + e % agents) * width;
+            if (numbers) memcpy(played, numbers, width * sizeof(uint32_t));
+            else memset(played, 0, width * sizeof(uint32_t));
+        }
+        status = ppo__env_call(envs, c, n, NULL);
+        *stepped = c + n;
     }
-    return ppo__env_call(envs, c, n, NULL);
-}
-
-/* One step of copy c, unless ppo__take_actions() took it already (c < *stepped), and then the time limit and the
-   checks. The outcomes of agents that were out say only whether they join. */
-static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
-    const ppo_env *env = &envs->env;
-    const int      from = c * envs->agents;
-    ppo_status     status = c < *stepped ? PPO_OK : ppo__take_actions(envs, c, end, stepped);
     if (envs->age[c] < INT_MAX) ++envs->age[c];
     const int late = env->max_steps && envs->age[c] >= env->max_steps; /* nobody stays, or joins */
-    for (int e = from; e < from + envs->agents && !status; ++e) {
+    for (int e = from; e < from + agents && !status; ++e) {
         ppo_outcome *out = &envs->outcome[e];
         out->joins = out->joins && !late;
-        const int was_out = envs->turn[e] == PPO__OUT, waits = out->waits ? PPO__WAITS : PPO__ACTS;
-        if (was_out) {
+        const int waits = out->waits ? PPO__WAITS : PPO__ACTS;
+        if (envs->turn[e] == PPO__OUT) {
             const ppo_outcome joins = {0, 0, 0, out->waits, out->joins, {0}};
             *out = joins;
             envs->turn[e] = (unsigned char)(out->joins ? waits : (int)PPO__OUT);
@@ -11093,8 +11089,8 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
         if (late) out->truncated = 1;
         status = ppo__count_outcome(envs, e, out);
         out->joins = out->joins && out->terminated; /* a new episode at once */
-        envs->turn[e] =
-            (unsigned char)((out->terminated || out->truncated) && !out->joins ? (int)PPO__OUT : waits);
+        const int leaves = (out->terminated || out->truncated) && !out->joins;
+        envs->turn[e] = (unsigned char)(leaves ? (int)PPO__OUT : waits);
     }
     return status ? status : ppo__check_env(envs, c);
 }
