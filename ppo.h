@@ -11614,13 +11614,13 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
         const int    e = agent[i], age = c->rollout.recorded[e] - c->carried[e];
         const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
         float       *noise = c->noise ? c->noise + e * noises : NULL;
+        const int    every = c->config->gsde_steps, renewed = every ? age % every == 0 : age == 0;
         ppo_rng     *rng = &c->action_rng[e];
         status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
                                     envs->steps[e]);
         if (status) return status;
-        for (size_t j = 0;
-             j < noises && (c->config->gsde_steps ? age % c->config->gsde_steps == 0 : age == 0); ++j)
-            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng); /* a new exploration */
+        for (size_t j = 0; j < noises && renewed; ++j)
+            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng);
         envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
                                              (size_t)i, envs->box + ppo__at(e, model->action_space.n));
         if (width) memcpy(c->state + e * step, out.state->data + i * width, width * sizeof(float));
