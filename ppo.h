@@ -11703,13 +11703,11 @@ static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out
 /* Before a rollout of `steps` steps: columns that are empty but for open rows, and the latest observations by the
    latest statistics. */
 static void ppo__rollout_begin(ppo__collector *c, int steps) {
-    const size_t samples = ppo__at(steps, c->rollout.envs), width = (size_t)c->model->core.width;
+    const size_t samples = ppo__at(steps, c->rollout.envs) * sizeof(float);
     c->rollout.steps = steps;
     c->closed = 0;
-    if (c->config->recompute_advantages)
-        memset(c->rollout.next_obs, 0, samples * c->model->obs_size * sizeof(float));
-    if (c->config->recompute_advantages && width)
-        memset(c->rollout.next_state, 0, samples * width * sizeof(float));
+    if (c->rollout.next_obs) memset(c->rollout.next_obs, 0, samples * c->model->obs_size);
+    if (c->rollout.next_state) memset(c->rollout.next_state, 0, samples * c->model->core.width);
     for (int e = 0; e < c->envs.count; ++e) {
         if (!c->held.envs) c->open[e] = 0;
         if (c->open[e]) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
@@ -12404,13 +12402,13 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
     ppo_status    status = ppo__agent_make(&env, &from->config, 1, to);
-    if (status) return status;
-    if (from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
+    if (!status && from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
     if (!status) ppo__agent_assign(*to, from);
     if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
-    if (!status) return PPO_OK;
-    ppo_agent_free(*to);
-    *to = NULL;
+    if (status) {
+        ppo_agent_free(*to);
+        *to = NULL;
+    }
     return status;
 }
 
