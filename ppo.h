@@ -10135,7 +10135,7 @@ static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) 
     }
 }
 
-/* What ppo__space_text() wrote; a space that fails its check if the text is something else. */
+/* Reads what ppo__space_text() wrote. The space of any other text fails ppo__check_space(). */
 static ppo_space ppo__parse_space(const char *text) {
     size_t length = strcspn(text, " ");
     int    k = 0, n = 0, sizes[PPO_MAX_CHOICES];
@@ -10605,7 +10605,7 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
 
-/* Alone on a tape. */
+/* On an emptied tape. */
 static ppo_outputs ppo__forward_once(ppo_tape *tape, const ppo_actor_critic *model, ppo_inputs inputs,
                                      int want) {
     ppo_tape_reset(tape);
@@ -10668,7 +10668,7 @@ static int ppo__is_pushed(const ppo_env *env) {
     return !env->reset && !env->step && !env->reset_all && !env->step_all && !env->step_many;
 }
 
-/* Of an environment whose functions are not called. */
+/* Checks all but the functions. */
 static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (!env) return ppo__refuse("the environment is NULL");
     if (env->agents < 0 || env->agents > PPO__MOST_AGENTS)
@@ -10715,7 +10715,7 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     return PPO_OK;
 }
 
-/* The same, or the description of what a program steps itself: sizes without functions. */
+/* The same, but all functions may be missing together: then the program steps its own world. */
 static ppo_status ppo__check_functions(const ppo_env *env) {
     if (!env || !ppo__is_pushed(env)) return ppo_env_check(env);
     if (env->agents > 1 || env->max_steps || env->open || env->action_mask)
@@ -10785,15 +10785,15 @@ static int ppo__guard_holds(const void *guard) {
     return memcmp(guard, whole, sizeof whole) == 0;
 }
 
-/* Numbers in the observations of copy c's agents, and the rows in which the environment writes them, from
-   where ppo__check_env() takes them to envs->obs. */
+/* Numbers in the observations of a copy's agents. */
 static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
 
-/* 1: there are guards after copy c: after the last one alone if copies stand side by side. */
+/* 1: guards follow copy c. Where copies stand side by side, for step_many, they follow the last one alone. */
 static int ppo__is_guarded(const ppo__envs *envs, int c) {
     return !envs->env.step_many || c == envs->copies - 1;
 }
 
+/* Where the environment writes copy c's observations; ppo__check_env() copies them to envs->obs. */
 static float *ppo__own_obs(const ppo__envs *envs, int c) {
     return envs->own_obs +
            c * (ppo__obs_block(envs) + (envs->env.step_many ? 0 : PPO__GUARD / sizeof(float)));
@@ -10813,7 +10813,7 @@ static void ppo__envs_guard(ppo__envs *envs) {
     }
 }
 
-/* Who is meant, for messages. */
+/* An agent's name in messages. */
 typedef struct ppo__who {
     char text[64];
 } ppo__who;
@@ -11050,8 +11050,8 @@ static int ppo__env_is_over(const ppo__envs *envs, int c) {
 }
 
 /* One step of copy c by the actions in envs->action, then the time limit and the checks. step_many takes it
-   in all copies from c to the next that is over or to `end`; *stepped is the copy after those that took it. The
-   outcomes of agents that were out say only whether they join. */
+   in all copies from c to the next that is over, or to `end`; *stepped is the copy after those that took it.
+   The outcomes of agents that were out say only whether they join. */
 static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
     const ppo_env *env = &envs->env;
     const int      agents = envs->agents, from = c * agents;
@@ -11165,16 +11165,16 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
     x->twin[0].action[e] = x->twin[1].action[e] = action;
 }
 
-/* Whether a word of the state is an address near the environment's functions: that of a static array, say. Where
-   addresses are small, they are the same in every run, and numbers look like them. */
+/* 1: a word of the state is an address near the environment's functions, like that of a static array. Small
+   addresses do not count: they are the same in every run, and numbers look like them. */
 static int ppo__is_static(const ppo_env *env, uintptr_t word) {
     const uintptr_t program = env->reset ? (uintptr_t)env->reset : (uintptr_t)env->reset_all;
     const uintptr_t distance = word > program ? word - program : program - word;
     return sizeof word == 8 && (uint64_t)program >> 40 && distance < (uintptr_t)1 << 28;
 }
 
-/* Where the twins, having done the same, are not the same: what they show, or how they are stored; and addresses
-   that are stored. Returns 1 if they show it, which ends the inspection. */
+/* Finds what differs between the twins after the same calls, and addresses in their state. Returns 1 if they
+   differ in what they show, which ends the inspection. */
 static int ppo__inspect_twins(ppo__inspection *x) {
     const ppo__envs *a = &x->twin[0], *b = &x->twin[1];
     for (int e = 0; e < a->agents; ++e) {
@@ -11209,7 +11209,8 @@ static int ppo__inspect_twins(ppo__inspection *x) {
     return 0;
 }
 
-/* One call of both twins' reset or step. Numbers that no call writes stay NaN. Returns 1 likewise. */
+/* Resets or steps both twins. Observations are NaN before the call, which shows those that it does not write.
+   Returns 1 if the inspection ends. */
 static int ppo__inspect_call(ppo__inspection *x, int reset) {
     const size_t size = ppo__obs_block(&x->twin[0]);
     for (int k = 0; k < 2; ++k) {
@@ -11224,8 +11225,9 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
                           reset ? "reset" : "step", (int)(i % (size_t)x->env->obs_size));
                 return 1;
             }
-        if (status) ppo__find(x->report, "%.180s", ppo_last_error());
-        if (status) return 1;
+        if (!status) continue;
+        ppo__find(x->report, "%.180s", ppo_last_error());
+        return 1;
     }
     return ppo__inspect_twins(x);
 }
@@ -11413,14 +11415,14 @@ static ppo_rollout ppo__some_samples(const ppo_rollout *samples, const ppo__colu
     return some;
 }
 
-/* What the networks read of samples side by side, one step of each; and of observations and states. */
-static ppo_inputs ppo__inputs_of(const ppo_rollout *samples) {
-    const ppo_rollout *s = samples;
-    const ppo_inputs   inputs = {s->envs,      s->obs,       s->mask, {0, NULL, s->state, s->start},
-                                 s->obs_bytes, s->byte_scale};
+/* What the networks read of samples side by side, one step of each. */
+static ppo_inputs ppo__inputs_of(const ppo_rollout *s) {
+    const ppo_inputs inputs = {s->envs,      s->obs,       s->mask, {0, NULL, s->state, s->start},
+                               s->obs_bytes, s->byte_scale};
     return inputs;
 }
 
+/* The same, of observations and recurrent states alone. */
 static ppo_inputs ppo__inputs_now(int n, const float *obs, const float *state) {
     const ppo_inputs inputs = {n, obs, NULL, {0, NULL, state, NULL}, NULL, 0};
     return inputs;
@@ -11541,7 +11543,7 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     return ppo__group_agree(collector->group, status, first ? first->moment : 0);
 }
 
-/* For recompute_advantages: what follows sample `at`. */
+/* recompute_advantages: keeps what follows sample `at`. */
 static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const float *state) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     if (!c->config->recompute_advantages) return;
@@ -11559,7 +11561,7 @@ static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *o
     return PPO_OK;
 }
 
-/* That of agent e's latest observation, of its latest row. */
+/* V of agent e's latest observation becomes the next value of its latest row. */
 static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
     const float    *view = c->view + ppo__at(e, c->model->obs_size);
@@ -11750,7 +11752,7 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
     return status;
 }
 
-/* The values of a worker's share of the samples, of its process's share of all. */
+/* The values of a worker's share of its process's share of the samples. */
 static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
@@ -11782,13 +11784,14 @@ static ppo_status ppo__values(ppo__collector *c) {
     return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
 }
 
-/* Copies n bytes to or from place `at` of what is packed, if it is not NULL; returns the next place. */
+/* Copies n bytes from `own` to packed + at, or back, unless packed is NULL. Returns the next `at`. */
 static size_t ppo__move(char *packed, size_t at, void *own, size_t n, int back) {
     if (packed) memcpy(back ? (char *)own : packed + at, back ? packed + at : (char *)own, n);
     return at + n;
 }
 
-/* What a process knows of its agents begin .. end - 1 after a rollout. Returns how many bytes that is. */
+/* Packs what a process knows of agents begin .. end - 1 after a rollout, or unpacks it (back). Returns
+   the number of bytes. */
 static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *packed, int back) {
     ppo_rollout *r = &c->rollout;
     const size_t n = (size_t)(end - begin);
@@ -11849,8 +11852,8 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 
 /* Completes a rollout, up to the advantages: V of every row, and next_value where the episode continues: V in
    the next row, or for the last row of the latest observation. Without a critic both are 0. A row whose
-   outcome has not come by now waits for the next rollout: without such rows those who take turns would miss
-   what their opponents do at the end of a rollout, which are their losses rather than their wins. */
+   outcome has not come by now waits for the next rollout. Without it, agents that take turns would not learn
+   what their opponents do at the end of a rollout: they would see their wins, but not all of their losses. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
@@ -11917,7 +11920,7 @@ static ppo_status ppo__values_again(ppo__collector *c) {
     return status;
 }
 
-/* One rollout of `steps` steps of every environment; the advantages are left to do. */
+/* One rollout of `steps` steps of every environment, without advantages. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
     ppo__rollout_begin(collector, steps);
     ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
@@ -12287,7 +12290,7 @@ static void ppo__keep_name(char to[64], const char *name) {
     to[length] = 0;
 }
 
-/* For an environment of which only the sizes and the name are known. zeros: its weights will be loaded. */
+/* Reads only the sizes and the name of env. zeros: the weights will be loaded. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
     ppo_model_config model;
     ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
@@ -12377,7 +12380,7 @@ static ppo_env ppo__env_of(const ppo_agent *agent) {
     return env;
 }
 
-/* other: the environment that it shall be used with, or that of another agent, as `what` says. */
+/* other: the environment that the agent is to be used with, or another agent's; what: its name in errors. */
 static ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, const char *what) {
     if (!agent) return ppo__refuse("the agent is NULL");
     const ppo_env env = ppo__env_of(agent);
@@ -13306,7 +13309,7 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     return status;
 }
 
-/* num_envs agents fill copies of the environment, which a group of processes divides. */
+/* ppo__check_copies(), and every process of a group has a copy. */
 static ppo_status ppo__check_room(const ppo_env *env, const ppo_config *config) {
     const int ranks = ppo__ranks(ppo__group());
     if (ranks > 1 && config->num_envs / ppo__agents(env) < ranks)
@@ -14200,7 +14203,7 @@ static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
     return ppo_tape_status(x->tape);
 }
 
-/* The factors of its columns and the whole numbers, of which `rounded` is the product. */
+/* The factors of the columns of w, and the whole numbers; their product is `rounded`. */
 static ppo_status ppo__export_int8(const ppo__export *x, const char *array, const ppo_tensor *w,
                                    const ppo_tensor *rounded) {
     char         name[160];
@@ -14217,7 +14220,7 @@ static ppo_status ppo__export_int8(const ppo__export *x, const char *array, cons
     return status;
 }
 
-/* 1 for the weights and biases that ppo__export_forward() makes use of. */
+/* 1: ppo__export_forward() uses this weight or bias. */
 static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *tensor) {
     const ppo_gru *core = &model->core;
     for (int k = 0; k < PPO_MAX_LAYERS; ++k)
@@ -14305,7 +14308,7 @@ static const char ppo__export_linear[] =
     "    for (j = 0; j < cols; ++j) y[j] = @_activate(y[j], activation);\n"
     "}\n\n";
 
-/* What goes there. */
+/* The lines at %s, for weights of floats and of 8 bits. */
 static const char ppo__export_sum[] = "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
                                       "    for (i = 0; i < rows; ++i) {\n"
                                       "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
@@ -14376,7 +14379,7 @@ static const char ppo__export_pool[] =
     "                }\n"
     "}\n\n";
 
-/* The convolutions: the buffer that has the numbers after them. */
+/* Writes the convolutions; returns the buffer that holds their result. */
 static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
     const int pixels = conv->shape[0][1] * conv->shape[0][2];
     if (!conv->layers) return "even";
