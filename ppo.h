@@ -13180,7 +13180,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         status = ppo__count_outcome(envs, e, &out);
         if (!status) status = ppo__answer(&c->workers[0], e, &out);
     }
-    envs->turn[e] = acts ? PPO__ACTS : ends || status ? PPO__OUT : PPO__WAITS;
+    envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
     if (status) { /* too large a return: what it did last is left out, and a new episode begins */
         c->rollout.recorded[e] -= c->open[e];
         c->open[e] = 0;
