@@ -11434,10 +11434,10 @@ typedef struct ppo__collector ppo__collector;
 
 typedef struct ppo__worker {
     ppo__collector *collector;
-    int             first, count; /* its agents: all of some copies */
+    int             begin, end; /* its copies of the environment */
     ppo_tape       *tape;
-    ppo_rollout     rows;   /* [1][count] the samples of one step, side by side */
-    int            *acting; /* [count] the agents that act now */
+    ppo_rollout     rows;   /* [1][agents of these] the samples of one step, side by side */
+    int            *acting; /* [agents of these] those that act now */
     ppo_status      status; /* its first failure */
     int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
     char            error[PPO__ERROR_SIZE];
@@ -11654,13 +11654,13 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
 static ppo_status ppo__decide(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
     ppo__envs      *envs = &c->envs;
-    const int       end = worker->first + worker->count;
+    const int       agents = envs->agents;
     ppo_status      status = PPO_OK;
-    for (int k = worker->first / envs->agents; k < end / envs->agents && envs->own_mask && !status; ++k)
+    for (int k = worker->begin; k < worker->end && envs->own_mask && !status; ++k)
         if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
     for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
         int n = 0;
-        for (int e = worker->first; e < end; ++e)
+        for (int e = worker->begin * agents; e < worker->end * agents; ++e)
             if (envs->turn[e] == PPO__ACTS && c->player[e] == player) worker->acting[n++] = e;
         if (n) status = ppo__ask_policy(worker, player, worker->acting, n, from);
         from += n;
@@ -11726,18 +11726,17 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
 static ppo_status ppo__collect_steps(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
     ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents, first = worker->first / agents;
-    const int       end = first + worker->count / agents;
+    const int       agents = envs->agents, begin = worker->begin, end = worker->end;
     ppo_status      status = PPO_OK;
     worker->moment = -1;
-    for (int k = first; k < end && c->fresh && !status; ++k) status = ppo__begin_copy(c, k);
+    for (int k = begin; k < end && c->fresh && !status; ++k) status = ppo__begin_copy(c, k);
     for (int t = 0; t < c->rollout.steps && !status; ++t) {
         int stepped = 0;
         worker->moment = 4 * t;
         status = ppo__decide(worker);
         if (status) break;
         worker->moment = 4 * t + 3;
-        for (int k = first; k < end && !status; ++k) {
+        for (int k = begin; k < end && !status; ++k) {
             status = ppo__env_step(envs, k, end, &stepped);
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 const ppo_outcome *out = &envs->outcome[e];
@@ -12005,10 +12004,11 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     for (int k = 0; k < workers && !status; ++k) {
         ppo__worker *worker = &collector->workers[k];
         worker->collector = collector;
-        worker->first = (begin + ppo__share(own, k, workers)) * agents;
-        worker->count = (begin + ppo__share(own, k + 1, workers)) * agents - worker->first;
-        worker->acting = PPO__ARRAY(memory, int, worker->count);
-        ppo__rollout_take(&worker->rows, memory, collector->columns, env, 1, worker->count, PPO__FOR_ACTING);
+        worker->begin = begin + ppo__share(own, k, workers);
+        worker->end = begin + ppo__share(own, k + 1, workers);
+        const int count = (worker->end - worker->begin) * agents;
+        worker->acting = PPO__ARRAY(memory, int, count);
+        ppo__rollout_take(&worker->rows, memory, collector->columns, env, 1, count, PPO__FOR_ACTING);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
         if (status) break;
@@ -13199,7 +13199,7 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
     ppo__worker *worker = &trainer->collector.workers[0];
     worker->moment = 0;
-    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e - worker->first);
+    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e - worker->begin);
     if (status) return status;
     envs->turn[e] = PPO__WAITS;
     *action = envs->action[e];
