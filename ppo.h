@@ -11988,11 +11988,11 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
     collector->player = PPO__ARRAY(memory, int, envs);
     if (agents > 1)
         ppo__rollout_take(&collector->held, memory, collector->columns, env, 1, envs, PPO__FOR_ACTING);
-    if (model->gsde && !collector->closed)
-        collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
-    if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
-    if (config->normalize_reward && !collector->closed)
-        collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
+    if (!collector->closed) { /* an evaluation has neither gsde's noise nor statistics */
+        if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
+        if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
+        if (config->normalize_reward) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
+    }
     collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) {
