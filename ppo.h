@@ -10095,8 +10095,9 @@ static const ppo__space_kind *ppo__kind(const ppo_space *space) {
 static int ppo__space_outputs(const ppo_space *space) {
     int        heads, sum = 0;
     const int *sizes = ppo__space_heads(space, &heads);
-    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) sum += sizes[h];
-    return ppo__kind(space)->continuous ? space->n : sum;
+    if (ppo__kind(space)->continuous) return space->n;
+    for (int h = 0; h < heads; ++h) sum += sizes[h];
+    return sum;
 }
 
 static ppo_status ppo__check_space(const ppo_space *space) {
@@ -10706,11 +10707,11 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
     if (all && (env->reset || env->step))
         return ppo__refuse("env.%s_all is given or there are several agents, so env.%s must be NULL",
                            env->reset ? "reset" : "step", env->reset ? "reset" : "step");
-    if (!(all ? env->reset_all != NULL : env->reset != NULL))
+    if (all ? !env->reset_all : !env->reset)
         return ppo__refuse("env.%s is NULL", all ? "reset_all" : "reset");
     if (env->step_many && (env->step || env->step_all))
         return ppo__refuse("env.step_many is given, so env.%s must be NULL", env->step ? "step" : "step_all");
-    if (!env->step_many && !(all ? env->step_all != NULL : env->step != NULL))
+    if (!env->step_many && (all ? !env->step_all : !env->step))
         return ppo__refuse("env.%s is NULL", all ? "step_all" : "step");
     return PPO_OK;
 }
