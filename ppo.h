@@ -11006,7 +11006,7 @@ static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     return status;
 }
 
-/* An agent's episode begins. */
+/* Agent e's episode begins with length and return 0. */
 static void ppo__agent_begins(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
@@ -11495,7 +11495,7 @@ static void ppo__observe(ppo__collector *c, int e, int is_new) {
                     c->view + ppo__at(e, c->envs.env.obs_size));
 }
 
-/* Agent e's episode begins, in which it may have to wait first. */
+/* Begins agent e's episode, in which it may have to wait at first. */
 static void ppo__begin_episode(ppo__collector *c, int e) {
     ppo__agent_begins(&c->envs, e);
     c->start[e] = 1;
@@ -12630,8 +12630,7 @@ static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batc
         shard->picked = batch->picked + samples->envs;
         int count = ppo__pack_rows(trainer, segments + from, to - from, shard->count, shard->picked);
         shard->samples = ppo__some_samples(samples, columns, (size_t)samples->envs, count);
-        shard->inputs =
-            ppo__inputs_of(&shard->samples); /* its state begins with those where the segments begin */
+        shard->inputs = ppo__inputs_of(&shard->samples); /* its first states are where segments begin */
         shard->inputs.sequences.count = shard->count;
         for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
         if (batch->shift)
@@ -13328,7 +13327,6 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     ppo_params     *params = agent->model.params;
     ppo__collector *collector = &trainer->collector;
     float           critic = config->critic_learning_rate;
-    ppo_status      status = PPO_OK;
     trainer->config = *config;
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
@@ -13339,7 +13337,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     collector->config = &trainer->config;
     collector->group = ppo__group();
     collector->width = agent->model.core.width;
-    status = ppo_params_freeze(params, 0);
+    ppo_status status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
         status = ppo_normalizer_init(&agent->return_norm, 1);
     if (!status)
