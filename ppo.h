@@ -5931,51 +5931,40 @@ static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked)
     return ppo_tape_status(tape);
 }
 
-/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in a place of
-   its own and forgotten; backward records it again, and goes back through that. */
+/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in
+   tape->block and forgotten; backward records it again, and goes back through that. */
 typedef struct ppo__recompute_args {
     ppo_tensor *(*build)(ppo_tape *tape, ppo_tensor *x, const void *user);
     const void *user;
 } ppo__recompute_args;
 
-static void ppo__tape_swap(ppo_tape *tape) {
-    const ppo__record other = tape->block;
-    tape->block = tape->now;
-    tape->now = other;
-}
-
-static ppo_tensor *ppo__recompute_build(ppo_node *node, int recording) {
+static void ppo__recompute(ppo_node *node, int backward) {
     const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
-    const int                  before = node->tape->recording;
-    node->tape->recording = recording;
-    ppo__tape_swap(node->tape);
-    ppo_tensor *y = args->build(node->tape, node->in[0], args->user);
-    node->tape->recording = before;
-    return y;
-}
-
-static void ppo__recompute_end(ppo_tape *tape) {
-    ppo__tape_swap(tape);
+    ppo_tape                  *tape = node->tape;
+    const ppo__record          outer = tape->now;
+    const int                  recording = tape->recording;
+    tape->now = tape->block;
+    tape->recording = backward;
+    tape->backward = 0;
+    ppo_tensor *y = args->build(tape, node->in[0], args->user);
+    tape->recording = recording;
+    if (y && !backward) ppo__tape_copy(tape, y->data, ppo__size(y), node->out[0]->data);
+    if (backward) ppo__tape_begin_grad(tape, y);
+    if (backward && y && y->grad && !tape->status) {
+        ppo__tape_copy(tape, node->out[0]->grad, ppo__size(y), y->grad);
+        ppo__tape_walk_back(tape, NULL);
+    }
+    tape->block = tape->now;
+    tape->now = outer;
     ppo__record_reset(&tape->block);
 }
 
 static ppo_status ppo__recompute_forward(ppo_node *node) {
-    const ppo_tensor *y = ppo__recompute_build(node, 0);
-    if (y) ppo__tape_copy(node->tape, y->data, ppo__size(y), node->out[0]->data);
-    ppo__recompute_end(node->tape);
+    ppo__recompute(node, 0);
     return ppo_tape_status(node->tape);
 }
 
-static void ppo__recompute_backward(ppo_node *node) {
-    node->tape->backward = 0;
-    ppo_tensor *y = ppo__recompute_build(node, 1);
-    ppo__tape_begin_grad(node->tape, y);
-    if (y && y->grad && !node->tape->status) {
-        ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
-        ppo__tape_walk_back(node->tape, NULL);
-    }
-    ppo__recompute_end(node->tape);
-}
+static void ppo__recompute_backward(ppo_node *node) { ppo__recompute(node, 1); }
 
 static const ppo_op ppo__recomputed = {"recomputed", 1, ppo__recompute_forward, ppo__recompute_backward};
 
