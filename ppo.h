@@ -5881,27 +5881,27 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 /* The gradient of a result, while backward does not need it. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
 
-/* Room for n floats: the smallest that is free and suffices, or new room. */
-static ppo__piece *ppo__tape_piece(ppo_tape *tape, size_t n) {
-    ppo__piece *best = NULL;
+/* Backward comes to x. If that is a result which wants a gradient, it gets room for one, which is zeros until
+   others add to it: the smallest that is free and suffices, or new room. */
+static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
+    if (!x || x->grad != PPO__LATER(tape)) return;
+    const size_t n = ppo__size(x);
+    ppo__piece  *best = NULL;
     for (ppo__piece *piece = tape->now.pieces; piece; piece = piece->next)
         if (!piece->taken && piece->floats >= n && (!best || piece->floats < best->floats)) best = piece;
-    if (best) return best;
-    float           *memory = (float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float));
-    const ppo__piece piece = {tape->now.pieces, memory, n, 0};
-    best = memory ? (ppo__piece *)ppo__tape_take(tape, 1, sizeof *best) : NULL;
-    if (best) *(tape->now.pieces = best) = piece;
-    return best;
-}
-
-/* Backward comes to x. If that is a result which wants a gradient, it is zeros until others add to it. */
-static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
-    ppo__piece *piece = x && x->grad == PPO__LATER(tape) ? ppo__tape_piece(tape, ppo__size(x)) : NULL;
-    if (!piece) return;
-    piece->taken = 1;
-    x->grad = piece->memory;
-    if (tape->device) tape->device->zero(tape->device, x->grad, ppo__size(x) * sizeof(float));
-    else ppo__add_to(NULL, x->grad, ppo__size(x));
+    if (!best) {
+        float *memory = (float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float));
+        best = memory ? (ppo__piece *)ppo__tape_take(tape, 1, sizeof *best) : NULL;
+        if (!best) return;
+        best->next = tape->now.pieces;
+        best->memory = memory;
+        best->floats = n;
+        tape->now.pieces = best;
+    }
+    best->taken = 1;
+    x->grad = best->memory;
+    if (tape->device) tape->device->zero(tape->device, x->grad, n * sizeof(float));
+    else ppo__add_to(NULL, x->grad, n);
 }
 
 /* The operation with the result x has passed its gradient on: the room serves another one. */
