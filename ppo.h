@@ -6606,34 +6606,29 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 }
 
 /* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is
-   packed and has to be made floats. args: b's packed numbers, or NULL */
-static int ppo__transposed_widens(const uint16_t *packed, const ppo_tensor *a) {
-    return packed && !ppo__has_product(a->cols);
-}
-
-static int ppo__transposed_rows_of(int widens) { return widens ? 32 : 256; }
-
-/* Floats of a range's scratch */
-static size_t ppo__transposed_scratch(int widens, const ppo_tensor *a) {
-    return ppo__at(ppo__transposed_rows_of(widens), widens ? a->rows + a->cols : a->rows);
-}
+   the larger one, as a table of tokens. scratch: a^T, and for each range these rows, and those of b as floats */
+typedef struct ppo__transposed_args {
+    const uint16_t *packed; /* b's numbers, or NULL */
+    int             widens; /* 1: they have to be made floats, as there is no product of them */
+    int             most;   /* rows at a time */
+    size_t          part;   /* floats of scratch for a range */
+} ppo__transposed_args;
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const int         n = a->rows, inner = a->cols, widens = ppo__transposed_widens(packed, a);
-    float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(widens, a);
+    const ppo_node             *node = (const ppo_node *)user;
+    const ppo__transposed_args *args = (const ppo__transposed_args *)node->args;
+    const ppo_tensor           *a = node->in[0], *b = node->in[1];
+    const int                   n = a->rows, inner = a->cols;
+    float                      *part = node->scratch + ppo__size(a) + (size_t)range * args->part;
     for (int rows = 0; from < to; from += rows) {
         const size_t at = ppo__at(from, inner);
-        rows = ppo__min_int(to - from, ppo__transposed_rows_of(widens));
-        if (packed && !widens) {
-            ppo__k()->product(PPO__PACKED_A, rows, n, inner, packed + at, inner, 1, node->scratch, n, NULL, 0,
-                              part, n);
+        rows = ppo__min_int(to - from, args->most);
+        if (args->packed && !args->widens) {
+            ppo__k()->product(PPO__PACKED_A, rows, n, inner, args->packed + at, inner, 1, node->scratch, n,
+                              NULL, 0, part, n);
         } else {
-            const float *there = widens ? part + ppo__at(rows, n) : b->data + at;
-            if (widens) ppo__widen(packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
+            const float *there = args->widens ? part + ppo__at(rows, n) : b->data + at;
+            if (args->widens) ppo__widen(args->packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
             ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
@@ -6641,12 +6636,14 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
 }
 
 static ppo_status ppo__transposed_forward(ppo_node *node) {
-    const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const double      work = (double)ppo__size(a);
-    const size_t      ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
-    const size_t      each = ppo__transposed_scratch(ppo__transposed_widens(packed, a), a);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * each);
+    const ppo_tensor     *a = node->in[0], *b = node->in[1];
+    ppo__transposed_args *args = (ppo__transposed_args *)node->args;
+    const double          work = (double)ppo__size(a);
+    const size_t          ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
+    args->widens = args->packed && !ppo__has_product(a->cols);
+    args->most = args->widens ? 32 : 256;
+    args->part = ppo__at(args->most, args->widens ? a->rows + a->cols : a->rows);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * args->part);
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
     ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
@@ -6656,7 +6653,7 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
 static void ppo__transposed_da(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
+    const uint16_t   *packed = ((const ppo__transposed_args *)node->args)->packed;
     const int         inner = a->cols, out = b->rows;
     const float      *dy = node->out[0]->grad + ppo__at(from, out);
     float            *da = a->grad + ppo__at(from, inner);
@@ -6683,10 +6680,10 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     static const ppo_op op = {"matmul_transposed", 1, ppo__transposed_forward, ppo__transposed_backward};
     if (!ppo__operands(tape, op.name, a, b)) return NULL;
     if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
-    const uint16_t *packed;
-    ppo_tensor     *in[2] = {a, ppo__tape_packed(tape, b, &packed)};
+    ppo__transposed_args args = {NULL, 0, 0, 0};
+    ppo_tensor          *in[2] = {a, ppo__tape_packed(tape, b, &args.packed)};
     if (!in[1]) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &packed, sizeof packed));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &args, sizeof args));
 }
 
 typedef struct ppo__embedding_args {
