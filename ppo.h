@@ -5603,15 +5603,22 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
     }
 }
 
-enum { PPO__ORTHO_TILE = 16 };
-
-/* Makes the n rows of x orthonormal, a tile p at a time: p -= (p y^T) y for the finished rows y, then among
-   themselves; all of it twice, which is enough. scratch has room for PPO__ORTHO_TILE (size + n). */
-static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
+/* Makes n rows x of normal numbers orthonormal, a tile p of them at a time: p -= (p y^T) y for the finished rows
+   y, then among themselves; all of it twice, which is enough. */
+PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
+    enum { TILE = 16 };
+    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
     const ppo__kernels *k = ppo__k();
-    for (int i = 0; i < n; i += PPO__ORTHO_TILE) {
-        int    rows = n - i < PPO__ORTHO_TILE ? n - i : (int)PPO__ORTHO_TILE;
-        float *p = x + ppo__at(i, size), *pt = scratch, *ypt = scratch + ppo__at(PPO__ORTHO_TILE, size);
+    const size_t        count = ppo__size(weight);
+    int                 wide = weight->cols > weight->rows;
+    int                 n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
+    float *x = (float *)ppo__alloc((count + ppo__at(TILE, size) + ppo__at(TILE, n)) * sizeof(float));
+    if (!x) return PPO_ERROR_MEMORY;
+    float *pt = x + count, *ypt = pt + ppo__at(TILE, size);
+    for (size_t i = 0; i < count; ++i) x[i] = ppo_rng_normal(rng);
+    for (int i = 0; i < n; i += TILE) {
+        const int rows = ppo__min_int(n - i, TILE);
+        float    *p = x + ppo__at(i, size);
         for (int pass = 0; pass < 2; ++pass) {
             k->transpose(rows, size, p, size, pt, rows);
             k->gemm(i, rows, size, x, size, 1, pt, rows, NULL, 0, ypt, rows);
@@ -5620,23 +5627,9 @@ static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
             ppo__orthonormalize_few(p, rows, size);
         }
     }
-}
-
-PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
-    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
-    int    wide = weight->cols > weight->rows;
-    int    n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
-    float *x = (float *)ppo__alloc(
-        (ppo__size(weight) + ppo__at(PPO__ORTHO_TILE, size) + ppo__at(PPO__ORTHO_TILE, n)) * sizeof(float));
-    if (!x) return PPO_ERROR_MEMORY;
-    for (size_t i = 0; i < ppo__size(weight); ++i) x[i] = ppo_rng_normal(rng);
-    ppo__orthonormalize(x, n, size, x + ppo__size(weight));
-    ppo__k()->scale(gain, x, ppo__size(weight));
-    if (wide) {
-        memcpy(weight->data, x, ppo__size(weight) * sizeof(float));
-    } else {
-        ppo__k()->transpose(n, size, x, size, weight->data, n);
-    }
+    k->scale(gain, x, count);
+    if (wide) memcpy(weight->data, x, count * sizeof(float));
+    else k->transpose(n, size, x, size, weight->data, n);
     ppo__free(x);
     return PPO_OK;
 }
