@@ -4067,21 +4067,11 @@ static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char 
     int             high = 0, wide = 0; /* as configured */
     for (ptrdiff_t i = 0; i < rows; i += 32) {
         const char    *next = a + 32 * (by_rows ? ld : 4);
-        ppo__amx_block x = {rows - i < 32 ? (int)(rows - i) : 32,
-                            0,
-                            deep,
-                            packed,
-                            strip,
-                            strips,
-                            NULL,
-                            NULL,
-                            4 * (ptrdiff_t)ld_init,
-                            4 * (ptrdiff_t)ldc,
-                            next,
-                            ld,
-                            0,
-                            0,
-                            by_rows ? 3 - (a_bf16 != 0) : 1};
+        ppo__amx_block x;
+        x.high = ppo__min_int((int)(rows - i), 32);
+        x.deep = deep, x.packed = packed, x.a = strip;
+        x.ld_init = 4 * (ptrdiff_t)ld_init, x.ldc = 4 * (ptrdiff_t)ldc;
+        x.next = next, x.ld_next = ld, x.shift = by_rows ? 3 - (a_bf16 != 0) : 1;
         if (!by_rows)
             ppo__avx512_transpose(deep, x.high, (const float *)(const void *)a, a_col, columns,
                                   PPO__AMX_DEEP);
