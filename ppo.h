@@ -3223,7 +3223,7 @@ static void ppo__parallel_task(void *user, int k) {
     int grains = ppo__divide_up(loop->n, loop->grain);
     int begin = ppo__share(grains, k, loop->ranges) * loop->grain;
     int end = ppo__share(grains, k + 1, loop->ranges) * loop->grain;
-    loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
+    loop->body(loop->user, k, begin, ppo__min_int(end, loop->n));
 }
 
 /* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
@@ -4100,9 +4100,9 @@ static void ppo__amx_product(int packed, int rows, int cols, int inner, const vo
             for (ptrdiff_t k = 0; k < inner; k += PPO__AMX_DEEP) {
                 float       *cij = c + i * ldc + j;
                 const float *before = k ? cij : init ? init + i * ld_init + j : NULL;
-                ppo__amx_panel(packed, rows - i < PPO__AMX_HIGH ? (int)(rows - i) : PPO__AMX_HIGH,
-                               cols - j < PPO__AMX_WIDE ? (int)(cols - j) : PPO__AMX_WIDE,
-                               inner - k < PPO__AMX_DEEP ? (int)(inner - k) : PPO__AMX_DEEP,
+                ppo__amx_panel(packed, ppo__min_int((int)(rows - i), PPO__AMX_HIGH),
+                               ppo__min_int((int)(cols - j), PPO__AMX_WIDE),
+                               ppo__min_int((int)(inner - k), PPO__AMX_DEEP),
                                (const char *)a + a_size * (i * a_row + k * a_col), a_row, a_col,
                                (const char *)b + b_size * (k * ldb + j), ldb, before, k ? ldc : ld_init, cij,
                                ldc);
@@ -4484,11 +4484,11 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
         {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
     };
     for (int from = 0; from < cols; from += 8 * PPO__WIDTH) {
-        const int to = cols - from < 8 * PPO__WIDTH ? cols : from + 8 * PPO__WIDTH;
+        const int to = from + ppo__min_int(cols - from, 8 * PPO__WIDTH);
         for (int i = 0, t = 0; i < rows; t++) {
             const int end = rows - (rows - i) % tiles[t].height;
             for (int j = from, v = 3; j < to && i < end;) {
-                const int width = PPO__WIDTH << v, lanes = to - j < PPO__WIDTH ? to - j : PPO__WIDTH;
+                const int width = PPO__WIDTH << v, lanes = ppo__min_int(to - j, PPO__WIDTH);
                 if (!tiles[t].strip[v] || (v && to - j < width)) {
                     v--;
                     continue;
@@ -4506,7 +4506,7 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
 PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
     enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
     for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
-        const int n = rows - from < BLOCK ? (int)(rows - from) : BLOCK;
+        const int n = ppo__min_int((int)(rows - from), BLOCK);
         for (ptrdiff_t j = 0; j + WIDE <= cols; j += WIDE) {
             const float *a = job->a + from * job->a_row, *b = job->b + j;
             const float *init = job->init ? job->init + from * job->ld_init + j : NULL;
@@ -4575,11 +4575,11 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 256;
     const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
     for (ptrdiff_t i = 0; i < rows; i += most) {
-        const int height = rows - i < most ? (int)(rows - i) : most;
+        const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
             ppo__gemm_job block = *job;
             const float  *b = job->b + k * job->ldb;
-            block.inner = job->inner - k < deep ? (int)(job->inner - k) : deep;
+            block.inner = ppo__min_int((int)(job->inner - k), deep);
             block.a += i * job->a_row + k * job->a_col;
             block.c += i * job->ldc;
             if (pack) {
@@ -4650,7 +4650,7 @@ PPO__INLINE void PPO__(few)(const int bf16, int rows, int cols, const ppo__gemm_
     const int       most = rows > 1 ? ALL / 8 : ALL;
     const ptrdiff_t size = bf16 ? 2 : 4;
     for (ptrdiff_t j = 0; j < cols; j += most) {
-        const int   n = cols - j < most ? (int)(cols - j) : most;
+        const int   n = ppo__min_int((int)(cols - j), most);
         const char *bj = (const char *)b + j * size;
         for (int back = 0; back < 2; back++) {
             for (ptrdiff_t i = 0; i < rows; i++)
@@ -4824,7 +4824,7 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
     enum { ROWS = 64 };
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int           height = rows - i < ROWS ? (int)(rows - i) : ROWS;
+        const int           height = ppo__min_int((int)(rows - i), ROWS);
         const float        *init = job->init + i * job->ld_init;
         float              *c = job->c + i * job->ldc;
         const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
@@ -5132,7 +5132,7 @@ PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, 
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
-        const int    count = rows - i < height ? (int)(rows - i) : height;
+        const int    count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_stats_row)(x, n, inv_temperature, max + i, sum + i, dot + i);
         else PPO__(softmax_stats_few)(count, n, x, ld, inv_temperature, max + i, sum + i, dot + i);
     }
@@ -5194,7 +5194,7 @@ PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, f
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
         float       *y = out + i * ld_out;
-        const int    count = rows - i < height ? (int)(rows - i) : height;
+        const int    count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, given, i, add, y);
         else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, given, i, add, y, ld_out);
     }
@@ -6223,7 +6223,7 @@ static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     for (int i = 0; i < rows; i += ROWS) {
         const float *x = node->in[0]->data + ppo__at(i, cols);
         float       *y = node->out[0]->data + ppo__at(i, cols);
-        int          n = rows - i < ROWS ? rows - i : (int)ROWS;
+        int          n = ppo__min_int(rows - i, ROWS);
         ppo__k()->softmax_stats(n, cols, x, cols, 1, max, sum, dot);
         for (int r = 0; r < n; ++r, x += cols, y += cols) {
             float log_sum = logf(sum[r]);
@@ -7037,7 +7037,7 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
             for (int r = from, end; r < to; r = end) {
                 const int k = r / line;
                 float    *dw = w->grad + ppo__at(r, out);
-                end = (k + 1) * line < to ? (k + 1) * line : to;
+                end = ppo__min_int((k + 1) * line, to);
                 ppo__k()->gemm(end - r, out, squares, from_x + k * all + r % line, 1,
                                window->stride * channels, dz, out, dw, out, dw, out);
             }
