@@ -6372,13 +6372,16 @@ typedef struct ppo__chain {
     ppo__layer layer[PPO__CHAIN];
 } ppo__chain;
 
-/* Of a row: its products; and an activation takes as long as some twenty of them. */
+/* Multiply-adds for each number of y; an activation takes as long as some twenty. */
+static double ppo__layer_work(const ppo__layer *layer) {
+    return layer->w->rows + (layer->activation ? 20 : 1);
+}
+
+/* Those of a row of all layers. */
 static double ppo__chain_work(const ppo__chain *chain) {
     double work = 0;
-    for (int k = 0; k < chain->count; ++k) {
-        const ppo__layer *layer = &chain->layer[k];
-        work += (double)ppo__size(layer->w) + (layer->activation ? 20 : 1) * layer->w->cols;
-    }
+    for (int k = 0; k < chain->count; ++k)
+        work += chain->layer[k].w->cols * ppo__layer_work(&chain->layer[k]);
     return work;
 }
 
@@ -6407,11 +6410,6 @@ static void ppo__layer_columns(void *user, int range, int from, int to) {
     ppo__layer_part(layer, 0, layer->rows, from, to - from);
 }
 
-/* Of a column of y, in a layer of layer->rows rows */
-static double ppo__column_work(const ppo__layer *layer) {
-    return (double)layer->rows * (layer->w->rows + (layer->activation ? 20 : 1));
-}
-
 /* Where the rows of each layer go. */
 static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
     const float *x = node->in[0]->data;
@@ -6438,15 +6436,15 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     int          few = 0; /* 1: more threads can have columns than rows */
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer *layer = &chain->layer[k];
-        few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer)) >
+        few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, rows * ppo__layer_work(layer)) >
                ppo__range_count(rows, PPO__ROW_GRAIN, work);
     }
     if (status) return status;
     if (!few) ppo__parallel_for(rows, PPO__ROW_GRAIN, work, ppo__chain_rows, chain);
     for (int k = 0; k < chain->count && few; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        ppo__parallel_for(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer), ppo__layer_columns,
-                          layer);
+        ppo__parallel_for(layer->w->cols, PPO__COLUMN_GRAIN, rows * ppo__layer_work(layer),
+                          ppo__layer_columns, layer);
     }
     return PPO_OK;
 }
@@ -6458,33 +6456,27 @@ static int ppo__columns_at_a_time(const ppo__layer *layer) {
     return ppo__min_int(in, fit);
 }
 
-/* Rows of dx = dz w^T; w_t is scratch. */
-static void ppo__layer_dx(const ppo__layer *layer, int row, int rows, float *w_t) {
-    const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
-    const size_t at = ppo__at(row, in);
-    for (int j = 0; j < in; j += most) {
-        const int    n = ppo__min_int(in - j, most);
-        const float *before = layer->dx_before ? layer->dx_before + at + j : NULL;
-        if (layer->packed) ppo__packed_transpose(n, out, layer->packed + ppo__at(j, out), w_t);
-        else ppo__k()->transpose(n, out, layer->w->data + ppo__at(j, out), out, w_t, n);
-        ppo__layer_gemm(rows, n, out, layer->dz + ppo__at(row, out), out, 1, w_t, n, before, in,
-                        layer->dx + at + j, in);
-    }
-}
-
-/* dz in place of dy, which is not read again; and dx. */
+/* dz in place of dy, which is not read again; and dx = dz w^T. */
 static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo__chain *chain = (const ppo__chain *)node->args;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
         const ppo__layer      *layer = &chain->layer[k];
         const ppo__activation *f = &ppo__k()->activation[layer->activation];
-        const int              out = layer->w->cols;
-        size_t                 at = ppo__at(from, out);
-        float                 *dz = layer->dz + at;
+        const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
+        const size_t at = ppo__at(from, out);
+        float       *dz = layer->dz + at;
         if (f->backward)
             f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
-        if (layer->dx) ppo__layer_dx(layer, from, to - from, node->scratch + range * chain->scratch);
+        for (int j = 0; j < in && layer->dx; j += most) {
+            const int    n = ppo__min_int(in - j, most);
+            const size_t at_x = ppo__at(from, in) + j, at_w = ppo__at(j, out);
+            const float *before = layer->dx_before ? layer->dx_before + at_x : NULL;
+            float       *w_t = node->scratch + range * chain->scratch;
+            if (layer->packed) ppo__packed_transpose(n, out, layer->packed + at_w, w_t);
+            else ppo__k()->transpose(n, out, layer->w->data + at_w, out, w_t, n);
+            ppo__layer_gemm(to - from, n, out, dz, out, 1, w_t, n, before, in, layer->dx + at_x, in);
+        }
     }
 }
 
