@@ -6299,12 +6299,6 @@ static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_
     return *packed ? ppo__tape_tensor(tape, x->rows, x->cols, (float *)(void *)ppo__packed(x), NULL) : x;
 }
 
-/* Makes block (i, j) of b floats, side by side; *rows and *cols are what it has of b. */
-static void ppo__unpack_block(const uint16_t *b, int ldb, int i, int j, int *rows, int *cols, float *block) {
-    *rows = ppo__min_int(*rows - i, PPO__BLOCK_ROWS), *cols = ppo__min_int(*cols - j, PPO__BLOCK_COLS);
-    ppo__k()->widen(*rows, *cols, b + ppo__at(i, ldb) + j, ldb, block, PPO__BLOCK_COLS);
-}
-
 /* Whether layers of this inner dimension have a product of their own. */
 static int ppo__has_product(int inner) { return ppo__k()->product && inner >= PPO__PRODUCT; }
 
@@ -6330,9 +6324,10 @@ static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int 
     if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
     for (; j < cols; j += PPO__BLOCK_COLS) {
         const float *before = init ? init + j : NULL;
+        const int    wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
         for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
-            int deep = inner, wide = cols;
-            ppo__unpack_block(b, ldb, k, j, &deep, &wide, block);
+            const int deep = ppo__min_int(inner - k, PPO__BLOCK_ROWS);
+            set->widen(deep, wide, b + ppo__at(k, ldb) + j, ldb, block, PPO__BLOCK_COLS);
             set->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
         }
     }
@@ -6343,8 +6338,9 @@ static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *
     float block[PPO__BLOCK];
     for (int i = 0; i < rows; i += PPO__BLOCK_ROWS)
         for (int j = 0; j < cols; j += PPO__BLOCK_COLS) {
-            int high = rows, wide = cols;
-            ppo__unpack_block(b, cols, i, j, &high, &wide, block);
+            const int high = ppo__min_int(rows - i, PPO__BLOCK_ROWS);
+            const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
+            ppo__k()->widen(high, wide, b + ppo__at(i, cols) + j, cols, block, PPO__BLOCK_COLS);
             ppo__k()->transpose(high, wide, block, PPO__BLOCK_COLS, out + ppo__at(j, rows) + i, rows);
         }
 }
