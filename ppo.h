@@ -5984,11 +5984,9 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (args_size) memcpy(node->args, args, args_size);
 
     ppo_status status = node->op->forward(node);
-    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
-    if (tape->status || !with_grad) return tape->status ? NULL : node;
-
-    if (PPO__PUSH(tape->now.nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    return node;
+    if (!status && !tape->status && with_grad) status = PPO__PUSH(tape->now.nodes, node);
+    if (status) ppo__tape_fail(tape, status);
+    return tape->status ? NULL : node;
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
