@@ -5887,14 +5887,6 @@ static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
     else ppo__add_to(NULL, x->grad, n);
 }
 
-/* The operation with the result x has passed its gradient on: the room serves another one. */
-static void ppo__tape_end_grad(ppo_tape *tape, ppo_tensor *x) {
-    ppo__piece *piece = tape->now.pieces;
-    while (piece->memory != x->grad) piece = piece->next;
-    piece->taken = 0;
-    x->grad = PPO__LATER(tape);
-}
-
 static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked) {
     for (ptrdiff_t i = stbds_arrlen(tape->now.nodes) - 1; i >= 0; --i) {
         ppo_node *node = tape->now.nodes[i];
@@ -5905,7 +5897,12 @@ static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked)
         node->op->backward(node);
         tape->backward = 0;
         ppo__arena_reset(&tape->scratch);
-        for (int k = 0; k < node->op->outputs; ++k) ppo__tape_end_grad(tape, node->out[k]);
+        for (int k = 0; k < node->op->outputs; ++k) { /* whose room serves other gradients from here on */
+            ppo__piece *piece = tape->now.pieces;
+            while (piece->memory != node->out[k]->grad) piece = piece->next;
+            piece->taken = 0;
+            node->out[k]->grad = PPO__LATER(tape);
+        }
 #ifdef PPO__THREADS
         if (walked) ppo__event_happens(walked);
 #endif
