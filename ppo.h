@@ -8315,8 +8315,8 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
     void  *at = (char *)config + field->offset;
     double number = 0;
     if (ppo__field_parts(field)) return ppo__parse_layers(field, value, (int *)at);
-    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE;
-         ++k) { /* one of the words, or its number */
+    /* one of the words, or its number */
+    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE; ++k) {
         char word[64], digits[16];
         if (k > (int)field->max)
             return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, value, field->choices);
@@ -8373,12 +8373,10 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (parts) {
-        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, sizeof whole - used, "%s%d",
-                             k % parts ? "x"
-                             : k       ? ","
-                                       : "",
-                             value[k]);
+        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k) {
+            const char *before = k == 0 ? "" : k % parts ? "x" : ",";
+            used += snprintf(whole + used, sizeof whole - used, "%s%d", before, value[k]);
+        }
     } else if (type == PPO_FIELD_U64) {
         snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
