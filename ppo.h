@@ -2643,7 +2643,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 
 #define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
 
-/* Are the pointers that a public function cannot do without given? If not, sets the error. */
+/* Returns `given`: 1 if the pointers that a public function needs are there. Otherwise sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
@@ -2890,7 +2890,7 @@ static ppo_status ppo__array_room(void *array, size_t element_size) {
 }
 
 #define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
-#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
+#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* has room */
 
 #define PPO__PUSH(array, element) (PPO__ROOM(array) ? ppo__failed : (ppo__array_push(array, element), PPO_OK))
 
@@ -3084,7 +3084,7 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
 
 enum { PPO__MAX_THREADS = 1024 };
 
-/* bench/cores.c has it measured. */
+/* bench/cores.c defines it, to measure tasks. */
 #ifndef PPO__DO_TASK
 #define PPO__DO_TASK(pool, task, user, k) task(user, k)
 #endif
@@ -3199,7 +3199,7 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
     return PPO_OK;
 }
 
-/* A body of a parallel loop does rows (or columns) begin .. end - 1: its range, number `thread` from 0. */
+/* The body of a parallel loop: does rows (or columns) begin .. end - 1, which are range number `thread`. */
 typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
 typedef struct ppo__parallel_loop {
@@ -3311,7 +3311,7 @@ static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int mo
         int  status, moment;
         char text[PPO__ERROR_SIZE];
     } own = {status, moment, ""}, other;
-    if (status == PPO_ERROR_GROUP) return status; /* who cannot reach the others cannot tell them */
+    if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
     if (status) memcpy(own.text, ppo__error, sizeof own.text);
     for (int n = 1; n < ppo__ranks(g); n *= 2) {
         if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
@@ -3997,7 +3997,7 @@ static void ppo__amx_configure(int high, int wide) {
     __asm__ volatile("ldtilecfg %0" ::"m"(tiles));
 }
 
-/* A block of c; and `next`, of which the lines from .. to - 1 are asked for early, 2^shift of them in a row. */
+/* A block of c; and `next`, whose cache lines from .. to - 1 are prefetched, 2^shift of them in a row. */
 typedef struct {
     int             high, wide, deep, packed;
     const uint16_t *a, *b;
@@ -4400,9 +4400,9 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* -- matrices -- */
 
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
-   partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the
-   processor does not foresee it: the next columns, unless they would fill the first cache; or if there are few
-   rows, and so little to do before, the rows below. */
+   partial. Where this is inlined both are constants. What comes next of b is prefetched, as the processor
+   does not foresee it: the next columns, unless they would fill the first cache; for few rows, which take
+   little time, the rows of b below. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4721,9 +4721,8 @@ PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float
     ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
 }
 
-/* Pairs of numbers become their first and their second ones, which are zipped again. In group k are pairs 2 k
-   to 2 k + 3, of which the first two are wanted, or in the upper half the last two. What comes next is asked
-   for early. */
+/* Splits pairs of numbers into their first and their second ones, and zips these. Group k has pairs 2 k to
+   2 k + 3, of which it needs the first two, or in the upper half the last two. Prefetches what comes next. */
 PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo) {
     for (ptrdiff_t i = 0; i < rows; i++, a += lda, out += ldo) {
         int j = 0;
@@ -5593,8 +5592,8 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
     }
 }
 
-/* Makes n rows x of normal numbers orthonormal, a tile p of them at a time: p -= (p y^T) y for the finished rows
-   y, then among themselves; all of it twice, which is enough. */
+/* Makes n rows x of normal numbers orthonormal, a tile p of them at a time: p -= (p y^T) y for the finished
+   rows y, then among themselves; all of it twice, which is enough. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
     enum { TILE = 16 };
     if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
@@ -6287,8 +6286,8 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
 /* -- packed matrices as operands. A block of one at a time is made floats, which stay in the first cache -- */
 enum { PPO__BLOCK_ROWS = 32, PPO__BLOCK_COLS = PPO__WIDE, PPO__BLOCK = PPO__BLOCK_ROWS * PPO__BLOCK_COLS };
 
-/* x as an operand: *packed are its numbers, which x->data then points to, too, but is not read; NULL: they are
-   floats. */
+/* x as an operand. If its numbers are packed, *packed and data point to them, and data is not read; otherwise
+   *packed is NULL. */
 static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_t **packed) {
     *packed = ppo__packed(x);
     return *packed ? ppo__tape_tensor(tape, x->rows, x->cols, (float *)(void *)ppo__packed(x), NULL) : x;
@@ -6401,7 +6400,7 @@ static void ppo__layer_columns(void *user, int range, int from, int to) {
     ppo__layer_part(layer, 0, layer->rows, from, to - from);
 }
 
-/* Where the rows of each layer go. */
+/* Sets where the rows of each layer lie. */
 static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
@@ -6475,7 +6474,7 @@ static int ppo__layer_learns(const ppo__layer *layer) {
     return layer->w->grad || (layer->b && layer->b->grad);
 }
 
-/* Some rows of dw, the first of which has db, too; or some columns of both, where there are more of them. */
+/* Some rows of dw, and with the first of them db; or, if w has more columns, some columns of both. */
 static void ppo__layer_dw(void *user, int range, int from, int to) {
     const ppo__layer *layer = (const ppo__layer *)user;
     int               in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
@@ -6493,7 +6492,7 @@ static void ppo__layer_dw(void *user, int range, int from, int to) {
     }
 }
 
-/* Where the gradients of rows go, down to the lowest layer that needs any. */
+/* Sets where the gradients of rows lie, down to the lowest layer that needs any. */
 static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     float *dx = node->in[0]->grad;
     int    wanted = dx != NULL;
@@ -6571,8 +6570,8 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
     return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
-/* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens. scratch: a^T, and for each range these rows, and those of b as floats */
+/* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because
+   b is the larger one, as a table of tokens. scratch: a^T, and for each range these rows, and b's as floats */
 typedef struct ppo__transposed_args {
     const uint16_t *packed; /* b's numbers, or NULL */
     int             widens; /* 1: they have to be made floats, as there is no product of them */
@@ -6993,8 +6992,9 @@ static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     }
 }
 
-/* The lines of a result that one product adds to dw. With a stride of 1 the squares of all lines are evenly
-   spaced, if those are counted that begin where a line ends, and are none: their dz is 0. */
+/* How many lines of a result one product adds to dw, and how many squares those are. With a stride of 1 it
+   takes all lines: their squares are evenly spaced, together with those that reach over the end of a line,
+   whose dz is 0. */
 static int ppo__conv_lines(const ppo__window *window, int *squares) {
     const int lines = window->stride == 1 ? window->after[1] : 1;
     *squares = (lines - 1) * window->shape[2] + window->after[2];
@@ -7063,7 +7063,7 @@ PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], p
     return ppo__tape_window(tape, &op, in, 3, &window, shape);
 }
 
-/* A number of square `at` of a picture of max_pool: pixel k, channel c. */
+/* The index in a picture of pixel k, channel c of the square that becomes pixel `at` of the result. */
 static size_t ppo__pool_at(const ppo__window *window, int at, int k, int c) {
     const int row = at / window->after[2] * window->stride + k / window->kernel;
     const int column = at % window->after[2] * window->stride + k % window->kernel;
@@ -7511,9 +7511,9 @@ static uint64_t ppo__hash_array(uint64_t hash, const ppo_array *array) {
     return hash;
 }
 
-/* What makes a header; without a file it only counts. */
+/* A header that is written, or only counted. */
 typedef struct ppo__header {
-    FILE   *out; /* may be NULL */
+    FILE   *out; /* NULL: it is counted */
     int64_t length;
 } ppo__header;
 
@@ -7874,7 +7874,7 @@ static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
     return value->at;
 }
 
-/* Members, or what they are if they are not there: NULL, `otherwise`. */
+/* Members of an object; NULL, 0, `otherwise` if they are not there. */
 static char *ppo__json_text(ppo__json *json, ppo__value *object, const char *key) {
     ppo__value *value = ppo__json_get(json, object, key);
     return value ? ppo__json_decode(json, value) : NULL;
@@ -8466,7 +8466,7 @@ static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) 
     return hash;
 }
 
-/* An error if a setting differs from what it was; in: where. */
+/* An error if a setting differs from what it was; `in` says where that is kept. */
 static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name, const void *was_config,
                                   const void *config, const char *in) {
     char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
@@ -8660,8 +8660,8 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     return best;
 }
 
-/* Inverts the cumulative distribution at one uniform number. A comparison with it cannot be predicted, so there is
-   no branch on the first ones, whose weights are kept. */
+/* Inverts the cumulative distribution at one uniform number. The processor cannot predict a comparison with
+   it, so the first weights, which are kept, are compared without a branch. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
     enum { KEPT = 32 };
     float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
