@@ -4464,9 +4464,10 @@ PPO__STRIP(4, 4)
 #undef PPO__STRIP
 #undef PPO__STRIPS
 
-/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. Some
-   columns of b at a time are used for all rows, while they are near. */
-PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
+/* Rows row .. rows - 1 and columns col .. cols - 1 of c. A tile needs eight chains or more to cover the latency
+   of a multiply-add: the fewer rows, the more vectors. Some columns of b at a time are used for all rows, while
+   they are near. */
+PPO__FN void PPO__(gemm_wide)(int row, int rows, int col, int cols, const ppo__gemm_job *job) {
     static const struct {
         int height;
         void (*strip[4])(const ppo__gemm_job *, int, ptrdiff_t, ptrdiff_t,
@@ -4483,9 +4484,9 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
         {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
         {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
     };
-    for (int from = 0; from < cols; from += 8 * PPO__WIDTH) {
+    for (int from = col; from < cols; from += 8 * PPO__WIDTH) {
         const int to = from + ppo__min_int(cols - from, 8 * PPO__WIDTH);
-        for (int i = 0, t = 0; i < rows; t++) {
+        for (int i = row, t = 0; i < rows; t++) {
             const int end = rows - (rows - i) % tiles[t].height;
             for (int j = from, v = 3; j < to && i < end;) {
                 const int width = PPO__WIDTH << v, lanes = ppo__min_int(to - j, PPO__WIDTH);
@@ -4535,9 +4536,8 @@ PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__
 }
 
 PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared) {
-    const ppo__gemm_job job = *shared;
+    const ppo__gemm_job job = *shared; /* which only inlined functions see: its fields stay in registers */
     const int           n = cols - cols % (2 * PPO__WIDTH);
-    ppo__gemm_job       rest = job;
     switch (job.inner) {
     case 2:
         PPO__(shallow)(2, rows, n, &job);
@@ -4560,9 +4560,7 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     default:
         PPO__(shallow)(8, rows, n, &job);
     }
-    rest.b += n, rest.c += n;
-    if (job.init) rest.init += n;
-    PPO__(gemm_wide)(rows, cols - n, &rest);
+    PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
 /* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are
@@ -4601,13 +4599,13 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
                 block.ldb = WIDE;
-                PPO__(gemm_wide)(height, WIDE, &block);
+                PPO__(gemm_wide)(0, height, 0, WIDE, &block);
                 block.c += WIDE;
                 if (block.init) block.init += WIDE;
             }
             block.b = b;
             block.ldb = job->ldb;
-            PPO__(gemm_wide)(height, cols - j, &block);
+            PPO__(gemm_wide)(0, height, 0, cols - j, &block);
         }
     }
 }
@@ -4680,12 +4678,9 @@ PPO__FN void PPO__(row_times)(int cols, int inner, const float *a, const uint16_
 }
 
 PPO__FN void PPO__(gemm_few)(int rows, int cols, const ppo__gemm_job *job) {
-    const int     n = cols - cols % (2 * PPO__WIDTH);
-    ppo__gemm_job rest = *job;
+    const int n = cols - cols % (2 * PPO__WIDTH);
     PPO__(few)(0, rows, n, job, job->b);
-    rest.b += n, rest.c += n;
-    if (job->init) rest.init += n;
-    PPO__(gemm_wide)(rows, cols - n, &rest);
+    PPO__(gemm_wide)(0, rows, n, cols, job);
 }
 
 /* Register r holds, group by group, the four floats of rows r, r + 4, r + 8, ...; two rounds of zips within the
@@ -4807,15 +4802,10 @@ PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, p
 }
 
 PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
-    const ptrdiff_t i = rows - rows % PPO__WIDTH;
-    ppo__gemm_job   rest = *job;
     for (int j = 0; j + 4 <= cols; j += 4) PPO__(narrow_4)(job, rows, j);
     if (cols & 2) PPO__(narrow_2)(job, rows, cols & ~3);
     if (cols & 1) PPO__(narrow_1)(job, rows, cols & ~1);
-    rest.a += i * job->a_row;
-    rest.c += i * job->ldc;
-    if (job->init) rest.init += i * job->ld_init;
-    PPO__(gemm_wide)((int)(rows - i), cols, &rest);
+    PPO__(gemm_wide)(rows - rows % PPO__WIDTH, rows, 0, cols, job);
 }
 
 /* The same of a transposed a, whose columns are there: transposed c = transposed b times transposed a. */
@@ -4831,7 +4821,7 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++)
                 ct[j * ROWS + r] = job->init ? init[r * job->ld_init + j] : 0.0f;
-        PPO__(gemm_wide)(cols, height, &block);
+        PPO__(gemm_wide)(0, cols, 0, height, &block);
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
     }
@@ -4848,14 +4838,14 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
         PPO__(gemm_shallow)(rows, cols, &job);
     else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
     else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
-    else PPO__(gemm_wide)(rows, cols, &job);
+    else PPO__(gemm_wide)(0, rows, 0, cols, &job);
 }
 
 /* 1 x + sum is exact before its one rounding: this is a product with a row of ones, made by a stride of 0. */
 PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, float *sum) {
     const float         one = 1.0f;
     const ppo__gemm_job job = {rows, &one, x, sum, sum, 0, 0, ldx, 0, 0};
-    PPO__(gemm_wide)(1, cols, &job);
+    PPO__(gemm_wide)(0, 1, 0, cols, &job);
 }
 
 /* -- elementary functions -- */
