@@ -4814,13 +4814,13 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
         const int           height = ppo__min_int((int)(rows - i), ROWS);
-        const float        *init = job->init + i * job->ld_init;
+        const float        *init = job->init ? job->init + i * job->ld_init : NULL;
         float              *c = job->c + i * job->ldc;
         const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
                                      1,          job->ldb, job->a_col, ROWS, ROWS};
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++)
-                ct[j * ROWS + r] = job->init ? init[r * job->ld_init + j] : 0.0f;
+                ct[j * ROWS + r] = init ? init[r * job->ld_init + j] : 0.0f;
         PPO__(gemm_wide)(0, cols, 0, height, &block);
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
@@ -5802,7 +5802,7 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         size_t at = ppo__place_in(mirror->params->data, x->data);
         if (at >= mirror->params->count) continue;
         data = mirror->data + at;
-        grad = mirror->grad + at;
+        if (mirror->grad) grad = mirror->grad + at;
     }
     for (int k = 0; k < 2 && tape->params[k] && x->grad; ++k) {
         size_t at = ppo__place_in(tape->params[k]->grad, x->grad);
