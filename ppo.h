@@ -2643,7 +2643,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 
 #define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
 
-/* Are the pointers that a public function cannot do without given? If not, sets the error. */
+/* Returns `given`: 1 if the pointers that a public function needs are there. Otherwise sets the error. */
 static PPO__NOINLINE int ppo__given(const char *function, int given) {
     if (!given) ppo__refuse("%s: an argument is NULL", function);
     return given;
@@ -2890,7 +2890,7 @@ static ppo_status ppo__array_room(void *array, size_t element_size) {
 }
 
 #define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
-#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* after that */
+#define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* has room */
 
 #define PPO__PUSH(array, element) (PPO__ROOM(array) ? ppo__failed : (ppo__array_push(array, element), PPO_OK))
 
@@ -3084,7 +3084,7 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
 
 enum { PPO__MAX_THREADS = 1024 };
 
-/* bench/cores.c has it measured. */
+/* bench/cores.c defines it, to measure tasks. */
 #ifndef PPO__DO_TASK
 #define PPO__DO_TASK(pool, task, user, k) task(user, k)
 #endif
@@ -3199,7 +3199,7 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
     return PPO_OK;
 }
 
-/* A body of a parallel loop does rows (or columns) begin .. end - 1: its range, number `thread` from 0. */
+/* The body of a parallel loop: does rows (or columns) begin .. end - 1, which are range number `thread`. */
 typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
 typedef struct ppo__parallel_loop {
@@ -3223,7 +3223,7 @@ static void ppo__parallel_task(void *user, int k) {
     int grains = ppo__divide_up(loop->n, loop->grain);
     int begin = ppo__share(grains, k, loop->ranges) * loop->grain;
     int end = ppo__share(grains, k + 1, loop->ranges) * loop->grain;
-    loop->body(loop->user, k, begin, end < loop->n ? end : loop->n);
+    loop->body(loop->user, k, begin, ppo__min_int(end, loop->n));
 }
 
 /* Divides rows 0 .. n - 1 among the threads. Ranges begin at multiples of `grain`. `work`: multiply-adds per
@@ -3311,7 +3311,7 @@ static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int mo
         int  status, moment;
         char text[PPO__ERROR_SIZE];
     } own = {status, moment, ""}, other;
-    if (status == PPO_ERROR_GROUP) return status; /* who cannot reach the others cannot tell them */
+    if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
     if (status) memcpy(own.text, ppo__error, sizeof own.text);
     for (int n = 1; n < ppo__ranks(g); n *= 2) {
         if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
@@ -3997,7 +3997,7 @@ static void ppo__amx_configure(int high, int wide) {
     __asm__ volatile("ldtilecfg %0" ::"m"(tiles));
 }
 
-/* A block of c; and `next`, of which the lines from .. to - 1 are asked for early, 2^shift of them in a row. */
+/* A block of c; and `next`, whose cache lines from .. to - 1 are prefetched, 2^shift of them in a row. */
 typedef struct {
     int             high, wide, deep, packed;
     const uint16_t *a, *b;
@@ -4067,21 +4067,11 @@ static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char 
     int             high = 0, wide = 0; /* as configured */
     for (ptrdiff_t i = 0; i < rows; i += 32) {
         const char    *next = a + 32 * (by_rows ? ld : 4);
-        ppo__amx_block x = {rows - i < 32 ? (int)(rows - i) : 32,
-                            0,
-                            deep,
-                            packed,
-                            strip,
-                            strips,
-                            NULL,
-                            NULL,
-                            4 * (ptrdiff_t)ld_init,
-                            4 * (ptrdiff_t)ldc,
-                            next,
-                            ld,
-                            0,
-                            0,
-                            by_rows ? 3 - (a_bf16 != 0) : 1};
+        ppo__amx_block x;
+        x.high = ppo__min_int((int)(rows - i), 32);
+        x.deep = deep, x.packed = packed, x.a = strip;
+        x.ld_init = 4 * (ptrdiff_t)ld_init, x.ldc = 4 * (ptrdiff_t)ldc;
+        x.next = next, x.ld_next = ld, x.shift = by_rows ? 3 - (a_bf16 != 0) : 1;
         if (!by_rows)
             ppo__avx512_transpose(deep, x.high, (const float *)(const void *)a, a_col, columns,
                                   PPO__AMX_DEEP);
@@ -4110,9 +4100,9 @@ static void ppo__amx_product(int packed, int rows, int cols, int inner, const vo
             for (ptrdiff_t k = 0; k < inner; k += PPO__AMX_DEEP) {
                 float       *cij = c + i * ldc + j;
                 const float *before = k ? cij : init ? init + i * ld_init + j : NULL;
-                ppo__amx_panel(packed, rows - i < PPO__AMX_HIGH ? (int)(rows - i) : PPO__AMX_HIGH,
-                               cols - j < PPO__AMX_WIDE ? (int)(cols - j) : PPO__AMX_WIDE,
-                               inner - k < PPO__AMX_DEEP ? (int)(inner - k) : PPO__AMX_DEEP,
+                ppo__amx_panel(packed, ppo__min_int((int)(rows - i), PPO__AMX_HIGH),
+                               ppo__min_int((int)(cols - j), PPO__AMX_WIDE),
+                               ppo__min_int((int)(inner - k), PPO__AMX_DEEP),
                                (const char *)a + a_size * (i * a_row + k * a_col), a_row, a_col,
                                (const char *)b + b_size * (k * ldb + j), ldb, before, k ? ldc : ld_init, cij,
                                ldc);
@@ -4410,9 +4400,9 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* -- matrices -- */
 
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
-   partial. Where this is inlined both are constants. What of b is needed next is asked for early, as the
-   processor does not foresee it: the next columns, unless they would fill the first cache; or if there are few
-   rows, and so little to do before, the rows below. */
+   partial. Where this is inlined both are constants. What comes next of b is prefetched, as the processor
+   does not foresee it: the next columns, unless they would fill the first cache; for few rows, which take
+   little time, the rows of b below. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4474,9 +4464,10 @@ PPO__STRIP(4, 4)
 #undef PPO__STRIP
 #undef PPO__STRIPS
 
-/* A tile needs eight chains or more to cover the latency of a multiply-add: the fewer rows, the more vectors. Some
-   columns of b at a time are used for all rows, while they are near. */
-PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
+/* Rows row .. rows - 1 and columns col .. cols - 1 of c. A tile needs eight chains or more to cover the latency
+   of a multiply-add: the fewer rows, the more vectors. Some columns of b at a time are used for all rows, while
+   they are near. */
+PPO__FN void PPO__(gemm_wide)(int row, int rows, int col, int cols, const ppo__gemm_job *job) {
     static const struct {
         int height;
         void (*strip[4])(const ppo__gemm_job *, int, ptrdiff_t, ptrdiff_t,
@@ -4493,12 +4484,12 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
         {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
         {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
     };
-    for (int from = 0; from < cols; from += 8 * PPO__WIDTH) {
-        const int to = cols - from < 8 * PPO__WIDTH ? cols : from + 8 * PPO__WIDTH;
-        for (int i = 0, t = 0; i < rows; t++) {
+    for (int from = col; from < cols; from += 8 * PPO__WIDTH) {
+        const int to = from + ppo__min_int(cols - from, 8 * PPO__WIDTH);
+        for (int i = row, t = 0; i < rows; t++) {
             const int end = rows - (rows - i) % tiles[t].height;
             for (int j = from, v = 3; j < to && i < end;) {
-                const int width = PPO__WIDTH << v, lanes = to - j < PPO__WIDTH ? to - j : PPO__WIDTH;
+                const int width = PPO__WIDTH << v, lanes = ppo__min_int(to - j, PPO__WIDTH);
                 if (!tiles[t].strip[v] || (v && to - j < width)) {
                     v--;
                     continue;
@@ -4516,7 +4507,7 @@ PPO__FN void PPO__(gemm_wide)(int rows, int cols, const ppo__gemm_job *job) {
 PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
     enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
     for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
-        const int n = rows - from < BLOCK ? (int)(rows - from) : BLOCK;
+        const int n = ppo__min_int((int)(rows - from), BLOCK);
         for (ptrdiff_t j = 0; j + WIDE <= cols; j += WIDE) {
             const float *a = job->a + from * job->a_row, *b = job->b + j;
             const float *init = job->init ? job->init + from * job->ld_init + j : NULL;
@@ -4545,9 +4536,8 @@ PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__
 }
 
 PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared) {
-    const ppo__gemm_job job = *shared;
+    const ppo__gemm_job job = *shared; /* which only inlined functions see: its fields stay in registers */
     const int           n = cols - cols % (2 * PPO__WIDTH);
-    ppo__gemm_job       rest = job;
     switch (job.inner) {
     case 2:
         PPO__(shallow)(2, rows, n, &job);
@@ -4570,9 +4560,7 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     default:
         PPO__(shallow)(8, rows, n, &job);
     }
-    rest.b += n, rest.c += n;
-    if (job.init) rest.init += n;
-    PPO__(gemm_wide)(rows, cols - n, &rest);
+    PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
 /* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are
@@ -4585,11 +4573,11 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
     const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 256;
     const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
     for (ptrdiff_t i = 0; i < rows; i += most) {
-        const int height = rows - i < most ? (int)(rows - i) : most;
+        const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
             ppo__gemm_job block = *job;
             const float  *b = job->b + k * job->ldb;
-            block.inner = job->inner - k < deep ? (int)(job->inner - k) : deep;
+            block.inner = ppo__min_int((int)(job->inner - k), deep);
             block.a += i * job->a_row + k * job->a_col;
             block.c += i * job->ldc;
             if (pack) {
@@ -4611,13 +4599,13 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
                 block.ldb = WIDE;
-                PPO__(gemm_wide)(height, WIDE, &block);
+                PPO__(gemm_wide)(0, height, 0, WIDE, &block);
                 block.c += WIDE;
                 if (block.init) block.init += WIDE;
             }
             block.b = b;
             block.ldb = job->ldb;
-            PPO__(gemm_wide)(height, cols - j, &block);
+            PPO__(gemm_wide)(0, height, 0, cols - j, &block);
         }
     }
 }
@@ -4660,7 +4648,7 @@ PPO__INLINE void PPO__(few)(const int bf16, int rows, int cols, const ppo__gemm_
     const int       most = rows > 1 ? ALL / 8 : ALL;
     const ptrdiff_t size = bf16 ? 2 : 4;
     for (ptrdiff_t j = 0; j < cols; j += most) {
-        const int   n = cols - j < most ? (int)(cols - j) : most;
+        const int   n = ppo__min_int((int)(cols - j), most);
         const char *bj = (const char *)b + j * size;
         for (int back = 0; back < 2; back++) {
             for (ptrdiff_t i = 0; i < rows; i++)
@@ -4690,12 +4678,9 @@ PPO__FN void PPO__(row_times)(int cols, int inner, const float *a, const uint16_
 }
 
 PPO__FN void PPO__(gemm_few)(int rows, int cols, const ppo__gemm_job *job) {
-    const int     n = cols - cols % (2 * PPO__WIDTH);
-    ppo__gemm_job rest = *job;
+    const int n = cols - cols % (2 * PPO__WIDTH);
     PPO__(few)(0, rows, n, job, job->b);
-    rest.b += n, rest.c += n;
-    if (job->init) rest.init += n;
-    PPO__(gemm_wide)(rows, cols - n, &rest);
+    PPO__(gemm_wide)(0, rows, n, cols, job);
 }
 
 /* Register r holds, group by group, the four floats of rows r, r + 4, r + 8, ...; two rounds of zips within the
@@ -4731,9 +4716,8 @@ PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float
     ppo__plain_transpose((int)(rows - i), cols, a + i * la, lda, out + i, ldo);
 }
 
-/* Pairs of numbers become their first and their second ones, which are zipped again. In group k are pairs 2 k
-   to 2 k + 3, of which the first two are wanted, or in the upper half the last two. What comes next is asked
-   for early. */
+/* Splits pairs of numbers into their first and their second ones, and zips these. Group k has pairs 2 k to
+   2 k + 3, of which it needs the first two, or in the upper half the last two. Prefetches what comes next. */
 PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo) {
     for (ptrdiff_t i = 0; i < rows; i++, a += lda, out += ldo) {
         int j = 0;
@@ -4818,15 +4802,10 @@ PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, p
 }
 
 PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
-    const ptrdiff_t i = rows - rows % PPO__WIDTH;
-    ppo__gemm_job   rest = *job;
     for (int j = 0; j + 4 <= cols; j += 4) PPO__(narrow_4)(job, rows, j);
     if (cols & 2) PPO__(narrow_2)(job, rows, cols & ~3);
     if (cols & 1) PPO__(narrow_1)(job, rows, cols & ~1);
-    rest.a += i * job->a_row;
-    rest.c += i * job->ldc;
-    if (job->init) rest.init += i * job->ld_init;
-    PPO__(gemm_wide)((int)(rows - i), cols, &rest);
+    PPO__(gemm_wide)(rows - rows % PPO__WIDTH, rows, 0, cols, job);
 }
 
 /* The same of a transposed a, whose columns are there: transposed c = transposed b times transposed a. */
@@ -4834,15 +4813,15 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
     enum { ROWS = 64 };
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int           height = rows - i < ROWS ? (int)(rows - i) : ROWS;
-        const float        *init = job->init + i * job->ld_init;
+        const int           height = ppo__min_int((int)(rows - i), ROWS);
+        const float        *init = job->init ? job->init + i * job->ld_init : NULL;
         float              *c = job->c + i * job->ldc;
         const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
                                      1,          job->ldb, job->a_col, ROWS, ROWS};
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++)
-                ct[j * ROWS + r] = job->init ? init[r * job->ld_init + j] : 0.0f;
-        PPO__(gemm_wide)(cols, height, &block);
+                ct[j * ROWS + r] = init ? init[r * job->ld_init + j] : 0.0f;
+        PPO__(gemm_wide)(0, cols, 0, height, &block);
         for (ptrdiff_t j = 0; j < cols; j++)
             for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
     }
@@ -4859,14 +4838,14 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
         PPO__(gemm_shallow)(rows, cols, &job);
     else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
     else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
-    else PPO__(gemm_wide)(rows, cols, &job);
+    else PPO__(gemm_wide)(0, rows, 0, cols, &job);
 }
 
 /* 1 x + sum is exact before its one rounding: this is a product with a row of ones, made by a stride of 0. */
 PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, float *sum) {
     const float         one = 1.0f;
     const ppo__gemm_job job = {rows, &one, x, sum, sum, 0, 0, ldx, 0, 0};
-    PPO__(gemm_wide)(1, cols, &job);
+    PPO__(gemm_wide)(0, 1, 0, cols, &job);
 }
 
 /* -- elementary functions -- */
@@ -5142,7 +5121,7 @@ PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, 
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
-        const int    count = rows - i < height ? (int)(rows - i) : height;
+        const int    count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_stats_row)(x, n, inv_temperature, max + i, sum + i, dot + i);
         else PPO__(softmax_stats_few)(count, n, x, ld, inv_temperature, max + i, sum + i, dot + i);
     }
@@ -5204,7 +5183,7 @@ PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, f
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
         float       *y = out + i * ld_out;
-        const int    count = rows - i < height ? (int)(rows - i) : height;
+        const int    count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, given, i, add, y);
         else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, given, i, add, y, ld_out);
     }
@@ -5603,15 +5582,22 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
     }
 }
 
-enum { PPO__ORTHO_TILE = 16 };
-
-/* Makes the n rows of x orthonormal, a tile p at a time: p -= (p y^T) y for the finished rows y, then among
-   themselves; all of it twice, which is enough. scratch has room for PPO__ORTHO_TILE (size + n). */
-static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
+/* Makes n rows x of normal numbers orthonormal, a tile p of them at a time: p -= (p y^T) y for the finished
+   rows y, then among themselves; all of it twice, which is enough. */
+PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
+    enum { TILE = 16 };
+    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
     const ppo__kernels *k = ppo__k();
-    for (int i = 0; i < n; i += PPO__ORTHO_TILE) {
-        int    rows = n - i < PPO__ORTHO_TILE ? n - i : (int)PPO__ORTHO_TILE;
-        float *p = x + ppo__at(i, size), *pt = scratch, *ypt = scratch + ppo__at(PPO__ORTHO_TILE, size);
+    const size_t        count = ppo__size(weight);
+    int                 wide = weight->cols > weight->rows;
+    int                 n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
+    float *x = (float *)ppo__alloc((count + ppo__at(TILE, size) + ppo__at(TILE, n)) * sizeof(float));
+    if (!x) return PPO_ERROR_MEMORY;
+    float *pt = x + count, *ypt = pt + ppo__at(TILE, size);
+    for (size_t i = 0; i < count; ++i) x[i] = ppo_rng_normal(rng);
+    for (int i = 0; i < n; i += TILE) {
+        const int rows = ppo__min_int(n - i, TILE);
+        float    *p = x + ppo__at(i, size);
         for (int pass = 0; pass < 2; ++pass) {
             k->transpose(rows, size, p, size, pt, rows);
             k->gemm(i, rows, size, x, size, 1, pt, rows, NULL, 0, ypt, rows);
@@ -5620,23 +5606,9 @@ static void ppo__orthonormalize(float *x, int n, int size, float *scratch) {
             ppo__orthonormalize_few(p, rows, size);
         }
     }
-}
-
-PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
-    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
-    int    wide = weight->cols > weight->rows;
-    int    n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
-    float *x = (float *)ppo__alloc(
-        (ppo__size(weight) + ppo__at(PPO__ORTHO_TILE, size) + ppo__at(PPO__ORTHO_TILE, n)) * sizeof(float));
-    if (!x) return PPO_ERROR_MEMORY;
-    for (size_t i = 0; i < ppo__size(weight); ++i) x[i] = ppo_rng_normal(rng);
-    ppo__orthonormalize(x, n, size, x + ppo__size(weight));
-    ppo__k()->scale(gain, x, ppo__size(weight));
-    if (wide) {
-        memcpy(weight->data, x, ppo__size(weight) * sizeof(float));
-    } else {
-        ppo__k()->transpose(n, size, x, size, weight->data, n);
-    }
+    k->scale(gain, x, count);
+    if (wide) memcpy(weight->data, x, count * sizeof(float));
+    else k->transpose(n, size, x, size, weight->data, n);
     ppo__free(x);
     return PPO_OK;
 }
@@ -5830,7 +5802,7 @@ static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
         size_t at = ppo__place_in(mirror->params->data, x->data);
         if (at >= mirror->params->count) continue;
         data = mirror->data + at;
-        grad = mirror->grad + at;
+        if (mirror->grad) grad = mirror->grad + at;
     }
     for (int k = 0; k < 2 && tape->params[k] && x->grad; ++k) {
         size_t at = ppo__place_in(tape->params[k]->grad, x->grad);
@@ -5881,35 +5853,27 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 /* The gradient of a result, while backward does not need it. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
 
-/* Room for n floats: the smallest that is free and suffices, or new room. */
-static ppo__piece *ppo__tape_piece(ppo_tape *tape, size_t n) {
-    ppo__piece *best = NULL;
+/* Backward comes to x. If that is a result which wants a gradient, it gets room for one, which is zeros until
+   others add to it: the smallest that is free and suffices, or new room. */
+static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
+    if (!x || x->grad != PPO__LATER(tape)) return;
+    const size_t n = ppo__size(x);
+    ppo__piece  *best = NULL;
     for (ppo__piece *piece = tape->now.pieces; piece; piece = piece->next)
         if (!piece->taken && piece->floats >= n && (!best || piece->floats < best->floats)) best = piece;
-    if (best) return best;
-    float           *memory = (float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float));
-    const ppo__piece piece = {tape->now.pieces, memory, n, 0};
-    best = memory ? (ppo__piece *)ppo__tape_take(tape, 1, sizeof *best) : NULL;
-    if (best) *(tape->now.pieces = best) = piece;
-    return best;
-}
-
-/* Backward comes to x. If that is a result which wants a gradient, it is zeros until others add to it. */
-static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
-    ppo__piece *piece = x && x->grad == PPO__LATER(tape) ? ppo__tape_piece(tape, ppo__size(x)) : NULL;
-    if (!piece) return;
-    piece->taken = 1;
-    x->grad = piece->memory;
-    if (tape->device) tape->device->zero(tape->device, x->grad, ppo__size(x) * sizeof(float));
-    else ppo__add_to(NULL, x->grad, ppo__size(x));
-}
-
-/* The operation with the result x has passed its gradient on: the room serves another one. */
-static void ppo__tape_end_grad(ppo_tape *tape, ppo_tensor *x) {
-    ppo__piece *piece = tape->now.pieces;
-    while (piece->memory != x->grad) piece = piece->next;
-    piece->taken = 0;
-    x->grad = PPO__LATER(tape);
+    if (!best) {
+        float *memory = (float *)ppo__tape_take_from(tape, &tape->now.grads, n, sizeof(float));
+        best = memory ? (ppo__piece *)ppo__tape_take(tape, 1, sizeof *best) : NULL;
+        if (!best) return;
+        best->next = tape->now.pieces;
+        best->memory = memory;
+        best->floats = n;
+        tape->now.pieces = best;
+    }
+    best->taken = 1;
+    x->grad = best->memory;
+    if (tape->device) tape->device->zero(tape->device, x->grad, n * sizeof(float));
+    else ppo__add_to(NULL, x->grad, n);
 }
 
 static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked) {
@@ -5922,7 +5886,12 @@ static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked)
         node->op->backward(node);
         tape->backward = 0;
         ppo__arena_reset(&tape->scratch);
-        for (int k = 0; k < node->op->outputs; ++k) ppo__tape_end_grad(tape, node->out[k]);
+        for (int k = 0; k < node->op->outputs; ++k) { /* whose room serves other gradients from here on */
+            ppo__piece *piece = tape->now.pieces;
+            while (piece->memory != node->out[k]->grad) piece = piece->next;
+            piece->taken = 0;
+            node->out[k]->grad = PPO__LATER(tape);
+        }
 #ifdef PPO__THREADS
         if (walked) ppo__event_happens(walked);
 #endif
@@ -5931,51 +5900,40 @@ static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked)
     return ppo_tape_status(tape);
 }
 
-/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in a place of
-   its own and forgotten; backward records it again, and goes back through that. */
+/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in
+   tape->block and forgotten; backward records it again, and goes back through that. */
 typedef struct ppo__recompute_args {
     ppo_tensor *(*build)(ppo_tape *tape, ppo_tensor *x, const void *user);
     const void *user;
 } ppo__recompute_args;
 
-static void ppo__tape_swap(ppo_tape *tape) {
-    const ppo__record other = tape->block;
-    tape->block = tape->now;
-    tape->now = other;
-}
-
-static ppo_tensor *ppo__recompute_build(ppo_node *node, int recording) {
+static void ppo__recompute(ppo_node *node, int backward) {
     const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
-    const int                  before = node->tape->recording;
-    node->tape->recording = recording;
-    ppo__tape_swap(node->tape);
-    ppo_tensor *y = args->build(node->tape, node->in[0], args->user);
-    node->tape->recording = before;
-    return y;
-}
-
-static void ppo__recompute_end(ppo_tape *tape) {
-    ppo__tape_swap(tape);
+    ppo_tape                  *tape = node->tape;
+    const ppo__record          outer = tape->now;
+    const int                  recording = tape->recording;
+    tape->now = tape->block;
+    tape->recording = backward;
+    tape->backward = 0;
+    ppo_tensor *y = args->build(tape, node->in[0], args->user);
+    tape->recording = recording;
+    if (y && !backward) ppo__tape_copy(tape, y->data, ppo__size(y), node->out[0]->data);
+    if (backward) ppo__tape_begin_grad(tape, y);
+    if (backward && y && y->grad && !tape->status) {
+        ppo__tape_copy(tape, node->out[0]->grad, ppo__size(y), y->grad);
+        ppo__tape_walk_back(tape, NULL);
+    }
+    tape->block = tape->now;
+    tape->now = outer;
     ppo__record_reset(&tape->block);
 }
 
 static ppo_status ppo__recompute_forward(ppo_node *node) {
-    const ppo_tensor *y = ppo__recompute_build(node, 0);
-    if (y) ppo__tape_copy(node->tape, y->data, ppo__size(y), node->out[0]->data);
-    ppo__recompute_end(node->tape);
+    ppo__recompute(node, 0);
     return ppo_tape_status(node->tape);
 }
 
-static void ppo__recompute_backward(ppo_node *node) {
-    node->tape->backward = 0;
-    ppo_tensor *y = ppo__recompute_build(node, 1);
-    ppo__tape_begin_grad(node->tape, y);
-    if (y && y->grad && !node->tape->status) {
-        ppo__tape_copy(node->tape, node->out[0]->grad, ppo__size(y), y->grad);
-        ppo__tape_walk_back(node->tape, NULL);
-    }
-    ppo__recompute_end(node->tape);
-}
+static void ppo__recompute_backward(ppo_node *node) { ppo__recompute(node, 1); }
 
 static const ppo_op ppo__recomputed = {"recomputed", 1, ppo__recompute_forward, ppo__recompute_backward};
 
@@ -6012,11 +5970,9 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (args_size) memcpy(node->args, args, args_size);
 
     ppo_status status = node->op->forward(node);
-    if (status) return (ppo_node *)ppo__tape_fail(tape, status);
-    if (tape->status || !with_grad) return tape->status ? NULL : node;
-
-    if (PPO__PUSH(tape->now.nodes, node)) return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_MEMORY);
-    return node;
+    if (!status && !tape->status && with_grad) status = PPO__PUSH(tape->now.nodes, node);
+    if (status) ppo__tape_fail(tape, status);
+    return tape->status ? NULL : node;
 }
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
@@ -6251,7 +6207,7 @@ static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     for (int i = 0; i < rows; i += ROWS) {
         const float *x = node->in[0]->data + ppo__at(i, cols);
         float       *y = node->out[0]->data + ppo__at(i, cols);
-        int          n = rows - i < ROWS ? rows - i : (int)ROWS;
+        int          n = ppo__min_int(rows - i, ROWS);
         ppo__k()->softmax_stats(n, cols, x, cols, 1, max, sum, dot);
         for (int r = 0; r < n; ++r, x += cols, y += cols) {
             float log_sum = logf(sum[r]);
@@ -6320,17 +6276,11 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
 /* -- packed matrices as operands. A block of one at a time is made floats, which stay in the first cache -- */
 enum { PPO__BLOCK_ROWS = 32, PPO__BLOCK_COLS = PPO__WIDE, PPO__BLOCK = PPO__BLOCK_ROWS * PPO__BLOCK_COLS };
 
-/* x as an operand: *packed are its numbers, which x->data then points to, too, but is not read; NULL: they are
-   floats. */
+/* x as an operand. If its numbers are packed, *packed and data point to them, and data is not read; otherwise
+   *packed is NULL. */
 static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_t **packed) {
     *packed = ppo__packed(x);
     return *packed ? ppo__tape_tensor(tape, x->rows, x->cols, (float *)(void *)ppo__packed(x), NULL) : x;
-}
-
-/* Makes block (i, j) of b floats, side by side; *rows and *cols are what it has of b. */
-static void ppo__unpack_block(const uint16_t *b, int ldb, int i, int j, int *rows, int *cols, float *block) {
-    *rows = ppo__min_int(*rows - i, PPO__BLOCK_ROWS), *cols = ppo__min_int(*cols - j, PPO__BLOCK_COLS);
-    ppo__k()->widen(*rows, *cols, b + ppo__at(i, ldb) + j, ldb, block, PPO__BLOCK_COLS);
 }
 
 /* Whether layers of this inner dimension have a product of their own. */
@@ -6358,9 +6308,10 @@ static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int 
     if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
     for (; j < cols; j += PPO__BLOCK_COLS) {
         const float *before = init ? init + j : NULL;
+        const int    wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
         for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
-            int deep = inner, wide = cols;
-            ppo__unpack_block(b, ldb, k, j, &deep, &wide, block);
+            const int deep = ppo__min_int(inner - k, PPO__BLOCK_ROWS);
+            set->widen(deep, wide, b + ppo__at(k, ldb) + j, ldb, block, PPO__BLOCK_COLS);
             set->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
         }
     }
@@ -6371,8 +6322,9 @@ static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *
     float block[PPO__BLOCK];
     for (int i = 0; i < rows; i += PPO__BLOCK_ROWS)
         for (int j = 0; j < cols; j += PPO__BLOCK_COLS) {
-            int high = rows, wide = cols;
-            ppo__unpack_block(b, cols, i, j, &high, &wide, block);
+            const int high = ppo__min_int(rows - i, PPO__BLOCK_ROWS);
+            const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
+            ppo__k()->widen(high, wide, b + ppo__at(i, cols) + j, cols, block, PPO__BLOCK_COLS);
             ppo__k()->transpose(high, wide, block, PPO__BLOCK_COLS, out + ppo__at(j, rows) + i, rows);
         }
 }
@@ -6400,13 +6352,16 @@ typedef struct ppo__chain {
     ppo__layer layer[PPO__CHAIN];
 } ppo__chain;
 
-/* Of a row: its products; and an activation takes as long as some twenty of them. */
+/* Multiply-adds for each number of y; an activation takes as long as some twenty. */
+static double ppo__layer_work(const ppo__layer *layer) {
+    return layer->w->rows + (layer->activation ? 20 : 1);
+}
+
+/* Those of a row of all layers. */
 static double ppo__chain_work(const ppo__chain *chain) {
     double work = 0;
-    for (int k = 0; k < chain->count; ++k) {
-        const ppo__layer *layer = &chain->layer[k];
-        work += (double)ppo__size(layer->w) + (layer->activation ? 20 : 1) * layer->w->cols;
-    }
+    for (int k = 0; k < chain->count; ++k)
+        work += chain->layer[k].w->cols * ppo__layer_work(&chain->layer[k]);
     return work;
 }
 
@@ -6435,12 +6390,7 @@ static void ppo__layer_columns(void *user, int range, int from, int to) {
     ppo__layer_part(layer, 0, layer->rows, from, to - from);
 }
 
-/* Of a column of y, in a layer of layer->rows rows */
-static double ppo__column_work(const ppo__layer *layer) {
-    return (double)layer->rows * (layer->w->rows + (layer->activation ? 20 : 1));
-}
-
-/* Where the rows of each layer go. */
+/* Sets where the rows of each layer lie. */
 static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
@@ -6466,15 +6416,15 @@ static ppo_status ppo__chain_forward(ppo_node *node) {
     int          few = 0; /* 1: more threads can have columns than rows */
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer *layer = &chain->layer[k];
-        few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer)) >
+        few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, rows * ppo__layer_work(layer)) >
                ppo__range_count(rows, PPO__ROW_GRAIN, work);
     }
     if (status) return status;
     if (!few) ppo__parallel_for(rows, PPO__ROW_GRAIN, work, ppo__chain_rows, chain);
     for (int k = 0; k < chain->count && few; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        ppo__parallel_for(layer->w->cols, PPO__COLUMN_GRAIN, ppo__column_work(layer), ppo__layer_columns,
-                          layer);
+        ppo__parallel_for(layer->w->cols, PPO__COLUMN_GRAIN, rows * ppo__layer_work(layer),
+                          ppo__layer_columns, layer);
     }
     return PPO_OK;
 }
@@ -6486,33 +6436,27 @@ static int ppo__columns_at_a_time(const ppo__layer *layer) {
     return ppo__min_int(in, fit);
 }
 
-/* Rows of dx = dz w^T; w_t is scratch. */
-static void ppo__layer_dx(const ppo__layer *layer, int row, int rows, float *w_t) {
-    const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
-    const size_t at = ppo__at(row, in);
-    for (int j = 0; j < in; j += most) {
-        const int    n = ppo__min_int(in - j, most);
-        const float *before = layer->dx_before ? layer->dx_before + at + j : NULL;
-        if (layer->packed) ppo__packed_transpose(n, out, layer->packed + ppo__at(j, out), w_t);
-        else ppo__k()->transpose(n, out, layer->w->data + ppo__at(j, out), out, w_t, n);
-        ppo__layer_gemm(rows, n, out, layer->dz + ppo__at(row, out), out, 1, w_t, n, before, in,
-                        layer->dx + at + j, in);
-    }
-}
-
-/* dz in place of dy, which is not read again; and dx. */
+/* dz in place of dy, which is not read again; and dx = dz w^T. */
 static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo__chain *chain = (const ppo__chain *)node->args;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
         const ppo__layer      *layer = &chain->layer[k];
         const ppo__activation *f = &ppo__k()->activation[layer->activation];
-        const int              out = layer->w->cols;
-        size_t                 at = ppo__at(from, out);
-        float                 *dz = layer->dz + at;
+        const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
+        const size_t at = ppo__at(from, out);
+        float       *dz = layer->dz + at;
         if (f->backward)
             f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
-        if (layer->dx) ppo__layer_dx(layer, from, to - from, node->scratch + range * chain->scratch);
+        for (int j = 0; j < in && layer->dx; j += most) {
+            const int    n = ppo__min_int(in - j, most);
+            const size_t at_x = ppo__at(from, in) + j, at_w = ppo__at(j, out);
+            const float *before = layer->dx_before ? layer->dx_before + at_x : NULL;
+            float       *w_t = node->scratch + range * chain->scratch;
+            if (layer->packed) ppo__packed_transpose(n, out, layer->packed + at_w, w_t);
+            else ppo__k()->transpose(n, out, layer->w->data + at_w, out, w_t, n);
+            ppo__layer_gemm(to - from, n, out, dz, out, 1, w_t, n, before, in, layer->dx + at_x, in);
+        }
     }
 }
 
@@ -6520,7 +6464,7 @@ static int ppo__layer_learns(const ppo__layer *layer) {
     return layer->w->grad || (layer->b && layer->b->grad);
 }
 
-/* Some rows of dw, the first of which has db, too; or some columns of both, where there are more of them. */
+/* Some rows of dw, and with the first of them db; or, if w has more columns, some columns of both. */
 static void ppo__layer_dw(void *user, int range, int from, int to) {
     const ppo__layer *layer = (const ppo__layer *)user;
     int               in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
@@ -6538,7 +6482,7 @@ static void ppo__layer_dw(void *user, int range, int from, int to) {
     }
 }
 
-/* Where the gradients of rows go, down to the lowest layer that needs any. */
+/* Sets where the gradients of rows lie, down to the lowest layer that needs any. */
 static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     float *dx = node->in[0]->grad;
     int    wanted = dx != NULL;
@@ -6616,35 +6560,30 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
     return ppo__tape_layer(tape, "matmul", a, b, NULL, PPO_IDENTITY);
 }
 
-/* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because b is
-   the larger one, as a table of tokens: scratch holds a^T, and for each range these rows, and b's if it is
-   packed and has to be made floats. args: b's packed numbers, or NULL */
-static int ppo__transposed_widens(const uint16_t *packed, const ppo_tensor *a) {
-    return packed && !ppo__has_product(a->cols);
-}
-
-static int ppo__transposed_rows_of(int widens) { return widens ? 32 : 256; }
-
-/* Floats of a range's scratch */
-static size_t ppo__transposed_scratch(int widens, const ppo_tensor *a) {
-    return ppo__at(ppo__transposed_rows_of(widens), widens ? a->rows + a->cols : a->rows);
-}
+/* y = a b^T. Backward: da += dy b,  db += dy^T a. Forward computes y^T = b a^T, some rows at a time, because
+   b is the larger one, as a table of tokens. scratch: a^T, and for each range these rows, and b's as floats */
+typedef struct ppo__transposed_args {
+    const uint16_t *packed; /* b's numbers, or NULL */
+    int             widens; /* 1: they have to be made floats, as there is no product of them */
+    int             most;   /* rows at a time */
+    size_t          part;   /* floats of scratch for a range */
+} ppo__transposed_args;
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
-    const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const int         n = a->rows, inner = a->cols, widens = ppo__transposed_widens(packed, a);
-    float *part = node->scratch + ppo__size(a) + (size_t)range * ppo__transposed_scratch(widens, a);
+    const ppo_node             *node = (const ppo_node *)user;
+    const ppo__transposed_args *args = (const ppo__transposed_args *)node->args;
+    const ppo_tensor           *a = node->in[0], *b = node->in[1];
+    const int                   n = a->rows, inner = a->cols;
+    float                      *part = node->scratch + ppo__size(a) + (size_t)range * args->part;
     for (int rows = 0; from < to; from += rows) {
         const size_t at = ppo__at(from, inner);
-        rows = ppo__min_int(to - from, ppo__transposed_rows_of(widens));
-        if (packed && !widens) {
-            ppo__k()->product(PPO__PACKED_A, rows, n, inner, packed + at, inner, 1, node->scratch, n, NULL, 0,
-                              part, n);
+        rows = ppo__min_int(to - from, args->most);
+        if (args->packed && !args->widens) {
+            ppo__k()->product(PPO__PACKED_A, rows, n, inner, args->packed + at, inner, 1, node->scratch, n,
+                              NULL, 0, part, n);
         } else {
-            const float *there = widens ? part + ppo__at(rows, n) : b->data + at;
-            if (widens) ppo__widen(packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
+            const float *there = args->widens ? part + ppo__at(rows, n) : b->data + at;
+            if (args->widens) ppo__widen(args->packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
             ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
         ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
@@ -6652,12 +6591,14 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
 }
 
 static ppo_status ppo__transposed_forward(ppo_node *node) {
-    const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
-    const double      work = (double)ppo__size(a);
-    const size_t      ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
-    const size_t      each = ppo__transposed_scratch(ppo__transposed_widens(packed, a), a);
-    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * each);
+    const ppo_tensor     *a = node->in[0], *b = node->in[1];
+    ppo__transposed_args *args = (ppo__transposed_args *)node->args;
+    const double          work = (double)ppo__size(a);
+    const size_t          ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
+    args->widens = args->packed && !ppo__has_product(a->cols);
+    args->most = args->widens ? 32 : 256;
+    args->part = ppo__at(args->most, args->widens ? a->rows + a->cols : a->rows);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * args->part);
     if (!node->scratch) return PPO_ERROR_MEMORY;
     ppo__k()->transpose(a->rows, a->cols, a->data, a->cols, node->scratch, a->rows);
     ppo__parallel_for(b->rows, PPO__ROW_GRAIN, work, ppo__transposed_rows, node);
@@ -6667,7 +6608,7 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
 static void ppo__transposed_da(void *user, int range, int from, int to) {
     const ppo_node   *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = *(const uint16_t *const *)node->args;
+    const uint16_t   *packed = ((const ppo__transposed_args *)node->args)->packed;
     const int         inner = a->cols, out = b->rows;
     const float      *dy = node->out[0]->grad + ppo__at(from, out);
     float            *da = a->grad + ppo__at(from, inner);
@@ -6694,10 +6635,10 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     static const ppo_op op = {"matmul_transposed", 1, ppo__transposed_forward, ppo__transposed_backward};
     if (!ppo__operands(tape, op.name, a, b)) return NULL;
     if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
-    const uint16_t *packed;
-    ppo_tensor     *in[2] = {a, ppo__tape_packed(tape, b, &packed)};
+    ppo__transposed_args args = {NULL, 0, 0, 0};
+    ppo_tensor          *in[2] = {a, ppo__tape_packed(tape, b, &args.packed)};
     if (!in[1]) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &packed, sizeof packed));
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &args, sizeof args));
 }
 
 typedef struct ppo__embedding_args {
@@ -7041,8 +6982,9 @@ static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
     }
 }
 
-/* The lines of a result that one product adds to dw. With a stride of 1 the squares of all lines are evenly
-   spaced, if those are counted that begin where a line ends, and are none: their dz is 0. */
+/* How many lines of a result one product adds to dw, and how many squares those are. With a stride of 1 it
+   takes all lines: their squares are evenly spaced, together with those that reach over the end of a line,
+   whose dz is 0. */
 static int ppo__conv_lines(const ppo__window *window, int *squares) {
     const int lines = window->stride == 1 ? window->after[1] : 1;
     *squares = (lines - 1) * window->shape[2] + window->after[2];
@@ -7068,7 +7010,7 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
             for (int r = from, end; r < to; r = end) {
                 const int k = r / line;
                 float    *dw = w->grad + ppo__at(r, out);
-                end = (k + 1) * line < to ? (k + 1) * line : to;
+                end = ppo__min_int((k + 1) * line, to);
                 ppo__k()->gemm(end - r, out, squares, from_x + k * all + r % line, 1,
                                window->stride * channels, dz, out, dw, out, dw, out);
             }
@@ -7111,7 +7053,7 @@ PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], p
     return ppo__tape_window(tape, &op, in, 3, &window, shape);
 }
 
-/* A number of square `at` of a picture of max_pool: pixel k, channel c. */
+/* The index in a picture of pixel k, channel c of the square that becomes pixel `at` of the result. */
 static size_t ppo__pool_at(const ppo__window *window, int at, int k, int c) {
     const int row = at / window->after[2] * window->stride + k / window->kernel;
     const int column = at % window->after[2] * window->stride + k % window->kernel;
@@ -7559,9 +7501,9 @@ static uint64_t ppo__hash_array(uint64_t hash, const ppo_array *array) {
     return hash;
 }
 
-/* What makes a header; without a file it only counts. */
+/* A header that is written, or only counted. */
 typedef struct ppo__header {
-    FILE   *out; /* may be NULL */
+    FILE   *out; /* NULL: it is counted */
     int64_t length;
 } ppo__header;
 
@@ -7922,7 +7864,7 @@ static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
     return value->at;
 }
 
-/* Members, or what they are if they are not there: NULL, `otherwise`. */
+/* Members of an object; NULL, 0, `otherwise` if they are not there. */
 static char *ppo__json_text(ppo__json *json, ppo__value *object, const char *key) {
     ppo__value *value = ppo__json_get(json, object, key);
     return value ? ppo__json_decode(json, value) : NULL;
@@ -8363,8 +8305,8 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
     void  *at = (char *)config + field->offset;
     double number = 0;
     if (ppo__field_parts(field)) return ppo__parse_layers(field, value, (int *)at);
-    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE;
-         ++k) { /* one of the words, or its number */
+    /* one of the words, or its number */
+    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE; ++k) {
         char word[64], digits[16];
         if (k > (int)field->max)
             return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, value, field->choices);
@@ -8421,12 +8363,10 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (parts) {
-        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k)
-            used += snprintf(whole + used, sizeof whole - used, "%s%d",
-                             k % parts ? "x"
-                             : k       ? ","
-                                       : "",
-                             value[k]);
+        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k) {
+            const char *before = k == 0 ? "" : k % parts ? "x" : ",";
+            used += snprintf(whole + used, sizeof whole - used, "%s%d", before, value[k]);
+        }
     } else if (type == PPO_FIELD_U64) {
         snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
     } else {
@@ -8516,7 +8456,7 @@ static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) 
     return hash;
 }
 
-/* An error if a setting differs from what it was; in: where. */
+/* An error if a setting differs from what it was; `in` says where that is kept. */
 static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name, const void *was_config,
                                   const void *config, const char *in) {
     char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
@@ -8710,8 +8650,8 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     return best;
 }
 
-/* Inverts the cumulative distribution at one uniform number. A comparison with it cannot be predicted, so there is
-   no branch on the first ones, whose weights are kept. */
+/* Inverts the cumulative distribution at one uniform number. The processor cannot predict a comparison with
+   it, so the first weights, which are kept, are compared without a branch. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
     enum { KEPT = 32 };
     float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
