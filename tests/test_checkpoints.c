@@ -36,7 +36,8 @@ static int files_in_folder(void) {
     return count;
 }
 
-static int vaults_opened, vaults_closed, vault_refuses = -1, vault_drift, vault_abused; /* see below */
+static int vaults_opened, vaults_closed, vault_refuses = -1; /* see below */
+static int vault_drift, vault_abused, vault_orphaned, vault_fails;
 
 static void empty_folder(const char *path) {
     DIR *folder = opendir(path);
@@ -53,7 +54,7 @@ static void empty_folder(const char *path) {
 static int clean_up(void **state) {
     empty_folder(".");
     setlocale(LC_ALL, "C");
-    vault_drift = vault_abused = 0;
+    vault_drift = vault_abused = vault_orphaned = vault_fails = 0;
     vault_refuses = -1;
     ticks_plan_clear(state);
     return restore_allocator(state);
@@ -150,11 +151,14 @@ static void vault_close(void *state) {
 }
 
 static void vault_reset(void *state, ppo_rng *rng, float *obs) {
+    vault_orphaned |= ppo_env_user() != &vaults_opened;
+    if (vault_fails) ppo_env_fail("no key for a vault");
     knobs_reset(((vault *)state)->inside, rng, obs);
 }
 
 static void vault_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     knobs *d = ((vault *)state)->inside;
+    vault_orphaned |= ppo_env_user() != &vaults_opened;
     if (vault_drift) d->x[0] += (unsigned)vault_drift++;
     const int *c = action->choices;
     if (c && (c[0] < 0 || c[0] > 2 || c[1] < 0 || c[1] > 1)) vault_abused = 1;
@@ -172,6 +176,7 @@ static ppo_env vault_env(ppo_env env) {
     env.step = vault_step;
     env.open = vault_open;
     env.close = vault_close;
+    env.user = &vaults_opened;
     if (env.action_mask) env.action_mask = vault_mask;
     return env;
 }
@@ -591,6 +596,11 @@ static void what_was_opened_is_closed(void **state) {
     assert_int_equal(vaults_closed, 0);
     end(&back);
     assert_int_equal(vaults_closed, 4);
+    assert_false(vault_orphaned);
+    vault_fails = 1;
+    assert_fails(ppo_trainer_resume("one", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
+                 "reset|environment 0|no key for a vault");
+    vault_fails = 0;
     vault_refuses = 2;
     vaults_opened = vaults_closed = 0;
     assert_fails(ppo_trainer_resume("one", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
