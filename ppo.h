@@ -17132,8 +17132,9 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     return PPO_OK;
 }
 
-/* Are these settings possible? Then it replaces each 0 that stands for another setting. */
-static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
+/* Checks a model's settings. lm->full becomes these, with a number in place of each 0 that stands for another
+   setting. */
+static ppo_status ppo__lm_complete(ppo_lm *lm) {
     static const ppo__need needs[] = {
         {"rotary_size", "positions", "rotary"},     {"rope_theta", "positions", "rotary"},
         {"rope_scaling", "positions", "rotary"},    {"rope_factor", "rope_scaling", "linear|llama3"},
@@ -17141,7 +17142,9 @@ static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
         {"rope_context", "rope_scaling", "llama3"}, {"window_layers", "window", NULL},
     };
     const ppo_lm_config usual = ppo_lm_config_default();
-    ppo_status          status = ppo_settings_check(&ppo__lm_settings, c);
+    ppo_lm_config      *c = &lm->full;
+    *c = lm->config;
+    ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
     for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
         status = ppo__check_effect(&ppo__lm_settings, c, &usual, &needs[k], NULL);
     if (status) return status;
@@ -17295,12 +17298,6 @@ PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     ppo__free(lm);
 }
 
-/* Sets the two configs of a model. */
-static ppo_status ppo__lm_describe(ppo_lm *lm, const ppo_lm_config *config) {
-    lm->config = lm->full = *config;
-    return ppo__complete_lm_config(&lm->full);
-}
-
 /* -- LoRA -- */
 
 /* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
@@ -17400,7 +17397,8 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     const ppo_lm_config *c = &made->full;
-    ppo_status           status = ppo__lm_describe(made, config);
+    made->config = *config;
+    ppo_status status = ppo__lm_complete(made);
     if (!status) status = ppo__lm_fill(made, NULL, c->seed, random);
     if (!status && c->positions == PPO_ROTARY) {
         const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
@@ -17748,7 +17746,7 @@ static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
 
 /* The settings, from the sizes of arrays and from texts, which must not contradict each other. */
 static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
-    ppo_lm_config *config = &likely->config, given;
+    ppo_lm_config *config = &likely->config;
     const char    *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
                *rest = "";
     char name[96];
@@ -17777,8 +17775,7 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    given = *config;
-    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    if (ppo__lm_complete(likely)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
@@ -18372,8 +18369,7 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
                               (long long)score->shape[0]);
     if (score && !ppo__hub_find(hub, ppo__hub_weight(c, "lm_head", name), &file))
         c->tied = 1; /* a classifier has no head for tokens */
-    const ppo_lm_config given = *c;
-    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
+    if (ppo__lm_complete(likely)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
     hub->lm = likely;
     const ppo_status status = ppo__lm_visit(likely, ppo__hub_expect, hub);
     return hub->lm = NULL, status;
