@@ -17521,11 +17521,11 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
     return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-/* Are these sequences of the model's tokens, each within its context? Or (1) prompts that leave room there, or
-   (PPO__ANY_LENGTH) sequences of which windows are taken? */
-enum { PPO__ANY_LENGTH = 2 };
+/* Checks sequences of the model's tokens. Each must fit into the context; with PPO__BEFORE_MORE, its prompt
+   must leave room there; with PPO__ANY_LENGTH, only windows of it are used. */
+enum { PPO__IN_CONTEXT, PPO__BEFORE_MORE, PPO__ANY_LENGTH };
 static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int what) {
-    const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == 1;
+    const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == PPO__BEFORE_MORE;
     if (!tokens) return ppo__refuse("the tokens are NULL");
     if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
@@ -17657,7 +17657,7 @@ static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, pp
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
     int        given = ppo__given("ppo_lm_forward", lm != NULL);
-    ppo_status status = given ? ppo__check_sequences(lm, tokens, 0) : PPO_ERROR_ARGUMENT;
+    ppo_status status = given ? ppo__check_sequences(lm, tokens, PPO__IN_CONTEXT) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
@@ -19380,7 +19380,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     const ppo_lm_config *c = &g->lm->config;
     const int            count = prompts->count;
     ppo_status           status = ppo__check_sampling(how, c->vocab);
-    if (!status) status = ppo__check_sequences(g->lm, prompts, 1);
+    if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     for (int k = 0; k < g->slots; ++k) {
@@ -19886,7 +19886,7 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
-    ppo_status status = ppo__check_sequences(lm, data, 0);
+    ppo_status status = ppo__check_sequences(lm, data, PPO__IN_CONTEXT);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += now.count) {
@@ -20578,7 +20578,7 @@ static void ppo__fit_draw(ppo__fit_set *set, ppo_rng *rng) {
 
 /* Checks the data of a set, and finds its items. */
 static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
-    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : 0;
+    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : PPO__IN_CONTEXT;
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && set->data[k] && !status; ++k) {
         const ppo_tokens *data = set->data[k];
@@ -21153,7 +21153,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
-    ppo_status   status = ppo__check_sequences(generator->lm, prompts, 1);
+    ppo_status   status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
@@ -21188,7 +21188,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
     const int  before[2] = {chosen->count, rejected->count};
-    ppo_status status = ppo__check_sequences(generator->lm, prompts, 1);
+    ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
     if (!reward) return PPO_ERROR_MEMORY;
@@ -21227,7 +21227,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     int            rows = 0, ended = 0;
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
-    ppo_status status = ppo__check_sequences(lm, prompts, 1);
+    ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
     if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
     int    n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
@@ -21499,8 +21499,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);
-    if (ppo__check_sequences(policy, prompts, 1) || ppo__check_peer(policy, reference, "reference") ||
-        ppo__check_peer(policy, critic, "critic"))
+    if (ppo__check_sequences(policy, prompts, PPO__BEFORE_MORE) ||
+        ppo__check_peer(policy, reference, "reference") || ppo__check_peer(policy, critic, "critic"))
         return ppo__failed;
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
@@ -21576,7 +21576,7 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
         return ppo__refuse("the samples' %s is NULL", tokens->prompt ? "ended" : "prompt");
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
-    ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
+    ppo_status status = ppo__check_sequences(r->policy, tokens, PPO__IN_CONTEXT);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
         if (!n) return ppo__refuse("sample %d has no token after its prompt", s);
