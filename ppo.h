@@ -17583,16 +17583,6 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
         ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
 }
 
-/* The second half of a block. */
-static ppo_tensor *ppo__feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, ppo_tensor *x) {
-    const int         activation[2] = {lm->config.activation, PPO_IDENTITY}, gated = lm->config.gated;
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    if (!gated && !lm->base) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
-    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, activation[gated]);
-    if (gated) x = ppo_tape_gated(tape, x, activation[0]);
-    return ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
-}
-
 /* What a block needs besides its input. */
 typedef struct ppo__lm_block_args {
     const ppo_lm  *lm;
@@ -17615,7 +17605,17 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, b, PPO__LAYER_PROJ, y, PPO_IDENTITY));
     x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, y, ppo__feed_forward(tape, lm, b, x));
+    if (c->gated || lm->base) {
+        x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, c->gated ? PPO_IDENTITY : c->activation);
+        if (c->gated) x = ppo_tape_gated(tape, x, c->activation);
+        x = ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
+    } else {
+        ppo_tensor *const weight[] = {b->up_weight, b->down_weight};
+        ppo_tensor *const bias[] = {b->up_bias, b->down_bias};
+        const int         activation[] = {c->activation, PPO_IDENTITY};
+        x = ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    }
+    return ppo_tape_add(tape, y, x);
 }
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
