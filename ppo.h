@@ -19057,31 +19057,6 @@ typedef struct ppo__cached_args {
     int                block;
 } ppo__cached_args;
 
-/* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on.
-   First all scores, then all softmaxes, then all sums of values: consecutive computations do not depend on
-   each other. scores: scratch (heads, seen) */
-static void ppo__attend_row(const ppo_attention *how, int size, int first, int heads, const float *q,
-                            int seen, const float *keys, const float *values, float *scores, float *out) {
-    const ppo__kernels *k = ppo__k();
-    const int           queries = how->heads / how->kv_heads, width = how->kv_heads * size;
-    const int           begin = ppo__attend_first(how, seen - 1);
-    for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
-        int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
-        for (int h = 0; h < heads; ++h)
-            k->gemm(1, n, size, q + ppo__at(first + h, size), size, 1,
-                    keys + ppo__at((first + h) / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
-                    scores + ppo__at(h, seen) + i, n);
-    }
-    for (int h = 0; h < heads; ++h) {
-        memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
-        k->softmax(how->scale, scores + ppo__at(h, seen) + begin, seen - begin);
-    }
-    for (int h = 0; h < heads; ++h)
-        k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
-                values + ppo__at((first + h) / queries, size), width, NULL, 0, out + ppo__at(first + h, size),
-                size);
-}
-
 /* The keys and values of a row's slot. */
 static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
     const ppo_generator *g = args->sampler->generator;
@@ -19090,21 +19065,39 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
     return g->keys + cache * g->slot_keys;
 }
 
-/* Heads from .. to - 1 of all heads of all rows. */
+/* Heads from .. to - 1 of all heads of all rows, those of a row together: first all scores, then all
+   softmaxes, then all sums of values, as consecutive computations then do not depend on each other. */
 static void ppo__cached_heads(void *user, int range, int from, int to) {
     const ppo_node         *node = (const ppo_node *)user;
+    const ppo__kernels     *k = ppo__k();
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->sampler->generator;
     const ppo_lm_config    *c = &g->lm->full;
     const ppo_attention     how = ppo__lm_attention(c, args->block);
-    for (int n; from < to; from += n) {
-        const int i = from / c->heads, first = from % c->heads;
-        float    *values, *keys = ppo__cached(args, i, &values);
-        n = ppo__min_int(to - from, c->heads - first);
-        ppo__attend_row(&how, c->head_size, first, n, node->in[0]->data + ppo__at(i, node->in[0]->cols),
-                        args->sampler->row_position[i] + 1, keys, values,
-                        node->scratch + ppo__at(range, c->heads) * (size_t)g->context,
-                        node->out[0]->data + ppo__at(i, node->out[0]->cols));
+    const int               size = c->head_size, queries = c->heads / c->kv_heads, width = c->kv_heads * size;
+    float *scores = node->scratch + ppo__at(range, c->heads) * (size_t)g->context; /* (heads, seen) */
+    for (int heads; from < to; from += heads) {
+        const int    row = from / c->heads, first = from % c->heads;
+        const int    seen = args->sampler->row_position[row] + 1, begin = ppo__attend_first(&how, seen - 1);
+        const float *q = node->in[0]->data + ppo__at(row, node->in[0]->cols) + ppo__at(first, size);
+        float       *out = node->out[0]->data + ppo__at(row, node->out[0]->cols) + ppo__at(first, size);
+        float       *values, *keys = ppo__cached(args, row, &values);
+        heads = ppo__min_int(to - from, c->heads - first);
+        for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
+            const int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
+            for (int h = 0; h < heads; ++h)
+                k->gemm(1, n, size, q + ppo__at(h, size), size, 1,
+                        keys + ppo__at((first + h) / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
+                        scores + ppo__at(h, seen) + i, n);
+        }
+        for (int h = 0; h < heads; ++h) {
+            memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
+            k->softmax(how.scale, scores + ppo__at(h, seen) + begin, seen - begin);
+        }
+        for (int h = 0; h < heads; ++h)
+            k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
+                    values + ppo__at((first + h) / queries, size), width, NULL, 0, out + ppo__at(h, size),
+                    size);
     }
 }
 
