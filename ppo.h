@@ -18992,13 +18992,6 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-/* Into how many parts the slots are divided: one for each thread, of four slots or more. A large model has
-   one: all threads read its weights together. */
-static int ppo__slot_sampler_count(const ppo_lm *lm, int slots) {
-    if (ppo__is_large(lm) || ppo__device_in_use || slots < 8) return 1;
-    return ppo__min_int(ppo__thread_count(), slots / 4);
-}
-
 static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sampler, int slots) {
     const size_t rows = ppo__at(slots, g->context);
     sampler->generator = g;
@@ -19021,10 +19014,13 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
     const size_t   caches = ppo__at(slots, lm->config.layers);
-    const int      samplers = ppo__slot_sampler_count(lm, slots);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm, g->context = context, g->slots = slots;
+    /* A sampler for each thread, of four slots or more. With a large model, all threads share one: they read
+       its weights together. */
+    const int      one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
+    const int      samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
     g->slot_values = ppo__at(g->context, kv_width);
     g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
