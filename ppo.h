@@ -18816,6 +18816,11 @@ static int ppo__may_end(const ppo_sampling *how) {
     return how->eos >= 0 || how->end_count > 0 || how->watch != NULL;
 }
 
+/* Tokens of the longest sequence after a prompt of n. */
+static int ppo__longest(const ppo_sampling *how, int context, int n) {
+    return how->max_new && how->max_new < context - n ? n + how->max_new : context;
+}
+
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     ppo_status status = ppo_settings_check(ppo_sampling_settings(), how);
     if (status) return status;
@@ -19195,7 +19200,7 @@ static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
     const int          *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
     int                 same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
     slot->sequence = sequence, slot->length = n;
-    slot->end = how->max_new && how->max_new < g->context - n ? n + how->max_new : g->context;
+    slot->end = ppo__longest(how, g->context, n);
     slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
     while (same < most && slot->cached[same] == text[same]) ++same;
     slot->seen = same;
@@ -21939,12 +21944,6 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
-/* How many tokens may be sampled after a prompt of n. */
-static int ppo__most_new(const ppo_rlhf *r, int n) {
-    int max_new = r->config.sampling.max_new, room = r->policy->config.context - n;
-    return max_new && max_new < room ? max_new : room;
-}
-
 /* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last
    tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
@@ -21961,8 +21960,9 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        int length = r->first_row[s + 1] - r->first_row[s], prompt = tokens->prompt[s];
-        int over = tokens->start[s + 1] - tokens->start[s] - prompt - (ppo__most_new(r, prompt) - buffer);
+        int length = r->first_row[s + 1] - r->first_row[s];
+        int most = ppo__longest(&c->sampling, r->policy->config.context, tokens->prompt[s]);
+        int over = tokens->start[s + 1] - tokens->start[s] - (most - buffer);
         if (buffer > 0 && over > 0) last -= c->overlong_penalty * (float)over / (float)buffer;
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
@@ -22172,7 +22172,8 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
 
 /* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1;
+    const int   most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
+    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
     float       rows = 0;
     for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
     return rows / ((float)n * by);
@@ -22391,13 +22392,13 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
     r->rate_factor = 1, r->started = ppo_clock();
-    int context = policy->config.context, max_new = config->sampling.max_new, at = 0, longest = 0;
+    int at = 0, longest = 0;
     for (int s = 0; s < prompts->count && !status; ++s) {
         int n = ppo__prompt_length(prompts, s);
         if (n > longest) longest = n, at = s;
         status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     }
-    r->longest = max_new && max_new < context - longest ? longest + max_new : context;
+    r->longest = ppo__longest(&config->sampling, policy->config.context, longest);
     if (!status && !reference && config->kl_coef > 0) status = ppo_lm_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
     if (ppo__advantage_needs[config->advantage].critic) {
