@@ -19018,14 +19018,14 @@ static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sa
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
-    const size_t   caches = ppo__at(slots, lm->config.layers);
-    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
-    if (!g) return PPO_ERROR_MEMORY;
-    g->lm = lm, g->context = context, g->slots = slots;
     /* A sampler for each thread, of four slots or more. With a large model, all threads share one: they read
        its weights together. */
     const int      one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
     const int      samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
+    const size_t   caches = ppo__at(slots, lm->config.layers);
+    ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
+    if (!g) return PPO_ERROR_MEMORY;
+    g->lm = lm, g->context = context, g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
     g->slot_values = ppo__at(g->context, kv_width);
     g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
@@ -19069,8 +19069,8 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
 /* Heads from .. to - 1 of all heads of all rows, those of a row together: first all scores, then all
    softmaxes, then all sums of values, as consecutive computations then do not depend on each other. */
 static void ppo__cached_heads(void *user, int range, int from, int to) {
-    const ppo_node         *node = (const ppo_node *)user;
     const ppo__kernels     *k = ppo__k();
+    const ppo_node         *node = (const ppo_node *)user;
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->sampler->generator;
     const ppo_lm_config    *c = &g->lm->full;
@@ -21116,22 +21116,17 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
     return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
-/* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_reward_fn ask, void *user, const ppo_samples *samples, float *score) {
+/* Asks a reward function about the generator's samples; it must not sample with that meanwhile. One that
+   fails without ppo_fail() gets a sentence. */
+static ppo_status ppo__ask_reward(ppo_generator *generator, ppo_reward_fn reward, void *user,
+                                  const ppo_samples *samples, float *score) {
     const unsigned failures = ppo__failures;
-    if (!ask) return ppo__refuse("there is no reward function");
+    if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    ppo_status status = ask(samples, score, user);
-    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
-}
-
-/* The same for samples that are a generator's, which must not sample meanwhile. */
-static ppo_status ppo__ask_reward_of(ppo_generator *generator, ppo_reward_fn reward, void *user,
-                                     const ppo_samples *samples, float *score) {
     generator->busy = 1;
-    ppo_status status = ppo__ask_reward(reward, user, samples, score);
+    ppo_status status = reward(samples, score, user);
     generator->busy = 0;
-    return status;
+    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
@@ -21158,7 +21153,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         status = ppo__add_prompt(&asked, &given, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__ask_reward_of(generator, reward, user, &samples, scores);
+        if (!status) status = ppo__ask_reward(generator, reward, user, &samples, scores);
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
@@ -21188,7 +21183,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (!reward) return PPO_ERROR_MEMORY;
     for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
     if (!status) status = ppo_generate(generator, &asked, how, &samples);
-    if (!status) status = ppo__ask_reward_of(generator, judge, user, &samples, reward);
+    if (!status) status = ppo__ask_reward(generator, judge, user, &samples, reward);
     for (int s = 0; s < asked.count && !status; s += 2) {
         float more = reward[s] - reward[s + 1];
         int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
@@ -21209,7 +21204,7 @@ static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, 
                                    ppo_samples *samples, float *score) {
     ppo_status status = ppo_generator_create(lm, ppo__device_in_use ? 256 : 16, generator);
     if (!status) status = ppo_generate(*generator, prompts, how, samples);
-    return status || !reward ? status : ppo__ask_reward(reward, user, samples, score);
+    return status || !reward ? status : ppo__ask_reward(*generator, reward, user, samples, score);
 }
 
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
@@ -21789,7 +21784,8 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
     ppo_status status = ppo__rlhf_choose(r, n, next);
     r->generator->first = first;
     if (!status && r->asked.count) status = ppo_generate(r->generator, &r->asked, &how, samples);
-    if (!status && r->asked.count) status = ppo__ask_reward(r->reward, r->user, samples, score + first);
+    if (!status && r->asked.count)
+        status = ppo__ask_reward(r->generator, r->reward, r->user, samples, score + first);
     status = ppo__group_agree(g, status, 0);
     return status || !g ? status : ppo__share_samples(r, n, samples, score);
 }
