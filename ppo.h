@@ -15672,17 +15672,19 @@ static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *
     size_t               n = 1;
     if (kind == PPO__CUT_WORDS) return ppo__word_length(&tok->words, at, bytes);
     if (kind == PPO__CUT_NUMBERS || kind == PPO__CUT_DIGITS) {
+#define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
+
         int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
         for (size_t more; n < bytes && !(is_number && kind == PPO__CUT_DIGITS); n += more)
             if ((ppo__kind_at(&tok->words, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
         return n;
     }
     for (; kind != PPO__KEEP; ++n) { /* up to the next space, or run of spaces */
-        const char *next = n < bytes ? (const char *)memchr(text + n, space[0], bytes - n) : NULL;
+        const char *next = n < bytes ? (const char *)memchr(text + n, *PPO__METASPACE, bytes - n) : NULL;
         if (!next) break;
         n = (size_t)(next - text);
-        if (bytes - n < 3 || memcmp(next, space, 3) != 0) continue;
-        if (kind == PPO__CUT_SPACES || n < 3 || memcmp(next - 3, space, 3) != 0) return n;
+        if (bytes - n < 3 || memcmp(next, PPO__METASPACE, 3) != 0) continue;
+        if (kind == PPO__CUT_SPACES || n < 3 || memcmp(next - 3, PPO__METASPACE, 3) != 0) return n;
     }
     return bytes;
 }
@@ -16030,8 +16032,6 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 }
 
 /* -- tokenizer.json -- */
-
-#define PPO__METASPACE "\342\226\201" /* SentencePiece's */
 
 /* What cuts a text into words, as files spell it. */
 #define PPO__WORDS_OF(letter, digits, letters)                                                        \
