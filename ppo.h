@@ -15146,6 +15146,13 @@ struct ppo_tokenizer {
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
 
+/* The text of a token, and its length. NULL and 0: there is no such token. */
+static const char *ppo__text_of(const ppo_tokenizer *tok, int token, int *length) {
+    const int known = token >= 0 && token < tok->vocab;
+    *length = known ? ppo__token_length(tok, token) : 0;
+    return known ? tok->bytes + tok->start[token] : NULL;
+}
+
 /* The tokens of bytes in GPT-2's order: those that print in Latin-1 come first. */
 static void ppo__order_bytes(int of_byte[256]) {
     static const unsigned char ranges[][2] = {{33, 126}, {161, 172}, {174, 255},
@@ -15665,15 +15672,14 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     return (const char *)memcpy(out - prefix, step->prefix, prefix);
 }
 
+#define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
+
 /* The length of the piece at the start of `bytes` (> 0) bytes. */
 static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *text, size_t bytes) {
-    static const char    space[] = "\342\226\201"; /* that of SentencePiece */
     const unsigned char *at = (const unsigned char *)text;
     size_t               n = 1;
     if (kind == PPO__CUT_WORDS) return ppo__word_length(&tok->words, at, bytes);
     if (kind == PPO__CUT_NUMBERS || kind == PPO__CUT_DIGITS) {
-#define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
-
         int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
         for (size_t more; n < bytes && !(is_number && kind == PPO__CUT_DIGITS); n += more)
             if ((ppo__kind_at(&tok->words, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
@@ -15795,10 +15801,6 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
-    return token >= 0 && token < tok->vocab && !tok->special[token];
-}
-
 /* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its
    length. *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text.
    */
@@ -15806,15 +15808,14 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
                               int ordinary, char *text, size_t capacity, int *unknown) {
     size_t length = 0;
     for (*unknown = first; *unknown < end; ++*unknown) {
-        const int token = tokens[*unknown], known = token >= 0 && token < tok->vocab;
-        if (!known && !(tok->json && token >= 0)) break;
-        if (!known || (ordinary && tok->special[token])) continue;
-        const char *word = tok->bytes + tok->start[token];
-        size_t      bytes = (size_t)ppo__token_length(tok, token);
+        int         bytes, token = tokens[*unknown];
+        const char *word = ppo__text_of(tok, token, &bytes);
+        if (!word && !(tok->json && token >= 0)) break;
+        if (!word || (ordinary && tok->special[token])) continue;
         for (; bytes && strip && *word == ' '; --strip) ++word, --bytes;
         if (bytes) strip = 0;
-        if (length + bytes < capacity) memcpy(text + length, word, bytes);
-        length += bytes;
+        if (length + (size_t)bytes < capacity) memcpy(text + length, word, (size_t)bytes);
+        length += (size_t)bytes;
     }
     if (length < capacity) text[length] = 0;
     return length;
@@ -19412,18 +19413,11 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- stops -- */
 
-/* The text of a token, and its length; 0: it has none. */
-static const char *ppo__stop_text(const ppo_tokenizer *tok, int token, int *length) {
-    const int known = token >= 0 && token < tok->vocab;
-    *length = known ? ppo__token_length(tok, token) : 0;
-    return tok->bytes + (known ? tok->start[token] : 0);
-}
-
 /* Do the tokens end, without the last `but` bytes of their text, with this text of n bytes? */
 static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
                           const char *text, size_t n) {
     for (int length; n && last > first; but = 0) {
-        const char *token = ppo__stop_text(tok, *--last, &length);
+        const char *token = ppo__text_of(tok, *--last, &length);
         for (length -= but; length > 0 && n; --length)
             if (token[length - 1] != text[--n]) return 0;
     }
@@ -19437,7 +19431,7 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
     const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
-    if (last > first) ppo__stop_text(all->tokenizer, last[-1], &length);
+    if (last > first) ppo__text_of(all->tokenizer, last[-1], &length);
     for (int k = 0; k < all->count; ++k) {
         if (!all->text[k] || !*all->text[k])
             return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
@@ -22604,11 +22598,11 @@ static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const 
         const int now = i < end && tokens->given && tokens->given[i];
         if (now != given) putc(now ? '[' : ']', file);
         given = now;
-        if (i >= end || !ppo__is_ordinary(tokenizer, tokens->token[i])) continue;
-        const unsigned char *text =
-            (const unsigned char *)tokenizer->bytes + tokenizer->start[tokens->token[i]];
-        for (int n = ppo__token_length(tokenizer, tokens->token[i]); n > 0; --n, ++text)
-            putc(*text < 32 || *text == 127 ? ' ' : *text, file);
+        int         length;
+        const char *text = i < end ? ppo__text_of(tokenizer, tokens->token[i], &length) : NULL;
+        if (!text || tokenizer->special[tokens->token[i]]) continue;
+        for (; length > 0; --length, ++text)
+            putc((unsigned char)*text < 32 || *text == 127 ? ' ' : (unsigned char)*text, file);
     }
 }
 
