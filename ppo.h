@@ -19312,7 +19312,6 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
 /* Samples by samplers begin .. end - 1 until no sequence waits; if one fails, all come to an end. */
 static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     ppo_generator *g = (ppo_generator *)user;
-    (void)range;
     for (ppo__slot_sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
         sampler->status = PPO_OK;
         while (!sampler->status) {
@@ -20290,7 +20289,6 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
 static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
     const ppo__batch   *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
-    (void)range;
     for (int k = begin; k < end; ++k) {
         ppo__lane  *lane = &learner->lane[k];
         const int   own = ppo__branch_shards(learner, batch->shards, k, learner->lanes);
@@ -20313,7 +20311,6 @@ static void ppo__add_lanes(void *user, int range, int begin, int end) {
     const int           lanes = learner->lanes, i = batch->i;
     const size_t        at = ppo__at(begin, PPO__FLOAT_GRAIN);
     const size_t        n = ppo__grain_end(learner->params[i]->count, end) - at;
-    (void)range;
     for (int step = 1; step < lanes; step *= 2)
         for (int k = 0; k + step < lanes; k += 2 * step)
             if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
@@ -21882,7 +21879,6 @@ static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
     const ppo__learner *learner = &r->learner;
     const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
     const int           own = ppo__own_end(ppo__judging_group(r), count) - first;
-    (void)range;
     for (int k = begin; k < end; ++k) {
         ppo__lane *lane = &learner->lane[k];
         const int  last = first + ppo__share(own, k + 1, learner->lanes);
