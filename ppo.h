@@ -20318,18 +20318,6 @@ static void ppo__add_lanes(void *user, int range, int begin, int end) {
                 ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
 }
 
-/* The gradients of this process's shards, in several lanes. */
-static ppo_status ppo__lanes_run(ppo__batch *batch) {
-    const ppo__learner *learner = batch->learner;
-    ppo_status          status = PPO_OK;
-    ppo__for_each(learner->lanes, ppo__lanes_gradients, batch);
-    for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
-    for (batch->i = 0; batch->i < 2 && learner->params[batch->i] && !status; ++batch->i)
-        ppo__parallel_for(ppo__grains(learner->params[batch->i]->count), 1,
-                          (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, batch);
-    return status;
-}
-
 /* The gradient of a batch of n items, once divided by *total. */
 static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
     const int        shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
@@ -20339,7 +20327,14 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     ppo_status       status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->lane[0].tape->device);
-    if (!status) status = one ? ppo__lane_gradients(&batch, learner->lane, &loss) : ppo__lanes_run(&batch);
+    if (!status && one) status = ppo__lane_gradients(&batch, learner->lane, &loss);
+    if (!status && !one) {
+        ppo__for_each(learner->lanes, ppo__lanes_gradients, &batch);
+        for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
+        for (batch.i = 0; batch.i < 2 && learner->params[batch.i] && !status; ++batch.i)
+            ppo__parallel_for(ppo__grains(learner->params[batch.i]->count), 1,
+                              (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, &batch);
+    }
     learner->micros = ppo__micros_before(learner, item, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
     if (!status)
