@@ -19953,7 +19953,7 @@ typedef struct ppo__learner {
     int              lanes;      /* 1, 2, 4, ... */
     float           *received;   /* in a group: for ppo__group_sum() */
     float           *weight;     /* [most_micros] */
-    ppo__learned     learned[3]; /* what loss() leaves besides */
+    ppo__learned     learned[4]; /* the weights, and what loss() leaves besides */
     const ppo_group *group;
 } ppo__learner;
 
@@ -20059,6 +20059,8 @@ static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens
     learner->most_micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
     learner->weight = PPO__ARRAY(&learner->memory, float, learner->most_micros);
     return ppo__lanes_take(learner, recompute, lm);
+    const ppo__learned weights = {learner->weight, sizeof(float), 0};
+    learner->learned[0] = weights;
 }
 
 /* Makes n items the lane's micro-batch. */
@@ -20234,12 +20236,11 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
 
 /* In a group: every process gets what is known of the items and micro-batches of all. */
 static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
-    const ppo_group   *g = learner->group;
-    const ppo__learned weight = {learner->weight, sizeof(float), 0};
-    size_t             start[PPO_MAX_RANKS + 1];
-    ppo_status         status = PPO_OK;
+    const ppo_group *g = learner->group;
+    size_t           start[PPO_MAX_RANKS + 1];
+    ppo_status       status = PPO_OK;
     for (int i = 0; i < 4 && !status; ++i) {
-        const ppo__learned *one = i ? &learner->learned[i - 1] : &weight;
+        const ppo__learned *one = &learner->learned[i];
         if (!one->data) continue;
         for (int r = 0; r <= g->size; ++r) {
             const int first = ppo__min_int(ppo__first_shard(learner->shards, r, g->size), shards);
@@ -20630,10 +20631,10 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
             if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
     const ppo__learned losses = {fit->losses, 2 * sizeof(float), 0};
-    learner->learned[0] = losses;
+    learner->learned[1] = losses;
     for (int k = 0; k < 2; ++k) {
         const ppo__learned scores = {fit->score[k], sizeof(float), 1};
-        learner->learned[1 + k] = scores;
+        learner->learned[2 + k] = scores;
     }
     status = ppo__arena_status(&fit->memory);
     if (!status)
@@ -22171,7 +22172,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     r->per_token = ppo__rlhf_per_token(r, item, n);
-    r->learner.learned[0].data = &r->stats[r->micros];
+    r->learner.learned[1].data = &r->stats[r->micros];
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     r->micros += r->learner.micros;
     if (c->target_kl > 0 && p->gradient_steps) {
@@ -22301,7 +22302,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
     ppo_status status = ppo__learner_take(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
                                           c->shards, c->micro_batch, c->recompute, r->policy);
-    r->learner.learned[0].bytes = sizeof *r->stats;
+    r->learner.learned[1].bytes = sizeof *r->stats;
     if (r->learner.group) {
         ppo_samples *all = &r->group_samples;
         all->tokens.start = PPO__ARRAY(memory, int, (size_t)count + 1);
