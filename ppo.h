@@ -19947,6 +19947,7 @@ typedef struct ppo__learner {
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void            *user;
     ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
+    size_t           floats;     /* gradients of both */
     int              shards;     /* of a batch, at most */
     ppo__arena       memory;     /* of lanes and sums: */
     ppo__lane       *lane;       /* [lanes] */
@@ -20012,12 +20013,11 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
    shards. There is a single one where dividing its operations gains more, which is up to four times, or
    where others would take much memory. */
 static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
-    ppo__arena  *memory = &learner->memory;
-    const size_t count[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    const int    threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
-    const int    own = ppo__branch_shards(learner, learner->shards, 0, 1);
-    int          lanes = 1;
-    ppo_status   status = PPO_OK;
+    ppo__arena *memory = &learner->memory;
+    const int   threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
+    const int   own = ppo__branch_shards(learner, learner->shards, 0, 1);
+    int         lanes = 1;
+    ppo_status  status = PPO_OK;
     while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
     if (lanes < 4 && 2 * lanes <= threads) lanes = 1;
     learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
@@ -20026,9 +20026,10 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const pp
         ppo__lane *lane = &learner->lane[k];
         int        levels = 0;
         while (1 << levels < ppo__branch_shards(learner, learner->shards, k, lanes)) ++levels;
-        if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels *(count[0] + count[1]));
+        if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels * learner->floats);
         for (int i = 0; i < 2 && learner->params[i]; ++i)
-            lane->grad[i] = k ? PPO__ARRAY(memory, float, count[i]) : learner->params[i]->grad;
+            lane->grad[i] =
+                k ? PPO__ARRAY(memory, float, learner->params[i]->count) : learner->params[i]->grad;
         status = ppo__arena_status(memory);
         if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
         ppo_tape_recompute(lane->tape, recompute);
@@ -20042,8 +20043,7 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const pp
    there is no setting; of sequences of at most `longest`. The caller has set params and group. */
 static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
                                     int micro_batch, int recompute, const ppo_lm *lm) {
-    size_t floats = learner->params[0]->count;
-    if (learner->params[1]) floats += learner->params[1]->count;
+    for (int i = 0; i < 2 && learner->params[i]; ++i) learner->floats += learner->params[i]->count;
     if (!shards) {
         const int most = ppo__is_large(lm) || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
         for (shards = 1; shards < most && 2 * shards * PPO__SHARD_TOKENS <= tokens;) shards *= 2;
@@ -20055,12 +20055,13 @@ static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens
         learner->budget = lm->config.width > 256 ? lm->config.width : 256;
         learner->reserved = ppo__min_int(items, learner->budget / longest + 1);
     }
-    if (learner->group && shards > 1) learner->received = PPO__ARRAY(&learner->memory, float, floats);
+    if (learner->group && shards > 1)
+        learner->received = PPO__ARRAY(&learner->memory, float, learner->floats);
     learner->most_micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
     learner->weight = PPO__ARRAY(&learner->memory, float, learner->most_micros);
-    return ppo__lanes_take(learner, recompute, lm);
     const ppo__learned weights = {learner->weight, sizeof(float), 0};
     learner->learned[0] = weights;
+    return ppo__lanes_take(learner, recompute, lm);
 }
 
 /* Makes n items the lane's micro-batch. */
@@ -20092,8 +20093,7 @@ static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, ppo__lane *lane, co
 
 /* Where the sum of 2^level shards waits: its gradients of params[i]. */
 static float *ppo__waiting(const ppo__learner *learner, const ppo__lane *lane, int level, int i) {
-    const size_t floats[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    return lane->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
+    return lane->sums + (size_t)level * learner->floats + (i ? learner->params[0]->count : 0);
 }
 
 /* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is
