@@ -18703,42 +18703,40 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
     return hub->json.status;
 }
 
-static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
+    ppo__hub            hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__hub_json       read;
     ppo_lora            lora = ppo_lora_default();
-    const ppo__adapting how = {&lora, ppo__hub_lora_there, hub};
+    const ppo__adapting how = {&lora, ppo__hub_lora_there, &hub};
     const ppo_file     *file;
-    const char         *config = ppo__hub_path(hub, "adapter_config.json");
-    const char         *model = ppo__hub_path(hub, "adapter_model.safetensors");
     ppo_lm             *made = NULL;
-    ppo_status          status = ppo__arena_status(&hub->memory);
-    if (status || ppo__json_open(&read.json, config, &hub->memory) ||
-        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
-        ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(hub, model))
-        return ppo__failed;
-    if (lora.rank > base->config.width)
-        return ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
-                              base->config.width);
-    const int score = ppo__hub_find(hub, "base_model.model.score.weight", &file) != NULL;
-    hub->lm = base;
-    status = ppo_params_freeze(base->params, 1);
-    if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
-    hub->lm = made;
-    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(hub->folder, "no LoRA for layers of this base");
-    if (!status) status = ppo__hub_check_lora(&read, made);
-    if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
-    return status ? status : ppo__hub_check_all(hub);
-}
-
-PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
-    ppo_status status = ppo__load_adapter(&hub, base);
-    if (status) ppo_lm_free(hub.lm);
-    else *lm = hub.lm;
+    const char *config = ppo__hub_path(&hub, "adapter_config.json");
+    const char *model = ppo__hub_path(&hub, "adapter_model.safetensors");
+    ppo_status  status = ppo__arena_status(&hub.memory);
+    if (!status && (ppo__json_open(&read.json, config, &hub.memory) ||
+                    (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+                    ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(&hub, model)))
+        status = ppo__failed;
+    if (!status && lora.rank > base->config.width)
+        status = ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
+                                base->config.width);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    hub.lm = base;
+    const int score = ppo__hub_find(&hub, "base_model.model.score.weight", &file) != NULL;
+    if (!status) {
+        status = ppo__lm_adapt(base, &how, score, 0, &made);
+        if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(folder, "no LoRA for layers of this base");
+    }
+    hub.lm = made;
+    if (!status) status = ppo__hub_check_lora(&read, made);
+    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
+    if (!status) status = ppo__hub_check_all(&hub);
+    if (status) ppo_lm_free(made);
+    else *lm = made;
     return ppo__hub_free(&hub), status;
 }
 
