@@ -20903,44 +20903,40 @@ static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
     return ppo__group_agree(g, status, 0);
 }
 
-static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *p, ppo_lm **read) {
+/* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
+static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     const ppo_settings *settings = ppo_fit_settings();
+    const char         *path = fit->config->checkpoint;
     ppo__fit_checkpoint kept = {fit, p, {0}};
     const int64_t      *counters = kept.counters;
     ppo_fit_config      own = ppo_fit_config_default();
-    ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
-    if (!status) status = ppo__get_settings(file, settings, &own);
-    for (int i = 0; i < settings->count && !status; ++i)
-        if (strcmp(settings->field[i].name, "checkpoint_every") &&
-            strcmp(settings->field[i].name, "recompute"))
-            status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
-    if (!status) status = ppo__get_trained(file, "", fit->lm, read);
-    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
-    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
-        status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
-                                (long long)counters[0], (long long)p->steps, (long long)counters[3],
-                                (long long)counters[4]);
-    if (!status) status = ppo_params_sync(fit->lm->params);
-    if (status) return status;
-    ppo__take_trained(fit->lm, *read, counters[2]);
-    p->step = counters[0], fit->learner.tokens = counters[1];
-    fit->worse = (int)counters[3], fit->over = (int)counters[4];
-    return PPO_OK;
-}
-
-/* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
-static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
-    const char *path = fit->config->checkpoint;
-    ppo_file   *file = NULL;
-    ppo_lm     *read = NULL;
-    const int   there = path && (ppo__exists(path) || errno != ENOENT);
+    ppo_file           *file = NULL;
+    ppo_lm             *read = NULL;
+    const int           there = path && (ppo__exists(path) || errno != ENOENT);
     for (int k = 0; k < 4 && path; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
     if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
     ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo__get_fit(file, fit, p, &read);
+    if (!status) status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
+    if (!status) status = ppo__get_settings(file, settings, &own);
+    for (int i = 0; i < settings->count && !status; ++i)
+        if (strcmp(settings->field[i].name, "checkpoint_every") &&
+            strcmp(settings->field[i].name, "recompute"))
+            status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
+    if (!status) status = ppo__get_trained(file, "", fit->lm, &read);
+    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
+    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
+        status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
+                                (long long)counters[0], (long long)p->steps, (long long)counters[3],
+                                (long long)counters[4]);
+    if (!status) status = ppo_params_sync(fit->lm->params);
+    if (!status) {
+        ppo__take_trained(fit->lm, read, counters[2]);
+        p->step = counters[0], fit->learner.tokens = counters[1];
+        fit->worse = (int)counters[3], fit->over = (int)counters[4];
+    }
     return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
