@@ -22184,44 +22184,41 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
 }
 
-static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
-    int          count = r->trained, batches = count ? ppo__divide_up(count, r->config.minibatch_size) : 0;
-    const double most = ppo__rlhf_most_kl(r);
-    ppo_status   status = PPO_OK;
-    ppo_rng      rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-    p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
-    p->gradient_steps = r->micros = 0, *kl = 0;
-    for (int s = 0, i = 0; s < r->sequences; ++s)
-        if (r->learns[s]) r->order[i++] = s;
-    for (int epoch = 0; epoch < r->config.epochs && !status && *kl <= most; ++epoch) {
-        ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches && !status && *kl <= most; ++b) {
-            int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
-            r->first = epoch == 0 && b == 0;
-            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
-        }
-    }
-    return ppo__settle(r->learner.lane[0].tape->device, status);
-}
-
-/* The epochs, within the trust region. What a step far beyond it destroys no later step restores, so the policy
-   returns to where it was, and learns the same samples with half the learning rate. A rate that ends the first
-   epoch is lowered, too; one that ends none recovers. */
+/* The epochs, within the trust region. Later steps do not repair what a step far beyond it destroys, so the
+   policy returns to where it was, and learns the same samples with half the learning rate. A rate that ends the
+   first epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    ppo_params *params = r->policy->params;
-    int64_t     step = params->step;
-    double      kl = 0;
+    const ppo_rlhf_config *c = &r->config;
+    ppo_params            *params = r->policy->params;
+    const int64_t          step = params->step;
+    const int              count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
+    const double           most = ppo__rlhf_most_kl(r);
+    double                 kl = 0;
     if (r->kept) ppo__params_copy(params, r->kept, 0);
     for (int attempt = 0; attempt < 10; ++attempt) {
-        ppo_status status = ppo__rlhf_epochs(r, p, &kl);
+        ppo_status status = PPO_OK;
+        ppo_rng    rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+        p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
+        p->gradient_steps = r->micros = 0, kl = 0;
+        for (int s = 0, i = 0; s < r->sequences; ++s)
+            if (r->learns[s]) r->order[i++] = s;
+        for (int epoch = 0; epoch < c->epochs && !status && kl <= most; ++epoch) {
+            ppo_rng_shuffle(&rng, r->order, count);
+            for (int b = 0; b < batches && !status && kl <= most; ++b) {
+                int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
+                r->first = epoch == 0 && b == 0;
+                status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, &kl);
+            }
+        }
+        status = ppo__settle(r->learner.lane[0].tape->device, status);
         if (status) return status;
-        if (!r->kept || kl <= 4 * r->config.target_kl) break;
+        if (!r->kept || kl <= 4 * c->target_kl) break;
         ppo__params_copy(params, r->kept, 1);
         params->step = step, p->gradient_steps = 0;
         r->rate_factor /= 2;
     }
-    if (kl <= ppo__rlhf_most_kl(r)) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
-    else if (p->gradient_steps < ppo__divide_up(r->trained, r->config.minibatch_size)) r->rate_factor *= 0.8f;
+    if (kl <= most) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
+    else if (p->gradient_steps < batches) r->rate_factor *= 0.8f;
     ppo__rlhf_sum_up(r, p);
     return PPO_OK;
 }
