@@ -20623,16 +20623,14 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
-    for (int k = 0; k < 2; ++k) {
-        if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
-        for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
-            if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
-    }
     const ppo__learned losses = {fit->losses, 2 * sizeof(float), 0};
     learner->learned[1] = losses;
     for (int k = 0; k < 2; ++k) {
+        if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
         const ppo__learned scores = {fit->score[k], sizeof(float), 1};
         learner->learned[2 + k] = scores;
+        for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
+            if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
     status = ppo__arena_status(&fit->memory);
     if (!status)
