@@ -14613,10 +14613,10 @@ PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env,
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
    Byte-pair encoding splits a text into words and joins pairs of tokens within each.
 
-   What happens to a text before is a list of steps, through which ppo__encode_from() goes piece by piece:
-   added tokens are found, the rest is rewritten, and cut. A tokenizer.json fills the list from its parts. To
-   read another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
-   of ppo__tokfile_words.
+   Before that, a text goes through a list of steps, piece by piece (ppo__encode_from()): added tokens are
+   found, the rest is rewritten and cut. A tokenizer.json fills the list from its parts. To read another part:
+   a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row of
+   ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
 /* A block of memory: this, then the arrays start, prompt, token and given. */
@@ -14632,7 +14632,7 @@ static void ppo__tokens_point(ppo_tokens *tokens) {
     tokens->given = tokens->memory->marked ? (unsigned char *)(tokens->token + tokens->memory->tokens) : NULL;
 }
 
-/* Twice `need`, which is at most INT_MAX, where `room` is less. */
+/* `room` if that is enough for `need` things, else twice `need`, at most INT_MAX. */
 static int ppo__more_room(int room, int need) {
     return need <= room ? room : need < INT_MAX / 2 ? 2 * need : INT_MAX;
 }
@@ -14699,7 +14699,7 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
     return status;
 }
 
-/* Adds `count` sequences of n tokens 0, to have the memory. */
+/* Takes memory for `count` sequences of n tokens, by adding sequences of zeros. */
 static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
     int       *zeros = (int *)ppo__alloc(n * sizeof(int));
     ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
@@ -14731,7 +14731,7 @@ typedef struct ppo__map {
     size_t       room, count; /* buckets, a power of two; number of keys */
 } ppo__map;
 
-/* The bucket of a key, or that in which it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
+/* The bucket of a key, or the empty one where it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
 static ppo__bucket *ppo__map_bucket(const ppo__map *map, uint64_t key) {
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32);
     for (;; ++at) {
@@ -15016,7 +15016,7 @@ typedef struct ppo__words {
     unsigned char *kinds; /* of all characters */
 } ppo__words;
 
-/* Kinds, with `mark` as that of marks. */
+/* The kinds of all characters. Marks get the kind `mark`. */
 static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
     for (const char *table = ppo__unicode_kinds; kinds && *table;) {
@@ -15535,7 +15535,7 @@ static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
     ++encoder->count;
 }
 
-/* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
+/* The token that merges call by this key, or -1; then *slot is where ppo__map_put() can put it. */
 static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
     int t;
     for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
@@ -16225,7 +16225,7 @@ static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     return n;
 }
 
-/* The length of a name, which becomes bytes if the tokenizer is of bytes. -1: it is of others. */
+/* Replaces a name by its bytes if the tokenizer is of bytes. Its length, or -1: it has other characters. */
 static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
     return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
 }
@@ -16420,7 +16420,7 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     }
 }
 
-/* Those of the added tokens that are found after the rewriting, from `raw` on, are found as it makes them. */
+/* The added tokens from `raw` on are looked for in rewritten text, so their names are rewritten, too. */
 static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     ppo_tokenizer *tok = file->tok;
     ppo__encoder   encoder = ppo__encoder_start(tok);
@@ -16439,7 +16439,7 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
 }
 
-/* Makes tok of a text in its memory, of which it keeps a copy as it is. */
+/* Makes tok of a text in its memory, and keeps a copy of the text. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile file;
     int          order[256], raw = 0;
@@ -16625,7 +16625,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* In memory that the caller frees: the path, or that of the folder's tokenizer.json. *is_json: by its name. */
+/* The path, or that of the folder's tokenizer.json; the caller frees it. *is_json: does it end with .json? */
 static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
     char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
@@ -17049,7 +17049,7 @@ static void ppo__lora_backward(ppo_node *node) {
 
 /* -- a model's parameters -- */
 
-/* What a family has that a model without settings has not; and what it calls the layers that LoRA may change. */
+/* The name of a family, its settings that differ from the usual ones, and its names of LoRA's layers. */
 #define PPO__LLAMA                                                                                      \
     "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
     "norm_eps=1e-6 "
@@ -17228,8 +17228,8 @@ static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
     return offset != PPO__NEVER && *(const int *)(const void *)((const char *)c + offset) != 0;
 }
 
-/* All parameters of a model are listed in one place, for whatever is to be done with them. Their first numbers:
-   random, of standard deviation x, or all of them x. */
+/* ppo__lm_visit() calls such a function for each parameter of a model. Its first numbers: random with
+   standard deviation x, or all of them x. */
 typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                        int random, float x);
 
@@ -17313,7 +17313,7 @@ static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
     return weight[layer];
 }
 
-/* 0: the model has no such layer. */
+/* Finds the layer that has LoRA's number `place`; 0: the model has none. */
 static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
                                  PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
@@ -17430,7 +17430,7 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     return *lm = made, PPO_OK;
 }
 
-/* The score's numbers, if both have them. */
+/* Copies the score, if both models have one. */
 static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
     if (!from->score_weight || !to->score_weight) return;
     ppo__tensor_read(from->score_weight, to->score_weight->data);
@@ -17874,7 +17874,7 @@ static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     return key[style];
 }
 
-/* Has a setting a meaning with these others? */
+/* Does a setting have an effect, given the others? */
 static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
     if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
     return c->rope_scaling == PPO_ROPE_LLAMA3 ||
@@ -17891,8 +17891,8 @@ static const char *const ppo__hub_words[][3] = {
     {"rope_scaling", "llama3", "llama3"},
 };
 
-/* The other word for that of a setting, whose kind is in column `from`; the same one for a setting without words,
-   NULL for an unknown one. */
+/* Translates a setting's word from column `from` of the table into the other one. A setting without words
+   there keeps its own; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
     const char *same = word;
     for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
@@ -18356,7 +18356,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-/* What the arrays say of the settings; and those of a model of these must be there. */
+/* Takes from the arrays what config.json does not say, and checks that a model's arrays are all there. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config  *c = &likely->config;
     const ppo_file *file;
@@ -18376,7 +18376,7 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     return hub->lm = NULL, status;
 }
 
-/* A head of its own, in the file of a model that is to have none, must be the embedding. */
+/* If the head is to be the embedding, a head in the file must be equal to it. */
 static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const ppo_tensor *embedding = hub->lm->token_embedding;
     const size_t      bytes = ppo__size(embedding) * sizeof(float);
@@ -18490,7 +18490,7 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
-/* One of two words for each layer, between `open` and `close`. */
+/* Lists for each layer one of two words, `local` if it has a window, between `open` and `close`. */
 static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *open, const char *local,
                             const char *global, const char *close) {
     for (int k = 0; k < c->layers; ++k)
@@ -18549,7 +18549,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
 
 /* -- LoRA in peft's format -- */
 
-/* The layer that a row of the names is of; -1: of none that LoRA can change. */
+/* Which of LoRA's layers a row of the names belongs to; -1: none. */
 static int ppo__hub_lora_layer(const ppo__hub_name *name) {
     const int how = name->how;
     if (strstr(name->ours, "attn.c_attn"))
@@ -18846,7 +18846,7 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* ppo_sampling_probabilities() by settings that are checked. */
+/* ppo_sampling_probabilities() without checking the settings. */
 static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
                                      float *sorted) {
     memcpy(p, logits, vocab * sizeof(float));
@@ -19936,7 +19936,7 @@ typedef struct ppo__learner {
     int        window;      /* `window` tokens from first[item] on, at most those that there are */
     int        micro_batch; /* items of a micro-batch at most; */
     int        budget;      /* and tokens, if it has several items; 0: any number */
-    int        reserved;    /* items of the longest of which there is room for all */
+    int        reserved;    /* items that there is room for if all are as long as the longest */
     int        micros;      /* in the batch, */
     int        most_micros; /* and in any */
     int64_t    tokens;      /* trained on since the start */
@@ -20749,8 +20749,8 @@ static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
     return PPO_OK;
 }
 
-/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results
-   depend on, or NULLs; step: where it begins. */
+/* In a group: all processes train with the same settings, models and data, or none does. status: of this
+   process; lm, data: those that there are, or NULL; step: where it begins. */
 static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
                                      const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {
@@ -21630,8 +21630,8 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     if (!r->micros) p->first_ratio_min = p->first_ratio_max = 1;
 }
 
-/* The first that holds of the usual ways in which learning fails. Where the reward rose by two standard errors,
-   most are none: the policy repeats what is right. */
+/* Warns of the first sign of failure that is there. If the reward rose by two standard errors, most of them
+   are no failure: the policy repeats what is right. */
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_progress *first = &r->initial;
     const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
@@ -22183,8 +22183,8 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
 }
 
 /* The epochs, within the trust region. Later steps do not repair what a step far beyond it destroys, so the
-   policy returns to where it was, and learns the same samples with half the learning rate. A rate that ends the
-   first epoch is lowered, too; one that ends none recovers. */
+   policy returns to where it was, and learns the same samples with half the learning rate. A rate that ends
+   the first epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     ppo_params            *params = r->policy->params;
@@ -22383,7 +22383,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     return *rlhf = r, PPO_OK;
 }
 
-/* In a group: it is made by all processes, and alike, or by none. status: of this one. */
+/* In a group: all processes make it with the same settings, models and data, or none does. */
 static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
                                   ppo_status status) {
     const ppo_rlhf         *r = *rlhf;
