@@ -17066,7 +17066,9 @@ static void ppo__lora_backward(ppo_node *node) {
     ROW("qwen3", PPO__LLAMA "head_norm=yes", PPO__LLAMA_LAYERS)
 #define PPO__FAMILY_ROW(name, settings, layers)  {name, settings, layers},
 #define PPO__FAMILY_WORD(name, settings, layers) "|" name
-static const char *const ppo__lm_families[][3] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+static const struct {
+    const char *name, *settings, *layers;
+} ppo__lm_families[] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
 #define PPO__LM(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
@@ -17124,7 +17126,7 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config c = ppo_lm_config_default();
     if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
-        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family][1]))
+        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family].settings))
         return PPO_ERROR_ARGUMENT;
     c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
     c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
@@ -17320,7 +17322,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     const int        heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
     const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
     const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
-    const char      *words = ppo__lm_families[c->family][2], *name[PPO_LORA_LAYERS];
+    const char      *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
     for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
         name[k] = words;
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
@@ -17450,9 +17452,9 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
          word += strcspn(word, " ,")) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
-        if (!ppo__is_word(name, ppo__lm_families[base->config.family][2]) || !strcmp(name, "-"))
+        if (!ppo__is_word(name, ppo__lm_families[base->config.family].layers) || !strcmp(name, "-"))
             return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name,
-                               ppo__lm_families[base->config.family][2]);
+                               ppo__lm_families[base->config.family].layers);
     }
     const ppo__adapting how = {lora, NULL, NULL};
     ppo_status          status = ppo_params_sync(base->params);
@@ -17694,7 +17696,9 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 
 /* Sizes that other programs read, by their names there. */
 enum { PPO__LM_TEXTS = 5 };
-static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {
+static const struct {
+    const char *field, *text;
+} ppo__lm_texts[PPO__LM_TEXTS] = {
     {"vocab", "vocab_size"}, {"context", "n_positions"}, {"width", "n_embd"},
     {"layers", "n_layer"},   {"heads", "n_head"},
 };
@@ -17714,9 +17718,9 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         const char *field = ppo__lm_fields[i].name;
         char        is[32], other[32], name[40];
         int         k = 0;
-        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k][0])) ++k;
+        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k].field)) ++k;
         const int known = k < PPO__LM_TEXTS; /* it is written always */
-        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k][1] : field);
+        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k].text : field);
         if (ppo_settings_get(&ppo__lm_settings, &own, field, is, sizeof is) ||
             ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
             return ppo__failed;
@@ -17783,11 +17787,11 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
     for (int i = 0; i < PPO__LM_TEXTS; ++i) {
-        const char *text = ppo_file_text(file, ppo__lm_texts[i][1]);
-        ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i][0], name, sizeof name);
+        const char *text = ppo_file_text(file, ppo__lm_texts[i].text);
+        ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i].field, name, sizeof name);
         if (text && strcmp(text, name))
             return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %s",
-                                  ppo__lm_texts[i][1], text, name);
+                                  ppo__lm_texts[i].text, text, name);
     }
     return PPO_OK;
 }
@@ -17825,13 +17829,15 @@ static int ppo__hub_style(const ppo_lm_config *c) {
 }
 
 /* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
-static const char *const ppo__hub_classes[][2] = {{"GPT2", ""},
-                                                  {"GPTNeo", ""},
-                                                  {"GPTNeoX", ""},
-                                                  {"Llama", "window"},
-                                                  {"Mistral", "qkv_bias proj_bias ffn_bias"},
-                                                  {"Qwen2", "qkv_bias proj_bias ffn_bias"},
-                                                  {"Qwen3", "ffn_bias"}};
+static const struct {
+    const char *begin, *ignores;
+} ppo__hub_classes[] = {{"GPT2", ""},
+                        {"GPTNeo", ""},
+                        {"GPTNeoX", ""},
+                        {"Llama", "window"},
+                        {"Mistral", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen2", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen3", "ffn_bias"}};
 
 /* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or
    the other, of which the last is written; rope.b is b in the object of rotary positions. The first five must
@@ -17869,7 +17875,7 @@ enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings 
 static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     const char *const *key = ppo__hub_settings[k].key;
     int                style = ppo__hub_style(c);
-    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family][1])) return NULL;
+    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family].ignores)) return NULL;
     while (key[style] && !*key[style]) --style;
     return key[style];
 }
@@ -18057,7 +18063,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
 
 /* Which layers have a window; c->window is set. */
 static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
-    const int   mistral = !strcmp(ppo__lm_families[c->family][0], "mistral");
+    const int   mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
     const char *rest = "";
     ppo__value *list =
         c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
@@ -18468,7 +18474,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
     const int     style = ppo__hub_style(c);
-    const char   *name = ppo__lm_families[c->family][0];
+    const char   *name = ppo__lm_families[c->family].name;
     ppo_lm_config_family(&family, name);
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
@@ -18508,11 +18514,11 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     ppo__header          json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-             ppo__hub_classes[c->family][0],
+             ppo__hub_classes[c->family].begin,
              c->score             ? "ForSequenceClassification"
              : style == PPO__GPT2 ? "LMHeadModel"
                                   : "ForCausalLM",
-             ppo__lm_families[c->family][0],
+             ppo__lm_families[c->family].name,
              hub->type == PPO_F16    ? "float16"
              : hub->type == PPO_BF16 ? "bfloat16"
                                      : "float32");
@@ -21372,15 +21378,17 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
 #define PPO__PRESET_ROW(name, settings)  {name, PPO__METHOD settings},
 #define PPO__PRESET_WORD(name, settings) "|" name
 
-static const char *const ppo__rlhf_presets[][2] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
+static const struct {
+    const char *name, *settings;
+} ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
 
 PPO_DEF const char *ppo_rlhf_config_presets(void) { return &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]; }
 
 PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name) {
     if (!ppo__given("ppo_rlhf_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
     for (size_t i = 0; i < sizeof ppo__rlhf_presets / sizeof *ppo__rlhf_presets; ++i)
-        if (!strcmp(name, ppo__rlhf_presets[i][0]))
-            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i][1]);
+        if (!strcmp(name, ppo__rlhf_presets[i].name))
+            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i].settings);
     return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_rlhf_config_presets());
 }
 
