@@ -20130,18 +20130,6 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     return ppo__settle(device, status);
 }
 
-/* After shard k of a lane, which is not the last: its gradients wait for the next one. */
-static ppo_status ppo__put_aside(ppo__learner *learner, ppo__lane *lane, int k) {
-    ppo_status status = ppo__copy_gradients(learner, 0);
-    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) {
-        const size_t n = learner->params[i]->count;
-        const int    level = ppo__add_waiting(learner, lane, k, 0, i, 0, n);
-        memcpy(ppo__waiting(learner, lane, level, i), lane->grad[i], n * sizeof(float));
-        ppo__clear_gradients(learner, lane, i);
-    }
-    return status;
-}
-
 /* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
    backward of this process is still going on, a chunk waits until no node is left that adds to it. */
 typedef struct ppo__summing {
@@ -20285,7 +20273,14 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
                 status = k + 1 == own && next == end ? ppo_tape_status(lane->tape)
                                                      : ppo_tape_backward(lane->tape, *loss);
         }
-        if (k + 1 < own && !status) status = ppo__put_aside(learner, lane, k);
+        if (k + 1 == own || status) break;
+        status = ppo__copy_gradients(learner, 0);
+        for (int p = 0; p < 2 && learner->params[p] && !status; ++p) { /* they wait for the next shard's */
+            const size_t count = learner->params[p]->count;
+            const int    level = ppo__add_waiting(learner, lane, k, 0, p, 0, count);
+            memcpy(ppo__waiting(learner, lane, level, p), lane->grad[p], count * sizeof(float));
+            ppo__clear_gradients(learner, lane, p);
+        }
     }
     return status;
 }
