@@ -21036,6 +21036,15 @@ struct ppo_reward_model {
     int     count, ensemble, batch;
 };
 
+/* The mean and the standard deviation of n numbers. */
+static double ppo__mean_std(const float *x, int n, double *std) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < n; ++i) sum += x[i];
+    for (int i = 0; i < n; ++i) squares += (x[i] - sum / n) * (x[i] - sum / n);
+    *std = sqrt(squares / n);
+    return sum / n;
+}
+
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
 
 PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
@@ -21063,13 +21072,12 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
     float           *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     ppo_status       status = score ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
-        double sum = 0, squares = 0;
         status = ppo_lm_scores(model->member[k], reference, model->batch, score);
-        for (int s = 0; s < n && !status; ++s) sum += score[s];
-        for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
-        if (!status && !(squares > 0))
+        if (status) break;
+        double std, mean = ppo__mean_std(score, n, &std);
+        normal.mean[k] = (float)mean, normal.inv_std[k] = (float)(1 / std);
+        if (!(std > 0))
             status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
-        normal.mean[k] = (float)(sum / n), normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
     if (!status) *model = normal;
     return ppo__free(score), status;
@@ -21192,7 +21200,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
                                    ppo_lm_evaluation *evaluation) {
     ppo_generator *generator[2] = {NULL, NULL};
     ppo_samples    samples, others;
-    double         sum = 0, squares = 0, wins = 0, logp = 0, ref_logp = 0;
+    double         std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
     int            rows = 0, ended = 0;
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
@@ -21212,16 +21220,19 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
         if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
                               score[s], other[s]);
-        sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
         ref_logp += ref[s], rows += ppo__response_length(&samples.tokens, s), ended += samples.ended[s];
     }
-    for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
+    if (!status) mean = ppo__mean_std(score, n, &std);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
-    ppo_lm_evaluation e = {(float)(sum / n),        (float)sqrt(squares / n),
-                           (float)(wins / n),       (float)((logp - ref_logp) / n),
-                           (float)(-logp / rows),   (float)rows / (float)n,
-                           (float)ended / (float)n, seconds > 0 ? rows / seconds : 0};
+    ppo_lm_evaluation e = {(float)mean,
+                           (float)std,
+                           (float)(wins / n),
+                           (float)((logp - ref_logp) / n),
+                           (float)(-logp / rows),
+                           (float)rows / (float)n,
+                           (float)ended / (float)n,
+                           seconds > 0 ? rows / seconds : 0};
     if (!reward) e.reward = e.reward_std = NAN;
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
@@ -21590,14 +21601,13 @@ static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
 static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
     int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
-    double sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
-    for (int s = 0; s < count; ++s) sum += reward[s], ended += samples->ended[s];
-    for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
+    double std, mean = ppo__mean_std(reward, count, &std), k1 = 0, k3 = 0, entropy = 0;
+    for (int s = 0; s < count; ++s) ended += samples->ended[s];
     for (int i = 0; i < rows; ++i) {
         double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
         k1 -= l, k3 += expm1(l) - l, entropy += r->rows.entropy[i];
     }
-    p->reward = (float)(sum / count), p->reward_std = (float)sqrt(squares / count);
+    p->reward = (float)mean, p->reward_std = (float)std;
     p->kl = r->reference ? (float)(k1 / count) : NAN, p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
