@@ -14519,10 +14519,10 @@ PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env,
    the units, files hold them, and ppo__tokenizer_make() derives from them what encoding and decoding look up.
    Byte-pair encoding splits a text into words and joins pairs of tokens within each.
 
-   What happens to a text before is a list of steps, through which ppo__encode_from() goes piece by piece:
-   added tokens are found, the rest is rewritten, and cut. A tokenizer.json fills the list from its parts. To
-   read another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
-   of ppo__tokfile_words.
+   Before that, a text goes through a list of steps, piece by piece (ppo__encode_from()): added tokens are
+   found, the rest is rewritten and cut. A tokenizer.json fills the list from its parts. To read another part:
+   a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row of
+   ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
 /* A block of memory: this, then the arrays start, prompt, token and given. */
@@ -14538,7 +14538,7 @@ static void ppo__tokens_point(ppo_tokens *tokens) {
     tokens->given = tokens->memory->marked ? (unsigned char *)(tokens->token + tokens->memory->tokens) : NULL;
 }
 
-/* Twice `need`, which is at most INT_MAX, where `room` is less. */
+/* `room` if that is enough for `need` things, else twice `need`, at most INT_MAX. */
 static int ppo__more_room(int room, int need) {
     return need <= room ? room : need < INT_MAX / 2 ? 2 * need : INT_MAX;
 }
@@ -14605,7 +14605,7 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
     return status;
 }
 
-/* Adds `count` sequences of n tokens 0, to have the memory. */
+/* Takes memory for `count` sequences of n tokens, by adding sequences of zeros. */
 static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
     int       *zeros = (int *)ppo__alloc(n * sizeof(int));
     ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
@@ -14637,7 +14637,7 @@ typedef struct ppo__map {
     size_t       room, count; /* buckets, a power of two; number of keys */
 } ppo__map;
 
-/* The bucket of a key, or that in which it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
+/* The bucket of a key, or the empty one where it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
 static ppo__bucket *ppo__map_bucket(const ppo__map *map, uint64_t key) {
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 32);
     for (;; ++at) {
@@ -14922,7 +14922,7 @@ typedef struct ppo__words {
     unsigned char *kinds; /* of all characters */
 } ppo__words;
 
-/* Kinds, with `mark` as that of marks. */
+/* The kinds of all characters. Marks get the kind `mark`. */
 static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
     for (const char *table = ppo__unicode_kinds; kinds && *table;) {
@@ -15051,6 +15051,13 @@ struct ppo_tokenizer {
 };
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
+
+/* The text of a token, and its length. NULL and 0: there is no such token. */
+static const char *ppo__text_of(const ppo_tokenizer *tok, int token, int *length) {
+    const int known = token >= 0 && token < tok->vocab;
+    *length = known ? ppo__token_length(tok, token) : 0;
+    return known ? tok->bytes + tok->start[token] : NULL;
+}
 
 /* The tokens of bytes in GPT-2's order: those that print in Latin-1 come first. */
 static void ppo__order_bytes(int of_byte[256]) {
@@ -15434,7 +15441,7 @@ static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
     ++encoder->count;
 }
 
-/* The token that merges call so, or -1; then *slot is where ppo__map_put() can put it. */
+/* The token that merges call by this key, or -1; then *slot is where ppo__map_put() can put it. */
 static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
     int t;
     for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->by_key, *slot)) >= 0; ++*slot)
@@ -15571,9 +15578,10 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     return (const char *)memcpy(out - prefix, step->prefix, prefix);
 }
 
+#define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
+
 /* The length of the piece at the start of `bytes` (> 0) bytes. */
 static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *text, size_t bytes) {
-    static const char    space[] = "\342\226\201"; /* that of SentencePiece */
     const unsigned char *at = (const unsigned char *)text;
     size_t               n = 1;
     if (kind == PPO__CUT_WORDS) return ppo__word_length(&tok->words, at, bytes);
@@ -15584,11 +15592,11 @@ static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *
         return n;
     }
     for (; kind != PPO__KEEP; ++n) { /* up to the next space, or run of spaces */
-        const char *next = n < bytes ? (const char *)memchr(text + n, space[0], bytes - n) : NULL;
+        const char *next = n < bytes ? (const char *)memchr(text + n, *PPO__METASPACE, bytes - n) : NULL;
         if (!next) break;
         n = (size_t)(next - text);
-        if (bytes - n < 3 || memcmp(next, space, 3) != 0) continue;
-        if (kind == PPO__CUT_SPACES || n < 3 || memcmp(next - 3, space, 3) != 0) return n;
+        if (bytes - n < 3 || memcmp(next, PPO__METASPACE, 3) != 0) continue;
+        if (kind == PPO__CUT_SPACES || n < 3 || memcmp(next - 3, PPO__METASPACE, 3) != 0) return n;
     }
     return bytes;
 }
@@ -15699,10 +15707,6 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-static int ppo__is_ordinary(const ppo_tokenizer *tok, int token) {
-    return token >= 0 && token < tok->vocab && !tok->special[token];
-}
-
 /* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its
    length. *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text.
    */
@@ -15710,15 +15714,14 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
                               int ordinary, char *text, size_t capacity, int *unknown) {
     size_t length = 0;
     for (*unknown = first; *unknown < end; ++*unknown) {
-        const int token = tokens[*unknown], known = token >= 0 && token < tok->vocab;
-        if (!known && !(tok->json && token >= 0)) break;
-        if (!known || (ordinary && tok->special[token])) continue;
-        const char *word = tok->bytes + tok->start[token];
-        size_t      bytes = (size_t)ppo__token_length(tok, token);
+        int         bytes, token = tokens[*unknown];
+        const char *word = ppo__text_of(tok, token, &bytes);
+        if (!word && !(tok->json && token >= 0)) break;
+        if (!word || (ordinary && tok->special[token])) continue;
         for (; bytes && strip && *word == ' '; --strip) ++word, --bytes;
         if (bytes) strip = 0;
-        if (length + bytes < capacity) memcpy(text + length, word, bytes);
-        length += bytes;
+        if (length + (size_t)bytes < capacity) memcpy(text + length, word, (size_t)bytes);
+        length += (size_t)bytes;
     }
     if (length < capacity) text[length] = 0;
     return length;
@@ -15937,8 +15940,6 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
 
 /* -- tokenizer.json -- */
 
-#define PPO__METASPACE "\342\226\201" /* SentencePiece's */
-
 /* What cuts a text into words, as files spell it. */
 #define PPO__WORDS_OF(letter, digits, letters)                                                        \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
@@ -16130,7 +16131,7 @@ static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     return n;
 }
 
-/* The length of a name, which becomes bytes if the tokenizer is of bytes. -1: it is of others. */
+/* Replaces a name by its bytes if the tokenizer is of bytes. Its length, or -1: it has other characters. */
 static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
     return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
 }
@@ -16325,7 +16326,7 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     }
 }
 
-/* Those of the added tokens that are found after the rewriting, from `raw` on, are found as it makes them. */
+/* The added tokens from `raw` on are looked for in rewritten text, so their names are rewritten, too. */
 static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     ppo_tokenizer *tok = file->tok;
     ppo__encoder   encoder = ppo__encoder_start(tok);
@@ -16344,7 +16345,7 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
 }
 
-/* Makes tok of a text in its memory, of which it keeps a copy as it is. */
+/* Makes tok of a text in its memory, and keeps a copy of the text. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile file;
     int          order[256], raw = 0;
@@ -16530,7 +16531,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* In memory that the caller frees: the path, or that of the folder's tokenizer.json. *is_json: by its name. */
+/* The path, or that of the folder's tokenizer.json; the caller frees it. *is_json: does it end with .json? */
 static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
     char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
@@ -16954,7 +16955,7 @@ static void ppo__lora_backward(ppo_node *node) {
 
 /* -- a model's parameters -- */
 
-/* What a family has that a model without settings has not; and what it calls the layers that LoRA may change. */
+/* The name of a family, its settings that differ from the usual ones, and its names of LoRA's layers. */
 #define PPO__LLAMA                                                                                      \
     "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
     "norm_eps=1e-6 "
@@ -16971,7 +16972,9 @@ static void ppo__lora_backward(ppo_node *node) {
     ROW("qwen3", PPO__LLAMA "head_norm=yes", PPO__LLAMA_LAYERS)
 #define PPO__FAMILY_ROW(name, settings, layers)  {name, settings, layers},
 #define PPO__FAMILY_WORD(name, settings, layers) "|" name
-static const char *const ppo__lm_families[][3] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+static const struct {
+    const char *name, *settings, *layers;
+} ppo__lm_families[] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
 #define PPO__LM(name, type, min, max, choices, help) \
     { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
@@ -17029,7 +17032,7 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config c = ppo_lm_config_default();
     if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
-        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family][1]))
+        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family].settings))
         return PPO_ERROR_ARGUMENT;
     c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
     c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
@@ -17038,8 +17041,9 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     return PPO_OK;
 }
 
-/* Are these settings possible? Then it replaces each 0 that stands for another setting. */
-static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
+/* Checks a model's settings. lm->full becomes these, with a number in place of each 0 that stands for another
+   setting. */
+static ppo_status ppo__lm_complete(ppo_lm *lm) {
     static const ppo__need needs[] = {
         {"rotary_size", "positions", "rotary"},     {"rope_theta", "positions", "rotary"},
         {"rope_scaling", "positions", "rotary"},    {"rope_factor", "rope_scaling", "linear|llama3"},
@@ -17047,7 +17051,9 @@ static ppo_status ppo__complete_lm_config(ppo_lm_config *c) {
         {"rope_context", "rope_scaling", "llama3"}, {"window_layers", "window", NULL},
     };
     const ppo_lm_config usual = ppo_lm_config_default();
-    ppo_status          status = ppo_settings_check(&ppo__lm_settings, c);
+    ppo_lm_config      *c = &lm->full;
+    *c = lm->config;
+    ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
     for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
         status = ppo__check_effect(&ppo__lm_settings, c, &usual, &needs[k], NULL);
     if (status) return status;
@@ -17130,8 +17136,8 @@ static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
     return offset != PPO__NEVER && *(const int *)(const void *)((const char *)c + offset) != 0;
 }
 
-/* All parameters of a model are listed in one place, for whatever is to be done with them. Their first numbers:
-   random, of standard deviation x, or all of them x. */
+/* ppo__lm_visit() calls such a function for each parameter of a model. Its first numbers: random with
+   standard deviation x, or all of them x. */
 typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                        int random, float x);
 
@@ -17201,12 +17207,6 @@ PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     ppo__free(lm);
 }
 
-/* Sets the two configs of a model. */
-static ppo_status ppo__lm_describe(ppo_lm *lm, const ppo_lm_config *config) {
-    lm->config = lm->full = *config;
-    return ppo__complete_lm_config(&lm->full);
-}
-
 /* -- LoRA -- */
 
 /* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
@@ -17221,14 +17221,14 @@ static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
     return weight[layer];
 }
 
-/* 0: the model has no such layer. */
+/* Finds the layer that has LoRA's number `place`; 0: the model has none. */
 static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
                                  PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
     const int        heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
     const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
     const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
-    const char      *words = ppo__lm_families[c->family][2], *name[PPO_LORA_LAYERS];
+    const char      *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
     for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
         name[k] = words;
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
@@ -17306,7 +17306,8 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     const ppo_lm_config *c = &made->full;
-    ppo_status           status = ppo__lm_describe(made, config);
+    made->config = *config;
+    ppo_status status = ppo__lm_complete(made);
     if (!status) status = ppo__lm_fill(made, NULL, c->seed, random);
     if (!status && c->positions == PPO_ROTARY) {
         const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
@@ -17337,7 +17338,7 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo__adapting *how, int scor
     return *lm = made, PPO_OK;
 }
 
-/* The score's numbers, if both have them. */
+/* Copies the score, if both models have one. */
 static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
     if (!from->score_weight || !to->score_weight) return;
     ppo__tensor_read(from->score_weight, to->score_weight->data);
@@ -17357,9 +17358,9 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
          word += strcspn(word, " ,")) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
-        if (!ppo__is_word(name, ppo__lm_families[base->config.family][2]) || !strcmp(name, "-"))
+        if (!ppo__is_word(name, ppo__lm_families[base->config.family].layers) || !strcmp(name, "-"))
             return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name,
-                               ppo__lm_families[base->config.family][2]);
+                               ppo__lm_families[base->config.family].layers);
     }
     const ppo__adapting how = {lora, NULL, NULL};
     ppo_status          status = ppo_params_sync(base->params);
@@ -17429,11 +17430,11 @@ static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
     return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-/* Are these sequences of the model's tokens, each within its context? Or (1) prompts that leave room there, or
-   (PPO__ANY_LENGTH) sequences of which windows are taken? */
-enum { PPO__ANY_LENGTH = 2 };
+/* Checks sequences of the model's tokens. Each must fit into the context; with PPO__BEFORE_MORE, its prompt
+   must leave room there; with PPO__ANY_LENGTH, only windows of it are used. */
+enum { PPO__IN_CONTEXT, PPO__BEFORE_MORE, PPO__ANY_LENGTH };
 static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int what) {
-    const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == 1;
+    const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == PPO__BEFORE_MORE;
     if (!tokens) return ppo__refuse("the tokens are NULL");
     if (tokens->count < 1) return ppo__refuse("there are %d sequences of tokens", tokens->count);
     if (!tokens->start || !tokens->token)
@@ -17491,16 +17492,6 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
         ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
 }
 
-/* The second half of a block. */
-static ppo_tensor *ppo__feed_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, ppo_tensor *x) {
-    const int         activation[2] = {lm->config.activation, PPO_IDENTITY}, gated = lm->config.gated;
-    ppo_tensor *const weight[2] = {b->up_weight, b->down_weight}, *const bias[2] = {b->up_bias, b->down_bias};
-    if (!gated && !lm->base) return ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
-    x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, activation[gated]);
-    if (gated) x = ppo_tape_gated(tape, x, activation[0]);
-    return ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
-}
-
 /* What a block needs besides its input. */
 typedef struct ppo__lm_block_args {
     const ppo_lm  *lm;
@@ -17523,7 +17514,17 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, b, PPO__LAYER_PROJ, y, PPO_IDENTITY));
     x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
-    return ppo_tape_add(tape, y, ppo__feed_forward(tape, lm, b, x));
+    if (c->gated || lm->base) {
+        x = ppo__lm_layer(tape, lm, b, PPO__LAYER_UP, x, c->gated ? PPO_IDENTITY : c->activation);
+        if (c->gated) x = ppo_tape_gated(tape, x, c->activation);
+        x = ppo__lm_layer(tape, lm, b, PPO__LAYER_DOWN, x, PPO_IDENTITY);
+    } else {
+        ppo_tensor *const weight[] = {b->up_weight, b->down_weight};
+        ppo_tensor *const bias[] = {b->up_bias, b->down_bias};
+        const int         activation[] = {c->activation, PPO_IDENTITY};
+        x = ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+    }
+    return ppo_tape_add(tape, y, x);
 }
 
 /* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
@@ -17565,7 +17566,7 @@ static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, pp
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
     int        given = ppo__given("ppo_lm_forward", lm != NULL);
-    ppo_status status = given ? ppo__check_sequences(lm, tokens, 0) : PPO_ERROR_ARGUMENT;
+    ppo_status status = given ? ppo__check_sequences(lm, tokens, PPO__IN_CONTEXT) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     int  rows = tokens->start[tokens->count];
@@ -17601,7 +17602,9 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 
 /* Sizes that other programs read, by their names there. */
 enum { PPO__LM_TEXTS = 5 };
-static const char *const ppo__lm_texts[PPO__LM_TEXTS][2] = {
+static const struct {
+    const char *field, *text;
+} ppo__lm_texts[PPO__LM_TEXTS] = {
     {"vocab", "vocab_size"}, {"context", "n_positions"}, {"width", "n_embd"},
     {"layers", "n_layer"},   {"heads", "n_head"},
 };
@@ -17621,9 +17624,9 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         const char *field = ppo__lm_fields[i].name;
         char        is[32], other[32], name[40];
         int         k = 0;
-        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k][0])) ++k;
+        while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k].field)) ++k;
         const int known = k < PPO__LM_TEXTS; /* it is written always */
-        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k][1] : field);
+        snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k].text : field);
         if (ppo_settings_get(&ppo__lm_settings, &own, field, is, sizeof is) ||
             ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
             return ppo__failed;
@@ -17654,7 +17657,7 @@ static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
 
 /* The settings, from the sizes of arrays and from texts, which must not contradict each other. */
 static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
-    ppo_lm_config *config = &likely->config, given;
+    ppo_lm_config *config = &likely->config;
     const char    *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
                *rest = "";
     char name[96];
@@ -17683,19 +17686,18 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
     config->heads = ppo__parse_count(heads, &rest);
     if (!config->heads || *rest)
         return ppo__file_fail(file->path, "corrupt file: n_head is \"%.20s\"", heads);
-    given = *config;
-    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
+    if (ppo__lm_complete(likely)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
         if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
     for (int i = 0; i < PPO__LM_TEXTS; ++i) {
-        const char *text = ppo_file_text(file, ppo__lm_texts[i][1]);
-        ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i][0], name, sizeof name);
+        const char *text = ppo_file_text(file, ppo__lm_texts[i].text);
+        ppo_settings_get(&ppo__lm_settings, config, ppo__lm_texts[i].field, name, sizeof name);
         if (text && strcmp(text, name))
             return ppo__file_fail(file->path, "corrupt file: %s is \"%.20s\", but its arrays say %s",
-                                  ppo__lm_texts[i][1], text, name);
+                                  ppo__lm_texts[i].text, text, name);
     }
     return PPO_OK;
 }
@@ -17733,13 +17735,15 @@ static int ppo__hub_style(const ppo_lm_config *c) {
 }
 
 /* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
-static const char *const ppo__hub_classes[][2] = {{"GPT2", ""},
-                                                  {"GPTNeo", ""},
-                                                  {"GPTNeoX", ""},
-                                                  {"Llama", "window"},
-                                                  {"Mistral", "qkv_bias proj_bias ffn_bias"},
-                                                  {"Qwen2", "qkv_bias proj_bias ffn_bias"},
-                                                  {"Qwen3", "ffn_bias"}};
+static const struct {
+    const char *begin, *ignores;
+} ppo__hub_classes[] = {{"GPT2", ""},
+                        {"GPTNeo", ""},
+                        {"GPTNeoX", ""},
+                        {"Llama", "window"},
+                        {"Mistral", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen2", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen3", "ffn_bias"}};
 
 /* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or
    the other, of which the last is written; rope.b is b in the object of rotary positions. The first five must
@@ -17777,12 +17781,12 @@ enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings 
 static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     const char *const *key = ppo__hub_settings[k].key;
     int                style = ppo__hub_style(c);
-    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family][1])) return NULL;
+    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family].ignores)) return NULL;
     while (key[style] && !*key[style]) --style;
     return key[style];
 }
 
-/* Has a setting a meaning with these others? */
+/* Does a setting have an effect, given the others? */
 static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
     if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
     return c->rope_scaling == PPO_ROPE_LLAMA3 ||
@@ -17799,8 +17803,8 @@ static const char *const ppo__hub_words[][3] = {
     {"rope_scaling", "llama3", "llama3"},
 };
 
-/* The other word for that of a setting, whose kind is in column `from`; the same one for a setting without words,
-   NULL for an unknown one. */
+/* Translates a setting's word from column `from` of the table into the other one. A setting without words
+   there keeps its own; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
     const char *same = word;
     for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
@@ -17965,7 +17969,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
 
 /* Which layers have a window; c->window is set. */
 static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
-    const int   mistral = !strcmp(ppo__lm_families[c->family][0], "mistral");
+    const int   mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
     const char *rest = "";
     ppo__value *list =
         c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
@@ -18264,7 +18268,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-/* What the arrays say of the settings; and those of a model of these must be there. */
+/* Takes from the arrays what config.json does not say, and checks that a model's arrays are all there. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config  *c = &likely->config;
     const ppo_file *file;
@@ -18278,14 +18282,13 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
                               (long long)score->shape[0]);
     if (score && !ppo__hub_find(hub, ppo__hub_weight(c, "lm_head", name), &file))
         c->tied = 1; /* a classifier has no head for tokens */
-    const ppo_lm_config given = *c;
-    if (ppo__lm_describe(likely, &given)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
+    if (ppo__lm_complete(likely)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
     hub->lm = likely;
     const ppo_status status = ppo__lm_visit(likely, ppo__hub_expect, hub);
     return hub->lm = NULL, status;
 }
 
-/* A head of its own, in the file of a model that is to have none, must be the embedding. */
+/* If the head is to be the embedding, a head in the file must be equal to it. */
 static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const ppo_tensor *embedding = hub->lm->token_embedding;
     const size_t      bytes = ppo__size(embedding) * sizeof(float);
@@ -18377,7 +18380,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
     const int     style = ppo__hub_style(c);
-    const char   *name = ppo__lm_families[c->family][0];
+    const char   *name = ppo__lm_families[c->family].name;
     ppo_lm_config_family(&family, name);
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
@@ -18399,7 +18402,7 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     return PPO_OK;
 }
 
-/* One of two words for each layer, between `open` and `close`. */
+/* Lists for each layer one of two words, `local` if it has a window, between `open` and `close`. */
 static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *open, const char *local,
                             const char *global, const char *close) {
     for (int k = 0; k < c->layers; ++k)
@@ -18417,11 +18420,11 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     ppo__header          json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-             ppo__hub_classes[c->family][0],
+             ppo__hub_classes[c->family].begin,
              c->score             ? "ForSequenceClassification"
              : style == PPO__GPT2 ? "LMHeadModel"
                                   : "ForCausalLM",
-             ppo__lm_families[c->family][0],
+             ppo__lm_families[c->family].name,
              hub->type == PPO_F16    ? "float16"
              : hub->type == PPO_BF16 ? "bfloat16"
                                      : "float32");
@@ -18458,7 +18461,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
 
 /* -- LoRA in peft's format -- */
 
-/* The layer that a row of the names is of; -1: of none that LoRA can change. */
+/* Which of LoRA's layers a row of the names belongs to; -1: none. */
 static int ppo__hub_lora_layer(const ppo__hub_name *name) {
     const int how = name->how;
     if (strstr(name->ours, "attn.c_attn"))
@@ -18612,42 +18615,40 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
     return hub->json.status;
 }
 
-static ppo_status ppo__load_adapter(ppo__hub *hub, ppo_lm *base) {
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
+    ppo__hub            hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__hub_json       read;
     ppo_lora            lora = ppo_lora_default();
-    const ppo__adapting how = {&lora, ppo__hub_lora_there, hub};
+    const ppo__adapting how = {&lora, ppo__hub_lora_there, &hub};
     const ppo_file     *file;
-    const char         *config = ppo__hub_path(hub, "adapter_config.json");
-    const char         *model = ppo__hub_path(hub, "adapter_model.safetensors");
     ppo_lm             *made = NULL;
-    ppo_status          status = ppo__arena_status(&hub->memory);
-    if (status || ppo__json_open(&read.json, config, &hub->memory) ||
-        (read.all = ppo__json_tree(&read.json, &hub->memory)) == NULL ||
-        ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(hub, model))
-        return ppo__failed;
-    if (lora.rank > base->config.width)
-        return ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
-                              base->config.width);
-    const int score = ppo__hub_find(hub, "base_model.model.score.weight", &file) != NULL;
-    hub->lm = base;
-    status = ppo_params_freeze(base->params, 1);
-    if (!status) status = ppo__lm_adapt(base, &how, score, 0, &made);
-    hub->lm = made;
-    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(hub->folder, "no LoRA for layers of this base");
-    if (!status) status = ppo__hub_check_lora(&read, made);
-    if (!status) status = ppo__hub_carry_lora(hub, PPO__LOAD);
-    return status ? status : ppo__hub_check_all(hub);
-}
-
-PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
-    ppo_status status = ppo__load_adapter(&hub, base);
-    if (status) ppo_lm_free(hub.lm);
-    else *lm = hub.lm;
+    const char *config = ppo__hub_path(&hub, "adapter_config.json");
+    const char *model = ppo__hub_path(&hub, "adapter_model.safetensors");
+    ppo_status  status = ppo__arena_status(&hub.memory);
+    if (!status && (ppo__json_open(&read.json, config, &hub.memory) ||
+                    (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+                    ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(&hub, model)))
+        status = ppo__failed;
+    if (!status && lora.rank > base->config.width)
+        status = ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
+                                base->config.width);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    hub.lm = base;
+    const int score = ppo__hub_find(&hub, "base_model.model.score.weight", &file) != NULL;
+    if (!status) {
+        status = ppo__lm_adapt(base, &how, score, 0, &made);
+        if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(folder, "no LoRA for layers of this base");
+    }
+    hub.lm = made;
+    if (!status) status = ppo__hub_check_lora(&read, made);
+    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
+    if (!status) status = ppo__hub_check_all(&hub);
+    if (status) ppo_lm_free(made);
+    else *lm = made;
     return ppo__hub_free(&hub), status;
 }
 
@@ -18726,6 +18727,11 @@ static int ppo__may_end(const ppo_sampling *how) {
     return how->eos >= 0 || how->end_count > 0 || how->watch != NULL;
 }
 
+/* Tokens of the longest sequence after a prompt of n. */
+static int ppo__longest(const ppo_sampling *how, int context, int n) {
+    return how->max_new && how->max_new < context - n ? n + how->max_new : context;
+}
+
 static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
     ppo_status status = ppo_settings_check(ppo_sampling_settings(), how);
     if (status) return status;
@@ -18752,7 +18758,7 @@ static int ppo__descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* ppo_sampling_probabilities() by settings that are checked. */
+/* ppo_sampling_probabilities() without checking the settings. */
 static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
                                      float *sorted) {
     memcpy(p, logits, vocab * sizeof(float));
@@ -18902,13 +18908,6 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
     ppo__free(g);
 }
 
-/* Into how many parts the slots are divided: one for each thread, of four slots or more. A large model has
-   one: all threads read its weights together. */
-static int ppo__slot_sampler_count(const ppo_lm *lm, int slots) {
-    if (ppo__is_large(lm) || ppo__device_in_use || slots < 8) return 1;
-    return ppo__min_int(ppo__thread_count(), slots / 4);
-}
-
 static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sampler, int slots) {
     const size_t rows = ppo__at(slots, g->context);
     sampler->generator = g;
@@ -18930,8 +18929,11 @@ static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sa
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
+    /* A sampler for each thread, of four slots or more. With a large model, all threads share one: they read
+       its weights together. */
+    const int      one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
+    const int      samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
     const size_t   caches = ppo__at(slots, lm->config.layers);
-    const int      samplers = ppo__slot_sampler_count(lm, slots);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm, g->context = context, g->slots = slots;
@@ -18967,31 +18969,6 @@ typedef struct ppo__cached_args {
     int                block;
 } ppo__cached_args;
 
-/* What `heads` heads make of a row's queries q, and of `seen` keys and values, those of head `first` on.
-   First all scores, then all softmaxes, then all sums of values: consecutive computations do not depend on
-   each other. scores: scratch (heads, seen) */
-static void ppo__attend_row(const ppo_attention *how, int size, int first, int heads, const float *q,
-                            int seen, const float *keys, const float *values, float *scores, float *out) {
-    const ppo__kernels *k = ppo__k();
-    const int           queries = how->heads / how->kv_heads, width = how->kv_heads * size;
-    const int           begin = ppo__attend_first(how, seen - 1);
-    for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
-        int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
-        for (int h = 0; h < heads; ++h)
-            k->gemm(1, n, size, q + ppo__at(first + h, size), size, 1,
-                    keys + ppo__at((first + h) / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
-                    scores + ppo__at(h, seen) + i, n);
-    }
-    for (int h = 0; h < heads; ++h) {
-        memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
-        k->softmax(how->scale, scores + ppo__at(h, seen) + begin, seen - begin);
-    }
-    for (int h = 0; h < heads; ++h)
-        k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
-                values + ppo__at((first + h) / queries, size), width, NULL, 0, out + ppo__at(first + h, size),
-                size);
-}
-
 /* The keys and values of a row's slot. */
 static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
     const ppo_generator *g = args->sampler->generator;
@@ -19000,21 +18977,39 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
     return g->keys + cache * g->slot_keys;
 }
 
-/* Heads from .. to - 1 of all heads of all rows. */
+/* Heads from .. to - 1 of all heads of all rows, those of a row together: first all scores, then all
+   softmaxes, then all sums of values, as consecutive computations then do not depend on each other. */
 static void ppo__cached_heads(void *user, int range, int from, int to) {
+    const ppo__kernels     *k = ppo__k();
     const ppo_node         *node = (const ppo_node *)user;
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator    *g = args->sampler->generator;
     const ppo_lm_config    *c = &g->lm->full;
     const ppo_attention     how = ppo__lm_attention(c, args->block);
-    for (int n; from < to; from += n) {
-        const int i = from / c->heads, first = from % c->heads;
-        float    *values, *keys = ppo__cached(args, i, &values);
-        n = ppo__min_int(to - from, c->heads - first);
-        ppo__attend_row(&how, c->head_size, first, n, node->in[0]->data + ppo__at(i, node->in[0]->cols),
-                        args->sampler->row_position[i] + 1, keys, values,
-                        node->scratch + ppo__at(range, c->heads) * (size_t)g->context,
-                        node->out[0]->data + ppo__at(i, node->out[0]->cols));
+    const int               size = c->head_size, queries = c->heads / c->kv_heads, width = c->kv_heads * size;
+    float *scores = node->scratch + ppo__at(range, c->heads) * (size_t)g->context; /* (heads, seen) */
+    for (int heads; from < to; from += heads) {
+        const int    row = from / c->heads, first = from % c->heads;
+        const int    seen = args->sampler->row_position[row] + 1, begin = ppo__attend_first(&how, seen - 1);
+        const float *q = node->in[0]->data + ppo__at(row, node->in[0]->cols) + ppo__at(first, size);
+        float       *out = node->out[0]->data + ppo__at(row, node->out[0]->cols) + ppo__at(first, size);
+        float       *values, *keys = ppo__cached(args, row, &values);
+        heads = ppo__min_int(to - from, c->heads - first);
+        for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
+            const int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
+            for (int h = 0; h < heads; ++h)
+                k->gemm(1, n, size, q + ppo__at(h, size), size, 1,
+                        keys + ppo__at((first + h) / queries * size, PPO__KEY_PAGE), PPO__KEY_PAGE, NULL, 0,
+                        scores + ppo__at(h, seen) + i, n);
+        }
+        for (int h = 0; h < heads; ++h) {
+            memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
+            k->softmax(how.scale, scores + ppo__at(h, seen) + begin, seen - begin);
+        }
+        for (int h = 0; h < heads; ++h)
+            k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
+                    values + ppo__at((first + h) / queries, size), width, NULL, 0, out + ppo__at(h, size),
+                    size);
     }
 }
 
@@ -19116,7 +19111,7 @@ static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
     const int          *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
     int                 same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
     slot->sequence = sequence, slot->length = n;
-    slot->end = how->max_new && how->max_new < g->context - n ? n + how->max_new : g->context;
+    slot->end = ppo__longest(how, g->context, n);
     slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
     while (same < most && slot->cached[same] == text[same]) ++same;
     slot->seen = same;
@@ -19227,7 +19222,6 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
 /* Samples by samplers begin .. end - 1 until no sequence waits; if one fails, all come to an end. */
 static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     ppo_generator *g = (ppo_generator *)user;
-    (void)range;
     for (ppo__slot_sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
         sampler->status = PPO_OK;
         while (!sampler->status) {
@@ -19290,7 +19284,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     const ppo_lm_config *c = &g->lm->config;
     const int            count = prompts->count;
     ppo_status           status = ppo__check_sampling(how, c->vocab);
-    if (!status) status = ppo__check_sequences(g->lm, prompts, 1);
+    if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     for (int k = 0; k < g->slots; ++k) {
@@ -19328,18 +19322,11 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- stops -- */
 
-/* The text of a token, and its length; 0: it has none. */
-static const char *ppo__stop_text(const ppo_tokenizer *tok, int token, int *length) {
-    const int known = token >= 0 && token < tok->vocab;
-    *length = known ? ppo__token_length(tok, token) : 0;
-    return tok->bytes + (known ? tok->start[token] : 0);
-}
-
 /* Do the tokens end, without the last `but` bytes of their text, with this text of n bytes? */
 static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
                           const char *text, size_t n) {
     for (int length; n && last > first; but = 0) {
-        const char *token = ppo__stop_text(tok, *--last, &length);
+        const char *token = ppo__text_of(tok, *--last, &length);
         for (length -= but; length > 0 && n; --length)
             if (token[length - 1] != text[--n]) return 0;
     }
@@ -19353,7 +19340,7 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
     const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
-    if (last > first) ppo__stop_text(all->tokenizer, last[-1], &length);
+    if (last > first) ppo__text_of(all->tokenizer, last[-1], &length);
     for (int k = 0; k < all->count; ++k) {
         if (!all->text[k] || !*all->text[k])
             return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
@@ -19796,7 +19783,7 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
     ppo_tape  *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
-    ppo_status status = ppo__check_sequences(lm, data, 0);
+    ppo_status status = ppo__check_sequences(lm, data, PPO__IN_CONTEXT);
     if (!status) status = ppo__tape_create_on(ppo__device_in_use, &tape);
     if (!status) ppo_tape_record(tape, 0);
     for (int s = 0; !status && s < data->count; s += now.count) {
@@ -19861,7 +19848,7 @@ typedef struct ppo__learner {
     int        window;      /* `window` tokens from first[item] on, at most those that there are */
     int        micro_batch; /* items of a micro-batch at most; */
     int        budget;      /* and tokens, if it has several items; 0: any number */
-    int        reserved;    /* items of the longest of which there is room for all */
+    int        reserved;    /* items that there is room for if all are as long as the longest */
     int        micros;      /* in the batch, */
     int        most_micros; /* and in any */
     int64_t    tokens;      /* trained on since the start */
@@ -19870,13 +19857,14 @@ typedef struct ppo__learner {
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void            *user;
     ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
+    size_t           floats;     /* gradients of both */
     int              shards;     /* of a batch, at most */
     ppo__arena       memory;     /* of lanes and sums: */
     ppo__lane       *lane;       /* [lanes] */
     int              lanes;      /* 1, 2, 4, ... */
     float           *received;   /* in a group: for ppo__group_sum() */
     float           *weight;     /* [most_micros] */
-    ppo__learned     learned[3]; /* what loss() leaves besides */
+    ppo__learned     learned[4]; /* the weights, and what loss() leaves besides */
     const ppo_group *group;
 } ppo__learner;
 
@@ -19935,12 +19923,11 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
    shards. There is a single one where dividing its operations gains more, which is up to four times, or
    where others would take much memory. */
 static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
-    ppo__arena  *memory = &learner->memory;
-    const size_t count[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    const int    threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
-    const int    own = ppo__branch_shards(learner, learner->shards, 0, 1);
-    int          lanes = 1;
-    ppo_status   status = PPO_OK;
+    ppo__arena *memory = &learner->memory;
+    const int   threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
+    const int   own = ppo__branch_shards(learner, learner->shards, 0, 1);
+    int         lanes = 1;
+    ppo_status  status = PPO_OK;
     while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
     if (lanes < 4 && 2 * lanes <= threads) lanes = 1;
     learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
@@ -19949,9 +19936,10 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const pp
         ppo__lane *lane = &learner->lane[k];
         int        levels = 0;
         while (1 << levels < ppo__branch_shards(learner, learner->shards, k, lanes)) ++levels;
-        if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels *(count[0] + count[1]));
+        if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels * learner->floats);
         for (int i = 0; i < 2 && learner->params[i]; ++i)
-            lane->grad[i] = k ? PPO__ARRAY(memory, float, count[i]) : learner->params[i]->grad;
+            lane->grad[i] =
+                k ? PPO__ARRAY(memory, float, learner->params[i]->count) : learner->params[i]->grad;
         status = ppo__arena_status(memory);
         if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
         ppo_tape_recompute(lane->tape, recompute);
@@ -19965,8 +19953,7 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const pp
    there is no setting; of sequences of at most `longest`. The caller has set params and group. */
 static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
                                     int micro_batch, int recompute, const ppo_lm *lm) {
-    size_t floats = learner->params[0]->count;
-    if (learner->params[1]) floats += learner->params[1]->count;
+    for (int i = 0; i < 2 && learner->params[i]; ++i) learner->floats += learner->params[i]->count;
     if (!shards) {
         const int most = ppo__is_large(lm) || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
         for (shards = 1; shards < most && 2 * shards * PPO__SHARD_TOKENS <= tokens;) shards *= 2;
@@ -19978,9 +19965,12 @@ static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens
         learner->budget = lm->config.width > 256 ? lm->config.width : 256;
         learner->reserved = ppo__min_int(items, learner->budget / longest + 1);
     }
-    if (learner->group && shards > 1) learner->received = PPO__ARRAY(&learner->memory, float, floats);
+    if (learner->group && shards > 1)
+        learner->received = PPO__ARRAY(&learner->memory, float, learner->floats);
     learner->most_micros = learner->budget ? n : shards * ppo__divide_up(items, learner->micro_batch);
     learner->weight = PPO__ARRAY(&learner->memory, float, learner->most_micros);
+    const ppo__learned weights = {learner->weight, sizeof(float), 0};
+    learner->learned[0] = weights;
     return ppo__lanes_take(learner, recompute, lm);
 }
 
@@ -20013,8 +20003,7 @@ static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, ppo__lane *lane, co
 
 /* Where the sum of 2^level shards waits: its gradients of params[i]. */
 static float *ppo__waiting(const ppo__learner *learner, const ppo__lane *lane, int level, int i) {
-    const size_t floats[] = {learner->params[0]->count, learner->params[1] ? learner->params[1]->count : 0};
-    return lane->sums + (size_t)level * (floats[0] + floats[1]) + (i ? floats[0] : 0);
+    return lane->sums + (size_t)level * learner->floats + (i ? learner->params[0]->count : 0);
 }
 
 /* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is
@@ -20045,18 +20034,6 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
         else device->read(device, params->grad, params->mirror->grad, size);
     }
     return ppo__settle(device, status);
-}
-
-/* After shard k of a lane, which is not the last: its gradients wait for the next one. */
-static ppo_status ppo__put_aside(ppo__learner *learner, ppo__lane *lane, int k) {
-    ppo_status status = ppo__copy_gradients(learner, 0);
-    for (int i = 0; i < 2 && learner->params[i] && !status; ++i) {
-        const size_t n = learner->params[i]->count;
-        const int    level = ppo__add_waiting(learner, lane, k, 0, i, 0, n);
-        memcpy(ppo__waiting(learner, lane, level, i), lane->grad[i], n * sizeof(float));
-        ppo__clear_gradients(learner, lane, i);
-    }
-    return status;
 }
 
 /* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
@@ -20157,12 +20134,11 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
 
 /* In a group: every process gets what is known of the items and micro-batches of all. */
 static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
-    const ppo_group   *g = learner->group;
-    const ppo__learned weight = {learner->weight, sizeof(float), 0};
-    size_t             start[PPO_MAX_RANKS + 1];
-    ppo_status         status = PPO_OK;
+    const ppo_group *g = learner->group;
+    size_t           start[PPO_MAX_RANKS + 1];
+    ppo_status       status = PPO_OK;
     for (int i = 0; i < 4 && !status; ++i) {
-        const ppo__learned *one = i ? &learner->learned[i - 1] : &weight;
+        const ppo__learned *one = &learner->learned[i];
         if (!one->data) continue;
         for (int r = 0; r <= g->size; ++r) {
             const int first = ppo__min_int(ppo__first_shard(learner->shards, r, g->size), shards);
@@ -20203,7 +20179,14 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
                 status = k + 1 == own && next == end ? ppo_tape_status(lane->tape)
                                                      : ppo_tape_backward(lane->tape, *loss);
         }
-        if (k + 1 < own && !status) status = ppo__put_aside(learner, lane, k);
+        if (k + 1 == own || status) break;
+        status = ppo__copy_gradients(learner, 0);
+        for (int p = 0; p < 2 && learner->params[p] && !status; ++p) { /* they wait for the next shard's */
+            const size_t count = learner->params[p]->count;
+            const int    level = ppo__add_waiting(learner, lane, k, 0, p, 0, count);
+            memcpy(ppo__waiting(learner, lane, level, p), lane->grad[p], count * sizeof(float));
+            ppo__clear_gradients(learner, lane, p);
+        }
     }
     return status;
 }
@@ -20212,7 +20195,6 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
 static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
     const ppo__batch   *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
-    (void)range;
     for (int k = begin; k < end; ++k) {
         ppo__lane  *lane = &learner->lane[k];
         const int   own = ppo__branch_shards(learner, batch->shards, k, learner->lanes);
@@ -20235,24 +20217,11 @@ static void ppo__add_lanes(void *user, int range, int begin, int end) {
     const int           lanes = learner->lanes, i = batch->i;
     const size_t        at = ppo__at(begin, PPO__FLOAT_GRAIN);
     const size_t        n = ppo__grain_end(learner->params[i]->count, end) - at;
-    (void)range;
     for (int step = 1; step < lanes; step *= 2)
         for (int k = 0; k + step < lanes; k += 2 * step)
             if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
                 ppo__branch_begin(learner, batch->shards, k + 2 * step, lanes))
                 ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
-}
-
-/* The gradients of this process's shards, in several lanes. */
-static ppo_status ppo__lanes_run(ppo__batch *batch) {
-    const ppo__learner *learner = batch->learner;
-    ppo_status          status = PPO_OK;
-    ppo__for_each(learner->lanes, ppo__lanes_gradients, batch);
-    for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
-    for (batch->i = 0; batch->i < 2 && learner->params[batch->i] && !status; ++batch->i)
-        ppo__parallel_for(ppo__grains(learner->params[batch->i]->count), 1,
-                          (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, batch);
-    return status;
 }
 
 /* The gradient of a batch of n items, once divided by *total. */
@@ -20264,7 +20233,14 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     ppo_status       status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->lane[0].tape->device);
-    if (!status) status = one ? ppo__lane_gradients(&batch, learner->lane, &loss) : ppo__lanes_run(&batch);
+    if (!status && one) status = ppo__lane_gradients(&batch, learner->lane, &loss);
+    if (!status && !one) {
+        ppo__for_each(learner->lanes, ppo__lanes_gradients, &batch);
+        for (int k = 0; k < learner->lanes && !status; ++k) status = ppo_tape_status(learner->lane[k].tape);
+        for (batch.i = 0; batch.i < 2 && learner->params[batch.i] && !status; ++batch.i)
+            ppo__parallel_for(ppo__grains(learner->params[batch.i]->count), 1,
+                              (double)PPO__FLOAT_GRAIN * learner->lanes, ppo__add_lanes, &batch);
+    }
     learner->micros = ppo__micros_before(learner, item, n, shards, shards);
     status = ppo__group_agree(g, status, 0);
     if (!status)
@@ -20488,7 +20464,7 @@ static void ppo__fit_draw(ppo__fit_set *set, ppo_rng *rng) {
 
 /* Checks the data of a set, and finds its items. */
 static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
-    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : 0;
+    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : PPO__IN_CONTEXT;
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && set->data[k] && !status; ++k) {
         const ppo_tokens *data = set->data[k];
@@ -20554,16 +20530,14 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
+    const ppo__learned losses = {fit->losses, 2 * sizeof(float), 0};
+    learner->learned[1] = losses;
     for (int k = 0; k < 2; ++k) {
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
+        const ppo__learned scores = {fit->score[k], sizeof(float), 1};
+        learner->learned[2 + k] = scores;
         for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
             if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
-    }
-    const ppo__learned losses = {fit->losses, 2 * sizeof(float), 0};
-    learner->learned[0] = losses;
-    for (int k = 0; k < 2; ++k) {
-        const ppo__learned scores = {fit->score[k], sizeof(float), 1};
-        learner->learned[1 + k] = scores;
     }
     status = ppo__arena_status(&fit->memory);
     if (!status)
@@ -20682,8 +20656,8 @@ static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
     return PPO_OK;
 }
 
-/* In a group: all processes train, and alike, or none does. status: of this one; lm, data: what results
-   depend on, or NULLs; step: where it begins. */
+/* In a group: all processes train with the same settings, models and data, or none does. status: of this
+   process; lm, data: those that there are, or NULL; step: where it begins. */
 static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
                                      const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {
@@ -20834,44 +20808,40 @@ static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
     return ppo__group_agree(g, status, 0);
 }
 
-static ppo_status ppo__get_fit(ppo_file *file, ppo__fit *fit, ppo_fit_progress *p, ppo_lm **read) {
+/* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
+static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     const ppo_settings *settings = ppo_fit_settings();
+    const char         *path = fit->config->checkpoint;
     ppo__fit_checkpoint kept = {fit, p, {0}};
     const int64_t      *counters = kept.counters;
     ppo_fit_config      own = ppo_fit_config_default();
-    ppo_status          status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
-    if (!status) status = ppo__get_settings(file, settings, &own);
-    for (int i = 0; i < settings->count && !status; ++i)
-        if (strcmp(settings->field[i].name, "checkpoint_every") &&
-            strcmp(settings->field[i].name, "recompute"))
-            status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
-    if (!status) status = ppo__get_trained(file, "", fit->lm, read);
-    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
-    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
-        status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
-                                (long long)counters[0], (long long)p->steps, (long long)counters[3],
-                                (long long)counters[4]);
-    if (!status) status = ppo_params_sync(fit->lm->params);
-    if (status) return status;
-    ppo__take_trained(fit->lm, *read, counters[2]);
-    p->step = counters[0], fit->learner.tokens = counters[1];
-    fit->worse = (int)counters[3], fit->over = (int)counters[4];
-    return PPO_OK;
-}
-
-/* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
-static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
-    const char *path = fit->config->checkpoint;
-    ppo_file   *file = NULL;
-    ppo_lm     *read = NULL;
-    const int   there = path && (ppo__exists(path) || errno != ENOENT);
+    ppo_file           *file = NULL;
+    ppo_lm             *read = NULL;
+    const int           there = path && (ppo__exists(path) || errno != ENOENT);
     for (int k = 0; k < 4 && path; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
     if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
     ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo__get_fit(file, fit, p, &read);
+    if (!status) status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
+    if (!status) status = ppo__get_settings(file, settings, &own);
+    for (int i = 0; i < settings->count && !status; ++i)
+        if (strcmp(settings->field[i].name, "checkpoint_every") &&
+            strcmp(settings->field[i].name, "recompute"))
+            status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
+    if (!status) status = ppo__get_trained(file, "", fit->lm, &read);
+    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
+    if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
+        status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
+                                (long long)counters[0], (long long)p->steps, (long long)counters[3],
+                                (long long)counters[4]);
+    if (!status) status = ppo_params_sync(fit->lm->params);
+    if (!status) {
+        ppo__take_trained(fit->lm, read, counters[2]);
+        p->step = counters[0], fit->learner.tokens = counters[1];
+        fit->worse = (int)counters[3], fit->over = (int)counters[4];
+    }
     return ppo_file_free(file), ppo_lm_free(read), status;
 }
 
@@ -20972,6 +20942,15 @@ struct ppo_reward_model {
     int     count, ensemble, batch;
 };
 
+/* The mean and the standard deviation of n numbers. */
+static double ppo__mean_std(const float *x, int n, double *std) {
+    double sum = 0, squares = 0;
+    for (int i = 0; i < n; ++i) sum += x[i];
+    for (int i = 0; i < n; ++i) squares += (x[i] - sum / n) * (x[i] - sum / n);
+    *std = sqrt(squares / n);
+    return sum / n;
+}
+
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
 
 PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
@@ -20999,13 +20978,12 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
     float           *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     ppo_status       status = score ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
-        double sum = 0, squares = 0;
         status = ppo_lm_scores(model->member[k], reference, model->batch, score);
-        for (int s = 0; s < n && !status; ++s) sum += score[s];
-        for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
-        if (!status && !(squares > 0))
+        if (status) break;
+        double std, mean = ppo__mean_std(score, n, &std);
+        normal.mean[k] = (float)mean, normal.inv_std[k] = (float)(1 / std);
+        if (!(std > 0))
             status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
-        normal.mean[k] = (float)(sum / n), normal.inv_std[k] = (float)(1 / sqrt(squares / n));
     }
     if (!status) *model = normal;
     return ppo__free(score), status;
@@ -21032,22 +21010,17 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
     return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
-/* Calls a reward function; one that fails without ppo_fail() gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_reward_fn ask, void *user, const ppo_samples *samples, float *score) {
+/* Asks a reward function about the generator's samples; it must not sample with that meanwhile. One that
+   fails without ppo_fail() gets a sentence. */
+static ppo_status ppo__ask_reward(ppo_generator *generator, ppo_reward_fn reward, void *user,
+                                  const ppo_samples *samples, float *score) {
     const unsigned failures = ppo__failures;
-    if (!ask) return ppo__refuse("there is no reward function");
+    if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
-    ppo_status status = ask(samples, score, user);
-    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
-}
-
-/* The same for samples that are a generator's, which must not sample meanwhile. */
-static ppo_status ppo__ask_reward_of(ppo_generator *generator, ppo_reward_fn reward, void *user,
-                                     const ppo_samples *samples, float *score) {
     generator->busy = 1;
-    ppo_status status = ppo__ask_reward(reward, user, samples, score);
+    ppo_status status = reward(samples, score, user);
     generator->busy = 0;
-    return status;
+    return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
 }
 
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
@@ -21063,7 +21036,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
     int          before = best->count;
-    ppo_status   status = ppo__check_sequences(generator->lm, prompts, 1);
+    ppo_status   status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
@@ -21074,7 +21047,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         status = ppo__add_prompt(&asked, &given, s, n);
         now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__ask_reward_of(generator, reward, user, &samples, scores);
+        if (!status) status = ppo__ask_reward(generator, reward, user, &samples, scores);
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
@@ -21098,13 +21071,13 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
     const int  before[2] = {chosen->count, rejected->count};
-    ppo_status status = ppo__check_sequences(generator->lm, prompts, 1);
+    ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
     if (!reward) return PPO_ERROR_MEMORY;
     for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
     if (!status) status = ppo_generate(generator, &asked, how, &samples);
-    if (!status) status = ppo__ask_reward_of(generator, judge, user, &samples, reward);
+    if (!status) status = ppo__ask_reward(generator, judge, user, &samples, reward);
     for (int s = 0; s < asked.count && !status; s += 2) {
         float more = reward[s] - reward[s + 1];
         int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
@@ -21125,7 +21098,7 @@ static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, 
                                    ppo_samples *samples, float *score) {
     ppo_status status = ppo_generator_create(lm, ppo__device_in_use ? 256 : 16, generator);
     if (!status) status = ppo_generate(*generator, prompts, how, samples);
-    return status || !reward ? status : ppo__ask_reward(reward, user, samples, score);
+    return status || !reward ? status : ppo__ask_reward(*generator, reward, user, samples, score);
 }
 
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
@@ -21133,11 +21106,11 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
                                    ppo_lm_evaluation *evaluation) {
     ppo_generator *generator[2] = {NULL, NULL};
     ppo_samples    samples, others;
-    double         sum = 0, squares = 0, wins = 0, logp = 0, ref_logp = 0;
+    double         std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
     int            rows = 0, ended = 0;
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
-    ppo_status status = ppo__check_sequences(lm, prompts, 1);
+    ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
     if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
     int    n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
@@ -21153,16 +21126,19 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
         if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
                               score[s], other[s]);
-        sum += score[s];
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
         ref_logp += ref[s], rows += ppo__response_length(&samples.tokens, s), ended += samples.ended[s];
     }
-    for (int s = 0; s < n && !status; ++s) squares += (score[s] - sum / n) * (score[s] - sum / n);
+    if (!status) mean = ppo__mean_std(score, n, &std);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
-    ppo_lm_evaluation e = {(float)(sum / n),        (float)sqrt(squares / n),
-                           (float)(wins / n),       (float)((logp - ref_logp) / n),
-                           (float)(-logp / rows),   (float)rows / (float)n,
-                           (float)ended / (float)n, seconds > 0 ? rows / seconds : 0};
+    ppo_lm_evaluation e = {(float)mean,
+                           (float)std,
+                           (float)(wins / n),
+                           (float)((logp - ref_logp) / n),
+                           (float)(-logp / rows),
+                           (float)rows / (float)n,
+                           (float)ended / (float)n,
+                           seconds > 0 ? rows / seconds : 0};
     if (!reward) e.reward = e.reward_std = NAN;
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
@@ -21314,15 +21290,17 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
 #define PPO__PRESET_ROW(name, settings)  {name, PPO__METHOD settings},
 #define PPO__PRESET_WORD(name, settings) "|" name
 
-static const char *const ppo__rlhf_presets[][2] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
+static const struct {
+    const char *name, *settings;
+} ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
 
 PPO_DEF const char *ppo_rlhf_config_presets(void) { return &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]; }
 
 PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name) {
     if (!ppo__given("ppo_rlhf_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
     for (size_t i = 0; i < sizeof ppo__rlhf_presets / sizeof *ppo__rlhf_presets; ++i)
-        if (!strcmp(name, ppo__rlhf_presets[i][0]))
-            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i][1]);
+        if (!strcmp(name, ppo__rlhf_presets[i].name))
+            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i].settings);
     return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_rlhf_config_presets());
 }
 
@@ -21409,8 +21387,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->kl_target > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);
-    if (ppo__check_sequences(policy, prompts, 1) || ppo__check_peer(policy, reference, "reference") ||
-        ppo__check_peer(policy, critic, "critic"))
+    if (ppo__check_sequences(policy, prompts, PPO__BEFORE_MORE) ||
+        ppo__check_peer(policy, reference, "reference") || ppo__check_peer(policy, critic, "critic"))
         return ppo__failed;
     if (reference && (reference == policy || reference == critic))
         return ppo__refuse("the reference is the %s, which is trained; NULL makes a copy",
@@ -21486,7 +21464,7 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
         return ppo__refuse("the samples' %s is NULL", tokens->prompt ? "ended" : "prompt");
     if (r->config.importance_cap > 0 && !samples->logp)
         return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
-    ppo_status status = ppo__check_sequences(r->policy, tokens, 0);
+    ppo_status status = ppo__check_sequences(r->policy, tokens, PPO__IN_CONTEXT);
     for (int s = 0; s < tokens->count && !status; ++s) {
         int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
         if (!n) return ppo__refuse("sample %d has no token after its prompt", s);
@@ -21529,14 +21507,13 @@ static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
 static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
     int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
-    double sum = 0, squares = 0, k1 = 0, k3 = 0, entropy = 0;
-    for (int s = 0; s < count; ++s) sum += reward[s], ended += samples->ended[s];
-    for (int s = 0; s < count; ++s) squares += (reward[s] - sum / count) * (reward[s] - sum / count);
+    double std, mean = ppo__mean_std(reward, count, &std), k1 = 0, k3 = 0, entropy = 0;
+    for (int s = 0; s < count; ++s) ended += samples->ended[s];
     for (int i = 0; i < rows; ++i) {
         double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
         k1 -= l, k3 += expm1(l) - l, entropy += r->rows.entropy[i];
     }
-    p->reward = (float)(sum / count), p->reward_std = (float)sqrt(squares / count);
+    p->reward = (float)mean, p->reward_std = (float)std;
     p->kl = r->reference ? (float)(k1 / count) : NAN, p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
     p->kl_coef = r->kl_coef;
     p->entropy = (float)(entropy / rows);
@@ -21572,8 +21549,8 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     if (!r->micros) p->first_ratio_min = p->first_ratio_max = 1;
 }
 
-/* The first that holds of the usual ways in which learning fails. Where the reward rose by two standard errors,
-   most are none: the policy repeats what is right. */
+/* Warns of the first sign of failure that is there. If the reward rose by two standard errors, most of them
+   are no failure: the policy repeats what is right. */
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_progress *first = &r->initial;
     const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
@@ -21705,7 +21682,8 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
     ppo_status status = ppo__rlhf_choose(r, n, next);
     r->generator->first = first;
     if (!status && r->asked.count) status = ppo_generate(r->generator, &r->asked, &how, samples);
-    if (!status && r->asked.count) status = ppo__ask_reward(r->reward, r->user, samples, score + first);
+    if (!status && r->asked.count)
+        status = ppo__ask_reward(r->generator, r->reward, r->user, samples, score + first);
     status = ppo__group_agree(g, status, 0);
     return status || !g ? status : ppo__share_samples(r, n, samples, score);
 }
@@ -21808,7 +21786,6 @@ static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
     const ppo__learner *learner = &r->learner;
     const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
     const int           own = ppo__own_end(ppo__judging_group(r), count) - first;
-    (void)range;
     for (int k = begin; k < end; ++k) {
         ppo__lane *lane = &learner->lane[k];
         const int  last = first + ppo__share(own, k + 1, learner->lanes);
@@ -21860,12 +21837,6 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
     ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
 }
 
-/* How many tokens may be sampled after a prompt of n. */
-static int ppo__most_new(const ppo_rlhf *r, int n) {
-    int max_new = r->config.sampling.max_new, room = r->policy->config.context - n;
-    return max_new && max_new < room ? max_new : room;
-}
-
 /* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last
    tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
@@ -21882,8 +21853,9 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        int length = r->first_row[s + 1] - r->first_row[s], prompt = tokens->prompt[s];
-        int over = tokens->start[s + 1] - tokens->start[s] - prompt - (ppo__most_new(r, prompt) - buffer);
+        int length = r->first_row[s + 1] - r->first_row[s];
+        int most = ppo__longest(&c->sampling, r->policy->config.context, tokens->prompt[s]);
+        int over = tokens->start[s + 1] - tokens->start[s] - (most - buffer);
         if (buffer > 0 && over > 0) last -= c->overlong_penalty * (float)over / (float)buffer;
         for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
             float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
@@ -22093,7 +22065,8 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
 
 /* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)ppo__most_new(r, 1) : 1;
+    const int   most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
+    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
     float       rows = 0;
     for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
     return rows / ((float)n * by);
@@ -22110,7 +22083,7 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     r->per_token = ppo__rlhf_per_token(r, item, n);
-    r->learner.learned[0].data = &r->stats[r->micros];
+    r->learner.learned[1].data = &r->stats[r->micros];
     ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
     r->micros += r->learner.micros;
     if (c->target_kl > 0 && p->gradient_steps) {
@@ -22128,44 +22101,41 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
     return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
 }
 
-static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
-    int          count = r->trained, batches = count ? ppo__divide_up(count, r->config.minibatch_size) : 0;
-    const double most = ppo__rlhf_most_kl(r);
-    ppo_status   status = PPO_OK;
-    ppo_rng      rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-    p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, r->config.learning_rate);
-    p->gradient_steps = r->micros = 0, *kl = 0;
-    for (int s = 0, i = 0; s < r->sequences; ++s)
-        if (r->learns[s]) r->order[i++] = s;
-    for (int epoch = 0; epoch < r->config.epochs && !status && *kl <= most; ++epoch) {
-        ppo_rng_shuffle(&rng, r->order, count);
-        for (int b = 0; b < batches && !status && *kl <= most; ++b) {
-            int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
-            r->first = epoch == 0 && b == 0;
-            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
-        }
-    }
-    return ppo__settle(r->learner.lane[0].tape->device, status);
-}
-
-/* The epochs, within the trust region. What a step far beyond it destroys no later step restores, so the policy
-   returns to where it was, and learns the same samples with half the learning rate. A rate that ends the first
-   epoch is lowered, too; one that ends none recovers. */
+/* The epochs, within the trust region. Later steps do not repair what a step far beyond it destroys, so the
+   policy returns to where it was, and learns the same samples with half the learning rate. A rate that ends
+   the first epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    ppo_params *params = r->policy->params;
-    int64_t     step = params->step;
-    double      kl = 0;
+    const ppo_rlhf_config *c = &r->config;
+    ppo_params            *params = r->policy->params;
+    const int64_t          step = params->step;
+    const int              count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
+    const double           most = ppo__rlhf_most_kl(r);
+    double                 kl = 0;
     if (r->kept) ppo__params_copy(params, r->kept, 0);
     for (int attempt = 0; attempt < 10; ++attempt) {
-        ppo_status status = ppo__rlhf_epochs(r, p, &kl);
+        ppo_status status = PPO_OK;
+        ppo_rng    rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+        p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
+        p->gradient_steps = r->micros = 0, kl = 0;
+        for (int s = 0, i = 0; s < r->sequences; ++s)
+            if (r->learns[s]) r->order[i++] = s;
+        for (int epoch = 0; epoch < c->epochs && !status && kl <= most; ++epoch) {
+            ppo_rng_shuffle(&rng, r->order, count);
+            for (int b = 0; b < batches && !status && kl <= most; ++b) {
+                int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
+                r->first = epoch == 0 && b == 0;
+                status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, &kl);
+            }
+        }
+        status = ppo__settle(r->learner.lane[0].tape->device, status);
         if (status) return status;
-        if (!r->kept || kl <= 4 * r->config.target_kl) break;
+        if (!r->kept || kl <= 4 * c->target_kl) break;
         ppo__params_copy(params, r->kept, 1);
         params->step = step, p->gradient_steps = 0;
         r->rate_factor /= 2;
     }
-    if (kl <= ppo__rlhf_most_kl(r)) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
-    else if (p->gradient_steps < ppo__divide_up(r->trained, r->config.minibatch_size)) r->rate_factor *= 0.8f;
+    if (kl <= most) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
+    else if (p->gradient_steps < batches) r->rate_factor *= 0.8f;
     ppo__rlhf_sum_up(r, p);
     return PPO_OK;
 }
@@ -22240,7 +22210,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
     ppo_status status = ppo__learner_take(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
                                           c->shards, c->micro_batch, c->recompute, r->policy);
-    r->learner.learned[0].bytes = sizeof *r->stats;
+    r->learner.learned[1].bytes = sizeof *r->stats;
     if (r->learner.group) {
         ppo_samples *all = &r->group_samples;
         all->tokens.start = PPO__ARRAY(memory, int, (size_t)count + 1);
@@ -22312,13 +22282,13 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
     r->rate_factor = 1, r->started = ppo_clock();
-    int context = policy->config.context, max_new = config->sampling.max_new, at = 0, longest = 0;
+    int at = 0, longest = 0;
     for (int s = 0; s < prompts->count && !status; ++s) {
         int n = ppo__prompt_length(prompts, s);
         if (n > longest) longest = n, at = s;
         status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     }
-    r->longest = max_new && max_new < context - longest ? longest + max_new : context;
+    r->longest = ppo__longest(&config->sampling, policy->config.context, longest);
     if (!status && !reference && config->kl_coef > 0) status = ppo_lm_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
     if (ppo__advantage_needs[config->advantage].critic) {
@@ -22332,7 +22302,7 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     return *rlhf = r, PPO_OK;
 }
 
-/* In a group: it is made by all processes, and alike, or by none. status: of this one. */
+/* In a group: all processes make it with the same settings, models and data, or none does. */
 static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
                                   ppo_status status) {
     const ppo_rlhf         *r = *rlhf;
@@ -22528,11 +22498,11 @@ static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const 
         const int now = i < end && tokens->given && tokens->given[i];
         if (now != given) putc(now ? '[' : ']', file);
         given = now;
-        if (i >= end || !ppo__is_ordinary(tokenizer, tokens->token[i])) continue;
-        const unsigned char *text =
-            (const unsigned char *)tokenizer->bytes + tokenizer->start[tokens->token[i]];
-        for (int n = ppo__token_length(tokenizer, tokens->token[i]); n > 0; --n, ++text)
-            putc(*text < 32 || *text == 127 ? ' ' : *text, file);
+        int         length;
+        const char *text = i < end ? ppo__text_of(tokenizer, tokens->token[i], &length) : NULL;
+        if (!text || tokenizer->special[tokens->token[i]]) continue;
+        for (; length > 0; --length, ++text)
+            putc((unsigned char)*text < 32 || *text == 127 ? ' ' : (unsigned char)*text, file);
     }
 }
 
