@@ -924,8 +924,8 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
 PPO_DEF void ppo_params_restart(ppo_params *params);
 
-/* Clips the gradients of a set of parameters and runs Adam over it. *grad_norm (may be NULL) is the norm
-   before clipping. If that is not finite, changes nothing and returns PPO_ERROR_NUMERIC. */
+/* Runs Adam over a set of parameters, with gradients clipped as ppo_clip_grad_norm() does; those in the set stay
+   as they were. *grad_norm (may be NULL) is the norm before clipping. If that is not finite, changes nothing and returns PPO_ERROR_NUMERIC. */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
@@ -3492,7 +3492,7 @@ typedef struct ppo__kernels {
     void (*scale)(float a, float *x, size_t n);      /* x *= a */
     /* sum[j] += x(0,j) + x(1,j) + ..., in this order */
     void (*column_sum)(int rows, int cols, const float *x, int ldx, float *sum);
-    double (*sum_squares)(const float *x, size_t n);
+    double (*sum_squares)(float a, const float *x, size_t n); /* of the numbers a x */
     /* Of each row of n logits, with z = logit inv_temperature and inv_temperature > 0: max = max z,
        sum = sum exp(z - max), dot = sum exp(z - max) (z - max). Then log p_j = z_j - max - log(sum), and the
        entropy is log(sum) - dot / sum. A logit of -inf has p = 0. */
@@ -3512,11 +3512,11 @@ typedef struct ppo__kernels {
                  float *mean, float *rstd);
     void (*norm_backward)(int centred, const float *x, const float *w, float mean, float rstd,
                           const float *dy, float *dx, float *dw, float *db, int n);
-    /* Adam with decoupled decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), in PyTorch's form:
-       p -= decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
+    /* Adam with decoupled decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), in PyTorch's form, for the gradient
+       g scale clip: p -= decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
        p -= step_size m / (sqrt(v) inv_sqrt_bias2 + eps). */
-    void (*adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2, float eps,
-                 float step_size, float inv_sqrt_bias2, float decay);
+    void (*adam)(float *p, const float *g, float scale, float clip, float *m, float *v, size_t n, float beta1,
+                 float beta2, float eps, float step_size, float inv_sqrt_bias2, float decay);
     /* A gemm for layers. a or b may be BF16; a_row or a_col is 1, a_col if a is BF16; inner is at least
        PPO__PRODUCT. NULL: layers use the gemm. */
     void (*product)(int packed, int rows, int cols, int inner, const void *a, int a_row, int a_col,
@@ -3603,9 +3603,12 @@ static void ppo__plain_column_sum(int rows, int cols, const float *x, int ldx, f
         for (ptrdiff_t j = 0; j < cols; j++) sum[j] += x[i * ldx + j];
 }
 
-static double ppo__plain_sum_squares(const float *x, size_t n) {
+static double ppo__plain_sum_squares(float a, const float *x, size_t n) {
     double sum = 0.0;
-    for (size_t i = 0; i < n; i++) sum += (double)x[i] * x[i];
+    for (size_t i = 0; i < n; i++) {
+        const float ax = a * x[i];
+        sum += (double)ax * ax;
+    }
     return sum;
 }
 
@@ -3737,10 +3740,12 @@ PPO__BOTH static void ppo__adam_one(float *p, float g, float *m, float *v, float
     *p -= step_size * *m / (sqrtf(*v) * inv_sqrt_bias2 + eps);
 }
 
-static void ppo__plain_adam(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2,
-                            float eps, float step_size, float inv_sqrt_bias2, float decay) {
+static void ppo__plain_adam(float *p, const float *g, float scale, float clip, float *m, float *v, size_t n,
+                            float beta1, float beta2, float eps, float step_size, float inv_sqrt_bias2,
+                            float decay) {
     for (size_t i = 0; i < n; i++)
-        ppo__adam_one(&p[i], g[i], &m[i], &v[i], beta1, beta2, eps, step_size, inv_sqrt_bias2, decay);
+        ppo__adam_one(&p[i], g[i] * scale * clip, &m[i], &v[i], beta1, beta2, eps, step_size, inv_sqrt_bias2,
+                      decay);
 }
 
 PPO__KERNEL_TABLE(ppo__plain_kernels, ppo__plain_, "plain", NULL);
@@ -3816,7 +3821,7 @@ typedef struct {
    without are of 16 bytes, and need TARGET, ISA, ISA_NAME and TILE_VECS alone. A tile of TILE_ROWS rows
    and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
-       DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p) makes one of as many floats
+       DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p, a) makes one of as many floats, each times a
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
        PAD(mask, v, pad)      v where the mask is, else pad
        FMA(a, b, c)           a b + c, rounded once where the processor can
@@ -3850,7 +3855,7 @@ typedef struct {
 #define PPO__STOREM(p, mask, v)        _mm256_maskstore_ps(p, mask, v)
 #define PPO__PAD(mask, v, pad)         _mm256_blendv_ps(pad, v, _mm256_castsi256_ps(mask))
 #define PPO__IF_GREATER(a, b, yes, no) _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_GT_OQ))
-#define PPO__LOAD_DOUBLES(p)           _mm256_cvtps_pd(_mm_loadu_ps(p))
+#define PPO__LOAD_DOUBLES(p, a)        _mm256_cvtps_pd(_mm_mul_ps(_mm_loadu_ps(p), _mm_set1_ps(a)))
 #define PPO__LOAD_GROUPS(p, step) \
     _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
 #include PPO_FILE_NAME
@@ -3871,7 +3876,7 @@ typedef struct {
 #define PPO__PAD(mask, v, pad)         _mm512_mask_blend_ps(mask, pad, v)
 #define PPO__IF_GREATER(a, b, yes, no) _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), no, yes)
 #define PPO__TIMES_2_TO(y, n)          _mm512_scalef_ps(y, n)
-#define PPO__LOAD_DOUBLES(p)           _mm512_cvtps_pd(_mm256_loadu_ps(p))
+#define PPO__LOAD_DOUBLES(p, a)        _mm512_cvtps_pd(_mm256_mul_ps(_mm256_loadu_ps(p), _mm256_set1_ps(a)))
 #define PPO__LOAD_GROUP(into, group, p) \
     _mm512_mask_broadcast_f32x4(into, (__mmask16)(15 << 4 * (group)), _mm_loadu_ps(p))
 #define PPO__LOAD_GROUPS(p, step)                                                                     \
@@ -4199,8 +4204,9 @@ PPO__INLINE16 ppo__float4 ppo__sqrt4(ppo__float4 v) {
     return ppo__set4(sqrtf(v[0]), sqrtf(v[1]), sqrtf(v[2]), sqrtf(v[3]));
 }
 
-PPO__INLINE16 ppo__double2 ppo__widen2(const float *p) {
-    const ppo__double2 v = {p[0], p[1]};
+PPO__INLINE16 ppo__double2 ppo__widen2(const float *p, float a) {
+    const float        x = a * p[0], y = a * p[1];
+    const ppo__double2 v = {x, y};
     return v;
 }
 
@@ -4318,7 +4324,7 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #define PPO__MAX(a, b)                 ppo__max4(a, b)
 #define PPO__IF_GREATER(a, b, yes, no) ppo__if_greater4(a, b, yes, no)
 #define PPO__SQRT(a)                   ppo__sqrt4(a)
-#define PPO__LOAD_DOUBLES(p)           ppo__widen2(p)
+#define PPO__LOAD_DOUBLES(p, a)        ppo__widen2(p, a)
 #define PPO__LOAD_GROUPS(p, step)      PPO__LOADU(p)
 #define PPO__LOAD_PAIRS(p, step)       ppo__load_pairs(p)
 #define PPO__ZIP_LOW(a, b)             ppo__set4((a)[0], (b)[0], (a)[1], (b)[1])
@@ -4997,12 +5003,14 @@ PPO__FN void PPO__(scale)(float a, float *x, size_t n) {
     PPO__EACH_VECTOR(n, PPO__(store)(x + i, PPO__(load)(x + i, lanes) * PPO__SET1(a), lanes));
 }
 
-PPO__FN void PPO__(adam)(float *p, const float *g, float *m, float *v, size_t n, float beta1, float beta2,
-                         float eps, float step_size, float inv_sqrt_bias2, float decay) {
+PPO__FN void PPO__(adam)(float *p, const float *g, float scale, float clip, float *m, float *v, size_t n,
+                         float beta1, float beta2, float eps, float step_size, float inv_sqrt_bias2,
+                         float decay) {
     const PPO__VEC b1 = PPO__SET1(beta1), b2 = PPO__SET1(beta2);
     const PPO__VEC c1 = PPO__SET1(1.0f - beta1), c2 = PPO__SET1(1.0f - beta2);
     PPO__EACH_VECTOR(n, {
-        const PPO__VEC gi = PPO__(load)(g + i, lanes), pi = PPO__(load)(p + i, lanes);
+        const PPO__VEC gi = PPO__(load)(g + i, lanes) * PPO__SET1(scale) * PPO__SET1(clip),
+                       pi = PPO__(load)(p + i, lanes);
         const PPO__(bits) exact = (PPO__(bits))PPO__FMA(b1, PPO__(load)(m + i, lanes), c1 * gi);
         const PPO__VEC mi = (PPO__VEC)(exact & (PPO__(bits))((exact & 0x7f800000u) != 0u));
         const PPO__VEC vi = PPO__FMA(b2, PPO__(load)(v + i, lanes), c2 * gi * gi);
@@ -5035,7 +5043,7 @@ PPO__INLINE float PPO__(lane_max)(PPO__VEC x) {
 }
 
 /* The square of a float is exact in double. */
-PPO__FN double PPO__(sum_squares)(const float *x, size_t n) {
+PPO__FN double PPO__(sum_squares)(float a, const float *x, size_t n) {
     enum { CHAINS = 4, HALF = PPO__WIDTH / 2 };
     double       lane[CHAINS * HALF], sum = 0.0;
     PPO__DOUBLES chain[CHAINS];
@@ -5043,13 +5051,13 @@ PPO__FN double PPO__(sum_squares)(const float *x, size_t n) {
     memset(chain, 0, sizeof chain);
     for (; i + CHAINS * HALF <= n; i += CHAINS * HALF) {
         PPO__UNROLL for (int k = 0; k < CHAINS; k++) {
-            const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * HALF);
+            const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * HALF, a);
             chain[k] += d * d;
         }
     }
     memcpy(lane, chain, sizeof lane);
     for (int k = 0; k < CHAINS * HALF; k++) sum += lane[k];
-    return sum + ppo__plain_sum_squares(x + i, n - i);
+    return sum + ppo__plain_sum_squares(a, x + i, n - i);
 }
 
 /* z - reference of the logits at p. Missing lanes are -inf, which adds nothing to a sum. */
@@ -9561,11 +9569,16 @@ static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, int64_t step
 
 /* m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g^2;
    p -= lr weight_decay p + lr m' / (sqrt(v') + eps), with m' = m / (1 - b1^step), v' = v / (1 - b2^step). */
+static void ppo__adam_step(float *param, const float *grad, float scale, float clip, float *m, float *v,
+                           size_t n, const ppo_adam *adam, int64_t step) {
+    const ppo__adam_factors f = ppo__adam_factors_of(adam, step);
+    ppo__k()->adam(param, grad, scale, clip, m, v, n, adam->beta1, adam->beta2, adam->eps, f.step_size,
+                   f.inv_sqrt_bias2, f.decay);
+}
+
 PPO_DEF void ppo_adam_step(float *param, const float *grad, float *m, float *v, size_t n,
                            const ppo_adam *adam, int64_t step) {
-    const ppo__adam_factors f = ppo__adam_factors_of(adam, step);
-    ppo__k()->adam(param, grad, m, v, n, adam->beta1, adam->beta2, adam->eps, f.step_size, f.inv_sqrt_bias2,
-                   f.decay);
+    ppo__adam_step(param, grad, 1, 1, m, v, n, adam, step);
 }
 
 /* What clipping multiplies gradients of this norm by. */
@@ -9575,7 +9588,7 @@ PPO__BOTH static float ppo__clip_factor(float norm, float max_norm) {
 }
 
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
-    float norm = (float)sqrt(ppo__k()->sum_squares(grad, n));
+    float norm = (float)sqrt(ppo__k()->sum_squares(1, grad, n));
     float factor = ppo__clip_factor(norm, max_norm);
     if (factor < 1) ppo__k()->scale(factor, grad, n);
     return norm;
@@ -9601,9 +9614,10 @@ PPO_DEF void ppo_params_restart(ppo_params *params) {
 }
 
 typedef struct ppo__adam_job {
-    ppo_params     *params;
-    size_t          begin, end;
-    const ppo_adam *adam;
+    ppo_params *params;
+    float       scale, clip;
+    ppo_adam    adam;
+    size_t      begin, end;
 } ppo__adam_job;
 
 static void ppo__adam_range(void *user, int range, int begin, int end) {
@@ -9611,8 +9625,8 @@ static void ppo__adam_range(void *user, int range, int begin, int end) {
     ppo_params          *params = job->params;
     size_t               at = job->begin + ppo__at(begin, PPO__FLOAT_GRAIN);
     size_t               n = job->begin + ppo__grain_end(job->end - job->begin, end) - at;
-    ppo_adam_step(params->data + at, params->grad + at, params->m + at, params->v + at, n, job->adam,
-                  params->step);
+    ppo__adam_step(params->data + at, params->grad + at, job->scale, job->clip, params->m + at,
+                   params->v + at, n, &job->adam, params->step);
 }
 
 static float ppo__decay_of(const ppo_params *params, int i, const ppo_adam *adam) {
@@ -9646,7 +9660,7 @@ static void ppo__params_copy(ppo_params *params, float *copy, int back) {
     if (mirror && back) mirror->changed = 1;
 }
 
-/* Multiplies the gradients by scale first. On a device the step is queued: settle() sets *grad_norm, reports
+/* Of the gradients times scale. On a device the step is queued: settle() sets *grad_norm, reports
    failures, and subtracts the steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
@@ -9657,17 +9671,15 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
         mirror->device->step(mirror->device, params, adam, scale, max_grad_norm, grad_norm);
         return PPO_OK;
     }
-    if (scale != 1) ppo__k()->scale(scale, params->grad, params->count);
-    float norm = ppo_clip_grad_norm(params->grad, params->count, max_grad_norm);
+    const float norm = (float)sqrt(ppo__k()->sum_squares(scale, params->grad, params->count));
     if (grad_norm) *grad_norm = norm;
     if (!ppo__finite(norm))
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is %g at optimizer step %lld", (double)norm,
                         (long long)params->step + 1);
     ++params->step;
+    ppo__adam_job job = {params, scale, ppo__clip_factor(norm, max_grad_norm), *adam, 0, 0};
     for (int i = 0; i < params->tensor_count;) {
-        ppo_adam      scaled;
-        ppo__adam_job job = {params, 0, 0, &scaled};
-        i = ppo__params_group(params, i, adam, &scaled, &job.begin, &job.end);
+        i = ppo__params_group(params, i, adam, &job.adam, &job.begin, &job.end);
         ppo__parallel_for(ppo__grains(job.end - job.begin), 1, 40.0 * (double)PPO__FLOAT_GRAIN,
                           ppo__adam_range, &job);
     }
