@@ -4569,23 +4569,23 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
-/* A large b: its rows lie so far apart that they evict each other from the first cache. Parts of it are
-   packed together and used for all rows of a block of a that stays in the second; c holds the unfinished
-   chains in between. The rows of a transposed a, of which a tile needs a few numbers each, may lie as far
-   apart: then the block is packed, too. Tiles of AVX-512 are so wide that it does not pay. */
-PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
+/* Columns col .. cols - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
+   cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
+   these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
+   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. */
+PPO__FN void PPO__(gemm_large)(int rows, int col, int cols, const ppo__gemm_job *job) {
     enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 264, PACKED = HEIGHT / 2 };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
-    const int pack = PPO__WIDTH < 16 && job->a_row == 1 && job->inner >= 256;
+    const int pack = job->a_row == 1 && job->inner >= 256 && cols - col >= 4 * WIDE;
     const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
             ppo__gemm_job block = *job;
-            const float  *b = job->b + k * job->ldb;
+            const float  *b = job->b + k * job->ldb + col;
             block.inner = ppo__min_int((int)(job->inner - k), deep);
             block.a += i * job->a_row + k * job->a_col;
-            block.c += i * job->ldc;
+            block.c += i * job->ldc + col;
             if (pack) {
                 for (ptrdiff_t r = 0; r < block.inner; r++, block.a += job->a_col)
                     memcpy(packed_a + r * PACKED, block.a, (size_t)height * sizeof(float));
@@ -4596,9 +4596,9 @@ PPO__FN void PPO__(gemm_large)(int rows, int cols, const ppo__gemm_job *job) {
                 block.init = block.c;
                 block.ld_init = job->ldc;
             } else if (job->init) {
-                block.init += i * job->ld_init;
+                block.init += i * job->ld_init + col;
             }
-            int j = 0;
+            int j = col;
             for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
                 for (ptrdiff_t r = 0; r < block.inner; r++)
                     PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
@@ -4835,7 +4835,7 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
 
 PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
                          int ldb, const float *init, int ld_init, float *c, int ldc) {
-    enum { LARGE = 1 << 13, OUTSIDE = 1 << 18 };
+    enum { LARGE = 1 << 13, OUTSIDE = 1 << 18, BROAD = 1024 };
     const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
     if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
     else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
@@ -4843,8 +4843,10 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
     else if (inner > 1 && inner <= 8 && rows >= 2 * PPO__WIDTH && a_col == 1)
         PPO__(gemm_shallow)(rows, cols, &job);
     else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
-    else if (rows >= 32 && (ptrdiff_t)inner * ldb > LARGE) PPO__(gemm_large)(rows, cols, &job);
-    else PPO__(gemm_wide)(0, rows, 0, cols, &job);
+    else if (rows < 32 || (ptrdiff_t)inner * ldb <= LARGE) PPO__(gemm_wide)(0, rows, 0, cols, &job);
+    else
+        for (int j = 0; j < cols; j += BROAD)
+            PPO__(gemm_large)(rows, j, j + ppo__min_int(cols - j, BROAD), &job);
 }
 
 /* 1 x + sum is exact before its one rounding: this is a product with a row of ones, made by a stride of 0. */
