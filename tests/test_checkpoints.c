@@ -151,14 +151,14 @@ static void vault_close(void *state) {
 }
 
 static void vault_reset(void *state, ppo_rng *rng, float *obs) {
-    vault_orphaned |= ppo_env_user() != &vaults_opened;
+    if (ppo_env_user() != &vaults_opened) vault_orphaned = 1;
     if (vault_fails) ppo_env_fail("no key for a vault");
     knobs_reset(((vault *)state)->inside, rng, obs);
 }
 
 static void vault_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     knobs *d = ((vault *)state)->inside;
-    vault_orphaned |= ppo_env_user() != &vaults_opened;
+    if (ppo_env_user() != &vaults_opened) vault_orphaned = 1;
     if (vault_drift) d->x[0] += (unsigned)vault_drift++;
     const int *c = action->choices;
     if (c && (c[0] < 0 || c[0] > 2 || c[1] < 0 || c[1] > 1)) vault_abused = 1;
