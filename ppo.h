@@ -924,8 +924,9 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
 PPO_DEF void ppo_params_restart(ppo_params *params);
 
-/* Runs Adam over a set of parameters, with gradients clipped as ppo_clip_grad_norm() does; those in the set stay
-   as they were. *grad_norm (may be NULL) is the norm before clipping. If that is not finite, changes nothing and returns PPO_ERROR_NUMERIC. */
+/* Runs Adam over a set of parameters, with gradients clipped as ppo_clip_grad_norm() does; those in the set
+   stay as they were. *grad_norm (may be NULL) is the norm before clipping. If that is not finite, changes
+   nothing and returns PPO_ERROR_NUMERIC. */
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm);
 
@@ -3821,7 +3822,7 @@ typedef struct {
    without are of 16 bytes, and need TARGET, ISA, ISA_NAME and TILE_VECS alone. A tile of TILE_ROWS rows
    and TILE_VECS vectors, a row of b and one float of a should fit in the registers.
        VEC                    a GNU vector of WIDTH floats: -x, x * y, and casts to vectors of ints work on it
-       DOUBLES                the same with WIDTH / 2 doubles, and LOAD_DOUBLES(p, a) makes one of as many floats, each times a
+       DOUBLES                the same with WIDTH / 2 doubles; LOAD_DOUBLES(p, a) makes one of floats times a
        MASK_OF(lanes)         the first 1 .. WIDTH lanes; LOADM gives 0 in the others, STOREM leaves them
        PAD(mask, v, pad)      v where the mask is, else pad
        FMA(a, b, c)           a b + c, rounded once where the processor can
@@ -4470,10 +4471,10 @@ PPO__STRIP(4, 4)
 #undef PPO__STRIP
 #undef PPO__STRIPS
 
-/* Rows row .. rows - 1 and columns col .. cols - 1 of c. A tile needs eight chains or more to cover the latency
+/* Rows row .. row_end - 1 and columns col .. col_end - 1 of c. A tile needs eight chains or more to cover the latency
    of a multiply-add: the fewer rows, the more vectors. Some columns of b at a time are used for all rows, while
    they are near. */
-PPO__FN void PPO__(gemm_wide)(int row, int rows, int col, int cols, const ppo__gemm_job *job) {
+PPO__FN void PPO__(gemm_wide)(int row, int row_end, int col, int col_end, const ppo__gemm_job *job) {
     static const struct {
         int height;
         void (*strip[4])(const ppo__gemm_job *, int, ptrdiff_t, ptrdiff_t,
@@ -4490,10 +4491,10 @@ PPO__FN void PPO__(gemm_wide)(int row, int rows, int col, int cols, const ppo__g
         {2, {PPO__(strip_2_1), PPO__(strip_2_2), PPO__(strip_2_4), NULL}},
         {1, {PPO__(strip_1_1), PPO__(strip_1_2), PPO__(strip_1_4), PPO__(strip_1_8)}},
     };
-    for (int from = col; from < cols; from += 8 * PPO__WIDTH) {
-        const int to = from + ppo__min_int(cols - from, 8 * PPO__WIDTH);
-        for (int i = row, t = 0; i < rows; t++) {
-            const int end = rows - (rows - i) % tiles[t].height;
+    for (int from = col; from < col_end; from += 8 * PPO__WIDTH) {
+        const int to = from + ppo__min_int(col_end - from, 8 * PPO__WIDTH);
+        for (int i = row, t = 0; i < row_end; t++) {
+            const int end = row_end - (row_end - i) % tiles[t].height;
             for (int j = from, v = 3; j < to && i < end;) {
                 const int width = PPO__WIDTH << v, lanes = ppo__min_int(to - j, PPO__WIDTH);
                 if (!tiles[t].strip[v] || (v && to - j < width)) {
@@ -4569,14 +4570,14 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
-/* Columns col .. cols - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
+/* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
    cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
    these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
    needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. */
-PPO__FN void PPO__(gemm_large)(int rows, int col, int cols, const ppo__gemm_job *job) {
+PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
     enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 264, PACKED = HEIGHT / 2 };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
-    const int pack = job->a_row == 1 && job->inner >= 256 && cols - col >= 4 * WIDE;
+    const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
     const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = ppo__min_int((int)(rows - i), most);
@@ -4599,7 +4600,7 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int cols, const ppo__gemm_job 
                 block.init += i * job->ld_init + col;
             }
             int j = col;
-            for (; j + WIDE <= cols; j += WIDE, b += WIDE) {
+            for (; j + WIDE <= col_end; j += WIDE, b += WIDE) {
                 for (ptrdiff_t r = 0; r < block.inner; r++)
                     PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
@@ -4611,7 +4612,7 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int cols, const ppo__gemm_job 
             }
             block.b = b;
             block.ldb = job->ldb;
-            PPO__(gemm_wide)(0, height, 0, cols - j, &block);
+            PPO__(gemm_wide)(0, height, 0, col_end - j, &block);
         }
     }
 }
@@ -9662,7 +9663,7 @@ static void ppo__params_copy(ppo_params *params, float *copy, int back) {
     if (mirror && back) mirror->changed = 1;
 }
 
-/* Of the gradients times scale. On a device the step is queued: settle() sets *grad_norm, reports
+/* Runs Adam on the gradients times scale. On a device the step is queued: settle() sets *grad_norm, reports
    failures, and subtracts the steps that were not done. */
 static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, float scale, float max_grad_norm,
                                    float *grad_norm) {
@@ -13878,10 +13879,12 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
     const float           *saved = ppo__obs(envs, k * agents), *obs = ppo__own_obs(envs, k);
     ppo_action            *action = envs->action + k * agents;
     const ppo_rng          rng = envs->rng[k];
+    const int              age = envs->age[k];
     int                    same = 1;
     envs->rng[k] = envs->episode_rng[k];
+    envs->age[k] = 0;
     ppo_status status = ppo__env_call(envs, k, 0, NULL);
-    for (int t = 0; t < envs->age[k] && same && !status; ++t) {
+    for (; envs->age[k] < age && same && !status; ++envs->age[k]) {
         for (int i = 0; i < agents; ++i, played += width) {
             const ppo_action none = {0, NULL, NULL};
             action[i] = none;
@@ -18395,10 +18398,20 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
     const int     style = ppo__hub_style(c);
     const char   *name = ppo__lm_families[c->family].name;
+    char          is[32], other[32];
     ppo_lm_config_family(&family, name);
+    family.kv_heads = family.head_size = family.hidden = 0;
+    for (int k = 1; k < PPO__HUB_SETTINGS; ++k) { /* neighbours may share a key */
+        const char *field[2] = {ppo__hub_settings[k - 1].name, ppo__hub_settings[k].name};
+        const char *key[2] = {ppo__hub_key(k - 1, c), ppo__hub_key(k, c)};
+        ppo_settings_get(&ppo__lm_settings, c, field[0], is, sizeof is);
+        ppo_settings_get(&ppo__lm_settings, c, field[1], other, sizeof other);
+        if (key[0] && key[1] && !strcmp(key[0], key[1]) && strcmp(is, other))
+            return ppo__refuse("%s is %s and %s is %s, which a folder of family %s cannot say", field[0], is,
+                               field[1], other, name);
+    }
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        char        is[32], other[32];
         int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
         said |= !strcmp(field, "rotary_size") && (style == PPO__GPT_NEOX || c->rotary_size == c->head_size);
         said |= !strcmp(field, "window_layers"); /* which have no meaning without a window */

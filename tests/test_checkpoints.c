@@ -599,7 +599,7 @@ static void what_was_opened_is_closed(void **state) {
     assert_false(vault_orphaned);
     vault_fails = 1;
     assert_fails(ppo_trainer_resume("one", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
-                 "reset|environment 0|no key for a vault");
+                 "reset|environment 0, step 0)|no key for a vault");
     vault_fails = 0;
     vault_refuses = 2;
     vaults_opened = vaults_closed = 0;

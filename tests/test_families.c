@@ -446,10 +446,13 @@ static void settings_that_a_folder_cannot_say_are_refused(void **state) {
     assert_fails(ppo_lm_save(lm, "out", PPO_F16), PPO_ERROR_NUMERIC, "ln_f.weight|70000|F16");
     ppo_lm_free(lm);
     static const char *const odd[][2] = {
-        {"llama", "window=4"}, {"llama", "rotary_size=2"}, {"qwen2", "qkv_bias=no"}};
+        {"llama", "window=4"},        {"llama", "rotary_size=2"}, {"qwen2", "qkv_bias=no"},
+        {"gpt2", "kv_heads=1"},       {"gpt_neo", "head_size=2"}, {"gpt_neox", "kv_heads=1"},
+        {"gpt_neox", "proj_bias=no"}, {"llama", "qkv_bias=yes"},  {"qwen3", "proj_bias=yes"}};
     for (int i = 0; i < COUNT(odd); i++) { /* transformers would read another model */
         char words[32];
         sprintf(words, "%.*s is|%s", (int)strcspn(odd[i][1], "="), odd[i][1], odd[i][0]);
+        c = lm_config(FAMILY_VOCAB, 20, 12, 2, 3);
         assert_ok(ppo_lm_config_family(&c, odd[i][0]));
         assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, odd[i][1]));
         assert_ok(ppo_lm_create(&c, &lm));
