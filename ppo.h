@@ -3778,6 +3778,7 @@ PPO__KERNEL_TABLE(ppo__plain_kernels, ppo__plain_, "plain", NULL);
 #define PPO__(name) PPO__JOIN(PPO__ISA, name)
 #define PPO__FN     static PPO__TARGET
 #define PPO__INLINE static inline __attribute__((always_inline)) PPO__TARGET
+#define PPO__HOT    __attribute__((noinline, aligned(64))) /* where a loop lies is worth up to 8 % */
 
 /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
 #ifdef __CUDACC__
@@ -4447,14 +4448,14 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
    together they would not leave the loops enough registers. A mask as an argument would be in an AVX
    register; then compilers do not clear the upper halves at the end, and all scalar code from there on is
    several times as slow. */
-#define PPO__STRIP(height, vecs)                                                                         \
-    PPO__NOINLINE PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
-                                                              ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
-        const ppo__gemm_job job = *shared;                                                               \
-        const PPO__MASK     mask = PPO__MASK_OF(lanes);                                                  \
-        if (vecs == 1 && height == 4)                                                                    \
-            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                            \
-        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                        \
+#define PPO__STRIP(height, vecs)                                                                    \
+    PPO__HOT PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
+                                                         ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
+        const ppo__gemm_job job = *shared;                                                          \
+        const PPO__MASK     mask = PPO__MASK_OF(lanes);                                             \
+        if (vecs == 1 && height == 4)                                                               \
+            for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                       \
+        for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                   \
     }
 #define PPO__STRIPS(height) PPO__STRIP(height, 1) PPO__STRIP(height, 2)
 PPO__STRIPS(1)
@@ -4570,15 +4571,36 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
+/* A strip of the largest tiles, for all rows of c but the last few. Each tile prefetches the next one, and its share of
+   `ahead`, which takes the place of b afterwards. Returns the number of rows. */
+PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *ahead,
+                                        ptrdiff_t ld) {
+    enum { HEIGHT = PPO__TILE_ROWS, WIDE = PPO__TILE_VECS * PPO__WIDTH };
+    const ppo__gemm_job job = *shared;
+    const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
+    const int           end = rows - rows % HEIGHT, share = job.inner * HEIGHT / rows + 1;
+    for (int i = 0, k = 0; i < end; i += HEIGHT) {
+        for (ptrdiff_t r = i + HEIGHT; r < ppo__min_int(i + 2 * HEIGHT, rows); r++)
+            PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(job.c + r * job.ldc + v);
+        for (int to = ppo__min_int(k + share, job.inner); k < to; k++, ahead += ld)
+            PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(ahead + v, 0, 2);
+        PPO__(tile)(HEIGHT, PPO__TILE_VECS, all, &job, i, 0);
+    }
+    return end;
+}
+
 /* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
    cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
    these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
-   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. */
+   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. DEPTH
+   leaves room for 256 tokens and a few more in one part, or in two. All this takes 90 KB of the stack. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = 4096 / WIDE, HEIGHT = 264, PACKED = HEIGHT / 2 };
-    float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[64 * PACKED];
+    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = WIDE > 32 ? 136 : 264, HEIGHT = 264 };
+    enum { PACKED = 66 / PPO__TILE_ROWS * PPO__TILE_ROWS };
+    float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
     const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
-    const int most = pack ? PACKED : HEIGHT, deep = pack ? 64 : DEPTH;
+    const int most = pack ? PACKED : HEIGHT;
+    const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, DEPTH));
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
@@ -4606,7 +4628,8 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
                 block.ldb = WIDE;
-                PPO__(gemm_wide)(0, height, 0, WIDE, &block);
+                const int done = PPO__(strip_ahead)(height, &block, b + WIDE, job->ldb);
+                PPO__(gemm_wide)(done, height, 0, WIDE, &block);
                 block.c += WIDE;
                 if (block.init) block.init += WIDE;
             }
@@ -6597,7 +6620,9 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
             if (args->widens) ppo__widen(args->packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
             ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
-        ppo__k()->transpose(rows, n, part, n, node->out[0]->data + from, b->rows);
+        for (int j = 0; j < n; j += 16) /* some rows of y at a time, which are far apart */
+            ppo__k()->transpose(rows, ppo__min_int(n - j, 16), part + j, n,
+                                node->out[0]->data + ppo__at(j, b->rows) + from, b->rows);
     }
 }
 
