@@ -4766,13 +4766,13 @@ PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float 
 
 /* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
    WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for as many groups of rows side by
-   side as make four chains. The chain of each element is the same. Returns the row after the last one that was
-   done. */
+   side as make four chains. The chain of each element is the same. One column of a large a, as a table of tokens, comes
+   from memory: the groups after these are prefetched. Returns the row after the last one that was done. */
 PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
                                     ptrdiff_t i, ptrdiff_t j) {
     const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
     for (; i + groups * PPO__WIDTH <= rows; i += groups * PPO__WIDTH) {
-        const float *a = job->a + i * row, *b = job->b + j;
+        const float *a = job->a + i * row, *b = job->b + j, *ahead = a + groups * group;
         const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
         float       *c = job->c + i * job->ldc + j;
         float        t[4 * PPO__WIDTH];
@@ -4788,7 +4788,10 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
                 sum[v] = PPO__SET1(init ? *from : 0.0f);
             }
         }
-        for (; k + 4 <= job->inner; k += 4, a += 4, b += 4 * job->ldb) {
+        for (; k + 4 <= job->inner; k += 4, a += 4, b += 4 * job->ldb, ahead += 4 * groups * PPO__WIDTH) {
+            if (groups == 4)
+                PPO__UNROLL for (int v = 0; v < 4 * groups * PPO__WIDTH; v += 16)
+                    __builtin_prefetch(ahead + v, 0, 2);
             PPO__UNROLL for (int g = 0; g < groups; g++) {
                 const float   *p = a + g * group;
                 const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * row), r1 = PPO__LOAD_GROUPS(p + row, 4 * row);
