@@ -3778,7 +3778,7 @@ PPO__KERNEL_TABLE(ppo__plain_kernels, ppo__plain_, "plain", NULL);
 #define PPO__(name) PPO__JOIN(PPO__ISA, name)
 #define PPO__FN     static PPO__TARGET
 #define PPO__INLINE static inline __attribute__((always_inline)) PPO__TARGET
-#define PPO__HOT    __attribute__((noinline, aligned(64))) /* where a loop lies is worth up to 8 % */
+#define PPO__HOT    __attribute__((noinline, aligned(64))) /* a loop's fixed place in cache lines: up to 8 % */
 
 /* -O2 alone leaves small constant loops rolled, and then their arrays of vectors live in memory. */
 #ifdef __CUDACC__
@@ -4571,18 +4571,18 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
-/* A strip of the largest tiles, for all rows of c but the last few. Each tile prefetches the next one, and its share of
-   `ahead`, which takes the place of b afterwards. Returns the number of rows. */
+/* The largest tiles, for all rows of c but the last few. Each tile prefetches the next one, and its share of
+   `ahead`, the part of b that is packed next. Returns the number of these rows. */
 PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *ahead,
                                         ptrdiff_t ld) {
     enum { HEIGHT = PPO__TILE_ROWS, WIDE = PPO__TILE_VECS * PPO__WIDTH };
     const ppo__gemm_job job = *shared;
     const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
-    const int           end = rows - rows % HEIGHT, share = job.inner * HEIGHT / rows + 1;
+    const int           end = rows - rows % HEIGHT;
     for (int i = 0, k = 0; i < end; i += HEIGHT) {
         for (ptrdiff_t r = i + HEIGHT; r < ppo__min_int(i + 2 * HEIGHT, rows); r++)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(job.c + r * job.ldc + v);
-        for (int to = ppo__min_int(k + share, job.inner); k < to; k++, ahead += ld)
+        for (const int to = job.inner * (i + HEIGHT) / end; k < to; k++, ahead += ld)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(ahead + v, 0, 2);
         PPO__(tile)(HEIGHT, PPO__TILE_VECS, all, &job, i, 0);
     }
@@ -4592,11 +4592,16 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
 /* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
    cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
    these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
-   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. DEPTH
-   leaves room for 256 tokens and a few more in one part, or in two. All this takes 90 KB of the stack. */
+   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An
+   inner dimension of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB
+   of the stack. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
-    enum { WIDE = PPO__TILE_VECS * PPO__WIDTH, DEPTH = WIDE > 32 ? 136 : 264, HEIGHT = 264 };
-    enum { PACKED = 66 / PPO__TILE_ROWS * PPO__TILE_ROWS };
+    enum {
+        WIDE = PPO__TILE_VECS * PPO__WIDTH,
+        DEPTH = WIDE == 16 ? 264 : 104,
+        HEIGHT = 264,
+        PACKED = 66 / PPO__TILE_ROWS * PPO__TILE_ROWS
+    };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
     const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
     const int most = pack ? PACKED : HEIGHT;
@@ -4766,8 +4771,8 @@ PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float 
 
 /* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
    WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for as many groups of rows side by
-   side as make four chains. The chain of each element is the same. One column of a large a, as a table of tokens, comes
-   from memory: the groups after these are prefetched. Returns the row after the last one that was done. */
+   side as make four chains. The chain of each element is the same. For a single column a large a, as a table of tokens, comes
+   from memory: the groups after these are prefetched, as if all rows adjoined. Returns the row after the last one that was done. */
 PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
                                     ptrdiff_t i, ptrdiff_t j) {
     const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
@@ -6623,7 +6628,7 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
             if (args->widens) ppo__widen(args->packed + at, ppo__at(rows, inner), part + ppo__at(rows, n));
             ppo__layer_gemm(rows, n, inner, there, inner, 1, node->scratch, n, NULL, 0, part, n);
         }
-        for (int j = 0; j < n; j += 16) /* some rows of y at a time, which are far apart */
+        for (int j = 0; j < n; j += 16) /* 16 rows of y at a time, as they are far apart */
             ppo__k()->transpose(rows, ppo__min_int(n - j, 16), part + j, n,
                                 node->out[0]->data + ppo__at(j, b->rows) + from, b->rows);
     }
