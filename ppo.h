@@ -4589,12 +4589,12 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
     return end;
 }
 
-/* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the first
-   cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
-   these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
-   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An
-   inner dimension of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB
-   of the stack. */
+/* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the
+   first cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so
+   do these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
+   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An inner
+   dimension of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB of
+   the stack. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
     enum {
         WIDE = PPO__TILE_VECS * PPO__WIDTH,
@@ -4771,8 +4771,9 @@ PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float 
 
 /* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
    WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for as many groups of rows side by
-   side as make four chains. The chain of each element is the same. For a single column a large a, as a table of tokens, comes
-   from memory: the groups after these are prefetched, as if all rows adjoined. Returns the row after the last one that was done. */
+   side as make four chains. The chain of each element is the same. For a single column a large a, as a table of
+   tokens, comes from memory: the next groups are prefetched, as if all rows adjoined. Returns the row after the
+   last one that was done. */
 PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
                                     ptrdiff_t i, ptrdiff_t j) {
     const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
@@ -4782,6 +4783,7 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
         float       *c = job->c + i * job->ldc + j;
         float        t[4 * PPO__WIDTH];
         PPO__VEC     sum[4], column[4];
+        const int    more = i + 2 * groups * PPO__WIDTH <= rows;
         int          k = 0;
         PPO__UNROLL for (int v = 0; v < groups * cols; v++) {
             const float *from =
@@ -4794,7 +4796,7 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
             }
         }
         for (; k + 4 <= job->inner; k += 4, a += 4, b += 4 * job->ldb, ahead += 4 * groups * PPO__WIDTH) {
-            if (groups == 4)
+            if (groups == 4 && more)
                 PPO__UNROLL for (int v = 0; v < 4 * groups * PPO__WIDTH; v += 16)
                     __builtin_prefetch(ahead + v, 0, 2);
             PPO__UNROLL for (int g = 0; g < groups; g++) {
@@ -6640,7 +6642,7 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
     const double          work = (double)ppo__size(a);
     const size_t          ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
     args->widens = args->packed && !ppo__has_product(a->cols);
-    args->most = args->widens ? 32 : 256;
+    args->most = args->widens ? 32 : a->rows > 1 ? 256 : 8192; /* one row: more are prefetched at a time */
     args->part = ppo__at(args->most, args->widens ? a->rows + a->cols : a->rows);
     node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * args->part);
     if (!node->scratch) return PPO_ERROR_MEMORY;
