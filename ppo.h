@@ -6642,7 +6642,7 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
     const double          work = (double)ppo__size(a);
     const size_t          ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
     args->widens = args->packed && !ppo__has_product(a->cols);
-    args->most = args->widens ? 32 : a->rows > 1 ? 256 : 8192; /* one row: more are prefetched at a time */
+    args->most = args->widens ? 32 : 256;
     args->part = ppo__at(args->most, args->widens ? a->rows + a->cols : a->rows);
     node->scratch = ppo_tape_alloc(node->tape, ppo__size(a) + ranges * args->part);
     if (!node->scratch) return PPO_ERROR_MEMORY;
