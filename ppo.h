@@ -4410,7 +4410,7 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
    partial. Where this is inlined both are constants. What comes next of b is prefetched, as the processor
    does not foresee it: the next columns, unless they would fill the first cache; for few rows, which take
-   little time, the rows of b below. */
+   little time, the rows of b below. The test of k also keeps gcc from loading b again for the second row. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4430,7 +4430,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
         PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
             vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
-        if (rows <= 2 || vecs * PPO__WIDTH < 64)
+        if (rows > 2 ? vecs * PPO__WIDTH < 64 : rows == 1 || k + 8 < job->inner)
             PPO__UNROLL for (int v = 0; v < vecs * PPO__WIDTH; v += 16)
                 __builtin_prefetch(b + (rows > 2 ? vecs * PPO__WIDTH : 8 * job->ldb) + v);
         PPO__UNROLL for (int r = 0; r < rows; r++) {
