@@ -4510,8 +4510,8 @@ PPO__FN void PPO__(gemm_wide)(int row, int row_end, int col, int col_end, const 
     }
 }
 
-/* An inner dimension of 2 to 8, as in a first layer: pairs of vectors of b stay in registers for a block of
-   rows. */
+/* An inner dimension of 1 to 8, as in a first layer or a head's gradient: pairs of vectors of b stay in registers
+   for a block of rows. */
 PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
     enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
     for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
@@ -4547,6 +4547,9 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     const ppo__gemm_job job = *shared; /* which only inlined functions see: its fields stay in registers */
     const int           n = cols - cols % (2 * PPO__WIDTH);
     switch (job.inner) {
+    case 1:
+        PPO__(shallow)(1, rows, n, &job);
+        break;
     case 2:
         PPO__(shallow)(2, rows, n, &job);
         break;
@@ -4770,10 +4773,10 @@ PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float 
 }
 
 /* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
-   WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for as many groups of rows side by
-   side as make four chains. The chain of each element is the same. For a single column a large a, as a table of
-   tokens, comes from memory: the next groups are prefetched, as if all rows adjoined. Returns the row after the
-   last one that was done. */
+   WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for several groups of rows side by
+   side, which make four or eight chains. The chain of each element is the same. For a single column a large a,
+   as a table of tokens, comes from memory: the next groups are prefetched, as if all rows adjoined. Returns the
+   row after the last one that was done. */
 PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
                                     ptrdiff_t i, ptrdiff_t j) {
     const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
@@ -4781,8 +4784,8 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
         const float *a = job->a + i * row, *b = job->b + j, *ahead = a + groups * group;
         const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
         float       *c = job->c + i * job->ldc + j;
-        float        t[4 * PPO__WIDTH];
-        PPO__VEC     sum[4], column[4];
+        float        t[8 * PPO__WIDTH];
+        PPO__VEC     sum[8], column[4];
         const int    more = i + 2 * groups * PPO__WIDTH <= rows;
         int          k = 0;
         PPO__UNROLL for (int v = 0; v < groups * cols; v++) {
@@ -4796,7 +4799,7 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
             }
         }
         for (; k + 4 <= job->inner; k += 4, a += 4, b += 4 * job->ldb, ahead += 4 * groups * PPO__WIDTH) {
-            if (groups == 4 && more)
+            if (cols == 1 && groups > 1 && more)
                 PPO__UNROLL for (int v = 0; v < 4 * groups * PPO__WIDTH; v += 16)
                     __builtin_prefetch(ahead + v, 0, 2);
             PPO__UNROLL for (int g = 0; g < groups; g++) {
@@ -4830,11 +4833,12 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_4)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(4, 1, job, rows, 0, j);
+    PPO__(narrow)(4, 1, job, rows, PPO__(narrow)(4, 2, job, rows, 0, j), j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_2)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(2, 1, job, rows, PPO__(narrow)(2, 2, job, rows, 0, j), j);
+    const ptrdiff_t done = PPO__(narrow)(2, 2, job, rows, PPO__(narrow)(2, 4, job, rows, 0, j), j);
+    PPO__(narrow)(2, 1, job, rows, done, j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
@@ -4874,7 +4878,7 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
     if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
     else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
         PPO__(gemm_narrow_t)(rows, cols, &job);
-    else if (inner > 1 && inner <= 8 && rows >= 2 * PPO__WIDTH && a_col == 1)
+    else if (inner > 0 && inner <= 8 && rows >= 2 * PPO__WIDTH && a_col == 1)
         PPO__(gemm_shallow)(rows, cols, &job);
     else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
     else if (rows < 32 || (ptrdiff_t)inner * ldb <= LARGE) PPO__(gemm_wide)(0, rows, 0, cols, &job);
