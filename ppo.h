@@ -4574,20 +4574,29 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
     PPO__(gemm_wide)(0, rows, n, cols, shared);
 }
 
-/* The largest tiles, for all rows of c but the last few. Each tile prefetches the next one, and its share of
-   `ahead`, the part of b that is packed next. Returns the number of these rows. */
-PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *ahead,
-                                        ptrdiff_t ld) {
+/* The largest tiles, for all rows of c but the last few. `tiles` is a, packed: each tile's numbers together; or
+   NULL. Each tile prefetches the next one, and its share of `ahead`, the part of b that is packed next. Returns
+   the number of these rows. */
+PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *tiles,
+                                        const float *ahead, ptrdiff_t ld) {
     enum { HEIGHT = PPO__TILE_ROWS, WIDE = PPO__TILE_VECS * PPO__WIDTH };
-    const ppo__gemm_job job = *shared;
-    const PPO__MASK     all = PPO__MASK_OF(PPO__WIDTH);
-    const int           end = rows - rows % HEIGHT;
+    ppo__gemm_job   job = *shared;
+    const PPO__MASK all = PPO__MASK_OF(PPO__WIDTH);
+    const int       end = rows - rows % HEIGHT;
+    const ptrdiff_t step = HEIGHT * (tiles ? job.inner : job.a_row);
+    if (tiles) {
+        job.a = tiles;
+        job.a_col = HEIGHT;
+    }
     for (int i = 0, k = 0; i < end; i += HEIGHT) {
-        for (ptrdiff_t r = i + HEIGHT; r < ppo__min_int(i + 2 * HEIGHT, rows); r++)
+        for (ptrdiff_t r = HEIGHT; r < ppo__min_int(2 * HEIGHT, rows - i); r++)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(job.c + r * job.ldc + v);
         for (const int to = job.inner * (i + HEIGHT) / end; k < to; k++, ahead += ld)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(ahead + v, 0, 2);
-        PPO__(tile)(HEIGHT, PPO__TILE_VECS, all, &job, i, 0);
+        PPO__(tile)(HEIGHT, PPO__TILE_VECS, all, &job, 0, 0);
+        job.a += step;
+        job.c += HEIGHT * job.ldc;
+        if (job.init) job.init += HEIGHT * job.ld_init;
     }
     return end;
 }
@@ -4602,8 +4611,9 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
     enum {
         WIDE = PPO__TILE_VECS * PPO__WIDTH,
         DEPTH = WIDE == 16 ? 264 : 104,
+        TALL = PPO__TILE_ROWS,
         HEIGHT = 264,
-        PACKED = 66 / PPO__TILE_ROWS * PPO__TILE_ROWS
+        PACKED = 66 / TALL * TALL
     };
     float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
     const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
@@ -4618,10 +4628,13 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
             block.a += i * job->a_row + k * job->a_col;
             block.c += i * job->ldc + col;
             if (pack) {
-                for (ptrdiff_t r = 0; r < block.inner; r++, block.a += job->a_col)
-                    memcpy(packed_a + r * PACKED, block.a, (size_t)height * sizeof(float));
-                block.a = packed_a;
-                block.a_col = PACKED;
+                const float *from = block.a;
+                for (ptrdiff_t r = 0; r < block.inner; r++, from += job->a_col) {
+                    PPO__UNROLL for (int v = 0; v < PACKED; v += 16)
+                        __builtin_prefetch(from + 16 * job->a_col + v);
+                    for (ptrdiff_t t = 0; t + TALL <= height; t += TALL)
+                        memcpy(packed_a + t * block.inner + r * TALL, from + t, TALL * sizeof(float));
+                }
             }
             if (k > 0) {
                 block.init = block.c;
@@ -4636,7 +4649,8 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
                 block.ldb = WIDE;
-                const int done = PPO__(strip_ahead)(height, &block, b + WIDE, job->ldb);
+                const int done =
+                    PPO__(strip_ahead)(height, &block, pack ? packed_a : NULL, b + WIDE, job->ldb);
                 PPO__(gemm_wide)(done, height, 0, WIDE, &block);
                 block.c += WIDE;
                 if (block.init) block.init += WIDE;
