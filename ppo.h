@@ -1603,8 +1603,8 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
    obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
    policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
    begins. name: 1 to 60 letters, digits and _, a letter first. The results agree with ppo_act() up to
-   rounding. Where some actions are illegal, choose from the logits. Folders of the path that are missing are
-   made. */
+   rounding, but obs is not checked: NaN there gives NaN. Where some actions are illegal, choose from the
+   logits. Folders of the path that are missing are made. */
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
 /* The same with weights of 8 bits, a fourth of the size: whole numbers from -127 to 127, and a factor for each
    unit of a layer. Biases and arithmetic stay float. Each weight is rounded up or down, whichever brings its
@@ -2635,7 +2635,7 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
     char    text[PPO__ERROR_SIZE]; /* the last error may be a part of this one */
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    vsnprintf(text, sizeof text, format ? format : "no reason is given", args);
     va_end(args);
     memcpy(ppo__error, text, sizeof text);
     ++ppo__failures;
@@ -4062,7 +4062,8 @@ static void ppo__amx_multiply(const ppo__amx_block *shared) {
 }
 
 /* rows <= HIGH, cols <= WIDE, deep <= DEEP. A single block of rows uses each strip of b at once, while it is
-   in the first cache. */
+   in the first cache. The arrays take 240 KB of the stack: this set is for glibc, whose threads have 8 MB unless
+   `ulimit -s` says otherwise. */
 static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char *a, int a_row, int a_col,
                            const char *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
     uint16_t        strip[PPO__AMX_STRIP] __attribute__((aligned(64)));
@@ -4410,7 +4411,8 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 /* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
    partial. Where this is inlined both are constants. What comes next of b is prefetched, as the processor
    does not foresee it: the next columns, unless they would fill the first cache; for few rows, which take
-   little time, the rows of b below. The test of k also keeps gcc from loading b again for the second row. */
+   little time, the rows of b below. For two rows only those that there are: the test keeps gcc from loading
+   each vector of b twice, too. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4789,8 +4791,8 @@ PPO__FN void PPO__(widen)(int rows, int cols, const uint16_t *a, int lda, float 
 /* Few columns (a policy or value head) would leave most lanes idle, so here the lanes run along the rows: for
    WIDTH of them at a time, `cols` columns of c from j on, from row i on; and for several groups of rows side by
    side, which make four or eight chains. The chain of each element is the same. For a single column a large a,
-   as a table of tokens, comes from memory: the next groups are prefetched, as if all rows adjoined. Returns the
-   row after the last one that was done. */
+   as a table of tokens, comes from memory: the next groups are prefetched, which are right behind these if a has
+   nothing between its rows. Returns the row after the last one that was done. */
 PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo__gemm_job *job, int rows,
                                     ptrdiff_t i, ptrdiff_t j) {
     const ptrdiff_t row = job->a_row, group = PPO__WIDTH * row;
@@ -7693,7 +7695,8 @@ static int ppo__json_take(ppo__json *json, char c) {
 
 static void ppo__json_expect(ppo__json *json, char c) {
     const char word[2] = {c, 0};
-    if (!ppo__json_take(json, c)) ppo__json_fail(json, "expected ", word);
+    if (!ppo__json_take(json, c))
+        ppo__json_fail(json, c == '"' ? "expected a string" : "expected ", c == '"' ? NULL : word);
 }
 
 /* Steps through a list: 1 while there is another element, the n-th, and 0 after the closing bracket. */
@@ -8067,11 +8070,14 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
     for (size_t i = 0; i < n; ++i) {
         const ppo__entry *entry = file->arrays[i];
-        if (entry->begin != at || entry->end > size)
-            return ppo__file_fail(file->path,
-                                  "\"%.60s\" lies in bytes %lld to %lld, not in %lld to at most %lld",
+        if (entry->begin != at)
+            return ppo__file_fail(file->path, "\"%.60s\" lies in bytes %lld to %lld, not from %lld on",
                                   entry->array.name, (long long)entry->begin, (long long)entry->end,
-                                  (long long)at, (long long)size);
+                                  (long long)at);
+        if (entry->end > size)
+            return ppo__file_fail(file->path, "truncated: \"%.60s\" lies in bytes %lld to %lld of %lld",
+                                  entry->array.name, (long long)entry->begin, (long long)entry->end,
+                                  (long long)size);
         at = entry->end;
     }
     if (at == size) return PPO_OK;
@@ -10853,7 +10859,8 @@ PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
     va_list args;
     if (!ppo__running || ppo__running->failed) return; /* the first reason counts */
     va_start(args, format);
-    vsnprintf(ppo__running->reason, sizeof ppo__running->reason, format, args);
+    vsnprintf(ppo__running->reason, sizeof ppo__running->reason, format ? format : "no reason is given",
+              args);
     va_end(args);
     ppo__running->failed = 1;
 }
@@ -17415,6 +17422,20 @@ static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
     ppo__tensor_read(from->score_bias, to->score_bias->data);
 }
 
+/* Refuses a layer, and names those that the family has, each once. */
+static ppo_status ppo__refuse_layer(const char *name, const char *layers) {
+    char   known[160] = "";
+    size_t used = 0;
+    for (const char *word = layers; *word; word += strspn(word, " ")) {
+        char one[32];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(word, " "), word);
+        word += strcspn(word, " ");
+        if (*one != '-' && !ppo__is_word(one, known) && used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, used ? " %s" : "%s", one);
+    }
+    return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name, known);
+}
+
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_adapt", base && lora && lm)) return PPO_ERROR_ARGUMENT;
@@ -17428,9 +17449,8 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
          word += strcspn(word, " ,")) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
-        if (!ppo__is_word(name, ppo__lm_families[base->config.family].layers) || !strcmp(name, "-"))
-            return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name,
-                               ppo__lm_families[base->config.family].layers);
+        const char *layers = ppo__lm_families[base->config.family].layers;
+        if (!ppo__is_word(name, layers) || !strcmp(name, "-")) return ppo__refuse_layer(name, layers);
     }
     const ppo__adapting how = {lora, NULL, NULL};
     ppo_status          status = ppo_params_sync(base->params);
@@ -19701,8 +19721,10 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
         if (status || !keep) continue;
         const int last = lines->to[k]->count - 1, learns = lines->needs == PPO_NEEDS_RESPONSE;
         if (lines->needs && !(learns ? ppo__response_length(lines->to[k], last) : lines->to[k]->prompt[last]))
-            status = ppo__file_fail(lines->path, "line %d has no %s", lines->number,
-                                    learns ? "token to learn after its prompt" : "prompt");
+            status = ppo__file_fail(
+                lines->path, "line %d has no %s", lines->number,
+                learns ? "token to learn after its prompt: a completion, or what the assistant says"
+                       : "prompt");
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
     lines->left_out += !keep;

@@ -109,7 +109,9 @@ static ppo_status reply(chat *c, const char *line) {
     c->how.seed++;
     puts("");
     fflush(stdout);
-    if (!samples.ended[0]) fprintf(stderr, "(cut off: see --max-new)\n");
+    if (!samples.ended[0])
+        fprintf(stderr, "(cut off: %s)\n",
+                samples.tokens.start[1] < c->lm->config.context ? "see --max-new" : "the context is full");
     if (c->form != RAW || !samples.ended[0] || interrupted) return say(c, "assistant", c->answer);
     fprintf(stderr, "(the text has ended: the next one is new)\n");
     return forget(c, first, c->count - first), PPO_OK;

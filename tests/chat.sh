@@ -54,7 +54,9 @@ check it_answers_what_it_has_learned says 'Grüß dich!\nTschüß.\n' 'hello\nby
 asks() { [ "$(cat $work/err)" = "> > > " ]; }
 check only_answers_go_to_stdout asks
 check settings_are_read_in_three_forms says 'Gr\n' 'hello\n' --form chatml --max-new=2 $talker greedy=yes
-check what_is_cut_off_is_told tells 'cut off'
+check what_is_cut_off_is_told tells 'cut off: see --max-new'
+fills() { chat 'Once\n' $writer --greedy --context 12 && [ $status -eq 0 ] && tells 'cut off: the context is full'; }
+check by_the_context_too fills
 check half_a_character_is_not_shown says 'Gr\n' 'hello\n' $talker --greedy --max-new 3
 check a_whole_one_is says 'Grü\n' 'hello\n' $talker --greedy --max-new 4
 check lines_may_be_empty_or_have_no_end says 'Tschüß.\n' '\n\nbye' $talker --greedy

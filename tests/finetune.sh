@@ -203,7 +203,7 @@ check refuses_missing_data       is_refused nowhere sft model=$work/base data=$w
 check refuses_missing_text       is_refused nowhere text model=$work/base data=$work/nowhere.txt
 check refuses_data_of_another_kind is_refused "line 1" dpo model=$work/sft data=$work/sft.jsonl
 (cat $work/few.jsonl && echo '{"prompt": "the"}') >$work/odd.jsonl
-check refuses_a_line_without_a_completion is_refused 'odd.jsonl: line 10 has no token to learn' sft model=$work/base data=$work/odd.jsonl
+check refuses_a_line_without_a_completion is_refused 'odd.jsonl: line 10 has no token to learn after its prompt: a completion, or' sft model=$work/base data=$work/odd.jsonl
 check refuses_a_setting_of_the_tokenizer is_refused eos $sft eos=3
 check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
 check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3

@@ -701,12 +701,14 @@ static void worlds_that_do_not_fit_are_refused(void **state) {
 typedef struct told {
     int fail_in; /* 1: reset, 2: step, 3: action_mask */
     int asked;
+    int silent; /* gives no reason */
 } told;
 
 static void told_look(int where, int step) {
     told *t = (told *)ppo_env_user();
     t->asked |= 1 << where;
     if (t->fail_in == where && step == 3) {
+        if (t->silent) ppo_env_fail(NULL);
         ppo_env_fail("the server at %s is gone", "port 8080");
         ppo_env_fail("this is not the first reason");
     }
@@ -753,8 +755,8 @@ static ppo_env told_env(told *user) {
 static void an_environment_reaches_its_user_and_gives_reasons(void **state) {
     (void)state;
     static const char *const names[] = {"", "env.reset failed", "env.step failed", "env.action_mask failed"};
-    for (int k = 0; k < 4; k++) {
-        told       user = {k, 0};
+    for (int k = 0; k < 5; k++) {
+        told       user = {k < 4 ? k : 1, 0, k == 4};
         ppo_env    env = told_env(&user);
         ppo_config cfg = config_of("total_steps=64 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
         ppo_agent *agent = NULL;
@@ -768,10 +770,11 @@ static void an_environment_reaches_its_user_and_gives_reasons(void **state) {
             assert_true(ppo_evaluate(agent, &env, 3, 1).mean_return == 5);
         } else {
             assert_int_equal(status, PPO_ERROR_ARGUMENT);
-            assert_non_null(strstr(ppo_last_error(), names[k]));
+            assert_non_null(strstr(ppo_last_error(), names[user.fail_in]));
             assert_non_null(
                 strstr(ppo_last_error(), k == 2 ? "(environment 0, step 3)" : "(environment 0, step "));
-            assert_non_null(strstr(ppo_last_error(), ": the server at port 8080 is gone"));
+            assert_non_null(strstr(ppo_last_error(), user.silent ? ": no reason is given"
+                                                                 : ": the server at port 8080 is gone"));
         }
         assert_null(ppo_env_user());
         ppo_agent_free(agent);
@@ -784,7 +787,7 @@ static int keep_progress(const ppo_progress *progress, void *user) {
 
 static void an_environments_own_figures_are_reported(void **state) {
     (void)state;
-    told         user = {0, 0};
+    told         user = {0, 0, 0};
     ppo_env      env = told_env(&user);
     ppo_config   cfg = config_of("total_steps=128 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
     ppo_agent   *agent = NULL, *again = NULL;

@@ -637,6 +637,11 @@ static void what_cannot_be_computed_is_refused(void **state) {
     lora.layers = "q_proj c_attn";
     assert_fails(ppo_lm_adapt(base, &lora, 0, &other), PPO_ERROR_ARGUMENT,
                  "no layer \"c_attn\"|q_proj k_proj");
+    ppo_lm *gpt2 = new_base("gpt2");
+    assert_fails(ppo_lm_adapt(gpt2, &lora, 0, &other), PPO_ERROR_ARGUMENT,
+                 "no layer \"q_proj\", only c_attn c_proj c_fc");
+    assert_null(strstr(ppo_last_error(), "-")); /* each once, and no place of what a family has not */
+    ppo_lm_free(gpt2);
     lora.layers = " ";
     assert_fails(ppo_lm_adapt(base, &lora, 0, &other), PPO_ERROR_ARGUMENT,
                  "no layer of the model would get LoRA");
