@@ -4849,12 +4849,11 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_4)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    PPO__(narrow)(4, 1, job, rows, PPO__(narrow)(4, 2, job, rows, 0, j), j);
+    PPO__(narrow)(4, 1, job, rows, 0, j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_2)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
-    const ptrdiff_t done = PPO__(narrow)(2, 2, job, rows, PPO__(narrow)(2, 4, job, rows, 0, j), j);
-    PPO__(narrow)(2, 1, job, rows, done, j);
+    PPO__(narrow)(2, 1, job, rows, PPO__(narrow)(2, 4, job, rows, 0, j), j);
 }
 
 PPO__NOINLINE PPO__FN void PPO__(narrow_1)(const ppo__gemm_job *job, int rows, ptrdiff_t j) {
