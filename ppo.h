@@ -7694,8 +7694,9 @@ static int ppo__json_take(ppo__json *json, char c) {
 
 static void ppo__json_expect(ppo__json *json, char c) {
     const char word[2] = {c, 0};
-    if (!ppo__json_take(json, c))
-        ppo__json_fail(json, c == '"' ? "expected a string" : "expected ", c == '"' ? NULL : word);
+    if (ppo__json_take(json, c)) return;
+    if (c == '"') ppo__json_fail(json, "expected a string", NULL);
+    else ppo__json_fail(json, "expected ", word);
 }
 
 /* Steps through a list: 1 while there is another element, the n-th, and 0 after the closing bracket. */
