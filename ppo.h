@@ -343,13 +343,13 @@ typedef struct ppo_rng {
     uint32_t used;       /* how many of them have been drawn */
 } ppo_rng;
 
-PPO_DEF ppo_rng  ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index);
+PPO_DEF ppo_rng ppo_rng_stream(uint64_t seed, uint32_t purpose, uint32_t index);
 PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng);
-PPO_DEF float    ppo_rng_uniform(ppo_rng *rng);                      /* [0, 1), a multiple of 2^-24 */
-PPO_DEF float    ppo_rng_range(ppo_rng *rng, float low, float high); /* [low, high) */
-PPO_DEF float    ppo_rng_normal(ppo_rng *rng);                       /* mean 0, variance 1 */
-PPO_DEF int      ppo_rng_below(ppo_rng *rng, int n);                 /* 0 .. n-1, unbiased; n <= 1 gives 0 */
-PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher and Yates */
+PPO_DEF float ppo_rng_uniform(ppo_rng *rng);                      /* [0, 1), a multiple of 2^-24 */
+PPO_DEF float ppo_rng_range(ppo_rng *rng, float low, float high); /* [low, high) */
+PPO_DEF float ppo_rng_normal(ppo_rng *rng);                       /* mean 0, variance 1 */
+PPO_DEF int ppo_rng_below(ppo_rng *rng, int n);                   /* 0 .. n-1, unbiased; n <= 1 gives 0 */
+PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n);        /* Fisher and Yates */
 
 /* --------------------------------------------------------------------------------------------------------
    3 Kernels: the hot loops exist once per instruction set; the best that the processor has is chosen at run
@@ -361,7 +361,7 @@ PPO_DEF void     ppo_rng_shuffle(ppo_rng *rng, int *x, int n);       /* Fisher a
    faster than "avx512", most of all packed ones (ppo_params_pack()), and a few rows slower: it suits training.
    It needs 256 KB of each thread's stack. PPO_ERROR_ARGUMENT: this processor, its operating system or this
    build does not have the set. */
-PPO_DEF ppo_status  ppo_use_kernels(const char *name);
+PPO_DEF ppo_status ppo_use_kernels(const char *name);
 PPO_DEF const char *ppo_kernels_name(void);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ PPO_DEF const char *ppo_kernels_name(void);
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_tensor {
-    int    rows, cols;
+    int rows, cols;
     float *data; /* (rows, cols) */
     float *grad; /* d loss / d data, (rows, cols); NULL: no gradient is wanted */
 } ppo_tensor;
@@ -378,23 +378,23 @@ typedef struct ppo_tensor {
    moments, so that clipping and Adam are one pass. Each tensor starts on a 64-byte boundary; the gaps between
    tensors hold zeros. */
 typedef struct ppo_params {
-    size_t       count;       /* floats in each block, gaps included */
-    size_t       capacity;    /* floats that each block has room for */
-    float       *data, *grad; /* the parameters, and d loss / d parameter */
-    float       *m, *v;       /* Adam's first and second moments */
-    int64_t      step;        /* optimizer steps taken */
-    int          tensor_count;
-    ppo_tensor **tensors;        /* [tensor_count], in the order added */
-    const char **names;          /* [tensor_count], as "actor.0.weight"; owned by the set */
-    float       *lr_scale;       /* [tensor_count]: factors of the learning rate; 1 by default */
-    int          decay_matrices; /* 1: weight decay is not of rows, such as biases and norms; 0: of all */
-    int          frozen;         /* 1: grad, m and v are NULL, and so is the grad of each tensor */
-    uint16_t    *packed;         /* instead of data, which then is NULL, too */
-    struct ppo__mirror *mirror;  /* private: a copy on a GPU, or NULL */
+    size_t count;       /* floats in each block, gaps included */
+    size_t capacity;    /* floats that each block has room for */
+    float *data, *grad; /* the parameters, and d loss / d parameter */
+    float *m, *v;       /* Adam's first and second moments */
+    int64_t step;       /* optimizer steps taken */
+    int tensor_count;
+    ppo_tensor **tensors;       /* [tensor_count], in the order added */
+    const char **names;         /* [tensor_count], as "actor.0.weight"; owned by the set */
+    float *lr_scale;            /* [tensor_count]: factors of the learning rate; 1 by default */
+    int decay_matrices;         /* 1: weight decay is not of rows, such as biases and norms; 0: of all */
+    int frozen;                 /* 1: grad, m and v are NULL, and so is the grad of each tensor */
+    uint16_t *packed;           /* instead of data, which then is NULL, too */
+    struct ppo__mirror *mirror; /* private: a copy on a GPU, or NULL */
 } ppo_params;
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params);
-PPO_DEF void       ppo_params_free(ppo_params *params);
+PPO_DEF void ppo_params_free(ppo_params *params);
 
 /* Adds a parameter of zeros, with a name of its own. The tensor stays valid until ppo_params_free(), but the
    next call may move its data and grad. NULL on failure. */
@@ -424,8 +424,8 @@ PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's
    orthogonal_), with uniform numbers in [-bound, bound), or with normal numbers of mean 0. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
-PPO_DEF void       ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
-PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
+PPO_DEF void ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
+PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
    5 Autograd: an operation is computed when it is called, and recorded on a tape; backward walks the tape
@@ -438,13 +438,13 @@ PPO_DEF void       ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 typedef struct ppo_tape ppo_tape;
 
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
-PPO_DEF void       ppo_tape_free(ppo_tape *tape);
-PPO_DEF void       ppo_tape_reset(ppo_tape *tape);
-PPO_DEF void       ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
+PPO_DEF void ppo_tape_free(ppo_tape *tape);
+PPO_DEF void ppo_tape_reset(ppo_tape *tape);
+PPO_DEF void ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
 /* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward
    computes the block again. That takes a third to a half more time and a fraction of the memory, and gives the
    same bits. 0 is the default. */
-PPO_DEF void       ppo_tape_recompute(ppo_tape *tape, int on);
+PPO_DEF void ppo_tape_recompute(ppo_tape *tape, int on);
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
 /* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
@@ -543,18 +543,18 @@ enum { PPO_MAX_INPUTS = 8, PPO_MAX_OUTPUTS = 2 };
 typedef struct ppo_node ppo_node;
 typedef struct ppo_op {
     const char *name;
-    int         outputs;                   /* 1 or 2, all of the same shape */
+    int outputs;                           /* 1 or 2, all of the same shape */
     ppo_status (*forward)(ppo_node *node); /* on failure: ppo_fail() and return its status */
     void (*backward)(ppo_node *node);
 } ppo_op;
 struct ppo_node {
     const ppo_op *op;
-    ppo_tape     *tape; /* for ppo_tape_alloc() */
-    ppo_tensor   *in[PPO_MAX_INPUTS];
-    ppo_tensor   *out[PPO_MAX_OUTPUTS]; /* gradients have their memory in backward alone */
-    void         *args;                 /* a copy of the operation's own arguments */
-    void         *kept;                 /* what forward leaves for backward; memory from ppo_tape_alloc() */
-    float        *scratch;              /* valid during the current call only */
+    ppo_tape *tape; /* for ppo_tape_alloc() */
+    ppo_tensor *in[PPO_MAX_INPUTS];
+    ppo_tensor *out[PPO_MAX_OUTPUTS]; /* gradients have their memory in backward alone */
+    void *args;                       /* a copy of the operation's own arguments */
+    void *kept;                       /* what forward leaves for backward; memory from ppo_tape_alloc() */
+    float *scratch;                   /* valid during the current call only */
 };
 
 /* Runs and records an operation: n_in inputs (NULL: an optional operand that is left out), outputs of (rows,
@@ -595,16 +595,16 @@ enum { PPO_MAX_RANK = 8 };
 
 typedef struct ppo_array {
     const char *name;
-    int         type, rank;          /* rank 0: a single number */
-    int64_t     shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
-    size_t      bytes;
+    int type, rank;              /* rank 0: a single number */
+    int64_t shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
+    size_t bytes;
     const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
 } ppo_array;
 
 typedef struct ppo_file ppo_file; /* the content of a file, in memory */
 
 PPO_DEF ppo_status ppo_file_create(ppo_file **file);
-PPO_DEF void       ppo_file_free(ppo_file *file);
+PPO_DEF void ppo_file_free(ppo_file *file);
 
 /* Adds a text, or replaces that of the same key. Both are UTF-8 and copied. */
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
@@ -628,11 +628,11 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 /* Arrays and texts by name, or by index 0 .. count-1, sorted by name; NULL if there is none. Valid until
    ppo_file_free(). */
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
-PPO_DEF const char      *ppo_file_text(const ppo_file *file, const char *key);
-PPO_DEF int              ppo_file_count(const ppo_file *file);
-PPO_DEF int              ppo_file_text_count(const ppo_file *file);
+PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key);
+PPO_DEF int ppo_file_count(const ppo_file *file);
+PPO_DEF int ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
-PPO_DEF const char      *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
+PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
 /* The array of this name, type and shape, or NULL and an error:
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
@@ -653,17 +653,17 @@ enum {
 enum { PPO_FIELD_NETWORK = 1 };
 typedef struct ppo_field {
     const char *name;
-    int         type;     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used;
+    int type;            /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used;
                              KERNELS: int [PPO_MAX_LAYERS][3], likewise */
-    size_t      offset;   /* in the struct */
-    double      min, max; /* both allowed */
-    const char *choices;  /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
+    size_t offset;       /* in the struct */
+    double min, max;     /* both allowed */
+    const char *choices; /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
     const char *help;
-    int         kind; /* 0 or PPO_FIELD_NETWORK */
+    int kind; /* 0 or PPO_FIELD_NETWORK */
 } ppo_field;
 typedef struct ppo_settings {
     const ppo_field *field; /* [count] */
-    int              count;
+    int count;
 } ppo_settings;
 
 /* _check() checks the bounds of every field. _set() sets one from text; _set_all() several, as
@@ -733,8 +733,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
                                               int dim, float *grad_mean, float *grad_log_std);
 
 /* One random action [dim] from one row; and kl[i] = KL(p || q) of each row, exact. */
-PPO_DEF void       ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
-                                       float *action);
+PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
+                                 float *action);
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl);
 
@@ -808,7 +808,7 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
 enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO_CISPO, PPO__OBJECTIVES };
 
 typedef struct ppo_policy_objective {
-    int   objective;           /* any but PPO_KL_PENALTY */
+    int objective;             /* any but PPO_KL_PENALTY */
     float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
     float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
     float kl_coef;             /* of PPO_K3_PENALTY */
@@ -949,17 +949,17 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_normalizer {
-    int     size;
-    double  count;
+    int size;
+    double count;
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
 /* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of
    the same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
-PPO_DEF void       ppo_normalizer_free(ppo_normalizer *norm);
-PPO_DEF void       ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
-PPO_DEF void       ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other);
+PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm);
+PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
+PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other);
 
 /* out = clip((x - mean) / sqrt(var + 1e-8), -limit, limit), (rows, size); out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
@@ -977,10 +977,10 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
 enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
 enum { PPO_MAX_CHOICES = 128 };
 typedef struct ppo_space {
-    int   kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
-    int   n;
-    float low, high;              /* PPO_BOX: the environment sees numbers in [low, high] */
-    int   sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
+    int kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
+    int n;
+    float low, high;            /* PPO_BOX: the environment sees numbers in [low, high] */
+    int sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
 /* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, choice j
    of sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
@@ -991,15 +991,15 @@ PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
 PPO_DEF ppo_space ppo_multi_binary(int n);
 
 typedef struct ppo_action {
-    int          discrete; /* PPO_DISCRETE: 0 .. n-1 */
-    const int   *choices;  /* PPO_MULTI_...: [n], choice j is 0 .. sizes[j]-1; PPO_DISCRETE: [1] */
-    const float *box;      /* PPO_BOX: [n] numbers, within [low, high] */
+    int discrete;       /* PPO_DISCRETE: 0 .. n-1 */
+    const int *choices; /* PPO_MULTI_...: [n], choice j is 0 .. sizes[j]-1; PPO_DISCRETE: [1] */
+    const float *box;   /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
 /* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before clipping
    or squashing; the other one is NULL. */
 typedef struct ppo_actions {
-    int   *discrete;
+    int *discrete;
     float *box;
 } ppo_actions;
 
@@ -1011,8 +1011,8 @@ typedef struct ppo_actions {
    "name.k.weight" (in, out) and "name.k.bias" (1, out) of the set; where x W_k + b_k goes through layer norm,
    also "name.k.norm.weight" and "name.k.norm.bias" (1, out). */
 typedef struct ppo_mlp {
-    int         layers;
-    int         hidden_activation, last_activation;
+    int layers;
+    int hidden_activation, last_activation;
     ppo_tensor *weight[PPO_MAX_LAYERS];
     ppo_tensor *bias[PPO_MAX_LAYERS];
     ppo_tensor *norm_weight[PPO_MAX_LAYERS], *norm_bias[PPO_MAX_LAYERS]; /* NULL: no layer norm */
@@ -1033,10 +1033,10 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
    "name.k.weight" (kernel kernel channels before, channels) and "name.k.bias" (1, channels) of the set; see
    ppo_tape_conv(). */
 typedef struct ppo_conv {
-    int         layers; /* 0: there are none */
-    int         activation;
-    int         shape[PPO_MAX_LAYERS + 1][3]; /* of the pictures before each layer, and of the results */
-    int         kernel[PPO_MAX_LAYERS], stride[PPO_MAX_LAYERS];
+    int layers; /* 0: there are none */
+    int activation;
+    int shape[PPO_MAX_LAYERS + 1][3]; /* of the pictures before each layer, and of the results */
+    int kernel[PPO_MAX_LAYERS], stride[PPO_MAX_LAYERS];
     ppo_tensor *weight[PPO_MAX_LAYERS]; /* NULL: max pooling */
     ppo_tensor *bias[PPO_MAX_LAYERS];
 } ppo_conv;
@@ -1052,9 +1052,9 @@ PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_t
    packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
    to sequence k. */
 typedef struct ppo_sequences {
-    int                  steps; /* of the longest; 0: every row is a sequence of its own */
-    const int           *count; /* [steps] */
-    const float         *state; /* [count[0]][width] before each sequence's first step; NULL: zeros */
+    int steps;                  /* of the longest; 0: every row is a sequence of its own */
+    const int *count;           /* [steps] */
+    const float *state;         /* [count[0]][width] before each sequence's first step; NULL: zeros */
     const unsigned char *start; /* [rows] 1: an episode begins, from a state of zeros; NULL: none */
 } ppo_sequences;
 
@@ -1063,7 +1063,7 @@ typedef struct ppo_sequences {
        n = tanh(x W_n + b_n + r (h U_n + c_n))       state after = (1 - z) n + z h
    with W = [W_r W_z W_n] side by side, and U, b, c alike. */
 typedef struct ppo_gru {
-    int         width;        /* 0: there is none */
+    int width;                /* 0: there is none */
     ppo_tensor *input_weight; /* (in, 3 width) W */
     ppo_tensor *input_bias;   /* (1, 3 width) b */
     ppo_tensor *state_weight; /* (width, 3 width) U */
@@ -1085,16 +1085,16 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
    read the actor's part of an observation; the rest goes to the critic's own layers, besides. Gains: 0.01 for
    the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
-    int         obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
-    ppo_space   action_space;
+    int obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
+    ppo_space action_space;
     ppo_params *params;
-    int         shared;
-    ppo_conv    conv;  /* no layers: none */
-    ppo_mlp     trunk; /* shared only; the heads are then single layers */
-    ppo_gru     core;  /* width 0: none */
-    ppo_mlp     actor, critic;
+    int shared;
+    ppo_conv conv; /* no layers: none */
+    ppo_mlp trunk; /* shared only; the heads are then single layers */
+    ppo_gru core;  /* width 0: none */
+    ppo_mlp actor, critic;
     ppo_tensor *log_std; /* PPO_BOX only: (1, n), independent of the observation; gsde: (features, n) */
-    int         gsde, squash;
+    int gsde, squash;
 } ppo_actor_critic;
 
 /* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). Zeros:
@@ -1102,36 +1102,36 @@ typedef struct ppo_actor_critic {
 enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
 
 typedef struct ppo_model_config {
-    int       obs_size;
-    int       actor_obs; /* the actor reads the first actor_obs of them; 0: all */
-    int       shape[3];  /* of the picture that these are, or zeros */
+    int obs_size;
+    int actor_obs; /* the actor reads the first actor_obs of them; 0: all */
+    int shape[3];  /* of the picture that these are, or zeros */
     ppo_space action_space;
     const int (*conv)[3]; /* [conv_layers] channels, kernel, stride */
-    int        conv_layers;
-    const int *hidden;     /* [layers] widths */
-    int        layers;     /* 0: linear policy and value */
-    int        activation; /* any of section 5 */
-    int        layer_norm; /* 1: of hidden layers, before the activation */
-    int        shared_trunk;
-    int        recurrent; /* width of the core; 0: none */
-    int        init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
-    float      log_std_init;
-    int        gsde;   /* PPO_BOX: standard deviations depend on the observation, see ppo_config */
-    int        squash; /* PPO_BOX: numbers are squashed into the box by tanh, not clipped */
-    uint64_t   seed;
+    int conv_layers;
+    const int *hidden; /* [layers] widths */
+    int layers;        /* 0: linear policy and value */
+    int activation;    /* any of section 5 */
+    int layer_norm;    /* 1: of hidden layers, before the activation */
+    int shared_trunk;
+    int recurrent; /* width of the core; 0: none */
+    int init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
+    float log_std_init;
+    int gsde;   /* PPO_BOX: standard deviations depend on the observation, see ppo_config */
+    int squash; /* PPO_BOX: numbers are squashed into the box by tanh, not clipped */
+    uint64_t seed;
 } ppo_model_config;
 
 PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config);
-PPO_DEF void       ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
+PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
 
 /* What the networks read and compute. */
 typedef struct ppo_inputs {
-    int                  rows;
-    const float         *obs;       /* (rows, obs_size) */
+    int rows;
+    const float *obs;               /* (rows, obs_size) */
     const unsigned char *mask;      /* (rows, logits) 0: illegal; NULL: all are legal */
-    ppo_sequences        sequences; /* recurrent only; zeros: one step each, from a state of zeros */
+    ppo_sequences sequences;        /* recurrent only; zeros: one step each, from a state of zeros */
     const unsigned char *obs_bytes; /* instead of obs: byte_scale times these */
-    float                byte_scale;
+    float byte_scale;
 } ppo_inputs;
 typedef struct ppo_outputs {
     ppo_tensor *policy;   /* (rows, logits), masked; PPO_BOX: means (rows, n) */
@@ -1163,28 +1163,28 @@ PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *
 enum { PPO_MAX_FIGURES = 8 };
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
-    int   terminated; /* 1: the task ended, no reward would follow */
-    int   truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
+    int terminated; /* 1: the task ended, no reward would follow */
+    int truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
                          where terminated is 1 */
-    int   waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
+    int waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
                          observation is not read; rewards until it acts again count for its latest action */
-    int   joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
+    int joins;      /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
     float figures[PPO_MAX_FIGURES]; /* read where an episode ends: see env.figures */
 } ppo_outcome;
 
 typedef struct ppo_env {
-    const char *name;         /* may be NULL */
-    int         obs_size;     /* floats in an observation */
-    int         actor_obs;    /* the actor sees the first actor_obs of them, the critic all: what only a
+    const char *name;       /* may be NULL */
+    int obs_size;           /* floats in an observation */
+    int actor_obs;          /* the actor sees the first actor_obs of them, the critic all: what only a
                                  simulator knows comes last (Pinto et al. 2017); 0: both see all */
-    int         shape[3];     /* of the picture that the actor sees, as [channels][height][width]: what
+    int shape[3];           /* of the picture that the actor sees, as [channels][height][width]: what
                                  ppo_config.conv needs; zeros: it is none */
-    float       byte_scale;   /* above 0: every number of an observation is a whole one from 0 to 255 times
+    float byte_scale;       /* above 0: every number of an observation is a whole one from 0 to 255 times
                                  this, like pixels (1 / 255.f), and a rollout keeps it in a byte; 0: floats */
-    ppo_space   action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
-    size_t      state_size;   /* bytes of one copy's state; zeroed before open and the first reset. Writing
+    ppo_space action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
+    size_t state_size;      /* bytes of one copy's state; zeroed before open and the first reset. Writing
                                  within 16 bytes beyond it, the observation or the mask is an error */
-    int         max_steps;    /* time limit of an episode; 0: none, it must end by itself */
+    int max_steps;          /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
@@ -1238,8 +1238,8 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
    Errors: an argument is invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
-    int  steps, episodes; /* that were played */
-    int  findings;
+    int steps, episodes; /* that were played */
+    int findings;
     char finding[PPO_MAX_FINDINGS][240];
 } ppo_inspection;
 PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
@@ -1248,24 +1248,24 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
    agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier policy,
    have fewer rows than `steps`, and zeros below. */
 typedef struct ppo_rollout {
-    int            steps, envs;
-    int           *recorded;  /* [envs] rows of each agent */
-    float         *obs;       /* [][][obs_size], as the policy saw them (normalized), or NULL: */
+    int steps, envs;
+    int *recorded;            /* [envs] rows of each agent */
+    float *obs;               /* [][][obs_size], as the policy saw them (normalized), or NULL: */
     unsigned char *obs_bytes; /* likewise, in bytes: env.byte_scale without normalize_obs */
-    float          byte_scale;
-    ppo_actions    actions;             /* [][][1 or n], before clipping to the box or squashing */
-    unsigned char *mask;                /* [][][logits], or NULL: all were legal */
-    float         *logp, *value;        /* of the policy that acted */
-    float         *policy, *log_std;    /* its logits, or means and log_std, for PPO_KL_PENALTY; else NULL */
-    float         *state;               /* recurrent: [][][width], before the step; else NULL */
-    unsigned char *start;               /* recurrent: 1 at the first step of an episode; else NULL */
-    float         *reward, *next_value; /* reward as the critic sees it (normalized) */
-    float *next_obs, *next_state;       /* recompute_advantages: what next_value is of, where no row has it */
+    float byte_scale;
+    ppo_actions actions;          /* [][][1 or n], before clipping to the box or squashing */
+    unsigned char *mask;          /* [][][logits], or NULL: all were legal */
+    float *logp, *value;          /* of the policy that acted */
+    float *policy, *log_std;      /* its logits, or means and log_std, for PPO_KL_PENALTY; else NULL */
+    float *state;                 /* recurrent: [][][width], before the step; else NULL */
+    unsigned char *start;         /* recurrent: 1 at the first step of an episode; else NULL */
+    float *reward, *next_value;   /* reward as the critic sees it (normalized) */
+    float *next_obs, *next_state; /* recompute_advantages: what next_value is of, where no row has it */
     unsigned char *terminated, *truncated;
-    float         *episode_return;           /* of the episode that ended here, raw rewards */
-    float         *figures;                  /* [][][env.figures], of that episode; NULL: it has none */
-    int           *episode_length;           /* likewise; 0: none ended */
-    float         *advantage, *value_target; /* by ppo_gae() */
+    float *episode_return;           /* of the episode that ended here, raw rewards */
+    float *figures;                  /* [][][env.figures], of that episode; NULL: it has none */
+    int *episode_length;             /* likewise; 0: none ended */
+    float *advantage, *value_target; /* by ppo_gae() */
 } ppo_rollout;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1274,35 +1274,35 @@ typedef struct ppo_rollout {
 
 /* The report of an iteration; names in brackets are Stable-Baselines3's. */
 typedef struct ppo_progress {
-    int64_t iteration;                 /* 1, 2, ... */
-    int64_t steps, total_steps;        /* environment steps done, and to do [time/total_timesteps] */
-    int64_t iteration_steps;           /* those of this iteration */
-    double  seconds, steps_per_second; /* since the start [time/fps] */
-    double  seconds_left;
+    int64_t iteration;                /* 1, 2, ... */
+    int64_t steps, total_steps;       /* environment steps done, and to do [time/total_timesteps] */
+    int64_t iteration_steps;          /* those of this iteration */
+    double seconds, steps_per_second; /* since the start [time/fps] */
+    double seconds_left;
     int64_t episodes; /* finished so far */
     /* of the last 100 finished episodes; NaN before the first [rollout/ep_rew_mean, ep_len_mean] */
-    float   mean_return, mean_length;
-    float   policy_loss, value_loss, entropy; /* means over the iteration's minibatches [train/...] */
-    float   approx_kl, old_approx_kl, clip_fraction;
-    float   first_ratio_min, first_ratio_max; /* over the iteration's first minibatch: exactly 1 and 1 */
-    float   explained_variance;               /* [train/explained_variance] */
-    float   learning_rate, clip_range;
-    float   grad_norm; /* before clipping, mean */
-    int     epochs;    /* completed; fewer than configured if target_kl stopped them */
-    float   kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
-    float   kl_coef, entropy_coef; /* as used in this iteration */
-    float   loss;                  /* all of it, mean over the minibatches */
-    int64_t gradient_steps;        /* since the start */
+    float mean_return, mean_length;
+    float policy_loss, value_loss, entropy; /* means over the iteration's minibatches [train/...] */
+    float approx_kl, old_approx_kl, clip_fraction;
+    float first_ratio_min, first_ratio_max; /* over the iteration's first minibatch: exactly 1 and 1 */
+    float explained_variance;               /* [train/explained_variance] */
+    float learning_rate, clip_range;
+    float grad_norm; /* before clipping, mean */
+    int epochs;      /* completed; fewer than configured if target_kl stopped them */
+    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
+    float kl_coef, entropy_coef; /* as used in this iteration */
+    float loss;                  /* all of it, mean over the minibatches */
+    int64_t gradient_steps;      /* since the start */
     /* what a log (section 23) needs besides */
-    int64_t updates;        /* epochs begun since the start of the run [train/n_updates] */
-    float   last_loss;      /* of the last minibatch, all its terms [train/loss] */
-    float   last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
-    float   std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
-    float   value_clip;     /* 0: off [train/clip_range_vf] */
+    int64_t updates;      /* epochs begun since the start of the run [train/n_updates] */
+    float last_loss;      /* of the last minibatch, all its terms [train/loss] */
+    float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
+    float std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
+    float value_clip;     /* 0: off [train/clip_range_vf] */
     /* those of the environment, of the last 100 finished episodes; the names are valid while the trainer is */
     const char *const *figure_names; /* [PPO_MAX_FIGURES], as env.figures */
-    float              figures[PPO_MAX_FIGURES];
-    char               warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
+    float figures[PPO_MAX_FIGURES];
+    char warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
 } ppo_progress;
 
 /* Called after every iteration. Return 0 to continue; anything else ends training, without an error. */
@@ -1315,64 +1315,64 @@ typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, voi
 
 typedef struct ppo_config { /* defaults in brackets */
     int64_t total_steps;    /* environment steps, over all environments [100000]; see below */
-    int     num_envs;       /* environments side by side [4] */
-    int     rollout_steps;  /* steps of each per iteration [512] */
-    int     minibatch_size; /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int   shards; /* parts of a minibatch, for threads and processes; 0: by its and the network's size [0] */
-    int   epochs; /* passes over each rollout [10] */
-    float learning_rate;          /* Adam's [3e-4] */
-    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
-    float critic_learning_rate;   /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float gamma;                  /* discount per step [0.99] */
-    float gae_lambda;             /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int   objective;              /* any but PPO_K3_PENALTY [clip] */
-    float clip_low, clip_high;    /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int   clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float dual_clip;              /* > 1: bound for negative advantages; 0: off [0] */
-    float kl_coef;                /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float target_kl;          /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    int num_envs;           /* environments side by side [4] */
+    int rollout_steps;      /* steps of each per iteration [512] */
+    int minibatch_size;     /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
+    int shards; /* parts of a minibatch, for threads and processes; 0: by its and the network's size [0] */
+    int epochs; /* passes over each rollout [10] */
+    float learning_rate;        /* Adam's [3e-4] */
+    int learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+    float critic_learning_rate; /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
+    float gamma;                /* discount per step [0.99] */
+    float gae_lambda;           /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int objective;              /* any but PPO_K3_PENALTY [clip] */
+    float clip_low, clip_high;  /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
+    int clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
+    float dual_clip;            /* > 1: bound for negative advantages; 0: off [0] */
+    float kl_coef;              /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float adaptive_kl_target;   /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
+    float target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
     float desired_kl;         /* > 0: the learning rate, if constant, is adapted to hold this approx_kl [0] */
     float value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
     float value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
     float huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int   baseline;           /* 0: no critic, an advantage is a return; see "reinforce" [1] */
+    int baseline;             /* 0: no critic, an advantage is a return; see "reinforce" [1] */
     float entropy_coef;       /* weight of the entropy bonus [0] */
-    int   entropy_schedule;   /* as learning_rate_schedule [constant] */
-    int   normalize_advantage;     /* per minibatch: mean 0, std 1 [1] */
-    int   recompute_advantages;    /* 1: before each epoch, by the critic as it is then [0] */
-    float max_grad_norm;           /* global-norm clip; 0: off [0.5] */
-    float adam_beta1, adam_beta2;  /* [0.9, 0.999] */
-    float adam_eps;                /* [1e-5] */
-    float weight_decay;            /* decoupled, AdamW [0] */
-    int   conv[PPO_MAX_LAYERS][3]; /* convolutions, first of all: channels (0: max pooling), kernel, stride */
-    int   conv_layers;             /* how many of them [0] */
-    int   hidden[PPO_MAX_LAYERS];  /* widths of the hidden layers [64, 64] */
-    int   hidden_layers;           /* how many of them [2] */
-    int   activation;              /* any of section 5 [tanh] */
-    int   layer_norm;              /* 1: layer norm of hidden layers, before the activation [0] */
-    int   shared_trunk;            /* 1: one set of hidden layers for actor and critic [0] */
-    int   recurrent;               /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int   sequence_steps;          /* recurrent: steps of a rollout that gradients go back through [32] */
-    int   init;                    /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float log_std_init;            /* PPO_BOX: initial log standard deviation [0] */
-    int   squash;        /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int   gsde;          /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int   gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    float rpo_alpha;     /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
-    int   normalize_obs; /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int   normalize_reward;   /* 1: divided by the std of the discounted return, likewise [0] */
-    float clip_obs;           /* normalized observations are clipped to +- this [10] */
-    float clip_reward;        /* normalized rewards are clipped to +- this [10] */
-    int   self_play;          /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
-    int   snapshot_every;     /* self_play: iterations from one to the next [10] */
+    int entropy_schedule;     /* as learning_rate_schedule [constant] */
+    int normalize_advantage;  /* per minibatch: mean 0, std 1 [1] */
+    int recompute_advantages; /* 1: before each epoch, by the critic as it is then [0] */
+    float max_grad_norm;      /* global-norm clip; 0: off [0.5] */
+    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float adam_eps;               /* [1e-5] */
+    float weight_decay;           /* decoupled, AdamW [0] */
+    int conv[PPO_MAX_LAYERS][3];  /* convolutions, first of all: channels (0: max pooling), kernel, stride */
+    int conv_layers;              /* how many of them [0] */
+    int hidden[PPO_MAX_LAYERS];   /* widths of the hidden layers [64, 64] */
+    int hidden_layers;            /* how many of them [2] */
+    int activation;               /* any of section 5 [tanh] */
+    int layer_norm;               /* 1: layer norm of hidden layers, before the activation [0] */
+    int shared_trunk;             /* 1: one set of hidden layers for actor and critic [0] */
+    int recurrent;                /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int sequence_steps;           /* recurrent: steps of a rollout that gradients go back through [32] */
+    int init;                     /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
+    float log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
+    int squash;           /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
+    int gsde;             /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
+    int gsde_steps;       /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float rpo_alpha;      /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+    int normalize_obs;    /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
+    int normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
+    float clip_obs;       /* normalized observations are clipped to +- this [10] */
+    float clip_reward;    /* normalized rewards are clipped to +- this [10] */
+    int self_play;        /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
+    int snapshot_every;   /* self_play: iterations from one to the next [10] */
     float self_play_latest;   /* share of the episodes that the latest policy plays against itself [0.5] */
-    uint64_t        seed;     /* [1] */
-    int             threads;  /* to step environments and to compute; any number gives the same results [1] */
-    ppo_callback    callback; /* may be NULL [NULL] */
-    void           *callback_user; /* handed to the callback [NULL] */
-    ppo_schedule_fn schedule;      /* for PPO_CUSTOM [NULL] */
-    void           *schedule_user; /* handed to it [NULL] */
+    uint64_t seed;            /* [1] */
+    int threads;              /* to step environments and to compute; any number gives the same results [1] */
+    ppo_callback callback;    /* may be NULL [NULL] */
+    void *callback_user;      /* handed to the callback [NULL] */
+    ppo_schedule_fn schedule; /* for PPO_CUSTOM [NULL] */
+    void *schedule_user;      /* handed to it [NULL] */
 } ppo_config;
 
 /* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. It is not where
@@ -1411,26 +1411,26 @@ PPO_DEF const char *ppo_config_presets(void);
    "none"; "conv" likewise, as "16x3x1,32x2x2". Fields of the kind PPO_FIELD_NETWORK describe the network,
    which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
-PPO_DEF ppo_status          ppo_config_set(ppo_config *config, const char *name, const char *value);
-PPO_DEF ppo_status          ppo_config_set_all(ppo_config *config, const char *settings);
+PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value);
+PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings);
 PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
 
 /* A policy with all that belongs to it. ppo_agent_create() makes an untrained one with config's network; the
    other functions use it in environments of the same observation size and action space. */
 typedef struct ppo_agent {
     ppo_actor_critic model;
-    ppo_normalizer   obs_norm;    /* size 0: observations are used as they are */
-    ppo_normalizer   return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
-    float            clip_obs;
-    ppo_config       config;          /* the settings it was made with, or last trained with */
-    char             environment[64]; /* env.name of the one it was made for or last trained on; NULL: "" */
-    ppo_tape        *tape;            /* for ppo_act() */
-    float           *scratch;         /* for ppo_act(): an action */
-    float           *state;           /* recurrent: [width], of the episode so far, for ppo_act() */
+    ppo_normalizer obs_norm;    /* size 0: observations are used as they are */
+    ppo_normalizer return_norm; /* of the discounted return, for normalize_reward; size 0: not yet */
+    float clip_obs;
+    ppo_config config;    /* the settings it was made with, or last trained with */
+    char environment[64]; /* env.name of the one it was made for or last trained on; NULL: "" */
+    ppo_tape *tape;       /* for ppo_act() */
+    float *scratch;       /* for ppo_act(): an action */
+    float *state;         /* recurrent: [width], of the episode so far, for ppo_act() */
 } ppo_agent;
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
-PPO_DEF void       ppo_agent_free(ppo_agent *agent);
+PPO_DEF void ppo_agent_free(ppo_agent *agent);
 
 /* A second agent with the same network, weights and statistics, which the caller frees; *to is NULL on failure.
    An agent may be used by one thread at a time. To act in one thread while another one trains, act with a
@@ -1447,7 +1447,7 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from);
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action);
-PPO_DEF void       ppo_agent_reset(ppo_agent *agent);
+PPO_DEF void ppo_agent_reset(ppo_agent *agent);
 
 /* The actions of n characters at once: obs [n][numbers that the actor sees], mask [n][options] or NULL,
    actions as the environment sees them, [n] or [n][choices] or [n][numbers] in the array that the action
@@ -1478,9 +1478,9 @@ typedef struct ppo_trainer ppo_trainer;
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer);
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress);
-PPO_DEF int        ppo_trainer_done(const ppo_trainer *trainer);  /* 1: total_steps are done */
-PPO_DEF int64_t    ppo_trainer_steps(const ppo_trainer *trainer); /* environment steps done */
-PPO_DEF void       ppo_trainer_free(ppo_trainer *trainer);
+PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer);      /* 1: total_steps are done */
+PPO_DEF int64_t ppo_trainer_steps(const ppo_trainer *trainer); /* environment steps done */
+PPO_DEF void ppo_trainer_free(ppo_trainer *trainer);
 
 PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
 
@@ -1516,26 +1516,26 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome);
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action);
-PPO_DEF int        ppo_trainer_ready(const ppo_trainer *trainer);
+PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer);
 PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress);
 
 typedef struct ppo_evaluation {
     ppo_status status; /* not PPO_OK: the figures are NaN and ppo_last_error() says why */
-    int        episodes;
-    float      mean_return, std_return; /* std over the episodes, biased (n) */
-    float      min_return, max_return;
-    float      mean_length;
+    int episodes;
+    float mean_return, std_return; /* std over the episodes, biased (n) */
+    float min_return, max_return;
+    float mean_length;
 } ppo_evaluation;
 
 /* A step of an episode that ppo_play() plays. The watcher is called after the reset (step 0, no action) and
    after every step, and returns 0 to continue, anything else to stop. */
 typedef struct ppo_frame {
-    int               step;
-    const void       *state;         /* for env->draw */
-    const float      *obs;           /* [obs_size], as the environment gave it */
-    const ppo_action *action;        /* the one just taken; NULL at step 0 */
-    float             reward, total; /* of this step, and of the episode so far */
-    int               terminated, truncated;
+    int step;
+    const void *state;        /* for env->draw */
+    const float *obs;         /* [obs_size], as the environment gave it */
+    const ppo_action *action; /* the one just taken; NULL at step 0 */
+    float reward, total;      /* of this step, and of the episode so far */
+    int terminated, truncated;
 } ppo_frame;
 typedef int (*ppo_watcher)(const ppo_frame *frame, void *user);
 
@@ -1637,11 +1637,11 @@ PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env,
 /* Sequences of tokens, one after another without padding. Either start from zeros and add, or point to arrays
    of your own, with memory NULL: no function that reads tokens changes them. */
 typedef struct ppo_tokens {
-    int  count;  /* sequences */
+    int count;   /* sequences */
     int *start;  /* [count + 1]: sequence s is token[start[s]] .. token[start[s + 1] - 1]; start[0] is 0 */
     int *prompt; /* [count] number of its first tokens that are given, not learned or sampled; NULL: 0 */
     int *token;  /* [start[count]] */
-    unsigned char            *given;  /* [start[count]] 1: given although after the prompt; NULL: none is */
+    unsigned char *given;             /* [start[count]] 1: given although after the prompt; NULL: none is */
     struct ppo__token_memory *memory; /* the library's; NULL: the arrays are not its own */
 } ppo_tokens;
 
@@ -1652,8 +1652,8 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
 /* Says that tokens first .. first + n - 1 of the last sequence are given, too: what a tool answered, or another
    speaker said. Nothing is learned from them, and they have no rows in section 21. Errors: as above. */
 PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n);
-PPO_DEF void       ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
-PPO_DEF void       ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct, which is zero then */
+PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
+PPO_DEF void ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct, which is zero then */
 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
@@ -1683,7 +1683,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
    with the classes of Unicode 16. The text may hold any bytes, at most 512 MiB. specials: as above. */
 PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab, const char *const *specials,
                                        int special_count, ppo_tokenizer **tokenizer);
-PPO_DEF void       ppo_tokenizer_free(ppo_tokenizer *tokenizer);
+PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer);
 
 PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of tokens; 0 for NULL */
 /* The token of this name, as "<|im_end|>": a special one, or another of a tokenizer.json's added_tokens; -1:
@@ -1778,9 +1778,9 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    rows of its sequence up to itself, with a window only to the last of these. -> (rows, heads size). start
    [count + 1] is the caller's and must outlive the tape's round. */
 typedef struct ppo_attention {
-    int   heads, kv_heads; /* kv_heads 0: heads */
-    int   window;          /* rows that a row attends to, itself included; 0: all */
-    float scale;           /* of the products of queries and keys; 0: 1 / sqrt(size) */
+    int heads, kv_heads; /* kv_heads 0: heads */
+    int window;          /* rows that a row attends to, itself included; 0: all */
+    float scale;         /* of the products of queries and keys; 0: 1 / sqrt(size) */
 } ppo_attention;
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
                                        const int *start, int count);
@@ -1801,38 +1801,38 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
 enum { PPO_RMS_NORM, PPO_LAYER_NORM };
 enum { PPO_LEARNED_POSITIONS, PPO_ROTARY };
 enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 };
-typedef struct ppo_lm_config {     /* defaults in brackets */
-    int      vocab;                /* tokens are 0 .. vocab-1; the one setting without a default */
-    int      context;              /* tokens of the longest sequence, 2 or more [64] */
-    int      width, layers, heads; /* [64, 2, 4] */
-    int      score;     /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
-    uint64_t seed;      /* [1] */
-    int      eos;       /* the token that ends a text, for programs that read a saved folder; -1: none [-1] */
-    int      family;    /* whose names and layout a saved folder has [gpt2] */
-    int      kv_heads;  /* see ppo_attention; 0: heads [0] */
-    int      head_size; /* 0: width / heads, which must be a whole number [0] */
-    int      hidden;    /* width of the feed-forward layers; 0: 4 width [0] */
-    int      norm;      /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
-    float    norm_eps;  /* [1e-5] */
-    int      activation;                    /* any of section 5 [PPO_GELU] */
-    int      gated;                         /* [0] */
-    int      qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
-    int      head_norm;           /* 1: RMS norms of queries and keys, before rotary positions [0] */
-    int      parallel;            /* 1: both branches start from the same x [0] */
-    int      tied;                /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
-    float    attention_scale;     /* see ppo_attention [0] */
-    int      window;              /* see ppo_attention [0] */
-    uint64_t window_layers;       /* bit k: layer k has it; 0: all have it [0] */
-    int      positions;           /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
-    int      rotary_size;         /* columns of a head that are turned; 0: all [0] */
-    float    rope_theta;          /* [10000] */
-    int      rope_scaling;        /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
-    float    rope_factor;         /* linear, Llama 3: wavelengths are multiplied by it [1] */
-    float    rope_low, rope_high; /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
-    int      rope_context;        /* Llama 3: original_max_position_embeddings [8192] */
+typedef struct ppo_lm_config { /* defaults in brackets */
+    int vocab;                 /* tokens are 0 .. vocab-1; the one setting without a default */
+    int context;               /* tokens of the longest sequence, 2 or more [64] */
+    int width, layers, heads;  /* [64, 2, 4] */
+    int score;      /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
+    uint64_t seed;  /* [1] */
+    int eos;        /* the token that ends a text, for programs that read a saved folder; -1: none [-1] */
+    int family;     /* whose names and layout a saved folder has [gpt2] */
+    int kv_heads;   /* see ppo_attention; 0: heads [0] */
+    int head_size;  /* 0: width / heads, which must be a whole number [0] */
+    int hidden;     /* width of the feed-forward layers; 0: 4 width [0] */
+    int norm;       /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
+    float norm_eps; /* [1e-5] */
+    int activation; /* any of section 5 [PPO_GELU] */
+    int gated;      /* [0] */
+    int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
+    int head_norm;                     /* 1: RMS norms of queries and keys, before rotary positions [0] */
+    int parallel;                      /* 1: both branches start from the same x [0] */
+    int tied;                          /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
+    float attention_scale;             /* see ppo_attention [0] */
+    int window;                        /* see ppo_attention [0] */
+    uint64_t window_layers;            /* bit k: layer k has it; 0: all have it [0] */
+    int positions;                     /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
+    int rotary_size;                   /* columns of a head that are turned; 0: all [0] */
+    float rope_theta;                  /* [10000] */
+    int rope_scaling;                  /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
+    float rope_factor;                 /* linear, Llama 3: wavelengths are multiplied by it [1] */
+    float rope_low, rope_high;         /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
+    int rope_context;                  /* Llama 3: original_max_position_embeddings [8192] */
 } ppo_lm_config;
-PPO_DEF ppo_lm_config       ppo_lm_config_default(void);
-PPO_DEF ppo_status          ppo_lm_config_family(ppo_lm_config *config, const char *family);
+PPO_DEF ppo_lm_config ppo_lm_config_default(void);
+PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
 
 /* LoRA (Hu 2021): what is added to a layer x W is (x A) B alpha / rank. These layers may have it; where a family
@@ -1840,10 +1840,10 @@ PPO_DEF const ppo_settings *ppo_lm_settings(void);
 enum { PPO_LORA_Q, PPO_LORA_K, PPO_LORA_V, PPO_LORA_PROJ, PPO_LORA_GATE, PPO_LORA_UP, PPO_LORA_DOWN };
 enum { PPO_LORA_LAYERS = PPO_LORA_DOWN + 1 };
 typedef struct ppo_lora { /* defaults in brackets */
-    int         rank;     /* columns of A [8] */
-    float       alpha;    /* [16] */
+    int rank;             /* columns of A [8] */
+    float alpha;          /* [16] */
     const char *layers;   /* by their names in the family, as "q_proj,v_proj"; NULL: all [NULL] */
-    uint64_t    seed;     /* of A; B begins as 0 [1] */
+    uint64_t seed;        /* of A; B begins as 0 [1] */
 } ppo_lora;
 PPO_DEF ppo_lora ppo_lora_default(void);
 
@@ -1858,22 +1858,22 @@ typedef struct ppo_lm_block {                  /* heads: heads head_size; biases
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config  config; /* as given; to save memory, its context may be lowered; its eos may be set */
-    ppo_lm_config  full;   /* the same without a 0 that stands for something else */
-    ppo_params    *params;
-    ppo_tensor    *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
-    ppo_lm_block   block[PPO_MAX_LAYERS];
-    ppo_tensor    *norm_weight, *norm_bias;   /* (1, width) */
-    ppo_tensor    *head;                      /* (vocab, width): of the logits; may be token_embedding */
-    ppo_tensor    *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
-    float         *rotary;                    /* angles of positions for ppo_tape_rotary(), or NULL */
+    ppo_lm_config config; /* as given; to save memory, its context may be lowered; its eos may be set */
+    ppo_lm_config full;   /* the same without a 0 that stands for something else */
+    ppo_params *params;
+    ppo_tensor *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
+    ppo_lm_block block[PPO_MAX_LAYERS];
+    ppo_tensor *norm_weight, *norm_bias;   /* (1, width) */
+    ppo_tensor *head;                      /* (vocab, width): of the logits; may be token_embedding */
+    ppo_tensor *score_weight, *score_bias; /* (width, 1), (1, 1); NULL: no such head */
+    float *rotary;                         /* angles of positions for ppo_tape_rotary(), or NULL */
     struct ppo_lm *base; /* with LoRA: whose weights it uses, and params holds A, B and the score; or NULL */
-    ppo_lora       lora; /* of such a model; layers is NULL */
+    ppo_lora lora;       /* of such a model; layers is NULL */
 } ppo_lm;
 
 /* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
-PPO_DEF void       ppo_lm_free(ppo_lm *lm);
+PPO_DEF void ppo_lm_free(ppo_lm *lm);
 
 /* A model with the same weights, frozen: a reference, or a new start. `score` not 0: with a score head. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
@@ -1942,22 +1942,22 @@ typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int room
 typedef ppo_status (*ppo_watch_fn)(const ppo_tokens *so_far, int s, int *end, void *user);
 
 typedef struct ppo_sampling {
-    float       temperature; /* logits are divided by it; above 0 [1] */
-    int         greedy;      /* 1: always the most likely token, the first of equals [0] */
-    int         top_k;       /* > 0: only the k most likely tokens; 0: all [0] */
-    float       top_p;     /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    int         eos;       /* this token ends a sequence, as its last; -1: none does [-1] */
-    int         max_new;   /* tokens after the prompt at most; 0: up to the context [0] */
-    uint64_t    seed;      /* [1] */
-    int         call;      /* this token calls the tool; -1: none does [-1] */
-    ppo_tool_fn tool;      /* [NULL] */
-    void       *tool_user; /* passed to it [NULL] */
+    float temperature; /* logits are divided by it; above 0 [1] */
+    int greedy;        /* 1: always the most likely token, the first of equals [0] */
+    int top_k;         /* > 0: only the k most likely tokens; 0: all [0] */
+    float top_p;       /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int eos;           /* this token ends a sequence, as its last; -1: none does [-1] */
+    int max_new;       /* tokens after the prompt at most; 0: up to the context [0] */
+    uint64_t seed;     /* [1] */
+    int call;          /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;  /* [NULL] */
+    void *tool_user;   /* passed to it [NULL] */
 
-    const int   *ends; /* [end_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
-    int          end_count;  /* [0] */
-    ppo_watch_fn watch;      /* [NULL] */
-    void        *watch_user; /* passed to it [NULL] */
-    int          reuse;      /* 1: lm has the weights of the generator's call before, whose cached keys and
+    const int *ends;    /* [end_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
+    int end_count;      /* [0] */
+    ppo_watch_fn watch; /* [NULL] */
+    void *watch_user;   /* passed to it [NULL] */
+    int reuse;          /* 1: lm has the weights of the generator's call before, whose cached keys and
                              values are used where a prompt begins alike, as in a chat; same results [0] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
@@ -1969,8 +1969,8 @@ PPO_DEF const ppo_settings *ppo_sampling_settings(void);
    special tokens. Errors: a NULL, an empty text. */
 typedef struct ppo_stops {
     const ppo_tokenizer *tokenizer;
-    const char *const   *text; /* [count] */
-    int                  count;
+    const char *const *text; /* [count] */
+    int count;
 } ppo_stops;
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
 
@@ -1982,9 +1982,9 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
 
 /* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
-    ppo_tokens     tokens; /* tokens.prompt[s] is the length of prompt s; tokens.given: what a tool wrote */
-    float         *logp;   /* [start[count]] of each sampled token; 0 for those that were given */
-    unsigned char *ended;  /* [count] 1: by eos, ends or watch; 0: cut off by max_new or the context */
+    ppo_tokens tokens;    /* tokens.prompt[s] is the length of prompt s; tokens.given: what a tool wrote */
+    float *logp;          /* [start[count]] of each sampled token; 0 for those that were given */
+    unsigned char *ended; /* [count] 1: by eos, ends or watch; 0: cut off by max_new or the context */
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
@@ -1994,8 +1994,8 @@ typedef struct ppo_samples {
    of them each; with a tool or a watch, and of a model of more than 4 million weights, they divide the
    operations. */
 typedef struct ppo_generator ppo_generator;
-PPO_DEF ppo_status           ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
-PPO_DEF void                 ppo_generator_free(ppo_generator *generator);
+PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
+PPO_DEF void ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
    NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the prompts
@@ -2066,11 +2066,11 @@ PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, cons
 /* One gradient step of fine-tuning. */
 typedef struct ppo_fit_progress {
     int64_t step, steps; /* 1, 2, ... steps; 0: see evaluate_first */
-    int     epoch;       /* 1, 2, ... */
-    float   loss;        /* of this step's batch, before the step */
-    float   accuracy;    /* pairs: share of which the chosen one is preferred; else NaN */
-    float   grad_norm, learning_rate;
-    double  seconds, tokens_per_second; /* since the start */
+    int epoch;           /* 1, 2, ... */
+    float loss;          /* of this step's batch, before the step */
+    float accuracy;      /* pairs: share of which the chosen one is preferred; else NaN */
+    float grad_norm, learning_rate;
+    double seconds, tokens_per_second; /* since the start */
     /* of the held-out data, after the step; NaN where they were not measured */
     float held_out_loss, held_out_accuracy;
     float perplexity; /* exp(held_out_loss); of supervised fine-tuning alone */
@@ -2096,24 +2096,24 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int random_windows; /* 1: windows begin anywhere, as many in an epoch as cover the text; 0: side by side,
                            so that an epoch learns each token once [0] */
 
-    float    learning_rate;          /* [1e-3] */
-    int      learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
-    float    min_learning_rate;      /* to which the schedule falls [0] */
-    float    warmup;                 /* share of the steps in which the learning rate rises from 0 [0.05] */
-    int      warmup_steps;           /* > 0: steps in which it rises, instead of that share [0] */
-    float    adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float    adam_eps;               /* [1e-5] */
-    float    weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
-    float    max_grad_norm;          /* 0: off [1] */
-    float    beta;                   /* DPO: strength of the KL constraint [0.1] */
-    float    label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
-    uint64_t seed;                   /* of the order [1] */
+    float learning_rate;          /* [1e-3] */
+    int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
+    float min_learning_rate;      /* to which the schedule falls [0] */
+    float warmup;                 /* share of the steps in which the learning rate rises from 0 [0.05] */
+    int warmup_steps;             /* > 0: steps in which it rises, instead of that share [0] */
+    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
+    float adam_eps;               /* [1e-5] */
+    float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
+    float max_grad_norm;          /* 0: off [1] */
+    float beta;                   /* DPO: strength of the KL constraint [0.1] */
+    float label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
+    uint64_t seed;                /* of the order [1] */
 
     /* the loss on other data, which are not learned; both are borrowed */
     const ppo_tokens *held_out, *held_out_rejected; /* the second: of pairs; NULL: none [NULL] */
-    int               evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
-    int               evaluate_first; /* 1: also before the first step, as step 0 of the progress [0] */
-    int               patience;       /* > 0: after this many measurements no better than the best one, the
+    int evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
+    int evaluate_first; /* 1: also before the first step, as step 0 of the progress [0] */
+    int patience;       /* > 0: after this many measurements no better than the best one, the
                                          training ends; and the model becomes the one that was best [0] */
 
     /* a file in which the training is saved as it proceeds. If it is there at the start, the training
@@ -2122,8 +2122,8 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     int checkpoint_every;   /* steps between saves; also at the end, or when the callback ends it [100] */
     int recompute;          /* 1: less memory for more time, see ppo_tape_recompute() [0] */
 
-    ppo_fit_callback callback;      /* may be NULL [NULL] */
-    void            *callback_user; /* passed to it [NULL] */
+    ppo_fit_callback callback; /* may be NULL [NULL] */
+    void *callback_user;       /* passed to it [NULL] */
 } ppo_fit_config;
 PPO_DEF ppo_fit_config ppo_fit_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields that are no pointers. */
@@ -2168,7 +2168,7 @@ enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
 PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model);
-PPO_DEF void       ppo_reward_model_free(ppo_reward_model *model);
+PPO_DEF void ppo_reward_model_free(ppo_reward_model *model);
 /* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors, which
    change nothing: a score that is not finite, scores that are all the same. */
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
@@ -2182,7 +2182,7 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score);
-PPO_DEF float      ppo_best_of_n_kl(int n);
+PPO_DEF float ppo_best_of_n_kl(int n);
 
 /* Comparisons for ppo_fit_reward() and ppo_fit_dpo(), by a judge: two samples of each prompt, of which the one
    of higher reward is added to chosen, the other to rejected; neither is prompts. Pairs of equal reward are
@@ -2195,13 +2195,13 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
 
 /* What a model is worth: means over one sample of each prompt. */
 typedef struct ppo_lm_evaluation {
-    float  reward, reward_std; /* NaN if there is no reward function */
-    float  win_rate;           /* share of prompts for which the reference's sample earns less, plus half of
+    float reward, reward_std; /* NaN if there is no reward function */
+    float win_rate;           /* share of prompts for which the reference's sample earns less, plus half of
                                   those for which it earns the same; NaN without a reference or a reward */
-    float  kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
-    float  entropy;            /* per sampled token: mean of -logp */
-    float  mean_length, ended; /* sampled tokens; share of sequences that were not cut off */
-    double tokens_per_second;  /* of sampling */
+    float kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
+    float entropy;            /* per sampled token: mean of -logp */
+    float mean_length, ended; /* sampled tokens; share of sequences that were not cut off */
+    double tokens_per_second; /* of sampling */
 } ppo_lm_evaluation;
 /* reference and reward may be NULL. Both models sample with the same random numbers. */
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
@@ -2246,77 +2246,77 @@ enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_M
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
-    int          prompts;  /* prompts per iteration [64] */
-    int          samples;  /* samples of each prompt; prompts x samples is at most 2^24 [1] */
-    int          slots;    /* sequences that are sampled side by side [16] */
+    int prompts;           /* prompts per iteration [64] */
+    int samples;           /* samples of each prompt; prompts x samples is at most 2^24 [1] */
+    int slots;             /* sequences that are sampled side by side [16] */
     ppo_sampling sampling; /* its seed is not used; not greedy. top_k and top_p sample from another
                               distribution than the one trained, which biases ratios and KL [defaults] */
 
     /* reward; R sums it over a sequence */
-    int   normalize_rewards; /* 1: less the mean of all rewards so far, divided by their std, so that whatever
+    int normalize_rewards; /* 1: less the mean of all rewards so far, divided by their std, so that whatever
                                   follows is in units of that std, and no setting depends on their scale [1] */
-    float reward_clip;       /* > 0: rewards are clipped to +- this [0] */
+    float reward_clip;     /* > 0: rewards are clipped to +- this [0] */
     float missing_eos_penalty; /* subtracted where the sequence was cut off [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
-    int   overlong_buffer;     /* > 0: the k-th of the last overlong_buffer tokens before the limit costs
+    int overlong_buffer;       /* > 0: the k-th of the last overlong_buffer tokens before the limit costs
                                overlong_penalty * k / overlong_buffer in all (DAPO, Yu 2025) [0] */
     float overlong_penalty;    /* [1] */
-    int   refills; /* > 0: dynamic sampling (DAPO): where all samples of a prompt earn the same, which
+    int refills; /* > 0: dynamic sampling (DAPO): where all samples of a prompt earn the same, which
                                teaches nothing, other prompts are sampled in its place, at most this often in an
                                iteration; not by ppo_rlhf_update() [0] */
 
     /* KL to the reference */
-    int   kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
-    int   kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float kl_coef;         /* strength of the KL constraint [0.05] */
-    int   kl_weighted;     /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
-    float kl_target;       /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
-    int   kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
-    int   reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
+    int kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
+    int kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    float kl_coef;       /* strength of the KL constraint [0.05] */
+    int kl_weighted;     /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
+    float kl_target;     /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
+    int kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
+    int reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
                               library's own copy [0] */
 
     /* advantages */
-    int   advantage;           /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda;   /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
-    int   whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
-    int   bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
-    int   whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
+    int advantage;           /* PPO_ADVANTAGE_... [GAE] */
+    float gamma, gae_lambda; /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
+    int whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
+    int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
+    int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
 
     /* training */
-    int                  aggregation;    /* PPO_AGGREGATE_... [tokens] */
-    int                  ratio;          /* PPO_RATIO_... [token] */
-    int                  mask_truncated; /* 1: does not learn from sequences that were cut off (DAPO) [0] */
-    int                  epochs;         /* passes over the samples of an iteration [4] */
-    float                target_kl; /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
+    int aggregation;                /* PPO_AGGREGATE_... [tokens] */
+    int ratio;                      /* PPO_RATIO_... [token] */
+    int mask_truncated;             /* 1: does not learn from sequences that were cut off (DAPO) [0] */
+    int epochs;                     /* passes over the samples of an iteration [4] */
+    float target_kl;                /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
                                             Above 4 target_kl, the policy returns to the iteration's start and
                                             learns it with half the learning rate, which recovers later; a
                                             critic keeps what it has learned; 0: off [0.02] */
-    int                  minibatch_size; /* sequences per gradient step; at most all of them [16] */
-    int                  micro_batch;    /* of these, in memory at once, as in ppo_fit_config [0] */
-    int                  shards;         /* parts of a minibatch, as in ppo_fit_config [0] */
-    int                  recompute;      /* 1: less memory for more time, see ppo_tape_recompute() [0] */
-    ppo_policy_objective objective;      /* [clip, 0.2, 0.2] */
-    float                value_coef, value_clip; /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
-    float                entropy_coef;           /* [0] */
-    float entropy_target;         /* > 0: where samples have at most this entropy per token, entropy_coef
+    int minibatch_size;             /* sequences per gradient step; at most all of them [16] */
+    int micro_batch;                /* of these, in memory at once, as in ppo_fit_config [0] */
+    int shards;                     /* parts of a minibatch, as in ppo_fit_config [0] */
+    int recompute;                  /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
+    float value_coef, value_clip;   /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
+    float entropy_coef;             /* [0] */
+    float entropy_target;           /* > 0: where samples have at most this entropy per token, entropy_coef
                                             grows by entropy_step; where more, it falls and has no effect. It
                                             stays within 0 .. 1 (Skywork-OR1, He 2025) [0] */
-    float entropy_step;           /* [0.005] */
-    float max_grad_norm;          /* 0: off [1] */
-    float learning_rate;          /* [3e-4] */
+    float entropy_step;             /* [0.005] */
+    float max_grad_norm;            /* 0: off [1] */
+    float learning_rate;            /* [3e-4] */
     float critic_learning_rate;   /* of a critic of its own, which target_kl does not lower; 0: the policy's,
                                             as lowered [0] */
-    int   learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
+    int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
     float min_learning_rate;      /* to which the schedule falls [0] */
-    int   iterations;             /* after which a schedule ends [0] */
+    int iterations;               /* after which a schedule ends [0] */
     float adam_beta1, adam_beta2; /* [0.9, 0.999] */
     float adam_eps;               /* [1e-5] */
     float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
     /* of samples of another policy: needs samples->logp */
-    float    importance_cap;   /* > 0: they count by their ratio, up to this [0] */
-    float    importance_floor; /* and from this [0] */
-    int      importance_mode;  /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
-    uint64_t seed;             /* [1] */
+    float importance_cap;   /* > 0: they count by their ratio, up to this [0] */
+    float importance_floor; /* and from this [0] */
+    int importance_mode;    /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
+    uint64_t seed;          /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
@@ -2343,21 +2343,21 @@ PPO_DEF const char *ppo_rlhf_config_presets(void);
 typedef struct ppo_rlhf_progress {
     int64_t iteration;       /* 1, 2, ... */
     int64_t samples, tokens; /* since the start: sequences and sampled tokens, to be learned from */
-    double  seconds, tokens_per_second;
-    float   reward, reward_std;    /* as the function gave them */
-    float   kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
-    float   kl_coef;               /* as used */
-    float   kl_k3;                 /* the same by k3, never negative; both NaN without a reference */
-    float   entropy, entropy_coef; /* the coefficient as used */
-    float   mean_length, ended;    /* sampled tokens; share of sequences that ended, not cut off */
-    int     refilled;              /* prompts that were replaced, whose samples no other figure counts */
-    float   distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
-    float   policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
-    float   first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
+    double seconds, tokens_per_second;
+    float reward, reward_std;    /* as the function gave them */
+    float kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
+    float kl_coef;               /* as used */
+    float kl_k3;                 /* the same by k3, never negative; both NaN without a reference */
+    float entropy, entropy_coef; /* the coefficient as used */
+    float mean_length, ended;    /* sampled tokens; share of sequences that ended, not cut off */
+    int refilled;                /* prompts that were replaced, whose samples no other figure counts */
+    float distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
+    float policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
+    float first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
                                                  by those in sampling: exactly 1 and 1 */
-    float   explained_variance;               /* NaN without a critic */
-    float   grad_norm, learning_rate;         /* of the last minibatch */
-    int     gradient_steps;                   /* of this iteration; fewer if target_kl ended the epochs */
+    float explained_variance;               /* NaN without a critic */
+    float grad_norm, learning_rate;         /* of the last minibatch */
+    int gradient_steps;                     /* of this iteration; fewer if target_kl ended the epochs */
     /* "", or a sentence: no sample ended, with mask_truncated; samples are twice or half as long as at first.
        Where the reward is not clearly above that of the first iteration, also: it is clearly below; all that are
        compared (the samples of a prompt, or all) earned the same; normalized rewards hardly differ; the share of
@@ -2374,10 +2374,10 @@ typedef struct ppo_rlhf_progress {
    The prompts are copied: all sequences, or their first prompt[s] tokens. reward may be NULL if only
    ppo_rlhf_update() is called. */
 typedef struct ppo_rlhf ppo_rlhf;
-PPO_DEF ppo_status      ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
-                                        const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
-                                        const ppo_rlhf_config *config, ppo_rlhf **rlhf);
-PPO_DEF void            ppo_rlhf_free(ppo_rlhf *rlhf);
+PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
+                                   const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
+                                   const ppo_rlhf_config *config, ppo_rlhf **rlhf);
+PPO_DEF void ppo_rlhf_free(ppo_rlhf *rlhf);
 /* The bytes of a run, all of which ppo_rlhf_create() took. Models count once, with those that they share. */
 typedef struct ppo_memory {
     double weights;     /* of the policy, the reference and the critic, and their base */
@@ -2387,7 +2387,7 @@ typedef struct ppo_memory {
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
-PPO_DEF int64_t    ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* done, also before a resume; 0 for NULL */
+PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* done, also before a resume; 0 for NULL */
 /* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
    step changes nothing: the next call does the same iteration. After a later one (numbers that are not
    finite) the models keep the steps taken until there. */
@@ -2428,9 +2428,9 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
                              int height);
 
 typedef struct ppo_curve {
-    const char  *name;
+    const char *name;
     const float *x, *y; /* [n], x ascending; points that are not finite are left out */
-    int          n;
+    int n;
 } ppo_curve;
 /* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts may be NULL.
    The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the file. */
@@ -2481,7 +2481,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
 /* A value of your own, for TensorBoard only; key is up to 512 bytes, like "eval/mean_return". */
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps);
-PPO_DEF void       ppo_log_close(ppo_log *log);
+PPO_DEF void ppo_log_close(ppo_log *log);
 #endif
 
 #endif /* PPO_NO_REPORTS */
@@ -2625,14 +2625,14 @@ PPO_DEF void       ppo_log_close(ppo_log *log);
 
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
-static PPO__THREAD_LOCAL char       ppo__error[PPO__ERROR_SIZE];
-static PPO__THREAD_LOCAL ppo_status ppo__failed;   /* of the last ppo_fail(), for callers that got NULL */
-static PPO__THREAD_LOCAL unsigned   ppo__failures; /* how many there were */
+static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
+static PPO__THREAD_LOCAL ppo_status ppo__failed; /* of the last ppo_fail(), for callers that got NULL */
+static PPO__THREAD_LOCAL unsigned ppo__failures; /* how many there were */
 
 PPO_DEF const char *ppo_last_error(void) { return ppo__error; }
 
 PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *format, ...) {
-    char    text[PPO__ERROR_SIZE]; /* the last error may be a part of this one */
+    char text[PPO__ERROR_SIZE]; /* the last error may be a part of this one */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format ? format : "no reason is given", args);
@@ -2705,7 +2705,7 @@ static int32_t ppo__utf8_get(const char *text, size_t bytes, int *length) {
 /* Writes a character and returns its length. */
 static int ppo__utf8_put(int32_t code, char out[4]) {
     static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
-    int                        more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
     out[0] = (char)(lead[more] | code >> 6 * more);
     for (int k = 1; k <= more; ++k) out[k] = (char)(0x80 | (code >> 6 * (more - k) & 0x3f));
     return more + 1;
@@ -2721,7 +2721,7 @@ static PPO__NOINLINE int ppo__is_utf8(const char *text) {
 /* Replaces the locale's decimal point, which snprintf() wrote, by a point. */
 static char *ppo__with_point(char *number) {
     const char *point = localeconv()->decimal_point;
-    char       *at = strstr(number, point);
+    char *at = strstr(number, point);
     if (!at) return number;
     *at = '.';
     memmove(at + 1, at + strlen(point), strlen(at + strlen(point)) + 1);
@@ -2731,8 +2731,8 @@ static char *ppo__with_point(char *number) {
 /* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
 static int ppo__parse_number(const char *text, double *value) {
     const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
-    char        copy[128], *stop;
-    int         before = dot ? (int)(dot - text) : -1; /* -1: all of it */
+    char copy[128], *stop;
+    int before = dot ? (int)(dot - text) : -1; /* -1: all of it */
     int length = snprintf(copy, sizeof copy, "%.*s%s%s", before, text, dot ? point : "", dot ? dot + 1 : "");
     if (!*text || strchr(" \t\n", *text) || length < 0 || length >= (int)sizeof copy) return 0;
     if (strcmp(point, ".") != 0 && strstr(text, point)) return 0;
@@ -2802,7 +2802,7 @@ static void *ppo__default_hook(void *user, void *ptr, size_t size) {
 }
 
 static ppo_realloc_hook ppo__hook = ppo__default_hook;
-static void            *ppo__hook_user;
+static void *ppo__hook_user;
 
 PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
     ppo__hook = hook ? hook : ppo__default_hook;
@@ -2817,7 +2817,7 @@ static void *ppo__out_of_memory(double bytes) {
 /* A block on a cache line; the pointer that the hook returned is kept just below it. NULL on failure. */
 static void *ppo__alloc_uncleared(size_t size) {
     size_t extra = PPO__ALIGN + sizeof(void *);
-    char  *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
+    char *raw = size < SIZE_MAX / 2 ? (char *)ppo__hook(ppo__hook_user, NULL, size + extra) : NULL;
     if (!raw) return ppo__out_of_memory((double)size);
     char *block = raw + extra - (uintptr_t)(raw + extra) % PPO__ALIGN;
     memcpy(block - sizeof(void *), &raw, sizeof raw);
@@ -2910,10 +2910,10 @@ struct ppo__device {
     /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
     void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
                  float max_norm, float *norm);
-    size_t              page_size; /* the smallest page of an arena: taking memory may be slow */
-    struct ppo__mirror *mirrors;   /* all of them */
-    int                 users;     /* arenas that have memory of it */
-    char                kind[64];  /* others compute other bits */
+    size_t page_size;            /* the smallest page of an arena: taking memory may be slow */
+    struct ppo__mirror *mirrors; /* all of them */
+    int users;                   /* arenas that have memory of it */
+    char kind[64];               /* others compute other bits */
 };
 
 /* Where language models of this thread compute; NULL: on the processor. */
@@ -2931,21 +2931,21 @@ static ppo_status ppo__settle(ppo__device *device, ppo_status status) {
 
 typedef struct ppo__page {
     struct ppo__page *next; /* older */
-    size_t            size, used;
-    char             *memory;
+    size_t size, used;
+    char *memory;
 } ppo__page;
 
 typedef struct ppo__arena {
-    ppo__page   *page;   /* newest */
+    ppo__page *page;     /* newest */
     ppo__device *device; /* whose memory it gives out; NULL: the host's */
-    ppo_status   failed; /* for ppo__arena_status() */
+    ppo_status failed;   /* for ppo__arena_status() */
 } ppo__arena;
 
 enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    size_t       least = device ? device->page_size : (size_t)PPO__PAGE_SIZE;
+    size_t least = device ? device->page_size : (size_t)PPO__PAGE_SIZE;
     if (size < least) size = least;
     ppo__page *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
     if (!page) return PPO_ERROR_MEMORY;
@@ -2966,8 +2966,8 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
    arrays and then check ppo__arena_status(). */
 static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     size_t bytes = (n * size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    int    possible = !n || size <= SIZE_MAX / 4 / n;
-    int    fits = arena->page && bytes <= arena->page->size - arena->page->used;
+    int possible = !n || size <= SIZE_MAX / 4 / n;
+    int fits = arena->page && bytes <= arena->page->size - arena->page->used;
     if (!possible) ppo__out_of_memory((double)n * (double)size);
     if (!possible || (!fits && ppo__arena_grow(arena, bytes))) {
         arena->failed = ppo__failed;
@@ -3030,8 +3030,8 @@ static void ppo__arena_reset(ppo__arena *arena) {
 #define PPO__EVENT_INIT(event)   ((void)(event)) /* it is all zeros */
 #define PPO__EVENT_FREE(event)   ((void)(event))
 #define PPO__THREAD_MAIN         DWORD WINAPI
-typedef HANDLE             ppo__thread;
-typedef SRWLOCK            ppo__lock;
+typedef HANDLE ppo__thread;
+typedef SRWLOCK ppo__lock;
 typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__THREAD_START(thread, body, user) (pthread_create(thread, NULL, body, user) == 0)
@@ -3049,16 +3049,16 @@ typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__PAUSE() ((void)0)
 #endif
-typedef pthread_t         ppo__thread;
-typedef pthread_mutex_t   ppo__lock;
-typedef pthread_cond_t    ppo__signal;
+typedef pthread_t ppo__thread;
+typedef pthread_mutex_t ppo__lock;
+typedef pthread_cond_t ppo__signal;
 #endif
 
 /* Something that happens again and again. A thread that awaits it looks for some 100 us, then sleeps. */
 typedef struct ppo__event {
     volatile int32_t count, sleepers; /* atomic */
-    ppo__lock        lock;
-    ppo__signal      signal;
+    ppo__lock lock;
+    ppo__signal signal;
 } ppo__event;
 
 static void ppo__event_happens(ppo__event *event) {
@@ -3099,19 +3099,19 @@ typedef struct ppo__pool {
     void (*task)(void *user, int k);
     void *user;
 #ifdef PPO__THREADS
-    long             process;      /* that has the threads: fork() does not copy them */
+    long process;                  /* that has the threads: fork() does not copy them */
     volatile int32_t undone, quit; /* atomic: tasks that are not done */
     volatile int32_t numbered;     /* atomic: threads that have a number; the caller's is 0 */
-    ppo__event       events[2];    /* a run has begun, has ended */
-    int              started;      /* threads */
-    ppo__thread      threads[PPO__MAX_THREADS - 1];
+    ppo__event events[2];          /* a run has begun, has ended */
+    int started;                   /* threads */
+    ppo__thread threads[PPO__MAX_THREADS - 1];
     volatile int32_t taken[PPO__MAX_THREADS]; /* atomic; 0: the task waits for a thread */
 #endif
 } ppo__pool;
 
 /* The pool that divides the arithmetic of this thread; NULL: it is not divided. */
 static PPO__THREAD_LOCAL ppo__pool *ppo__arithmetic_pool;
-static PPO__THREAD_LOCAL int        ppo__in_task; /* 1: this thread does a task of some pool */
+static PPO__THREAD_LOCAL int ppo__in_task; /* 1: this thread does a task of some pool */
 
 #ifdef PPO__THREADS
 /* Does tasks until none is left to take. */
@@ -3125,7 +3125,7 @@ static void ppo__pool_work(ppo__pool *pool, int thread) {
 
 static PPO__THREAD_MAIN ppo__pool_thread(void *user) {
     ppo__pool *pool = (ppo__pool *)user;
-    const int  thread = 1 + (int)PPO__ATOMIC_ADD(pool->numbered, 1);
+    const int thread = 1 + (int)PPO__ATOMIC_ADD(pool->numbered, 1);
     ppo__in_task = 1;
     for (int32_t run = 0;;) {
         run = ppo__event_await(&pool->events[0], run);
@@ -3169,7 +3169,7 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
 
 static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
     ppo__pool *before = ppo__arithmetic_pool;
-    int        in_task = ppo__in_task;
+    int in_task = ppo__in_task;
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
@@ -3204,9 +3204,9 @@ PPO_DEF ppo_status ppo_set_threads(int threads) {
 typedef void (*ppo__range_fn)(void *user, int thread, int begin, int end);
 
 typedef struct ppo__parallel_loop {
-    int           n, grain, ranges;
+    int n, grain, ranges;
     ppo__range_fn body;
-    void         *user;
+    void *user;
 } ppo__parallel_loop;
 
 static int ppo__range_count(int n, int grain, double work) {
@@ -3288,7 +3288,7 @@ static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, 
 /* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2,
    4, ... ranks exchange what they have. */
 static ppo_status ppo__group_gather(const ppo_group *g, void *data, const size_t *start) {
-    char      *bytes = (char *)data;
+    char *bytes = (char *)data;
     ppo_status status = PPO_OK;
     for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
         const int own = g->rank & ~(n - 1), other = own ^ n;
@@ -3309,7 +3309,7 @@ static ppo_status ppo__group_share(const ppo_group *g, void *data, int n, size_t
 /* The failure of any rank becomes that of all: the earliest, by `moment`, then by rank. */
 static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int moment) {
     struct {
-        int  status, moment;
+        int status, moment;
         char text[PPO__ERROR_SIZE];
     } own = {status, moment, ""}, other;
     if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
@@ -3333,7 +3333,7 @@ static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
 
 /* An error unless `hash` is the same on all ranks. */
 static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char *what) {
-    uint64_t   first = hash;
+    uint64_t first = hash;
     ppo_status status = PPO_OK;
     for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
         uint64_t other;
@@ -3384,7 +3384,7 @@ PPO__BOTH static float ppo__rng_uniform(ppo_rng *rng) {
 }
 
 PPO_DEF uint32_t ppo_rng_u32(ppo_rng *rng) { return ppo__rng_u32(rng); }
-PPO_DEF float    ppo_rng_uniform(ppo_rng *rng) { return ppo__rng_uniform(rng); }
+PPO_DEF float ppo_rng_uniform(ppo_rng *rng) { return ppo__rng_uniform(rng); }
 
 PPO_DEF float ppo_rng_range(ppo_rng *rng, float low, float high) {
     float x = low + (high - low) * ppo_rng_uniform(rng);
@@ -3558,55 +3558,55 @@ typedef struct ppo__kernels {
 
 static void ppo__plain_gemm(int rows, int cols, int inner, const float *a, int a_row, int a_col,
                             const float *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
-    for (ptrdiff_t i = 0; i < rows; i++) {
+    for (ptrdiff_t i = 0; i < rows; ++i) {
         float *row = c + i * ldc;
-        for (ptrdiff_t j = 0; j < cols; j++) row[j] = init ? init[i * ld_init + j] : 0.0f;
-        for (ptrdiff_t k = 0; k < inner; k++) {
+        for (ptrdiff_t j = 0; j < cols; ++j) row[j] = init ? init[i * ld_init + j] : 0.0f;
+        for (ptrdiff_t k = 0; k < inner; ++k) {
             const float aik = a[i * a_row + k * a_col];
-            for (ptrdiff_t j = 0; j < cols; j++) row[j] += aik * b[k * ldb + j];
+            for (ptrdiff_t j = 0; j < cols; ++j) row[j] += aik * b[k * ldb + j];
         }
     }
 }
 
 static void ppo__plain_transpose(int rows, int cols, const float *a, int lda, float *out, int ldo) {
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = 0; j < cols; j++) out[j * ldo + i] = a[i * lda + j];
+    for (ptrdiff_t i = 0; i < rows; ++i)
+        for (ptrdiff_t j = 0; j < cols; ++j) out[j * ldo + i] = a[i * lda + j];
 }
 
 static float ppo__bf16(uint16_t x) {
     const uint32_t bits = (uint32_t)x << 16;
-    float          y;
+    float y;
     return memcpy(&y, &bits, sizeof y), y;
 }
 
 static void ppo__plain_widen(int rows, int cols, const uint16_t *a, int lda, float *out, int ldo) {
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = 0; j < cols; j++) out[i * ldo + j] = ppo__bf16(a[i * lda + j]);
+    for (ptrdiff_t i = 0; i < rows; ++i)
+        for (ptrdiff_t j = 0; j < cols; ++j) out[i * ldo + j] = ppo__bf16(a[i * lda + j]);
 }
 
 static void ppo__plain_row_times(int cols, int inner, const float *a, const uint16_t *b, int ldb,
                                  const float *init, float *c) {
-    for (int j = 0; j < cols; j++) c[j] = init ? init[j] : 0.0f;
+    for (int j = 0; j < cols; ++j) c[j] = init ? init[j] : 0.0f;
     for (int k = 0; k < inner; k++, b += ldb)
-        for (int j = 0; j < cols; j++) c[j] += a[k] * ppo__bf16(b[j]);
+        for (int j = 0; j < cols; ++j) c[j] += a[k] * ppo__bf16(b[j]);
 }
 
 static void ppo__plain_add(const float *x, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++) y[i] += x[i];
+    for (size_t i = 0; i < n; ++i) y[i] += x[i];
 }
 
 static void ppo__plain_scale(float a, float *x, size_t n) {
-    for (size_t i = 0; i < n; i++) x[i] *= a;
+    for (size_t i = 0; i < n; ++i) x[i] *= a;
 }
 
 static void ppo__plain_column_sum(int rows, int cols, const float *x, int ldx, float *sum) {
-    for (ptrdiff_t i = 0; i < rows; i++)
-        for (ptrdiff_t j = 0; j < cols; j++) sum[j] += x[i * ldx + j];
+    for (ptrdiff_t i = 0; i < rows; ++i)
+        for (ptrdiff_t j = 0; j < cols; ++j) sum[j] += x[i * ldx + j];
 }
 
 static double ppo__plain_sum_squares(float a, const float *x, size_t n) {
     double sum = 0.0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; ++i) {
         const float ax = a * x[i];
         sum += (double)ax * ax;
     }
@@ -3617,8 +3617,8 @@ static void ppo__plain_softmax_stats(int rows, int n, const float *logits, int l
                                      float *max, float *sum, float *dot) {
     for (ptrdiff_t i = 0; i < rows; i++, logits += ld) {
         float top = -INFINITY, s = 0.0f, d = 0.0f;
-        for (int j = 0; j < n; j++) top = fmaxf(top, logits[j] * inv_temperature);
-        for (int j = 0; j < n; j++) {
+        for (int j = 0; j < n; ++j) top = fmaxf(top, logits[j] * inv_temperature);
+        for (int j = 0; j < n; ++j) {
             float z = logits[j] * inv_temperature - top, e = expf(z);
             s += e;
             if (e != 0.0f) d += e * z;
@@ -3632,7 +3632,7 @@ static void ppo__plain_softmax_stats(int rows, int n, const float *logits, int l
 static void ppo__plain_softmax_grad(int rows, int n, const float *logits, int ld, float inv_temperature,
                                     const ppo__softmax_given *given, int add, float *out, int ld_out) {
     for (ptrdiff_t i = 0; i < rows; i++, logits += ld, out += ld_out) {
-        for (int j = 0; j < n; j++) {
+        for (int j = 0; j < n; ++j) {
             float logp = logits[j] * inv_temperature - given->max[i] - given->log_sum[i], p = expf(logp);
             float d = given->grad_logp[i] + given->grad_entropy[i] * (logp + given->entropy[i]);
             d = p == 0.0f ? 0.0f : -p * inv_temperature * d;
@@ -3667,11 +3667,11 @@ PPO__BOTH static float ppo__silu_derivative(float x) {
 
 #define PPO__PLAIN(name, value)                                         \
     static void ppo__plain_##name(const float *x, float *y, size_t n) { \
-        for (size_t i = 0; i < n; i++) y[i] = value;                    \
+        for (size_t i = 0; i < n; ++i) y[i] = value;                    \
     }
 #define PPO__PLAIN_BACKWARD(name, value)                                                             \
     static void ppo__plain_##name##_backward(const float *x, const float *dy, float *dx, size_t n) { \
-        for (size_t i = 0; i < n; i++) dx[i] = value;                                                \
+        for (size_t i = 0; i < n; ++i) dx[i] = value;                                                \
     }
 
 PPO__PLAIN(exp, expf(x[i]))
@@ -3691,25 +3691,25 @@ PPO__PLAIN_BACKWARD(elu, x[i] < 0.0f ? dy[i] * (x[i] + 1.0f) : dy[i])
 
 static void ppo__plain_softmax(float scale, float *x, int n) {
     float top = -INFINITY, sum = 0.0f;
-    for (int j = 0; j < n; j++) top = fmaxf(top, x[j]);
-    for (int j = 0; j < n; j++) sum += x[j] = expf(scale * (x[j] - top));
-    for (int j = 0; j < n; j++) x[j] *= 1.0f / sum;
+    for (int j = 0; j < n; ++j) top = fmaxf(top, x[j]);
+    for (int j = 0; j < n; ++j) sum += x[j] = expf(scale * (x[j] - top));
+    for (int j = 0; j < n; ++j) x[j] *= 1.0f / sum;
 }
 
 static void ppo__plain_softmax_backward(float scale, const float *p, const float *dp, float *out, int n) {
     float dot = 0.0f;
-    for (int j = 0; j < n; j++) dot += p[j] * dp[j];
-    for (int j = 0; j < n; j++) out[j] = scale * p[j] * (dp[j] - dot);
+    for (int j = 0; j < n; ++j) dot += p[j] * dp[j];
+    for (int j = 0; j < n; ++j) out[j] = scale * p[j] * (dp[j] - dot);
 }
 
 static void ppo__plain_norm(int centred, float eps, const float *x, const float *w, const float *b, float *y,
                             int n, float *mean, float *rstd) {
     float sum = 0.0f, squares = 0.0f;
-    for (int j = 0; j < n && centred; j++) sum += x[j];
+    for (int j = 0; j < n && centred; ++j) sum += x[j];
     *mean = sum / (float)n;
-    for (int j = 0; j < n; j++) squares += (x[j] - *mean) * (x[j] - *mean);
+    for (int j = 0; j < n; ++j) squares += (x[j] - *mean) * (x[j] - *mean);
     *rstd = 1.0f / sqrtf(squares / (float)n + eps);
-    for (int j = 0; j < n; j++) y[j] = w[j] * ((x[j] - *mean) * *rstd) + (b ? b[j] : 0.0f);
+    for (int j = 0; j < n; ++j) y[j] = w[j] * ((x[j] - *mean) * *rstd) + (b ? b[j] : 0.0f);
 }
 
 /* With x^ = (x - mean) rstd and g = dy w: dx += rstd (g - mean(g) - x^ mean(g x^)), dw += dy x^, db += dy; the
@@ -3717,14 +3717,14 @@ static void ppo__plain_norm(int centred, float eps, const float *x, const float 
 static void ppo__plain_norm_backward(int centred, const float *x, const float *w, float mean, float rstd,
                                      const float *dy, float *dx, float *dw, float *db, int n) {
     float g_sum = 0.0f, gx_sum = 0.0f;
-    for (int j = 0; j < n; j++) {
+    for (int j = 0; j < n; ++j) {
         const float xhat = (x[j] - mean) * rstd, g = dy[j] * w[j];
         if (centred) g_sum += g;
         gx_sum += g * xhat;
         if (dw) dw[j] += dy[j] * xhat;
         if (db) db[j] += dy[j];
     }
-    for (int j = 0; j < n && dx; j++) {
+    for (int j = 0; j < n && dx; ++j) {
         const float xhat = (x[j] - mean) * rstd;
         dx[j] += rstd * (dy[j] * w[j] - (g_sum + xhat * gx_sum) / (float)n);
     }
@@ -3744,7 +3744,7 @@ PPO__BOTH static void ppo__adam_one(float *p, float g, float *m, float *v, float
 static void ppo__plain_adam(float *p, const float *g, float scale, float clip, float *m, float *v, size_t n,
                             float beta1, float beta2, float eps, float step_size, float inv_sqrt_bias2,
                             float decay) {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; ++i)
         ppo__adam_one(&p[i], g[i] * scale * clip, &m[i], &v[i], beta1, beta2, eps, step_size, inv_sqrt_bias2,
                       decay);
 }
@@ -3809,10 +3809,10 @@ static const float ppo__log_poly[] = /* (log(1+f) - f + f^2/2) / f^3 on -1/3 <= 
 
 /* The arguments of a gemm, for its parts. */
 typedef struct {
-    int          inner;
+    int inner;
     const float *a, *b, *init;
-    float       *c;
-    ptrdiff_t    a_row, a_col, ldb, ld_init, ldc;
+    float *c;
+    ptrdiff_t a_row, a_col, ldb, ld_init, ldc;
 } ppo__gemm_job;
 
 #endif
@@ -3941,7 +3941,7 @@ PPO__INLINE __m512 ppo__amx_load(const int bf16, const char *x, int n) {
 /* The parts of x and y, in the lower and the upper halves of 32 bits. */
 PPO__INLINE void ppo__amx_split(const int bf16, __m512 x, __m512 y, uint16_t *out) {
     const __m512i half = _mm512_set1_epi32(0x8000), upper = _mm512_set1_epi32(-0x10000);
-    const int     last = bf16 ? 0 : 2;
+    const int last = bf16 ? 0 : 2;
     PPO__UNROLL for (int part = 0; part <= last; part++, out += 2 * PPO__AMX_TILE) {
         __m512i u = _mm512_castps_si512(x), v = _mm512_castps_si512(y);
         if (part < last) {
@@ -3969,9 +3969,9 @@ PPO__INLINE void ppo__amx_columns(const int bf16, const char *b, ptrdiff_t ld, i
                                   uint16_t *out) {
     const int size = bf16 ? 2 : 4;
     for (int k = 0; k < deep; k += 32, out += PPO__AMX_PARTS)
-        for (int i = 0; i < 16; i++)
+        for (int i = 0; i < 16; ++i)
             for (int j = 0; j < n; j += 16) {
-                const char  *x = b + (k + i) * ld + j * size;
+                const char *x = b + (k + i) * ld + j * size;
                 const __m512 first = ppo__amx_load(bf16, x, k + i < deep ? n - j : 0);
                 const __m512 second = ppo__amx_load(bf16, x + 16 * ld, k + i + 16 < deep ? n - j : 0);
                 ppo__amx_split(bf16, first, second, out + j / 32 * PPO__AMX_STRIP + (j % 32 + i) * 32);
@@ -3989,13 +3989,13 @@ PPO__NOINLINE PPO__FN void ppo__amx_pack(int is_b, int bf16, const char *x, ptrd
 /* Tiles 0 to 3 are of c, 4 and 5 of a, 6 and 7 of b. */
 static void ppo__amx_configure(int high, int wide) {
     struct {
-        uint8_t  palette, start, reserved[14];
+        uint8_t palette, start, reserved[14];
         uint16_t bytes[16]; /* of a row */
-        uint8_t  rows[16];
+        uint8_t rows[16];
     } tiles;
     memset(&tiles, 0, sizeof tiles);
     tiles.palette = 1;
-    for (int t = 0; t < 8; t++) {
+    for (int t = 0; t < 8; ++t) {
         const int lower = t == 2 || t == 3 || t == 5, right = t == 1 || t == 3 || t == 7;
         const int rows = lower ? high - 16 : high, cols = right ? wide - 16 : wide;
         tiles.rows[t] = (uint8_t)(t > 5 || rows > 16 || rows < 1 ? 16 : rows);
@@ -4006,22 +4006,22 @@ static void ppo__amx_configure(int high, int wide) {
 
 /* A block of c; and `next`, whose cache lines from .. to - 1 are prefetched, 2^shift of them in a row. */
 typedef struct {
-    int             high, wide, deep, packed;
+    int high, wide, deep, packed;
     const uint16_t *a, *b;
-    const float    *init;
-    float          *c;
-    ptrdiff_t       ld_init, ldc; /* bytes */
-    const char     *next;
-    ptrdiff_t       ld_next;
-    int             from, to, shift;
+    const float *init;
+    float *c;
+    ptrdiff_t ld_init, ldc; /* bytes */
+    const char *next;
+    ptrdiff_t ld_next;
+    int from, to, shift;
 } ppo__amx_block;
 
 static void ppo__amx_multiply(const ppo__amx_block *shared) {
     static const unsigned char parts[6][2] = {{2, 0}, {1, 0}, {1, 1},
                                               {0, 1}, {0, 2}, {0, 0}}; /* of a and b */
-    ppo__amx_block             x = *shared;
-    const int                  lower = x.high > 16, right = x.wide > 16;
-    const char                *init = (const char *)x.init, *c = (const char *)x.c;
+    ppo__amx_block x = *shared;
+    const int lower = x.high > 16, right = x.wide > 16;
+    const char *init = (const char *)x.init, *c = (const char *)x.c;
     if (init) {
         PPO__TILE_LOAD(0, init, x.ld_init);
         if (right) PPO__TILE_LOAD(1, init + 64, x.ld_init);
@@ -4034,7 +4034,7 @@ static void ppo__amx_multiply(const ppo__amx_block *shared) {
         PPO__TILE_ZERO(3);
     }
     for (int k = 0; k < x.deep; k += 32, x.a += PPO__AMX_PARTS, x.b += PPO__AMX_PARTS)
-        for (int s = 0, part_a = 3, part_b = 3; s < 6; s++) {
+        for (int s = 0, part_a = 3, part_b = 3; s < 6; ++s) {
             if ((parts[s][0] && x.packed & PPO__PACKED_A) || (parts[s][1] && x.packed & PPO__PACKED_B))
                 continue;
             for (int i = 0; i < 3 && x.from < x.to; i++, x.from++)
@@ -4066,15 +4066,15 @@ static void ppo__amx_multiply(const ppo__amx_block *shared) {
    `ulimit -s` says otherwise. */
 static void ppo__amx_panel(int packed, int rows, int cols, int deep, const char *a, int a_row, int a_col,
                            const char *b, int ldb, const float *init, int ld_init, float *c, int ldc) {
-    uint16_t        strip[PPO__AMX_STRIP] __attribute__((aligned(64)));
-    uint16_t        strips[PPO__AMX_WIDE / 32 * PPO__AMX_STRIP] __attribute__((aligned(64)));
-    float           columns[32 * PPO__AMX_DEEP];
-    const int       a_bf16 = packed & PPO__PACKED_A, b_bf16 = packed & PPO__PACKED_B, by_rows = a_col == 1;
-    const int       together = rows > 32 ? PPO__AMX_WIDE : 32, count = (cols + 31) / 32;
+    uint16_t strip[PPO__AMX_STRIP] __attribute__((aligned(64)));
+    uint16_t strips[PPO__AMX_WIDE / 32 * PPO__AMX_STRIP] __attribute__((aligned(64)));
+    float columns[32 * PPO__AMX_DEEP];
+    const int a_bf16 = packed & PPO__PACKED_A, b_bf16 = packed & PPO__PACKED_B, by_rows = a_col == 1;
+    const int together = rows > 32 ? PPO__AMX_WIDE : 32, count = (cols + 31) / 32;
     const ptrdiff_t size = b_bf16 ? 2 : 4, ld = (a_bf16 ? 2 : 4) * (ptrdiff_t)(by_rows ? a_row : a_col);
-    int             high = 0, wide = 0; /* as configured */
+    int high = 0, wide = 0; /* as configured */
     for (ptrdiff_t i = 0; i < rows; i += 32) {
-        const char    *next = a + 32 * (by_rows ? ld : 4);
+        const char *next = a + 32 * (by_rows ? ld : 4);
         ppo__amx_block x;
         x.high = ppo__min_int((int)(rows - i), 32);
         x.deep = deep, x.packed = packed, x.a = strip;
@@ -4106,7 +4106,7 @@ static void ppo__amx_product(int packed, int rows, int cols, int inner, const vo
     for (ptrdiff_t i = 0; i < rows; i += PPO__AMX_HIGH)
         for (ptrdiff_t j = 0; j < cols; j += PPO__AMX_WIDE)
             for (ptrdiff_t k = 0; k < inner; k += PPO__AMX_DEEP) {
-                float       *cij = c + i * ldc + j;
+                float *cij = c + i * ldc + j;
                 const float *before = k ? cij : init ? init + i * ld_init + j : NULL;
                 ppo__amx_panel(packed, ppo__min_int((int)(rows - i), PPO__AMX_HIGH),
                                ppo__min_int((int)(cols - j), PPO__AMX_WIDE),
@@ -4122,7 +4122,7 @@ static void ppo__amx_product(int packed, int rows, int cols, int inner, const vo
    grants or not). */
 static int ppo__amx_usable(void) {
     unsigned a, b, c, d;
-    long     denied;
+    long denied;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
         !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
         return 0;
@@ -4158,9 +4158,9 @@ PPO__KERNEL_TABLE(ppo__amx_kernels, ppo__avx512_, "amx", ppo__amx_product);
 #endif
 #define PPO__INLINE16 static inline __attribute__((always_inline)) PPO__TARGET16
 
-typedef float  ppo__float4 __attribute__((vector_size(16)));
-typedef float  ppo__float4_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int    ppo__int4 __attribute__((vector_size(16)));
+typedef float ppo__float4 __attribute__((vector_size(16)));
+typedef float ppo__float4_anywhere __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int ppo__int4 __attribute__((vector_size(16)));
 typedef double ppo__double2 __attribute__((vector_size(16)));
 
 PPO__INLINE16 ppo__float4 ppo__set4(float a, float b, float c, float d) {
@@ -4181,7 +4181,7 @@ PPO__INLINE16 ppo__float4 ppo__load_pairs(const uint16_t *p) {
 PPO__INLINE16 void ppo__store4(float *p, size_t lanes, ppo__float4 v) {
     if (lanes == 4) *(ppo__float4_anywhere *)p = v;
     else
-        for (size_t i = 0; i < lanes; i++) p[i] = v[i];
+        for (size_t i = 0; i < lanes; ++i) p[i] = v[i];
 }
 
 PPO__INLINE16 ppo__float4 ppo__splat4(float x) { return ppo__set4(x, x, x, x); }
@@ -4208,7 +4208,7 @@ PPO__INLINE16 ppo__float4 ppo__sqrt4(ppo__float4 v) {
 }
 
 PPO__INLINE16 ppo__double2 ppo__widen2(const float *p, float a) {
-    const float        x = a * p[0], y = a * p[1];
+    const float x = a * p[0], y = a * p[1];
     const ppo__double2 v = {x, y};
     return v;
 }
@@ -4262,7 +4262,7 @@ PPO__INLINE16 ppo__float4 ppo__fma4(ppo__float4 a, ppo__float4 b, ppo__float4 c)
    name the first of them in this order, never amx. */
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
-    int                 count = 0;
+    int count = 0;
 #ifdef PPO__VECTORS
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_cpu_init();
@@ -4287,7 +4287,7 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #endif
 #endif
     usable[count++] = &ppo__plain_kernels;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; ++i)
         if (!name || strcmp(name, usable[i]->name) == 0) return usable[i];
     return NULL;
 }
@@ -4347,7 +4347,7 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #define PPO__LN2_LOW      -2.12194440e-04f
 #endif
 
-typedef int      PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
+typedef int PPO__(ints) __attribute__((vector_size(4 * PPO__WIDTH)));
 typedef unsigned PPO__(bits) __attribute__((vector_size(4 * PPO__WIDTH)));
 
 PPO__INLINE PPO__VEC PPO__(load)(const float *p, size_t lanes) {
@@ -4416,33 +4416,33 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
-    float       *c = job->c + i * job->ldc + j;
-    PPO__VEC     sum[2 * PPO__TILE_ROWS][8], bk[8];
+    float *c = job->c + i * job->ldc + j;
+    PPO__VEC sum[2 * PPO__TILE_ROWS][8], bk[8];
     if (job->init) {
         const float *init = job->init + i * job->ld_init + j;
         PPO__UNROLL for (int r = 0; r < rows; r++, init += job->ld_init) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
+            PPO__UNROLL for (int v = 0; v < vecs; ++v) sum[r][v] =
                 vecs > 1 ? PPO__LOADU(init + v * PPO__WIDTH) : PPO__LOADM(init, mask);
         }
     } else {
-        PPO__UNROLL for (int r = 0; r < rows; r++) {
-            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__SET1(0.0f);
+        PPO__UNROLL for (int r = 0; r < rows; ++r) {
+            PPO__UNROLL for (int v = 0; v < vecs; ++v) sum[r][v] = PPO__SET1(0.0f);
         }
     }
     for (int k = 0; k < job->inner; k++, a += job->a_col, b += job->ldb) {
-        PPO__UNROLL for (int v = 0; v < vecs; v++) bk[v] =
+        PPO__UNROLL for (int v = 0; v < vecs; ++v) bk[v] =
             vecs > 1 ? PPO__LOADU(b + v * PPO__WIDTH) : PPO__LOADM(b, mask);
         if (rows > 2 ? vecs * PPO__WIDTH < 64 : rows == 1 || k + 8 < job->inner)
             PPO__UNROLL for (int v = 0; v < vecs * PPO__WIDTH; v += 16)
                 __builtin_prefetch(b + (rows > 2 ? vecs * PPO__WIDTH : 8 * job->ldb) + v);
-        PPO__UNROLL for (int r = 0; r < rows; r++) {
+        PPO__UNROLL for (int r = 0; r < rows; ++r) {
             const PPO__VEC ark = PPO__SET1(a[r * job->a_row]);
-            PPO__UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
+            PPO__UNROLL for (int v = 0; v < vecs; ++v) sum[r][v] = PPO__FMA(ark, bk[v], sum[r][v]);
         }
     }
     PPO__UNROLL for (int r = 0; r < rows; r++, c += job->ldc) {
         if (vecs == 1) PPO__STOREM(c, mask, sum[r][0]);
-        else PPO__UNROLL for (int v = 0; v < vecs; v++) PPO__STOREU(c + v * PPO__WIDTH, sum[r][v]);
+        else PPO__UNROLL for (int v = 0; v < vecs; ++v) PPO__STOREU(c + v * PPO__WIDTH, sum[r][v]);
     }
 }
 
@@ -4454,7 +4454,7 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     PPO__HOT PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
                                                          ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
         const ppo__gemm_job job = *shared;                                                          \
-        const PPO__MASK     mask = PPO__MASK_OF(lanes);                                             \
+        const PPO__MASK mask = PPO__MASK_OF(lanes);                                                 \
         if (vecs == 1 && height == 4)                                                               \
             for (; i + 8 <= end; i += 8) PPO__(tile)(8, 1, mask, &job, i, j);                       \
         for (; i < end; i += height) PPO__(tile)(height, vecs, mask, &job, i, j);                   \
@@ -4496,7 +4496,7 @@ PPO__FN void PPO__(gemm_wide)(int row, int row_end, int col, int col_end, const 
     };
     for (int from = col; from < col_end; from += 8 * PPO__WIDTH) {
         const int to = from + ppo__min_int(col_end - from, 8 * PPO__WIDTH);
-        for (int i = row, t = 0; i < row_end; t++) {
+        for (int i = row, t = 0; i < row_end; ++t) {
             const int end = row_end - (row_end - i) % tiles[t].height;
             for (int j = from, v = 3; j < to && i < end;) {
                 const int width = PPO__WIDTH << v, lanes = ppo__min_int(to - j, PPO__WIDTH);
@@ -4521,8 +4521,8 @@ PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__
         for (ptrdiff_t j = 0; j + WIDE <= cols; j += WIDE) {
             const float *a = job->a + from * job->a_row, *b = job->b + j;
             const float *init = job->init ? job->init + from * job->ld_init + j : NULL;
-            float       *c = job->c + from * job->ldc + j;
-            PPO__VEC     b0[8], b1[8];
+            float *c = job->c + from * job->ldc + j;
+            PPO__VEC b0[8], b1[8];
             PPO__UNROLL for (int k = 0; k < inner; k++, b += job->ldb) {
                 b0[k] = PPO__LOADU(b);
                 b1[k] = PPO__LOADU(b + PPO__WIDTH);
@@ -4533,7 +4533,7 @@ PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__
                     sum0 = PPO__LOADU(init), sum1 = PPO__LOADU(init + PPO__WIDTH);
                     init += job->ld_init;
                 }
-                PPO__UNROLL for (int k = 0; k < inner; k++) {
+                PPO__UNROLL for (int k = 0; k < inner; ++k) {
                     const PPO__VEC ak = PPO__SET1(a[k]);
                     sum0 = PPO__FMA(ak, b0[k], sum0);
                     sum1 = PPO__FMA(ak, b1[k], sum1);
@@ -4547,7 +4547,7 @@ PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__
 
 PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared) {
     const ppo__gemm_job job = *shared; /* which only inlined functions see: its fields stay in registers */
-    const int           n = cols - cols % (2 * PPO__WIDTH);
+    const int n = cols - cols % (2 * PPO__WIDTH);
     switch (job.inner) {
     case 1:
         PPO__(shallow)(1, rows, n, &job);
@@ -4582,16 +4582,16 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
 PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *tiles,
                                         const float *ahead, ptrdiff_t ld) {
     enum { HEIGHT = PPO__TILE_ROWS, WIDE = PPO__TILE_VECS * PPO__WIDTH };
-    ppo__gemm_job   job = *shared;
+    ppo__gemm_job job = *shared;
     const PPO__MASK all = PPO__MASK_OF(PPO__WIDTH);
-    const int       end = rows - rows % HEIGHT;
+    const int end = rows - rows % HEIGHT;
     const ptrdiff_t step = HEIGHT * (tiles ? job.inner : job.a_row);
     if (tiles) {
         job.a = tiles;
         job.a_col = HEIGHT;
     }
     for (int i = 0, k = 0; i < end; i += HEIGHT) {
-        for (ptrdiff_t r = HEIGHT; r < ppo__min_int(2 * HEIGHT, rows - i); r++)
+        for (ptrdiff_t r = HEIGHT; r < ppo__min_int(2 * HEIGHT, rows - i); ++r)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(job.c + r * job.ldc + v);
         for (const int to = job.inner * (i + HEIGHT) / end; k < to; k++, ahead += ld)
             PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(ahead + v, 0, 2);
@@ -4617,7 +4617,7 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
         HEIGHT = 264,
         PACKED = 66 / TALL * TALL
     };
-    float     packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
+    float packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
     const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
     const int most = pack ? PACKED : HEIGHT;
     const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, DEPTH));
@@ -4625,7 +4625,7 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
         const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
             ppo__gemm_job block = *job;
-            const float  *b = job->b + k * job->ldb + col;
+            const float *b = job->b + k * job->ldb + col;
             block.inner = ppo__min_int((int)(job->inner - k), deep);
             block.a += i * job->a_row + k * job->a_col;
             block.c += i * job->ldc + col;
@@ -4646,7 +4646,7 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
             }
             int j = col;
             for (; j + WIDE <= col_end; j += WIDE, b += WIDE) {
-                for (ptrdiff_t r = 0; r < block.inner; r++)
+                for (ptrdiff_t r = 0; r < block.inner; ++r)
                     PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
                         PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
@@ -4672,13 +4672,13 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
    BF16, of the first and of the second numbers of its pairs. */
 PPO__INLINE void PPO__(add_rows)(const int depth, const int bf16, int n, const float *a, ptrdiff_t a_col,
                                  const void *b, ptrdiff_t ldb, float *sum) {
-    const float    *floats = (const float *)b;
+    const float *floats = (const float *)b;
     const uint16_t *halves = (const uint16_t *)b;
-    PPO__VEC        ak[8];
-    PPO__UNROLL for (int k = 0; k < depth; k++) ak[k] = PPO__SET1(a[k * a_col]);
+    PPO__VEC ak[8];
+    PPO__UNROLL for (int k = 0; k < depth; ++k) ak[k] = PPO__SET1(a[k * a_col]);
     for (int j = 0; j < n; j += 2 * PPO__WIDTH) {
         PPO__VEC first = PPO__LOADU(sum + j), second = PPO__LOADU(sum + j + PPO__WIDTH);
-        PPO__UNROLL for (int k = 0; k < depth; k++) {
+        PPO__UNROLL for (int k = 0; k < depth; ++k) {
             if (bf16) {
                 PPO__(bits) pairs;
                 memcpy(&pairs, halves + k * ldb + j, sizeof pairs);
@@ -4698,23 +4698,23 @@ PPO__INLINE void PPO__(add_rows)(const int depth, const int bf16, int n, const f
    time. cols is a multiple of two vectors. */
 PPO__INLINE void PPO__(few)(const int bf16, int rows, int cols, const ppo__gemm_job *job, const void *b) {
     enum { ALL = 4096, PAIRS = 2 * PPO__WIDTH };
-    float           sum[ALL];
-    const int       most = rows > 1 ? ALL / 8 : ALL;
+    float sum[ALL];
+    const int most = rows > 1 ? ALL / 8 : ALL;
     const ptrdiff_t size = bf16 ? 2 : 4;
     for (ptrdiff_t j = 0; j < cols; j += most) {
-        const int   n = ppo__min_int((int)(cols - j), most);
+        const int n = ppo__min_int((int)(cols - j), most);
         const char *bj = (const char *)b + j * size;
-        for (int back = 0; back < 2; back++) {
-            for (ptrdiff_t i = 0; i < rows; i++)
-                for (int v = 0; v < n; v++) {
+        for (int back = 0; back < 2; ++back) {
+            for (ptrdiff_t i = 0; i < rows; ++i)
+                for (int v = 0; v < n; ++v) {
                     const int place = bf16 ? v / PAIRS * PAIRS + v % 2 * PPO__WIDTH + v % PAIRS / 2 : v;
-                    float    *s = &sum[i * most + place];
+                    float *s = &sum[i * most + place];
                     if (back) job->c[i * job->ldc + j + v] = *s;
                     else *s = job->init ? job->init[i * job->ld_init + j + v] : 0.0f;
                 }
             for (int k = 0; k < job->inner && !back;) {
                 const int depth = job->inner - k < 8 ? 1 : 8;
-                for (ptrdiff_t i = 0; i < rows; i++) {
+                for (ptrdiff_t i = 0; i < rows; ++i) {
                     const float *a = job->a + i * job->a_row + k * job->a_col;
                     if (depth == 8) PPO__(add_rows)(8, bf16, n, a, job->a_col, bj, job->ldb, sum + i * most);
                     else PPO__(add_rows)(1, bf16, n, a, job->a_col, bj, job->ldb, sum + i * most);
@@ -4750,20 +4750,20 @@ PPO__INLINE void PPO__(zip)(PPO__VEC r0, PPO__VEC r1, PPO__VEC r2, PPO__VEC r3, 
 
 /* out (cols, rows) from a (rows, cols), in blocks of (WIDTH, 4). */
 PPO__FN void PPO__(transpose)(int rows, int cols, const float *a, int lda, float *out, int ldo) {
-    ptrdiff_t       i = 0;
+    ptrdiff_t i = 0;
     const ptrdiff_t la = lda, lo = ldo;
     for (; i + PPO__WIDTH <= rows; i += PPO__WIDTH) {
         ptrdiff_t j = 0;
         for (; j + 4 <= cols; j += 4) {
-            const float   *p = a + i * la + j;
-            float         *q = out + j * lo + i;
+            const float *p = a + i * la + j;
+            float *q = out + j * lo + i;
             const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * la);
             const PPO__VEC r1 = PPO__LOAD_GROUPS(p + la, 4 * la);
             const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * la, 4 * la);
             const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * la, 4 * la);
-            PPO__VEC       column[4];
+            PPO__VEC column[4];
             PPO__(zip)(r0, r1, r2, r3, column);
-            PPO__UNROLL for (int k = 0; k < 4; k++) PPO__STOREU(q + k * lo, column[k]);
+            PPO__UNROLL for (int k = 0; k < 4; ++k) PPO__STOREU(q + k * lo, column[k]);
         }
         ppo__plain_transpose(PPO__WIDTH, (int)(cols - j), a + i * la + j, lda, out + j * lo + i, ldo);
     }
@@ -4799,16 +4799,16 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
     for (; i + groups * PPO__WIDTH <= rows; i += groups * PPO__WIDTH) {
         const float *a = job->a + i * row, *b = job->b + j, *ahead = a + groups * group;
         const float *init = job->init ? job->init + i * job->ld_init + j : NULL;
-        float       *c = job->c + i * job->ldc + j;
-        float        t[8 * PPO__WIDTH];
-        PPO__VEC     sum[8], column[4];
-        const int    more = i + 2 * groups * PPO__WIDTH <= rows;
-        int          k = 0;
-        PPO__UNROLL for (int v = 0; v < groups * cols; v++) {
+        float *c = job->c + i * job->ldc + j;
+        float t[8 * PPO__WIDTH];
+        PPO__VEC sum[8], column[4];
+        const int more = i + 2 * groups * PPO__WIDTH <= rows;
+        int k = 0;
+        PPO__UNROLL for (int v = 0; v < groups * cols; ++v) {
             const float *from =
                 init ? init + v / cols * PPO__WIDTH * (ptrdiff_t)job->ld_init + v % cols : NULL;
             if (init && job->ld_init) {
-                for (int r = 0; r < PPO__WIDTH; r++) t[r] = from[r * job->ld_init];
+                for (int r = 0; r < PPO__WIDTH; ++r) t[r] = from[r * job->ld_init];
                 sum[v] = PPO__LOADU(t);
             } else {
                 sum[v] = PPO__SET1(init ? *from : 0.0f);
@@ -4818,30 +4818,30 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
             if (cols == 1 && groups > 1 && more)
                 PPO__UNROLL for (int v = 0; v < 4 * groups * PPO__WIDTH; v += 16)
                     __builtin_prefetch(ahead + v, 0, 2);
-            PPO__UNROLL for (int g = 0; g < groups; g++) {
-                const float   *p = a + g * group;
+            PPO__UNROLL for (int g = 0; g < groups; ++g) {
+                const float *p = a + g * group;
                 const PPO__VEC r0 = PPO__LOAD_GROUPS(p, 4 * row), r1 = PPO__LOAD_GROUPS(p + row, 4 * row);
                 const PPO__VEC r2 = PPO__LOAD_GROUPS(p + 2 * row, 4 * row);
                 const PPO__VEC r3 = PPO__LOAD_GROUPS(p + 3 * row, 4 * row);
                 PPO__(zip)(r0, r1, r2, r3, column);
-                PPO__UNROLL for (int q = 0; q < 4; q++) {
-                    PPO__UNROLL for (int v = 0; v < cols; v++) sum[g * cols + v] =
+                PPO__UNROLL for (int q = 0; q < 4; ++q) {
+                    PPO__UNROLL for (int v = 0; v < cols; ++v) sum[g * cols + v] =
                         PPO__FMA(column[q], PPO__SET1(b[q * job->ldb + v]), sum[g * cols + v]);
                 }
             }
         }
         for (; k < job->inner; k++, a++, b += job->ldb) {
-            PPO__UNROLL for (int g = 0; g < groups; g++) {
+            PPO__UNROLL for (int g = 0; g < groups; ++g) {
                 float at[PPO__WIDTH];
-                for (int r = 0; r < PPO__WIDTH; r++) at[r] = a[g * group + r * row];
-                PPO__UNROLL for (int v = 0; v < cols; v++) sum[g * cols + v] =
+                for (int r = 0; r < PPO__WIDTH; ++r) at[r] = a[g * group + r * row];
+                PPO__UNROLL for (int v = 0; v < cols; ++v) sum[g * cols + v] =
                     PPO__FMA(PPO__LOADU(at), PPO__SET1(b[v]), sum[g * cols + v]);
             }
         }
-        PPO__UNROLL for (int v = 0; v < groups * cols; v++) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
-        PPO__UNROLL for (int g = 0; g < groups; g++) {
+        PPO__UNROLL for (int v = 0; v < groups * cols; ++v) PPO__STOREU(t + v * PPO__WIDTH, sum[v]);
+        PPO__UNROLL for (int g = 0; g < groups; ++g) {
             PPO__UNROLL for (int r = 0; r < PPO__WIDTH; r++, c += job->ldc) {
-                PPO__UNROLL for (int v = 0; v < cols; v++) c[v] = t[(g * cols + v) * PPO__WIDTH + r];
+                PPO__UNROLL for (int v = 0; v < cols; ++v) c[v] = t[(g * cols + v) * PPO__WIDTH + r];
             }
         }
     }
@@ -4872,17 +4872,17 @@ PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) 
     enum { ROWS = 64 };
     float ct[PPO__WIDTH / 2 * ROWS];
     for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int           height = ppo__min_int((int)(rows - i), ROWS);
-        const float        *init = job->init ? job->init + i * job->ld_init : NULL;
-        float              *c = job->c + i * job->ldc;
+        const int height = ppo__min_int((int)(rows - i), ROWS);
+        const float *init = job->init ? job->init + i * job->ld_init : NULL;
+        float *c = job->c + i * job->ldc;
         const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
                                      1,          job->ldb, job->a_col, ROWS, ROWS};
-        for (ptrdiff_t j = 0; j < cols; j++)
-            for (ptrdiff_t r = 0; r < height; r++)
+        for (ptrdiff_t j = 0; j < cols; ++j)
+            for (ptrdiff_t r = 0; r < height; ++r)
                 ct[j * ROWS + r] = init ? init[r * job->ld_init + j] : 0.0f;
         PPO__(gemm_wide)(0, cols, 0, height, &block);
-        for (ptrdiff_t j = 0; j < cols; j++)
-            for (ptrdiff_t r = 0; r < height; r++) c[r * job->ldc + j] = ct[j * ROWS + r];
+        for (ptrdiff_t j = 0; j < cols; ++j)
+            for (ptrdiff_t r = 0; r < height; ++r) c[r * job->ldc + j] = ct[j * ROWS + r];
     }
 }
 
@@ -4904,7 +4904,7 @@ PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_ro
 
 /* 1 x + sum is exact before its one rounding: this is a product with a row of ones, made by a stride of 0. */
 PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, float *sum) {
-    const float         one = 1.0f;
+    const float one = 1.0f;
     const ppo__gemm_job job = {rows, &one, x, sum, sum, 0, 0, ldx, 0, 0};
     PPO__(gemm_wide)(0, 1, 0, cols, &job);
 }
@@ -4913,7 +4913,7 @@ PPO__FN void PPO__(column_sum)(int rows, int cols, const float *x, int ldx, floa
 
 PPO__INLINE PPO__VEC PPO__(poly)(PPO__VEC x, const float *coef, const int count) {
     PPO__VEC y = PPO__SET1(coef[0]);
-    PPO__UNROLL for (int i = 1; i < count; i++) y = PPO__FMA(y, x, PPO__SET1(coef[i]));
+    PPO__UNROLL for (int i = 1; i < count; ++i) y = PPO__FMA(y, x, PPO__SET1(coef[i]));
     return y;
 }
 
@@ -4921,7 +4921,7 @@ PPO__INLINE PPO__VEC PPO__(poly)(PPO__VEC x, const float *coef, const int count)
 PPO__INLINE PPO__VEC PPO__(expm1_reduced)(PPO__VEC x, PPO__VEC *shifted) {
     *shifted = PPO__FMA(x, PPO__SET1(1.44269502f), PPO__SET1(PPO__ROUNDER));
     const PPO__VEC n = *shifted - PPO__SET1(PPO__ROUNDER);
-    PPO__VEC       r = PPO__FMA(n, PPO__SET1(-PPO__LN2_HIGH), x);
+    PPO__VEC r = PPO__FMA(n, PPO__SET1(-PPO__LN2_HIGH), x);
     r = PPO__FMA(n, PPO__SET1(-PPO__LN2_LOW), r);
     return PPO__FMA(r * r, PPO__(poly)(r, ppo__exp_poly, 5), r);
 }
@@ -4952,7 +4952,7 @@ PPO__INLINE PPO__VEC PPO__(vtanh)(PPO__VEC x) {
     const PPO__(bits) sign = (PPO__(bits))x & 0x80000000u;
     const PPO__VEC size = PPO__MIN(PPO__SET1(10.0f), (PPO__VEC)((PPO__(bits))x ^ sign)), square = x * x;
     const PPO__VEC near_0 = PPO__FMA(x * square, PPO__(poly)(square, ppo__tanh_poly, 3), x);
-    PPO__VEC       shifted;
+    PPO__VEC shifted;
     const PPO__VEC p = PPO__(expm1_reduced)(size + size, &shifted);
     const PPO__VEC power = (PPO__VEC)(((PPO__(bits))shifted << 23) + 0x3f800000u);
     const PPO__VEC w = PPO__FMA(power, p, power - PPO__SET1(1.0f));
@@ -5083,7 +5083,7 @@ PPO__INLINE float PPO__(lane_sum)(PPO__VEC x) {
     float t[PPO__WIDTH];
     PPO__STOREU(t, x);
     PPO__UNROLL for (int half = PPO__WIDTH / 2; half; half /= 2) {
-        PPO__UNROLL for (int i = 0; i < half; i++) t[i] += t[i + half];
+        PPO__UNROLL for (int i = 0; i < half; ++i) t[i] += t[i + half];
     }
     return t[0];
 }
@@ -5092,7 +5092,7 @@ PPO__INLINE float PPO__(lane_max)(PPO__VEC x) {
     float t[PPO__WIDTH];
     PPO__STOREU(t, x);
     PPO__UNROLL for (int half = PPO__WIDTH / 2; half; half /= 2) {
-        PPO__UNROLL for (int i = 0; i < half; i++) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
+        PPO__UNROLL for (int i = 0; i < half; ++i) t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
     }
     return t[0];
 }
@@ -5100,18 +5100,18 @@ PPO__INLINE float PPO__(lane_max)(PPO__VEC x) {
 /* The square of a float is exact in double. */
 PPO__FN double PPO__(sum_squares)(float a, const float *x, size_t n) {
     enum { CHAINS = 4, HALF = PPO__WIDTH / 2 };
-    double       lane[CHAINS * HALF], sum = 0.0;
+    double lane[CHAINS * HALF], sum = 0.0;
     PPO__DOUBLES chain[CHAINS];
-    size_t       i = 0;
+    size_t i = 0;
     memset(chain, 0, sizeof chain);
     for (; i + CHAINS * HALF <= n; i += CHAINS * HALF) {
-        PPO__UNROLL for (int k = 0; k < CHAINS; k++) {
+        PPO__UNROLL for (int k = 0; k < CHAINS; ++k) {
             const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * HALF, a);
             chain[k] += d * d;
         }
     }
     memcpy(lane, chain, sizeof lane);
-    for (int k = 0; k < CHAINS * HALF; k++) sum += lane[k];
+    for (int k = 0; k < CHAINS * HALF; ++k) sum += lane[k];
     return sum + ppo__plain_sum_squares(a, x + i, n - i);
 }
 
@@ -5128,12 +5128,12 @@ PPO__FN void PPO__(softmax_stats_row)(const float *logits, int n, float inv_temp
                                       float *sum, float *dot) {
     enum { BLOCK = 1024 };
     const PPO__VEC zero = PPO__SET1(0.0f);
-    PPO__VEC       s = zero, d = zero;
-    float          top = -INFINITY;
+    PPO__VEC s = zero, d = zero;
+    float top = -INFINITY;
     for (int start = 0; start < n; start += BLOCK) {
         const float *x = logits + start;
         const size_t length = (size_t)(n - start < BLOCK ? n - start : BLOCK);
-        PPO__VEC     high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
+        PPO__VEC high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
         PPO__EACH_VECTOR(length, high = PPO__MAX(high, PPO__(logits)(x + i, inv_temperature, 0.0f, lanes)));
         const float block_top = PPO__(lane_max)(high);
         if (!(block_top <= top)) { /* NaN too, which then reaches the sums */
@@ -5162,13 +5162,13 @@ PPO__FN void PPO__(softmax_stats_row)(const float *logits, int n, float inv_temp
 /* Few logits would leave most lanes idle, so here the lanes run along the rows, WIDTH of them at most. */
 PPO__FN void PPO__(softmax_stats_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
                                       float *max, float *sum, float *dot) {
-    const size_t   lanes = (size_t)rows;
+    const size_t lanes = (size_t)rows;
     const PPO__VEC inv = PPO__SET1(inv_temperature);
-    PPO__VEC       top = PPO__SET1(-INFINITY), s = PPO__SET1(0.0f), d = s;
-    float          t[PPO__WIDTH * PPO__WIDTH];
+    PPO__VEC top = PPO__SET1(-INFINITY), s = PPO__SET1(0.0f), d = s;
+    float t[PPO__WIDTH * PPO__WIDTH];
     PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
-    for (int j = 0; j < n; j++) top = PPO__MAX(top, inv * PPO__(load)(t + j * PPO__WIDTH, lanes));
-    for (int j = 0; j < n; j++) {
+    for (int j = 0; j < n; ++j) top = PPO__MAX(top, inv * PPO__(load)(t + j * PPO__WIDTH, lanes));
+    for (int j = 0; j < n; ++j) {
         const PPO__VEC z = PPO__FMA(PPO__(load)(t + j * PPO__WIDTH, lanes), inv, -top);
         const PPO__VEC e = PPO__(vexp)(z);
         s = s + e;
@@ -5184,7 +5184,7 @@ PPO__FN void PPO__(softmax_stats)(int rows, int n, const float *logits, int ld, 
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
-        const int    count = ppo__min_int((int)(rows - i), height);
+        const int count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_stats_row)(x, n, inv_temperature, max + i, sum + i, dot + i);
         else PPO__(softmax_stats_few)(count, n, x, ld, inv_temperature, max + i, sum + i, dot + i);
     }
@@ -5217,23 +5217,23 @@ PPO__FN void PPO__(softmax_grad_row)(int n, const float *logits, float inv_tempe
 PPO__FN void PPO__(softmax_grad_few)(int rows, int n, const float *logits, int ld, float inv_temperature,
                                      const ppo__softmax_given *given, ptrdiff_t r, int add, float *out,
                                      int ld_out) {
-    const size_t   lanes = (size_t)rows;
+    const size_t lanes = (size_t)rows;
     const PPO__VEC log_sum = PPO__(load)(given->log_sum + r, lanes);
     const PPO__VEC entropy = PPO__(load)(given->entropy + r, lanes);
     const PPO__VEC grad_logp = PPO__(load)(given->grad_logp + r, lanes);
     const PPO__VEC grad_entropy = PPO__(load)(given->grad_entropy + r, lanes);
     const PPO__VEC max = PPO__(load)(given->max + r, lanes);
-    float          t[PPO__WIDTH * PPO__WIDTH];
+    float t[PPO__WIDTH * PPO__WIDTH];
     PPO__(transpose)(rows, n, logits, ld, t, PPO__WIDTH);
-    for (int j = 0; j < n; j++) {
+    for (int j = 0; j < n; ++j) {
         const PPO__VEC x = PPO__(load)(t + j * PPO__WIDTH, lanes);
         const PPO__VEC z = PPO__FMA(x, PPO__SET1(inv_temperature), -max);
         const PPO__VEC d = PPO__(softmax_grad_at)(z, log_sum, entropy, grad_logp, grad_entropy,
                                                   inv_temperature, PPO__SET1(0.0f));
         PPO__STOREU(t + j * PPO__WIDTH, d);
     }
-    for (ptrdiff_t i = 0; i < rows; i++) {
-        for (int j = 0; j < n; j++) {
+    for (ptrdiff_t i = 0; i < rows; ++i) {
+        for (int j = 0; j < n; ++j) {
             const float d = t[j * PPO__WIDTH + i];
             out[i * ld_out + j] = add ? out[i * ld_out + j] + d : d;
         }
@@ -5245,8 +5245,8 @@ PPO__FN void PPO__(softmax_grad)(int rows, int n, const float *logits, int ld, f
     const int height = n <= PPO__WIDTH ? PPO__WIDTH : 1;
     for (ptrdiff_t i = 0; i < rows; i += height) {
         const float *x = logits + i * ld;
-        float       *y = out + i * ld_out;
-        const int    count = ppo__min_int((int)(rows - i), height);
+        float *y = out + i * ld_out;
+        const int count = ppo__min_int((int)(rows - i), height);
         if (height == 1) PPO__(softmax_grad_row)(n, x, inv_temperature, given, i, add, y);
         else PPO__(softmax_grad_few)(count, n, x, ld, inv_temperature, given, i, add, y, ld_out);
     }
@@ -5402,12 +5402,12 @@ PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
 static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
 
 typedef struct ppo__mirror {
-    ppo_params         *params;
-    ppo__device        *device;
+    ppo_params *params;
+    ppo__device *device;
     struct ppo__mirror *next;
-    float              *data, *grad, *m, *v;
-    int                 counts;  /* 1: these are the numbers, not the host's */
-    int                 changed; /* 1: the host's are older */
+    float *data, *grad, *m, *v;
+    int counts;  /* 1: these are the numbers, not the host's */
+    int changed; /* 1: the host's are older */
 } ppo__mirror;
 
 /* The mirror if its numbers count, NULL if the host's do. */
@@ -5444,7 +5444,7 @@ static void ppo__narrow(const float *from, size_t n, uint16_t *to) {
 /* A parameter, in memory that ends with its name. */
 typedef struct ppo__param {
     ppo_tensor tensor;
-    uint16_t  *packed; /* its numbers, if tensor.data is NULL */
+    uint16_t *packed; /* its numbers, if tensor.data is NULL */
 } ppo__param;
 
 static PPO__NOINLINE uint16_t *ppo__packed(const ppo_tensor *x) {
@@ -5543,15 +5543,15 @@ static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen)
     if (status) return status;
     ppo__mirror_free(params);
     const size_t blocks = frozen ? 1 : 4, kept = params->frozen ? 1 : blocks;
-    const int    impossible = count >= SIZE_MAX / 16;
+    const int impossible = count >= SIZE_MAX / 16;
     if (!impossible) count = ppo__padded(1, count);
     float *block = (float *)ppo__alloc(impossible ? SIZE_MAX : blocks * count * sizeof(float));
     if (!block) return PPO_ERROR_MEMORY;
     float **part[4] = {&params->data, &params->m, &params->v, &params->grad}, *old = params->data;
     for (int i = 0; i < params->tensor_count; ++i) {
         ppo_tensor *tensor = params->tensors[i];
-        ptrdiff_t   at = tensor->data - old;
-        int         none = frozen || (!params->frozen && !tensor->grad); /* NULL: its owner wants none */
+        ptrdiff_t at = tensor->data - old;
+        int none = frozen || (!params->frozen && !tensor->grad); /* NULL: its owner wants none */
         tensor->data = block + at;
         tensor->grad = none ? NULL : block + 3 * count + at;
     }
@@ -5612,7 +5612,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     if (PPO__ROOM(params->tensors) || PPO__ROOM(params->names) || PPO__ROOM(params->lr_scale)) return NULL;
     ppo__param *param = (ppo__param *)ppo__alloc(sizeof *param + strlen(name) + 1);
     ppo_tensor *tensor = (ppo_tensor *)(void *)param;
-    size_t      start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
+    size_t start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
     if (!param || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
         ppo__free(param);
         return NULL;
@@ -5636,7 +5636,7 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
         double norm = 0;
         for (int j = 0; j < i; ++j) {
             const float *xj = x + ppo__at(j, size);
-            double       dot = 0;
+            double dot = 0;
             for (int k = 0; k < size; ++k) dot += (double)xi[k] * xj[k];
             for (int k = 0; k < size; ++k) xi[k] -= (float)dot * xj[k];
         }
@@ -5651,16 +5651,16 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
     enum { TILE = 16 };
     if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
     const ppo__kernels *k = ppo__k();
-    const size_t        count = ppo__size(weight);
-    int                 wide = weight->cols > weight->rows;
-    int                 n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
+    const size_t count = ppo__size(weight);
+    int wide = weight->cols > weight->rows;
+    int n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
     float *x = (float *)ppo__alloc((count + ppo__at(TILE, size) + ppo__at(TILE, n)) * sizeof(float));
     if (!x) return PPO_ERROR_MEMORY;
     float *pt = x + count, *ypt = pt + ppo__at(TILE, size);
     for (size_t i = 0; i < count; ++i) x[i] = ppo_rng_normal(rng);
     for (int i = 0; i < n; i += TILE) {
         const int rows = ppo__min_int(n - i, TILE);
-        float    *p = x + ppo__at(i, size);
+        float *p = x + ppo__at(i, size);
         for (int pass = 0; pass < 2; ++pass) {
             k->transpose(rows, size, p, size, pt, rows);
             k->gemm(i, rows, size, x, size, 1, pt, rows, NULL, 0, ypt, rows);
@@ -5702,33 +5702,33 @@ PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 /* Room for a gradient. */
 typedef struct ppo__piece {
     struct ppo__piece *next; /* older */
-    float             *memory;
-    size_t             floats;
-    int                taken;
+    float *memory;
+    size_t floats;
+    int taken;
 } ppo__piece;
 
 /* What a tape has recorded. */
 typedef struct ppo__record {
-    ppo__arena  arena;   /* nodes, and what else only the host reads */
-    ppo__arena  numbers; /* results, and what operations keep */
-    ppo__arena  grads;   /* gradients of results, while backward needs them: */
-    ppo__piece *pieces;  /* what has been taken of it, the newest */
-    ppo_node  **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
+    ppo__arena arena;   /* nodes, and what else only the host reads */
+    ppo__arena numbers; /* results, and what operations keep */
+    ppo__arena grads;   /* gradients of results, while backward needs them: */
+    ppo__piece *pieces; /* what has been taken of it, the newest */
+    ppo_node **nodes;   /* stb_ds array: the nodes that backward visits, in order of recording */
 } ppo__record;
 
 struct ppo_tape {
-    ppo__device       *device; /* where it computes; NULL: on the processor */
-    ppo__record        now;
-    ppo__record        block;    /* what is computed again, while it is */
-    ppo__arena         scratch;  /* what an operation takes in its backward */
-    int                backward; /* 1: operations take from scratch */
-    int                recording, recompute;
-    ppo_status         status; /* the first failure */
-    char               error[PPO__ERROR_SIZE];
+    ppo__device *device; /* where it computes; NULL: on the processor */
+    ppo__record now;
+    ppo__record block;  /* what is computed again, while it is */
+    ppo__arena scratch; /* what an operation takes in its backward */
+    int backward;       /* 1: operations take from scratch */
+    int recording, recompute;
+    ppo_status status; /* the first failure */
+    char error[PPO__ERROR_SIZE];
     struct ppo__event *walked; /* happens after each node that backward comes to; NULL: nobody waits */
     /* where params[k] is not NULL: gradients of these go to grad[k], in the same layout, not to their own */
     const ppo_params *params[2];
-    float            *grad[2];
+    float *grad[2];
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
@@ -5813,7 +5813,7 @@ PPO_DEF PPO__NOINLINE float *ppo_tape_alloc(ppo_tape *tape, size_t n) {
 /* Brings data of the host to where the tape computes. */
 static void *ppo__tape_write(ppo_tape *tape, const void *from, size_t size) {
     if (!tape->device) return (void *)from;
-    void      *to = ppo__tape_take_from(tape, &tape->now.numbers, size, 1);
+    void *to = ppo__tape_take_from(tape, &tape->now.numbers, size, 1);
     ppo_status status = to ? tape->device->write(tape->device, to, from, size) : PPO_OK;
     return status ? ppo__tape_fail(tape, status) : to;
 }
@@ -5855,7 +5855,7 @@ static size_t ppo__place_in(const float *block, const float *x) {
 /* x as this tape sees it: a parameter's numbers may lie on the device, or its gradient go to tape->grad. */
 static ppo_tensor *ppo__tape_input(ppo_tape *tape, ppo_tensor *x) {
     ppo__mirror *mirror = tape->device ? tape->device->mirrors : NULL;
-    float       *data = NULL, *grad = NULL;
+    float *data = NULL, *grad = NULL;
     if (!x || (!tape->params[0] && !mirror && x->data)) return x;
     if (!x->data) {
         data = ppo_tape_alloc(tape, ppo__size(x));
@@ -5896,13 +5896,13 @@ static size_t ppo__grain_end(size_t n, int to) {
 
 typedef struct ppo__floats_job {
     const float *x;
-    float       *y;
-    size_t       n;
+    float *y;
+    size_t n;
 } ppo__floats_job;
 
 static void ppo__add_range(void *user, int range, int from, int to) {
     const ppo__floats_job *job = (const ppo__floats_job *)user;
-    size_t                 at = ppo__at(from, PPO__FLOAT_GRAIN), count = ppo__grain_end(job->n, to) - at;
+    size_t at = ppo__at(from, PPO__FLOAT_GRAIN), count = ppo__grain_end(job->n, to) - at;
     if (job->x) ppo__k()->add(job->x + at, job->y + at, count);
     else memset(job->y + at, 0, count * sizeof(float));
 }
@@ -5921,7 +5921,7 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
     if (!x || x->grad != PPO__LATER(tape)) return;
     const size_t n = ppo__size(x);
-    ppo__piece  *best = NULL;
+    ppo__piece *best = NULL;
     for (ppo__piece *piece = tape->now.pieces; piece; piece = piece->next)
         if (!piece->taken && piece->floats >= n && (!best || piece->floats < best->floats)) best = piece;
     if (!best) {
@@ -5972,9 +5972,9 @@ typedef struct ppo__recompute_args {
 
 static void ppo__recompute(ppo_node *node, int backward) {
     const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
-    ppo_tape                  *tape = node->tape;
-    const ppo__record          outer = tape->now;
-    const int                  recording = tape->recording;
+    ppo_tape *tape = node->tape;
+    const ppo__record outer = tape->now;
+    const int recording = tape->recording;
     tape->now = tape->block;
     tape->recording = backward;
     tape->backward = 0;
@@ -6025,7 +6025,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     }
     for (int i = 0; i < op->outputs; ++i) {
         const size_t n = ppo__at(rows, cols);
-        float       *grad = with_grad ? PPO__LATER(tape) : NULL;
+        float *grad = with_grad ? PPO__LATER(tape) : NULL;
         node->out[i] = ppo__tape_tensor(tape, rows, cols, ppo_tape_alloc(tape, n), grad);
     }
     if (args_size) node->args = ppo__tape_take(tape, 1, args_size);
@@ -6040,7 +6040,7 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
 
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
     static const float one = 1;
-    ppo_status         status = ppo_tape_status(tape);
+    ppo_status status = ppo_tape_status(tape);
     if (status) return status;
     if (!loss || loss->rows != 1 || loss->cols != 1 || !loss->grad)
         return ppo__refuse("backward: the loss must be a (1, 1) result that depends on a parameter");
@@ -6096,14 +6096,14 @@ typedef struct ppo__binary {
 
 typedef struct ppo__binary_args {
     const ppo__binary *f;
-    size_t             row_stride, col_stride; /* through b: 0 where it is repeated */
+    size_t row_stride, col_stride; /* through b: 0 where it is repeated */
 } ppo__binary_args;
 
 static ppo_status ppo__binary_forward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
-    const float            *a = node->in[0]->data, *b = node->in[1]->data;
-    float                  *y = node->out[0]->data, da, db;
-    size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
+    const float *a = node->in[0]->data, *b = node->in[1]->data;
+    float *y = node->out[0]->data, da, db;
+    size_t rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
     for (size_t i = 0; i < rows; ++i)
         for (size_t j = 0; j < cols; ++j)
             *y++ = args->f->value(*a++, b[i * args->row_stride + j * args->col_stride], &da, &db);
@@ -6112,13 +6112,13 @@ static ppo_status ppo__binary_forward(ppo_node *node) {
 
 static void ppo__binary_backward(ppo_node *node) {
     const ppo__binary_args *args = (const ppo__binary_args *)node->args;
-    const float            *a = node->in[0]->data, *b = node->in[1]->data, *dy = node->out[0]->grad;
-    float                  *da = node->in[0]->grad, *db = node->in[1]->grad;
-    size_t                  rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
+    const float *a = node->in[0]->data, *b = node->in[1]->data, *dy = node->out[0]->grad;
+    float *da = node->in[0]->grad, *db = node->in[1]->grad;
+    size_t rows = (size_t)node->out[0]->rows, cols = (size_t)node->out[0]->cols;
     for (size_t i = 0; i < rows; ++i) {
         for (size_t j = 0; j < cols; ++j) {
             size_t at = i * cols + j, at_b = i * args->row_stride + j * args->col_stride;
-            float  along_a, along_b;
+            float along_a, along_b;
             args->f->value(a[at], b[at_b], &along_a, &along_b);
             if (da) da[at] += dy[at] * along_a;
             if (db) db[at_b] += dy[at] * along_b;
@@ -6132,7 +6132,7 @@ static ppo_tensor *ppo__tape_binary(ppo_tape *tape, const ppo__binary *f, ppo_te
     if ((b->rows != 1 && b->rows != a->rows) || (b->cols != 1 && b->cols != a->cols))
         return ppo__shape_error(tape, f->name, a, b);
     ppo__binary_args args = {f, b->rows == 1 ? 0 : (size_t)b->cols, b->cols == 1 ? 0 : (size_t)1};
-    ppo_tensor      *in[2] = {a, b};
+    ppo_tensor *in[2] = {a, b};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, &args, sizeof args));
 }
 
@@ -6171,7 +6171,7 @@ PPO__BINARY(max, ppo__max(a, b), (a > b ? 1.0f : a < b ? 0.0f : 0.5f), 1 - *da)
 
 PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"add", 1, ppo__add_forward, ppo__add_backward};
-    ppo_tensor         *in[2] = {a, b};
+    ppo_tensor *in[2] = {a, b};
     if (!a || !b || a->rows != b->rows || a->cols != b->cols)
         return ppo__tape_binary(tape, &ppo__add_binary, a, b);
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
@@ -6187,7 +6187,7 @@ typedef struct ppo__unary {
 
 typedef struct ppo__unary_args {
     const ppo__unary *f;
-    float             p, q;
+    float p, q;
 } ppo__unary_args;
 
 static ppo_status ppo__unary_forward(ppo_node *node) {
@@ -6198,7 +6198,7 @@ static ppo_status ppo__unary_forward(ppo_node *node) {
 
 static void ppo__unary_backward(ppo_node *node) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
-    const float           *x = node->in[0]->data, *y = node->out[0]->data, *dy = node->out[0]->grad;
+    const float *x = node->in[0]->data, *y = node->out[0]->data, *dy = node->out[0]->grad;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
         node->in[0]->grad[i] += dy[i] * args->f->derivative(x[i], y[i], args->p, args->q);
 }
@@ -6206,14 +6206,14 @@ static void ppo__unary_backward(ppo_node *node) {
 static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unary *f, ppo_tensor *x, float p,
                                                  float q) {
     static const ppo_op op = {"unary", 1, ppo__unary_forward, ppo__unary_backward};
-    ppo__unary_args     args = {f, p, q};
+    ppo__unary_args args = {f, p, q};
     if (!ppo__operands(tape, f->name, x, x)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols, &args, sizeof args));
 }
 
-#define PPO__UNARY_ROW(name, values, slope)                                                            \
-    static void  ppo__##name##_value(const float *x, float *y, size_t n, float p, float q) { values; } \
-    static float ppo__##name##_derivative(float x, float y, float p, float q) { return slope; }        \
+#define PPO__UNARY_ROW(name, values, slope)                                                           \
+    static void ppo__##name##_value(const float *x, float *y, size_t n, float p, float q) { values; } \
+    static float ppo__##name##_derivative(float x, float y, float p, float q) { return slope; }       \
     static const ppo__unary ppo__##name##_unary = {#name, ppo__##name##_value, ppo__##name##_derivative};
 #define PPO__UNARY(name, values, slope)                                  \
     PPO__UNARY_ROW(name, values, slope)                                  \
@@ -6265,12 +6265,12 @@ PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__t
 /* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     enum { ROWS = 64 };
-    int   rows = node->in[0]->rows, cols = node->in[0]->cols;
+    int rows = node->in[0]->rows, cols = node->in[0]->cols;
     float max[ROWS], sum[ROWS], dot[ROWS];
     for (int i = 0; i < rows; i += ROWS) {
         const float *x = node->in[0]->data + ppo__at(i, cols);
-        float       *y = node->out[0]->data + ppo__at(i, cols);
-        int          n = ppo__min_int(rows - i, ROWS);
+        float *y = node->out[0]->data + ppo__at(i, cols);
+        int n = ppo__min_int(rows - i, ROWS);
         ppo__k()->softmax_stats(n, cols, x, cols, 1, max, sum, dot);
         for (int r = 0; r < n; ++r, x += cols, y += cols) {
             float log_sum = logf(sum[r]);
@@ -6284,7 +6284,7 @@ static void ppo__log_softmax_backward(ppo_node *node) {
     size_t cols = (size_t)node->in[0]->cols;
     for (size_t i = 0; i < (size_t)node->in[0]->rows; ++i) {
         const float *y = node->out[0]->data + i * cols, *dy = node->out[0]->grad + i * cols;
-        float       *dx = node->in[0]->grad + i * cols, sum = 0;
+        float *dx = node->in[0]->grad + i * cols, sum = 0;
         for (size_t j = 0; j < cols; ++j) sum += dy[j];
         for (size_t j = 0; j < cols; ++j) dx[j] += dy[j] - expf(y[j]) * sum;
     }
@@ -6306,7 +6306,7 @@ static ppo_status ppo__check_index(const char *op, const int *index, int n, int 
 
 static ppo_status ppo__pick_forward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
-    int        rows = node->in[0]->rows, cols = node->in[0]->cols;
+    int rows = node->in[0]->rows, cols = node->in[0]->cols;
     ppo_status status = ppo__check_index("pick", index, rows, cols);
     for (int i = 0; i < rows && !status; ++i)
         node->out[0]->data[i] = node->in[0]->data[ppo__at(i, cols) + index[i]];
@@ -6315,7 +6315,7 @@ static ppo_status ppo__pick_forward(ppo_node *node) {
 
 static void ppo__pick_backward(ppo_node *node) {
     const int *index = *(const int *const *)node->args;
-    size_t     cols = (size_t)node->in[0]->cols;
+    size_t cols = (size_t)node->in[0]->cols;
     for (int i = 0; i < node->in[0]->rows; ++i)
         node->in[0]->grad[i * cols + index[i]] += node->out[0]->grad[i];
 }
@@ -6361,8 +6361,8 @@ static void ppo__layer_gemm(int rows, int cols, int inner, const float *a, int a
 /* The same of a packed b, to the same bits; c may be init. */
 static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b,
                              int ldb, const float *init, int ld_init, float *c, int ldc) {
-    float               block[PPO__BLOCK];
-    int                 j = 0;
+    float block[PPO__BLOCK];
+    int j = 0;
     const ppo__kernels *set = ppo__k();
     if (ppo__has_product(inner)) {
         set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
@@ -6371,7 +6371,7 @@ static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int 
     if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
     for (; j < cols; j += PPO__BLOCK_COLS) {
         const float *before = init ? init + j : NULL;
-        const int    wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
+        const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
         for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
             const int deep = ppo__min_int(inner - k, PPO__BLOCK_ROWS);
             set->widen(deep, wide, b + ppo__at(k, ldb) + j, ldb, block, PPO__BLOCK_COLS);
@@ -6399,19 +6399,19 @@ static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *
 enum { PPO__CHAIN = 3 }; /* layers at most: the inputs of the operation are x and each layer's w and b */
 
 typedef struct ppo__layer {
-    const ppo_tensor *w, *b;  /* (in, out); (1, out) or NULL */
-    const uint16_t   *packed; /* w's numbers, or NULL */
-    int               activation, rows;
-    const float      *x;         /* (rows, in) */
-    float            *y;         /* (rows, out) */
-    float            *before;    /* z, if the activation keeps it and there is a backward */
-    float            *dz, *dx;   /* dy first, (rows, out); what it is for the layer before, or NULL */
-    const float      *dx_before; /* what dx is added to, or NULL */
+    const ppo_tensor *w, *b; /* (in, out); (1, out) or NULL */
+    const uint16_t *packed;  /* w's numbers, or NULL */
+    int activation, rows;
+    const float *x;         /* (rows, in) */
+    float *y;               /* (rows, out) */
+    float *before;          /* z, if the activation keeps it and there is a backward */
+    float *dz, *dx;         /* dy first, (rows, out); what it is for the layer before, or NULL */
+    const float *dx_before; /* what dx is added to, or NULL */
 } ppo__layer;
 
 typedef struct ppo__chain {
-    int        count;
-    size_t     scratch; /* floats that a range needs in backward */
+    int count;
+    size_t scratch; /* floats that a range needs in backward */
     ppo__layer layer[PPO__CHAIN];
 } ppo__chain;
 
@@ -6431,10 +6431,10 @@ static double ppo__chain_work(const ppo__chain *chain) {
 /* Rows and columns of y, from (row, col) on. */
 static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col, int cols) {
     const ppo__activation *f = &ppo__k()->activation[layer->activation];
-    const int              in = layer->w->rows, out = layer->w->cols;
-    const float           *x = layer->x + ppo__at(row, in), *bias = layer->b ? layer->b->data + col : NULL;
-    size_t                 at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
-    float                 *z = layer->before ? layer->before : layer->y;
+    const int in = layer->w->rows, out = layer->w->cols;
+    const float *x = layer->x + ppo__at(row, in), *bias = layer->b ? layer->b->data + col : NULL;
+    size_t at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
+    float *z = layer->before ? layer->before : layer->y;
     if (layer->packed)
         ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
     else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, z + at, out);
@@ -6458,7 +6458,7 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
     const float *x = node->in[0]->data;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        size_t      n = ppo__at(node->in[0]->rows, node->in[1 + 2 * k]->cols);
+        size_t n = ppo__at(node->in[0]->rows, node->in[1 + 2 * k]->cols);
         layer->w = node->in[1 + 2 * k];
         layer->b = node->in[2 + 2 * k];
         layer->rows = node->in[0]->rows;
@@ -6472,11 +6472,11 @@ static ppo_status ppo__chain_layers(ppo_node *node, ppo__chain *chain) {
 }
 
 static ppo_status ppo__chain_forward(ppo_node *node) {
-    ppo__chain  *chain = (ppo__chain *)node->args;
-    ppo_status   status = ppo__chain_layers(node, chain);
-    const int    rows = node->in[0]->rows;
+    ppo__chain *chain = (ppo__chain *)node->args;
+    ppo_status status = ppo__chain_layers(node, chain);
+    const int rows = node->in[0]->rows;
     const double work = ppo__chain_work(chain);
-    int          few = 0; /* 1: more threads can have columns than rows */
+    int few = 0; /* 1: more threads can have columns than rows */
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer *layer = &chain->layer[k];
         few |= ppo__range_count(layer->w->cols, PPO__COLUMN_GRAIN, rows * ppo__layer_work(layer)) >
@@ -6501,21 +6501,21 @@ static int ppo__columns_at_a_time(const ppo__layer *layer) {
 
 /* dz in place of dy, which is not read again; and dx = dz w^T. */
 static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__chain *chain = (const ppo__chain *)node->args;
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz; --k) {
-        const ppo__layer      *layer = &chain->layer[k];
+        const ppo__layer *layer = &chain->layer[k];
         const ppo__activation *f = &ppo__k()->activation[layer->activation];
-        const int    in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
+        const int in = layer->w->rows, out = layer->w->cols, most = ppo__columns_at_a_time(layer);
         const size_t at = ppo__at(from, out);
-        float       *dz = layer->dz + at;
+        float *dz = layer->dz + at;
         if (f->backward)
             f->backward((f->keeps_z ? layer->before : layer->y) + at, dz, dz, ppo__at(to - from, out));
         for (int j = 0; j < in && layer->dx; j += most) {
-            const int    n = ppo__min_int(in - j, most);
+            const int n = ppo__min_int(in - j, most);
             const size_t at_x = ppo__at(from, in) + j, at_w = ppo__at(j, out);
             const float *before = layer->dx_before ? layer->dx_before + at_x : NULL;
-            float       *w_t = node->scratch + range * chain->scratch;
+            float *w_t = node->scratch + range * chain->scratch;
             if (layer->packed) ppo__packed_transpose(n, out, layer->packed + at_w, w_t);
             else ppo__k()->transpose(n, out, layer->w->data + at_w, out, w_t, n);
             ppo__layer_gemm(to - from, n, out, dz, out, 1, w_t, n, before, in, layer->dx + at_x, in);
@@ -6530,9 +6530,9 @@ static int ppo__layer_learns(const ppo__layer *layer) {
 /* Some rows of dw, and with the first of them db; or, if w has more columns, some columns of both. */
 static void ppo__layer_dw(void *user, int range, int from, int to) {
     const ppo__layer *layer = (const ppo__layer *)user;
-    int               in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
-    float            *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
-    const float      *dz = layer->dz;
+    int in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
+    float *dw = layer->w->grad, *db = layer->b ? layer->b->grad : NULL;
+    const float *dz = layer->dz;
     if (in >= out) {
         if (db && from == 0) ppo__k()->column_sum(rows, out, dz, out, db);
         if (!dw) return;
@@ -6548,10 +6548,10 @@ static void ppo__layer_dw(void *user, int range, int from, int to) {
 /* Sets where the gradients of rows lie, down to the lowest layer that needs any. */
 static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
     float *dx = node->in[0]->grad;
-    int    wanted = dx != NULL;
+    int wanted = dx != NULL;
     for (int k = 0; k < chain->count; ++k) {
         ppo__layer *layer = &chain->layer[k];
-        int         out = layer->w->cols;
+        int out = layer->w->cols;
         layer->dx = wanted ? dx : NULL;
         layer->dx_before = k == 0 ? layer->dx : NULL;
         wanted = wanted || ppo__layer_learns(layer);
@@ -6562,13 +6562,13 @@ static ppo_status ppo__chain_gradients(ppo_node *node, ppo__chain *chain) {
 }
 
 static void ppo__chain_backward(ppo_node *node) {
-    ppo__chain  *chain = (ppo__chain *)node->args;
-    const int    rows = node->in[0]->rows;
+    ppo__chain *chain = (ppo__chain *)node->args;
+    const int rows = node->in[0]->rows;
     const double row_work = ppo__chain_work(chain);
     if (ppo__chain_gradients(node, chain)) return;
     for (int k = 0; k < chain->count; ++k) {
         const ppo__layer *layer = &chain->layer[k];
-        const size_t      n = layer->dx ? ppo__at(ppo__columns_at_a_time(layer), layer->w->cols) : 0;
+        const size_t n = layer->dx ? ppo__at(ppo__columns_at_a_time(layer), layer->w->cols) : 0;
         if (n > chain->scratch) chain->scratch = n;
     }
     const size_t ranges = (size_t)ppo__range_count(rows, PPO__ROW_GRAIN, row_work);
@@ -6577,8 +6577,8 @@ static void ppo__chain_backward(ppo_node *node) {
     ppo__parallel_for(rows, PPO__ROW_GRAIN, row_work, ppo__chain_rows_backward, node);
     for (int k = chain->count - 1; k >= 0; --k) { /* one by one: the same w may be in several layers */
         ppo__layer *layer = &chain->layer[k];
-        int         in = layer->w->rows, out = layer->w->cols;
-        double      work = (double)(in < out ? in : out) * layer->rows;
+        int in = layer->w->rows, out = layer->w->cols;
+        double work = (double)(in < out ? in : out) * layer->rows;
         if (ppo__layer_learns(layer))
             ppo__parallel_for(in < out ? out : in, PPO__ROW_GRAIN, work, ppo__layer_dw, layer);
     }
@@ -6588,9 +6588,9 @@ static void ppo__chain_backward(ppo_node *node) {
 static ppo_tensor *ppo__tape_chain(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *const *w,
                                    ppo_tensor *const *b, const int *activation, int count) {
     static const ppo_op op = {"linear", 1, ppo__chain_forward, ppo__chain_backward};
-    ppo_tensor         *in[1 + 2 * PPO__CHAIN] = {x};
-    const ppo_tensor   *last = x;
-    ppo__chain          chain;
+    ppo_tensor *in[1 + 2 * PPO__CHAIN] = {x};
+    const ppo_tensor *last = x;
+    ppo__chain chain;
     memset(&chain, 0, sizeof chain);
     for (int k = 0; k < count; ++k) {
         if (!ppo__operands(tape, name, last, w[k])) return NULL;
@@ -6627,17 +6627,17 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
    b is the larger one, as a table of tokens. scratch: a^T, and for each range these rows, and b's as floats */
 typedef struct ppo__transposed_args {
     const uint16_t *packed; /* b's numbers, or NULL */
-    int             widens; /* 1: they have to be made floats, as there is no product of them */
-    int             most;   /* rows at a time */
-    size_t          part;   /* floats of scratch for a range */
+    int widens;             /* 1: they have to be made floats, as there is no product of them */
+    int most;               /* rows at a time */
+    size_t part;            /* floats of scratch for a range */
 } ppo__transposed_args;
 
 static void ppo__transposed_rows(void *user, int range, int from, int to) {
-    const ppo_node             *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__transposed_args *args = (const ppo__transposed_args *)node->args;
-    const ppo_tensor           *a = node->in[0], *b = node->in[1];
-    const int                   n = a->rows, inner = a->cols;
-    float                      *part = node->scratch + ppo__size(a) + (size_t)range * args->part;
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
+    const int n = a->rows, inner = a->cols;
+    float *part = node->scratch + ppo__size(a) + (size_t)range * args->part;
     for (int rows = 0; from < to; from += rows) {
         const size_t at = ppo__at(from, inner);
         rows = ppo__min_int(to - from, args->most);
@@ -6656,10 +6656,10 @@ static void ppo__transposed_rows(void *user, int range, int from, int to) {
 }
 
 static ppo_status ppo__transposed_forward(ppo_node *node) {
-    const ppo_tensor     *a = node->in[0], *b = node->in[1];
+    const ppo_tensor *a = node->in[0], *b = node->in[1];
     ppo__transposed_args *args = (ppo__transposed_args *)node->args;
-    const double          work = (double)ppo__size(a);
-    const size_t          ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
+    const double work = (double)ppo__size(a);
+    const size_t ranges = (size_t)ppo__range_count(b->rows, PPO__ROW_GRAIN, work);
     args->widens = args->packed && !ppo__has_product(a->cols);
     args->most = args->widens ? 32 : 256;
     args->part = ppo__at(args->most, args->widens ? a->rows + a->cols : a->rows);
@@ -6671,21 +6671,21 @@ static ppo_status ppo__transposed_forward(ppo_node *node) {
 }
 
 static void ppo__transposed_da(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const uint16_t   *packed = ((const ppo__transposed_args *)node->args)->packed;
-    const int         inner = a->cols, out = b->rows;
-    const float      *dy = node->out[0]->grad + ppo__at(from, out);
-    float            *da = a->grad + ppo__at(from, inner);
+    const uint16_t *packed = ((const ppo__transposed_args *)node->args)->packed;
+    const int inner = a->cols, out = b->rows;
+    const float *dy = node->out[0]->grad + ppo__at(from, out);
+    float *da = a->grad + ppo__at(from, inner);
     if (packed) ppo__packed_gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
     else ppo__layer_gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
 }
 
 static void ppo__transposed_db(void *user, int range, int from, int to) {
-    const ppo_node   *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    int               inner = a->cols, out = b->rows;
-    float            *db = b->grad + ppo__at(from, inner);
+    int inner = a->cols, out = b->rows;
+    float *db = b->grad + ppo__at(from, inner);
     ppo__layer_gemm(to - from, inner, a->rows, node->out[0]->grad + from, 1, out, a->data, inner, db, inner,
                     db, inner);
 }
@@ -6701,24 +6701,24 @@ PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, pp
     if (!ppo__operands(tape, op.name, a, b)) return NULL;
     if (a->cols != b->cols) return ppo__shape_error(tape, op.name, a, b);
     ppo__transposed_args args = {NULL, 0, 0, 0};
-    ppo_tensor          *in[2] = {a, ppo__tape_packed(tape, b, &args.packed)};
+    ppo_tensor *in[2] = {a, ppo__tape_packed(tape, b, &args.packed)};
     if (!in[1]) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, b->rows, &args, sizeof args));
 }
 
 typedef struct ppo__embedding_args {
-    const int      *index;
+    const int *index;
     const uint16_t *packed; /* the table's numbers, or NULL */
 } ppo__embedding_args;
 
 static ppo_status ppo__embedding_forward(ppo_node *node) {
     const ppo__embedding_args *args = (const ppo__embedding_args *)node->args;
-    const ppo_tensor          *table = node->in[0];
-    ppo_tensor                *out = node->out[0];
-    ppo_status                 status = ppo__check_index("embedding", args->index, out->rows, table->rows);
+    const ppo_tensor *table = node->in[0];
+    ppo_tensor *out = node->out[0];
+    ppo_status status = ppo__check_index("embedding", args->index, out->rows, table->rows);
     for (int i = 0; i < out->rows && !status; ++i) {
         const size_t from = ppo__at(args->index[i], out->cols);
-        float       *row = out->data + ppo__at(i, out->cols);
+        float *row = out->data + ppo__at(i, out->cols);
         if (args->packed) ppo__widen(args->packed + from, (size_t)out->cols, row);
         else memcpy(row, table->data + from, out->cols * sizeof(float));
     }
@@ -6726,7 +6726,7 @@ static ppo_status ppo__embedding_forward(ppo_node *node) {
 }
 
 static void ppo__embedding_backward(ppo_node *node) {
-    const int        *index = ((const ppo__embedding_args *)node->args)->index;
+    const int *index = ((const ppo__embedding_args *)node->args)->index;
     const ppo_tensor *out = node->out[0];
     for (int i = 0; i < out->rows && node->in[0]->grad; ++i)
         ppo__k()->add(out->grad + ppo__at(i, out->cols), node->in[0]->grad + ppo__at(index[i], out->cols),
@@ -6743,15 +6743,15 @@ PPO_DEF ppo_tensor *ppo_tape_embedding(ppo_tape *tape, ppo_tensor *table, const 
 
 /* Layer norm, or RMS norm: not centred. kept: mean and 1 / standard deviation of each row */
 typedef struct ppo__norm_args {
-    int   centred;
+    int centred;
     float eps;
 } ppo__norm_args;
 
 static void ppo__norm_rows(void *user, int range, int from, int to) {
-    const ppo_node       *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__norm_args *args = (const ppo__norm_args *)node->args;
-    const ppo_tensor     *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    float                *kept = (float *)node->kept + ppo__at(2, from);
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
+    float *kept = (float *)node->kept + ppo__at(2, from);
     for (int i = from; i < to; ++i, kept += 2) {
         size_t at = ppo__at(i, x->cols);
         ppo__k()->norm(args->centred, args->eps, x->data + at, w->data, b ? b->data : NULL,
@@ -6769,7 +6769,7 @@ static ppo_status ppo__norm_forward(ppo_node *node) {
 
 static void ppo__norm_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2];
-    const float      *kept = (const float *)node->kept;
+    const float *kept = (const float *)node->kept;
     for (int i = 0; i < x->rows; ++i, kept += 2) {
         size_t at = ppo__at(i, x->cols);
         ppo__k()->norm_backward(((const ppo__norm_args *)node->args)->centred, x->data + at, w->data, kept[0],
@@ -6780,7 +6780,7 @@ static void ppo__norm_backward(ppo_node *node) {
 
 static ppo_tensor *ppo__tape_norm(ppo_tape *tape, const char *name, ppo_tensor *x, ppo_tensor *weight,
                                   ppo_tensor *bias, int centred, float eps) {
-    static const ppo_op  op = {"norm", 1, ppo__norm_forward, ppo__norm_backward};
+    static const ppo_op op = {"norm", 1, ppo__norm_forward, ppo__norm_backward};
     const ppo__norm_args args = {centred, eps};
     if (!ppo__operands(tape, name, x, weight) || (centred && !ppo__operands(tape, name, x, bias)))
         return NULL;
@@ -6805,12 +6805,12 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 
 /* y = f(a) b, with x = (a, b). kept: f(a). Backward: db += dy f(a), da += dy b f'(a). */
 static void ppo__gated_rows(void *user, int range, int from, int to) {
-    const ppo_node        *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
-    const int              n = node->out[0]->cols;
+    const int n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n;
-        float       *y = node->out[0]->data + ppo__at(i, n), *fa = (float *)node->kept + ppo__at(i, n);
+        float *y = node->out[0]->data + ppo__at(i, n), *fa = (float *)node->kept + ppo__at(i, n);
         if (f->value) f->value(a, fa, (size_t)n);
         else memcpy(fa, a, n * sizeof(float));
         for (int j = 0; j < n; ++j) y[j] = fa[j] * b[j];
@@ -6818,9 +6818,9 @@ static void ppo__gated_rows(void *user, int range, int from, int to) {
 }
 
 static void ppo__gated_rows_backward(void *user, int range, int from, int to) {
-    const ppo_node        *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
-    const int              n = node->out[0]->cols;
+    const int n = node->out[0]->cols;
     for (int i = from; i < to; ++i) {
         const float *a = node->in[0]->data + ppo__at(i, 2 * n), *b = a + n,
                     *dy = node->out[0]->grad + ppo__at(i, n);
@@ -6860,7 +6860,7 @@ PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation
 
 static ppo_status ppo__activate_forward(ppo_node *node) {
     const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
-    const ppo_tensor      *x = node->in[0];
+    const ppo_tensor *x = node->in[0];
     if (f->value) f->value(x->data, node->out[0]->data, ppo__size(x));
     else memcpy(node->out[0]->data, x->data, ppo__size(x) * sizeof(float));
     return PPO_OK;
@@ -6868,7 +6868,7 @@ static ppo_status ppo__activate_forward(ppo_node *node) {
 
 static void ppo__activate_backward(ppo_node *node) {
     const ppo__activation *f = &ppo__k()->activation[*(const int *)node->args];
-    const ppo_tensor      *x = node->in[0], *y = node->out[0];
+    const ppo_tensor *x = node->in[0], *y = node->out[0];
     if (f->backward)
         f->backward((f->keeps_z ? x : y)->data, y->grad, y->grad, ppo__size(x)); /* y's is not read again */
     ppo__k()->add(y->grad, x->grad, ppo__size(x));
@@ -6960,7 +6960,7 @@ static ppo_tensor *ppo__tape_window(ppo_tape *tape, const ppo_op *op, ppo_tensor
 
 static ppo_status ppo__channels_last_forward(ppo_node *node) {
     const ppo__window *window = (const ppo__window *)node->args;
-    const int          channels = window->shape[0], pixels = node->in[0]->cols / channels;
+    const int channels = window->shape[0], pixels = node->in[0]->cols / channels;
     for (int i = 0; i < node->in[0]->rows; ++i)
         ppo__k()->transpose(channels, pixels, node->in[0]->data + ppo__at(i, node->in[0]->cols), pixels,
                             node->out[0]->data + ppo__at(i, node->in[0]->cols), channels);
@@ -6969,9 +6969,9 @@ static ppo_status ppo__channels_last_forward(ppo_node *node) {
 
 static void ppo__channels_last_backward(ppo_node *node) {
     const ppo__window *window = (const ppo__window *)node->args;
-    const int          channels = window->shape[0], pixels = node->in[0]->cols / channels;
-    const float       *dy = node->out[0]->grad;
-    float             *dx = node->in[0]->grad;
+    const int channels = window->shape[0], pixels = node->in[0]->cols / channels;
+    const float *dy = node->out[0]->grad;
+    float *dx = node->in[0]->grad;
     for (int i = 0; i < node->in[0]->rows; ++i, dx += node->in[0]->cols)
         for (int at = 0; at < pixels; ++at)
             for (int c = 0; c < channels; ++c) dx[c * pixels + at] += *dy++;
@@ -6979,7 +6979,7 @@ static void ppo__channels_last_backward(ppo_node *node) {
 
 PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const int shape[3]) {
     static const ppo_op op = {"channels_last", 1, ppo__channels_last_forward, ppo__channels_last_backward};
-    ppo__window         window;
+    ppo__window window;
     if (!ppo__operands(tape, op.name, x, shape ? x : NULL)) return NULL;
     ppo_status status = ppo__window_make(op.name, shape, shape[0], 1, 1, &window);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
@@ -6990,14 +6990,14 @@ PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const 
    `stride` pixels later. So a line of the result is one matrix product per line of the square, and no squares
    are copied. kept: z, if the activation needs it. scratch: w^T */
 static void ppo__conv_rows(void *user, int range, int from, int to) {
-    const ppo_node        *node = (const ppo_node *)user;
-    const ppo__window     *window = (const ppo__window *)node->args;
+    const ppo_node *node = (const ppo_node *)user;
+    const ppo__window *window = (const ppo__window *)node->args;
     const ppo__activation *f = &ppo__k()->activation[window->activation];
-    const ppo_tensor      *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
-    const int              channels = window->shape[0], out = w->cols, width = window->after[2],
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    const int channels = window->shape[0], out = w->cols, width = window->after[2],
               line = window->kernel * channels;
     const size_t at = ppo__at(from, y->cols);
-    float       *z = node->kept ? (float *)node->kept : y->data, *to_z = z + at;
+    float *z = node->kept ? (float *)node->kept : y->data, *to_z = z + at;
     for (int i = from; i < to; ++i) {
         for (int row = 0; row < window->after[1]; ++row, to_z += width * out) {
             const float *from_x =
@@ -7014,7 +7014,7 @@ static void ppo__conv_rows(void *user, int range, int from, int to) {
 
 static ppo_status ppo__conv_forward(ppo_node *node) {
     const ppo__window *window = (const ppo__window *)node->args;
-    const ppo_tensor  *y = node->out[0], *w = node->in[1];
+    const ppo_tensor *y = node->out[0], *w = node->in[1];
     if (ppo__k()->activation[window->activation].keeps_z && y->grad) {
         node->kept = ppo_tape_alloc(node->tape, ppo__size(y));
         if (!node->kept) return PPO_ERROR_MEMORY;
@@ -7025,13 +7025,13 @@ static ppo_status ppo__conv_forward(ppo_node *node) {
 
 /* dz in place of dy; and dx: each pixel of a square gets its share from all channels of the result. */
 static void ppo__conv_rows_backward(void *user, int range, int from, int to) {
-    const ppo_node        *node = (const ppo_node *)user;
-    const ppo__window     *window = (const ppo__window *)node->args;
+    const ppo_node *node = (const ppo_node *)user;
+    const ppo__window *window = (const ppo__window *)node->args;
     const ppo__activation *f = &ppo__k()->activation[window->activation];
-    const ppo_tensor      *x = node->in[0], *w = node->in[1], *y = node->out[0];
-    const int              channels = window->shape[0], out = w->cols, width = window->after[2];
-    const int              kernel = window->kernel, stride = window->stride;
-    float                 *dz = y->grad + ppo__at(from, y->cols);
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *y = node->out[0];
+    const int channels = window->shape[0], out = w->cols, width = window->after[2];
+    const int kernel = window->kernel, stride = window->stride;
+    float *dz = y->grad + ppo__at(from, y->cols);
     if (f->backward)
         f->backward((f->keeps_z ? (const float *)node->kept : y->data) + ppo__at(from, y->cols), dz, dz,
                     ppo__at(to - from, y->cols));
@@ -7059,14 +7059,14 @@ static int ppo__conv_lines(const ppo__window *window, int *squares) {
 /* Some rows of dw, picture by picture; those of one line of the square at a time. scratch: w^T, and for each
    range dz of the lines of a product */
 static void ppo__conv_dw(void *user, int range, int from, int to) {
-    const ppo_node    *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__window *window = (const ppo__window *)node->args;
-    const ppo_tensor  *x = node->in[0], *w = node->in[1], *y = node->out[0];
-    const int          channels = window->shape[0], out = w->cols, width = window->after[2] * out;
-    const int          line = window->kernel * channels, all = window->shape[2] * channels;
-    const float       *dy = y->grad;
-    int                squares, lines = ppo__conv_lines(window, &squares);
-    float             *dz = node->scratch + ppo__size(w) + ppo__at(range, squares) * (size_t)out;
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *y = node->out[0];
+    const int channels = window->shape[0], out = w->cols, width = window->after[2] * out;
+    const int line = window->kernel * channels, all = window->shape[2] * channels;
+    const float *dy = y->grad;
+    int squares, lines = ppo__conv_lines(window, &squares);
+    float *dz = node->scratch + ppo__size(w) + ppo__at(range, squares) * (size_t)out;
     for (int i = 0; i < y->rows; ++i) {
         for (int row = 0; row < window->after[1]; row += lines) {
             const float *from_x = x->data + ppo__at(i, x->cols) + ppo__at(row * window->stride, all);
@@ -7074,7 +7074,7 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
                 memcpy(dz + ppo__at(k * window->shape[2], out), dy, (size_t)width * sizeof(float));
             for (int r = from, end; r < to; r = end) {
                 const int k = r / line;
-                float    *dw = w->grad + ppo__at(r, out);
+                float *dw = w->grad + ppo__at(r, out);
                 end = ppo__min_int((k + 1) * line, to);
                 ppo__k()->gemm(end - r, out, squares, from_x + k * all + r % line, 1,
                                window->stride * channels, dz, out, dw, out, dw, out);
@@ -7085,9 +7085,9 @@ static void ppo__conv_dw(void *user, int range, int from, int to) {
 
 static void ppo__conv_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
-    const int         pixels = y->cols / w->cols;
-    const double      dw_work = (double)ppo__size(y);
-    int               squares;
+    const int pixels = y->cols / w->cols;
+    const double dw_work = (double)ppo__size(y);
+    int squares;
     ppo__conv_lines((const ppo__window *)node->args, &squares);
     const size_t dz = ppo__at(ppo__range_count(w->rows, PPO__ROW_GRAIN, dw_work), squares) * (size_t)w->cols;
     node->scratch = ppo_tape_alloc(node->tape, ppo__size(w) + dz);
@@ -7104,8 +7104,8 @@ static void ppo__conv_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,
                                   int kernel, int stride, int activation) {
     static const ppo_op op = {"conv", 1, ppo__conv_forward, ppo__conv_backward};
-    ppo_tensor         *in[3] = {x, w, b};
-    ppo__window         window;
+    ppo_tensor *in[3] = {x, w, b};
+    ppo__window window;
     if (!ppo__operands(tape, op.name, x, shape ? w : NULL)) return NULL;
     ppo_status status = ppo__window_make(op.name, shape, w->cols, kernel, stride, &window);
     window.activation = activation;
@@ -7126,10 +7126,10 @@ static size_t ppo__pool_at(const ppo__window *window, int at, int k, int c) {
 }
 
 static void ppo__pool_rows(void *user, int range, int from, int to) {
-    const ppo_node    *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__window *window = (const ppo__window *)node->args;
-    const int          channels = window->shape[0], pixels = node->out[0]->cols / channels;
-    float             *y = node->out[0]->data + ppo__at(from, node->out[0]->cols);
+    const int channels = window->shape[0], pixels = node->out[0]->cols / channels;
+    float *y = node->out[0]->data + ppo__at(from, node->out[0]->cols);
     for (int i = from; i < to; ++i) {
         for (int at = 0; at < pixels; ++at, y += channels) {
             for (int k = 0; k < window->kernel * window->kernel; ++k) {
@@ -7143,11 +7143,11 @@ static void ppo__pool_rows(void *user, int range, int from, int to) {
 }
 
 static void ppo__pool_rows_backward(void *user, int range, int from, int to) {
-    const ppo_node    *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__window *window = (const ppo__window *)node->args;
     for (int i = from; i < to; ++i) {
         const float *x = node->in[0]->data + ppo__at(i, node->in[0]->cols);
-        float       *dx = node->in[0]->grad + ppo__at(i, node->in[0]->cols);
+        float *dx = node->in[0]->grad + ppo__at(i, node->in[0]->cols);
         for (int j = 0; j < node->out[0]->cols; ++j) {
             const size_t at_y = ppo__at(i, node->out[0]->cols) + j;
             for (int k = 0; k < window->kernel * window->kernel; ++k) {
@@ -7175,7 +7175,7 @@ static void ppo__pool_backward(ppo_node *node) { ppo__pool_for(node, ppo__pool_r
 
 PPO_DEF ppo_tensor *ppo_tape_max_pool(ppo_tape *tape, ppo_tensor *x, int shape[3], int kernel, int stride) {
     static const ppo_op op = {"max_pool", 1, ppo__pool_forward, ppo__pool_backward};
-    ppo__window         window;
+    ppo__window window;
     if (!ppo__operands(tape, op.name, x, shape ? x : NULL)) return NULL;
     ppo_status status = ppo__window_make(op.name, shape, shape[0], kernel, stride, &window);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
@@ -7212,7 +7212,7 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
         if (!inputs[k] || !inputs[k]->data || !inputs[k]->grad)
             return ppo__refuse("ppo_check_gradients: input %d lacks data or grad", k);
     }
-    ppo_tape  *tape = NULL;
+    ppo_tape *tape = NULL;
     ppo_status status = ppo_tape_create(&tape), wrong = PPO_OK;
     if (status) return status;
     ppo__fill_gradients(inputs, n_inputs, PPO__PREFILL);
@@ -7261,32 +7261,32 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
    elements first, each array starts at a multiple of its element's size. */
 static const struct {
     const char *name;
-    int         size;
+    int size;
 } ppo__types[] = {{"BOOL", 1}, {"U8", 1},  {"F16", 2}, {"BF16", 2}, {"I32", 4},
                   {"U32", 4},  {"F32", 4}, {"F64", 8}, {"I64", 8},  {"U64", 8}};
 
 #define PPO__METADATA "__metadata__" /* the name that no array can have */
 
 typedef struct ppo__entry {
-    ppo_array   array;
-    const char *text;       /* if it is a text, of which array has only the name */
-    int64_t     begin, end; /* while it is read: where its bytes lie, from the end of the header */
-    int         taken;      /* 1: a model has read it */
+    ppo_array array;
+    const char *text;   /* if it is a text, of which array has only the name */
+    int64_t begin, end; /* while it is read: where its bytes lie, from the end of the header */
+    int taken;          /* 1: a model has read it */
 } ppo__entry;
 
 struct ppo_file {
-    ppo__arena   memory; /* holds all but the two lists */
-    const char  *path;   /* for messages */
+    ppo__arena memory; /* holds all but the two lists */
+    const char *path;  /* for messages */
     ppo__entry **arrays, **texts;
-    FILE        *in;   /* of which arrays are read when they are needed; NULL: all are in memory */
-    int64_t      data; /* where the first of them begins */
+    FILE *in;     /* of which arrays are read when they are needed; NULL: all are in memory */
+    int64_t data; /* where the first of them begins */
 };
 
 /* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
    not reach a terminal. */
 static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
-    char    what[PPO__ERROR_SIZE];
-    size_t  most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
+    char what[PPO__ERROR_SIZE];
+    size_t most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
     va_list args;
     va_start(args, format);
     vsnprintf(what, sizeof what, format, args);
@@ -7444,7 +7444,7 @@ PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int t
     if (!ppo__given("ppo_file_expect", file && array)) return PPO_ERROR_ARGUMENT;
     *array = NULL;
     if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
-    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
+    char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
     const ppo_array *found = ppo_file_find(file, name);
     ppo__shape_text(wanted, type, shape, rank);
     if (!found) return ppo__file_fail(file->path, "there is no \"%.60s\", %s", name, wanted);
@@ -7514,7 +7514,7 @@ static ppo_status ppo__write_file(const char *path,
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
     char *temporary = (char *)ppo__alloc(strlen(path) + NAME), *name = temporary;
     if (!temporary) return PPO_ERROR_MEMORY;
-    int   cause = ppo__make_directories(strcpy(temporary, path));
+    int cause = ppo__make_directories(strcpy(temporary, path));
     FILE *out = NULL;
     for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
@@ -7522,8 +7522,8 @@ static ppo_status ppo__write_file(const char *path,
         out = ppo__open_new(temporary);
     }
     ppo_status status = out ? write(out, path, user) : PPO_OK;
-    int        failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
-    int        reason = !out && errno == ENOENT && cause ? cause : errno;
+    int failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
+    int reason = !out && errno == ENOENT && cause ? cause : errno;
     if (out && fclose(out) && !failed) failed = 1, reason = errno;
     if (!status && !failed && PPO__MOVE(temporary, path)) failed = 1, reason = errno;
     if (failed && !status) status = ppo__file_failed(path, "written", reason);
@@ -7561,14 +7561,14 @@ static void ppo__swap_bytes(void *data, size_t bytes, int size) {
 /* ppo__fnv1a() of an array's bytes in a file. */
 static uint64_t ppo__hash_array(uint64_t hash, const ppo_array *array) {
     const unsigned char *bytes = (const unsigned char *)array->data;
-    const size_t         flip = ppo__is_big_endian() ? (size_t)ppo__types[array->type].size - 1 : 0;
+    const size_t flip = ppo__is_big_endian() ? (size_t)ppo__types[array->type].size - 1 : 0;
     for (size_t i = 0; i < array->bytes; ++i) hash = ppo__fnv1a(hash, &bytes[i ^ flip], 1);
     return hash;
 }
 
 /* A header that is written, or only counted. */
 typedef struct ppo__header {
-    FILE   *out; /* NULL: it is counted */
+    FILE *out; /* NULL: it is counted */
     int64_t length;
 } ppo__header;
 
@@ -7609,10 +7609,10 @@ static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *
 
 /* A header, padded; returns its length. Failures stay in `out`, for ferror(). */
 static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
-    ppo__header        header = {out, 0};
+    ppo__header header = {out, 0};
     unsigned long long begin = 0;
-    int                type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
-    const char        *comma = texts ? "," : "";
+    int type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
+    const char *comma = texts ? "," : "";
     ppo__put(&header, "{");
     for (int i = 0; i < texts; ++i) {
         ppo__put(&header, "%s", i ? "," : "\"" PPO__METADATA "\":{");
@@ -7638,9 +7638,9 @@ static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
 /* Writes all of a file. What goes wrong on the way is seen by ppo__write_file(). */
 static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
     const ppo_file *file = (const ppo_file *)user;
-    unsigned char   buffer[16 * 1024];
-    uint64_t        length = (uint64_t)ppo__put_header(NULL, file);
-    int             type = PPO_U64, index = 0;
+    unsigned char buffer[16 * 1024];
+    uint64_t length = (uint64_t)ppo__put_header(NULL, file);
+    int type = PPO_U64, index = 0;
     if (length > PPO__MAX_HEADER)
         return ppo__file_fail(path, "names and texts of %.0f bytes cannot be written", (double)length);
     for (int k = 0; k < 8; ++k) fputc((int)(length >> 8 * k & 255), out);
@@ -7667,9 +7667,9 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
    not to one that was taken: strings are decoded where they lie. */
 typedef struct ppo__json {
     const char *path,
-        *part; /* for messages: the file, and what of it is read, as " of the header"; "": all */
-    char      *start, *at, *end; /* of the text, which ends with a 0 */
-    ppo_status status;           /* after the first failure nothing is taken */
+        *part;              /* for messages: the file, and what of it is read, as " of the header"; "": all */
+    char *start, *at, *end; /* of the text, which ends with a 0 */
+    ppo_status status;      /* after the first failure nothing is taken */
 } ppo__json;
 
 /* word: a part of the file to quote, or NULL */
@@ -7791,10 +7791,10 @@ static char ppo__json_peek(ppo__json *json) {
 
 /* Any finite number; 0 after a failure. */
 static double ppo__json_number(ppo__json *json) {
-    char   text[64];
+    char text[64];
     double number = 0;
-    int    kind = ppo__json_peek(json), length = (int)strspn(json->at, "+-.0123456789Ee");
-    int    zero = *json->at == '-';
+    int kind = ppo__json_peek(json), length = (int)strspn(json->at, "+-.0123456789Ee");
+    int zero = *json->at == '-';
     snprintf(text, sizeof text, "%.*s", length, json->at);
     if (kind != '0' || (text[zero] == '0' && text[zero + 1] >= '0' && text[zero + 1] <= '9') ||
         length >= (int)sizeof text || !ppo__parse_number(text, &number) || fabs(number) > DBL_MAX)
@@ -7829,21 +7829,21 @@ static void ppo__json_skip_string(ppo__json *json) {
 
 /* A value of a text that is read as a whole. They are in one array: after each list its elements. */
 typedef struct ppo__value {
-    char       *at;          /* where it begins */
-    const char *key;         /* of a member of an object */
-    int         size, count; /* values that it is, with those in it; its elements */
-    char        kind;        /* as of ppo__json_peek(); 's': a string that was decoded */
+    char *at;        /* where it begins */
+    const char *key; /* of a member of an object */
+    int size, count; /* values that it is, with those in it; its elements */
+    char kind;       /* as of ppo__json_peek(); 's': a string that was decoded */
 } ppo__value;
 
 /* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`, which
    has room for all, it lists them and decodes the keys. */
 static void ppo__json_walk(ppo__json *json, ppo__value *values) {
     enum { DEPTH = 64 };
-    char        close[DEPTH];
-    int         count[DEPTH], first[DEPTH], depth = 0, n = 0;
+    char close[DEPTH];
+    int count[DEPTH], first[DEPTH], depth = 0, n = 0;
     const char *key = NULL;
     do {
-        char             kind = ppo__json_peek(json);
+        char kind = ppo__json_peek(json);
         const ppo__value value = {json->at, key, 1, 0, kind};
         if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
@@ -7965,8 +7965,8 @@ static FILE *ppo__open_old(const char *path, int64_t *size) {
 /* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
 static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *memory) {
     const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
-    int64_t         size;
-    FILE           *in = ppo__open_old(path, &size);
+    int64_t size;
+    FILE *in = ppo__open_old(path, &size);
     *json = opened;
     if (!in) return json->status = ppo__failed;
     if (size > PPO__MAX_HEADER)
@@ -7983,11 +7983,11 @@ static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *
 
 /* {"dtype": "F32", "shape": [4, 64], "data_offsets": [0, 1024]}, in any order. */
 static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
-    char        text[PPO__SHAPE_SIZE];
-    ppo_array  *array = &entry->array;
+    char text[PPO__SHAPE_SIZE];
+    ppo_array *array = &entry->array;
     const char *path = json->path, *name = array->name, *dtype = NULL;
-    int64_t     offsets[2] = {0, 0}, bytes;
-    int         rank = -1, count = -1, type = PPO_U64;
+    int64_t offsets[2] = {0, 0}, bytes;
+    int rank = -1, count = -1, type = PPO_U64;
     ppo__json_expect(json, '{');
     for (int n = 0; ppo__json_next(json, '}', &n);) {
         const char *key = ppo__json_key(json);
@@ -8023,7 +8023,7 @@ static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
 
 static ppo_status ppo__parse_header(ppo_file *file, char *header, size_t length) {
     ppo__json json = {file->path, " of the header", header, header, header + length, PPO_OK};
-    int       seen_texts = 0;
+    int seen_texts = 0;
     if (*header != '{') ppo__json_fail(&json, "expected ", "{");
     ppo__json_expect(&json, '{');
     for (int n = 0; ppo__json_next(&json, '}', &n);) {
@@ -8066,7 +8066,7 @@ static int ppo__by_offset(const void *a, const void *b) {
 /* The arrays must follow one another without gap or overlap, and fill the rest of the file: `size` bytes. */
 static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     int64_t at = 0;
-    size_t  n = stbds_arrlenu(file->arrays);
+    size_t n = stbds_arrlenu(file->arrays);
     if (n) qsort((void *)file->arrays, n, sizeof *file->arrays, ppo__by_offset);
     for (size_t i = 0; i < n; ++i) {
         const ppo__entry *entry = file->arrays[i];
@@ -8086,7 +8086,7 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
 
 static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
     unsigned char bytes[8];
-    uint64_t      length = 0;
+    uint64_t length = 0;
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file->path, file->in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
@@ -8108,7 +8108,7 @@ static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
 /* Opens a file of which arrays are read when they are needed. */
 static ppo_status ppo__file_open(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
-    int64_t   size;
+    int64_t size;
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
     if (made->path && (made->in = ppo__open_old(path, &size)) != NULL && !ppo__read_header(made, size))
@@ -8138,7 +8138,7 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
     ppo_status status = ppo__file_open(path, &made);
     for (int i = 0; !status && i < ppo_file_count(made); ++i) {
         ppo_array *array = &made->arrays[i]->array;
-        void      *data = ppo__arena_array(&made->memory, array->bytes, 1);
+        void *data = ppo__arena_array(&made->memory, array->bytes, 1);
         status = data ? ppo__file_fetch(made, array, 0, array->bytes, data) : PPO_ERROR_MEMORY;
         array->data = data;
     }
@@ -8158,10 +8158,10 @@ enum { PPO__SAVE, PPO__LOAD, PPO__GATHER }; /* to gather: for a group, before ra
 /* An array of an object that is saved. Floats must be finite. */
 typedef struct ppo__item {
     const char *name;
-    int         type, rank;
-    int64_t     shape[2];
-    void       *data;     /* NULL: the object has none */
-    double      min, max; /* of its numbers; PPO__ANY */
+    int type, rank;
+    int64_t shape[2];
+    void *data;      /* NULL: the object has none */
+    double min, max; /* of its numbers; PPO__ANY */
 } ppo__item;
 
 #define PPO__ANY -DBL_MAX, DBL_MAX
@@ -8176,7 +8176,7 @@ static double ppo__number_at(const void *data, int type, size_t i) {
 }
 
 static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item *item) {
-    char   what[160];
+    char what[160];
     size_t bytes = (size_t)ppo__shape_bytes(item->type, item->shape, item->rank);
     for (size_t i = 0, n = bytes / ppo__types[item->type].size; i < n; ++i) {
         double x = ppo__number_at(item->data, item->type, i);
@@ -8214,8 +8214,8 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
                                     float *block, int row_rank) {
     for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
-        char              name[192];
-        ppo__item         item = {name, PPO_F32, 2, {tensor->rows, tensor->cols}, NULL, PPO__ANY};
+        char name[192];
+        ppo__item item = {name, PPO_F32, 2, {tensor->rows, tensor->cols}, NULL, PPO__ANY};
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
         item.data = block + (tensor->data - params->data);
         if (tensor->rows == 1 && row_rank == 1) item.rank = 1, item.shape[0] = tensor->cols;
@@ -8243,7 +8243,7 @@ static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
 /* Is the checksum, if it has one, its own? */
 static ppo_status ppo__check_checksum(const ppo_file *file) {
     const char *checksum = ppo_file_text(file, "checksum");
-    char        actual[32];
+    char actual[32];
     if (!checksum || !strcmp(checksum, ppo__file_checksum(file, actual))) return PPO_OK;
     return ppo__file_fail(file->path, "corrupt file: its checksum is %s, not %.20s", actual, checksum);
 }
@@ -8311,7 +8311,7 @@ static ppo_status ppo__check_range(const ppo_field *field, double value) {
 
 /* Number k of a list; the first of a layer may be 0 (max pooling), kernels and strides may not. */
 static ppo_status ppo__check_part(const ppo_field *field, int k, long value) {
-    const int    parts = ppo__field_parts(field);
+    const int parts = ppo__field_parts(field);
     const double min = k % parts ? 1 : field->min;
     if (value >= min && value <= field->max) return PPO_OK;
     return ppo__refuse("%s[%d] is %ld, outside %.9g to %.9g", field->name, k / parts, value, min, field->max);
@@ -8321,7 +8321,7 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
     const void *at = (const char *)config + field->offset;
     if (field->type == PPO_FIELD_U64) return PPO_OK;
     const int *value = (const int *)at;
-    const int  parts = ppo__field_parts(field);
+    const int parts = ppo__field_parts(field);
     if (!parts) return ppo__check_range(field, ppo__field_number(field, at));
     const int layers = value[parts * PPO_MAX_LAYERS];
     if (layers < 0 || layers >= PPO_MAX_LAYERS)
@@ -8345,10 +8345,10 @@ static ppo_status ppo__not_a(const ppo_field *field, const char *value, const ch
 /* "64,64", or "16x3x1,32x2x2" with several numbers per layer. */
 static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, int *layers) {
     const int parts = ppo__field_parts(field);
-    int       count = 0, read[3 * PPO_MAX_LAYERS];
+    int count = 0, read[3 * PPO_MAX_LAYERS];
     for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
         const int more = count % parts < parts - 1; /* numbers of this layer */
-        char     *end;
+        char *end;
         errno = 0;
         long number = strtol(at, &end, 10);
         if (*at < '0' || *at > '9' || errno || (more && !*end) ||
@@ -8372,7 +8372,7 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
     if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field) return PPO_ERROR_ARGUMENT;
-    void  *at = (char *)config + field->offset;
+    void *at = (char *)config + field->offset;
     double number = 0;
     if (ppo__field_parts(field)) return ppo__parse_layers(field, value, (int *)at);
     /* one of the words, or its number */
@@ -8407,7 +8407,7 @@ PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
     if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
     for (size_t length; *(text += strspn(text, " ")); text += length) {
-        char   name[64], value[PPO__SETTING_SIZE];
+        char name[64], value[PPO__SETTING_SIZE];
         size_t equals = strcspn(text, "= ");
         length = strcspn(text, " ");
         if (text[equals] != '=' || equals >= sizeof name || length >= sizeof value)
@@ -8424,12 +8424,12 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
-    const int        type = field ? field->type : 0, parts = field ? ppo__field_parts(field) : 0;
+    const int type = field ? field->type : 0, parts = field ? ppo__field_parts(field) : 0;
     if (!field || ((type == PPO_FIELD_CHOICE || parts) && ppo__check_field(field, config)))
         return PPO_ERROR_ARGUMENT;
     const void *at = (const char *)config + field->offset;
-    const int  *value = (const int *)at;
-    char        whole[PPO__SETTING_SIZE] = "none";
+    const int *value = (const int *)at;
+    char whole[PPO__SETTING_SIZE] = "none";
     if (type == PPO_FIELD_CHOICE) {
         ppo__choice(field->choices, *value - (int)field->min, whole);
     } else if (parts) {
@@ -8463,7 +8463,7 @@ typedef struct ppo__need {
 static ppo_status ppo__check_effect(const ppo_settings *settings, const void *config, const void *usual,
                                     const ppo__need *need, const char *other_is) {
     char is[PPO__SETTING_SIZE], other[PPO__SETTING_SIZE], word[64];
-    int  has = 0;
+    int has = 0;
     if (ppo_settings_get(settings, usual, need->name, other, sizeof other) ||
         ppo_settings_get(settings, config, need->name, is, sizeof is))
         return PPO_ERROR_ARGUMENT;
@@ -8471,7 +8471,7 @@ static ppo_status ppo__check_effect(const ppo_settings *settings, const void *co
     if (!other_is) {
         if (ppo_settings_get(settings, config, need->other, other, sizeof other)) return PPO_ERROR_ARGUMENT;
         const char *words = need->words ? need->words : "!0|none";
-        const int   none_of = *words == '!';
+        const int none_of = *words == '!';
         for (int k = 0; *ppo__choice(words + none_of, k, word); ++k) has |= !strcmp(other, word);
         has ^= none_of;
         other_is = other;
@@ -8486,7 +8486,7 @@ static ppo_status ppo__check_effect(const ppo_settings *settings, const void *co
 static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings, const void *config) {
     for (int i = 0; i < settings->count; ++i) {
         const char *name = settings->field[i].name;
-        char        text[PPO__SETTING_SIZE];
+        char text[PPO__SETTING_SIZE];
         if (ppo_settings_get(settings, config, name, text, sizeof text) ||
             ppo_file_set_text(file, name, text))
             return ppo__failed;
@@ -8515,7 +8515,7 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
 /* For a group: hash of the settings that results depend on, and of what computes with them. */
 static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) {
     const char *kernels = ppo_kernels_name();
-    uint64_t    hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
+    uint64_t hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
     hash = ppo__fnv1a(hash, kernels, strlen(kernels));
     for (int i = 0; i < settings->count; ++i) {
         char text[PPO__SETTING_SIZE] = "";
@@ -8569,14 +8569,14 @@ static void ppo__softmax_rows(int n, int vocab, const float *logits, int ld, flo
 
 typedef struct ppo__heads {
     const int *sizes; /* [count] */
-    int        count, cols;
-    float      inv_temperature;
+    int count, cols;
+    float inv_temperature;
 } ppo__heads;
 
 static ppo_status ppo__check_heads(const char *function, int given, const int *sizes, int count,
                                    float temperature, int n, ppo__heads *heads) {
     int64_t cols = 0;
-    int     h = 0;
+    int h = 0;
     memset(heads, 0, sizeof *heads);
     if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
     while (h < count && sizes[h] > 0) cols += sizes[h++];
@@ -8643,7 +8643,7 @@ static void ppo__head_backward(const ppo__heads *heads, int h, int n, const floa
 
 static ppo_status ppo__heads_logp(const char *function, const float *logits, const int *sizes, int count,
                                   const int *token, int n, float temperature, float *logp, float *entropy) {
-    const int  given = logits && sizes && token && logp;
+    const int given = logits && sizes && token && logp;
     ppo__heads heads;
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -8664,14 +8664,14 @@ static ppo_status ppo__heads_logp_backward(const char *function, const float *lo
                                            const float *grad_entropy, int n, float temperature,
                                            float *grad_logits) {
     static const float zeros[PPO__SOFTMAX_ROWS] = {0};
-    const int          given = logits && sizes && token && grad_logits;
-    ppo__heads         heads;
-    ppo_status         status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
+    const int given = logits && sizes && token && grad_logits;
+    ppo__heads heads;
+    ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
     for (int first = 0, rows; first < n && !status; first += rows) {
         const float *dlogp = grad_logp ? grad_logp + first : zeros;
         const float *dentropy = grad_entropy ? grad_entropy + first : zeros;
-        size_t       at = ppo__at(first, heads.cols);
+        size_t at = ppo__at(first, heads.cols);
         rows = ppo__min_int(n - first, ppo__cached_rows(heads.cols));
         for (int h = 0; h < count; at += sizes[h++]) { /* head by head, so that in place works */
             ppo__softmax softmax;
@@ -8725,7 +8725,7 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
     enum { KEPT = 32 };
     float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
-    int   choice = 0;
+    int choice = 0;
     for (int j = 1; j < vocab; ++j) most = logits[j] > most ? logits[j] : most;
     for (int j = 0; j < vocab; ++j) {
         const float weight = expf((logits[j] - most) * inv);
@@ -8755,8 +8755,8 @@ static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, c
             for (int i = 0; i < rows; ++i) {
                 for (int j = 0; j < heads->sizes[h]; ++j) {
                     size_t k = at + ppo__at(i, heads->cols) + j;
-                    float  p_logp = p_logits[k] - p.max[i] - p.log_sum[i], probability = expf(p_logp);
-                    float  q_logp = q_logits[k] - q.max[i] - q.log_sum[i];
+                    float p_logp = p_logits[k] - p.max[i] - p.log_sum[i], probability = expf(p_logp);
+                    float q_logp = q_logits[k] - q.max[i] - q.log_sum[i];
                     if (grad) grad[k] += dy[first + i] * (expf(q_logp) - probability);
                     else if (probability != 0) sum[i] += (double)probability * (double)(p_logp - q_logp);
                 } /* 0 log 0 = 0; NaN stays NaN */
@@ -8774,8 +8774,8 @@ static ppo_status ppo__heads_kl(const char *function, const ppo__heads *heads, c
 PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *q_logits, const int *sizes,
                                             int heads, int n, float *kl) {
     const char *const function = "ppo_multi_categorical_kl";
-    ppo__heads        all;
-    ppo_status        status =
+    ppo__heads all;
+    ppo_status status =
         ppo__check_heads(function, p_logits && q_logits && sizes && kl, sizes, heads, 1, n, &all);
     return status ? status : ppo__heads_kl(function, &all, p_logits, q_logits, n, kl, NULL, NULL);
 }
@@ -8783,8 +8783,8 @@ PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *
 PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logits, int n, int vocab,
                                       float *kl) {
     const char *const function = "ppo_categorical_kl";
-    ppo__heads        one;
-    ppo_status        status = ppo__check_heads(function, p_logits && q_logits && kl, &vocab, 1, 1, n, &one);
+    ppo__heads one;
+    ppo_status status = ppo__check_heads(function, p_logits && q_logits && kl, &vocab, 1, 1, n, &one);
     return status ? status : ppo__heads_kl(function, &one, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
@@ -8811,7 +8811,7 @@ static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_s
     const float half_log_2pi = 0.91893853320467f;
     for (int i = 0; i < n; ++i, log_std += ld_std) {
         const float *m = mean + ppo__at(i, dim), *a = action + ppo__at(i, dim);
-        float        sum = 0, log_scale = 0;
+        float sum = 0, log_scale = 0;
         for (int j = 0; j < dim; ++j) {
             float z = (a[j] - m[j]) * expf(-log_std[j]);
             sum += z * z;
@@ -8839,7 +8839,7 @@ static void ppo__gaussian_rows_backward(const float *mean, const float *log_std,
         float dlogp = grad_logp ? grad_logp[i] : 0, dentropy = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
             size_t at = ppo__at(i, dim) + j, at_std = ppo__at(i, ld_std) + j;
-            float  inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
+            float inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
             if (grad_mean) grad_mean[at] += dlogp * z * inv_std;
             if (grad_log_std) grad_log_std[at_std] += dlogp * (z * z - 1) + dentropy;
         }
@@ -8885,7 +8885,7 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
     const char *const function = "ppo_gaussian_kl";
-    const int         given = p_mean && p_log_std && q_mean && q_log_std && kl;
+    const int given = p_mean && p_log_std && q_mean && q_log_std && kl;
     if (ppo__check_gaussian(function, given, n, dim)) return PPO_ERROR_ARGUMENT;
     return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
 }
@@ -8912,8 +8912,8 @@ PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float
       heads of 64 rows, then of the next 64, and so on -- */
 
 typedef struct ppo__categorical_args {
-    ppo__heads   heads;
-    const int   *action; /* (n, heads) */
+    ppo__heads heads;
+    const int *action;   /* (n, heads) */
     const float *logits; /* of the other distribution of a KL */
 } ppo__categorical_args;
 
@@ -8921,9 +8921,9 @@ typedef struct ppo__categorical_args {
 static double ppo__categorical_work(const ppo_node *node) { return 4000 + 20.0 * node->in[0]->cols; }
 
 static void ppo__categorical_rows(void *user, int range, int begin, int end) {
-    const ppo_node              *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo__heads            *heads = &args->heads;
+    const ppo__heads *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS)
         ppo__heads_forward(
             heads, ppo__min_int(end - i, PPO__SOFTMAX_ROWS), node->in[0]->data + ppo__at(i, heads->cols),
@@ -8933,7 +8933,7 @@ static void ppo__categorical_rows(void *user, int range, int begin, int end) {
 
 static ppo_status ppo__categorical_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const int                    rows = node->in[0]->rows, blocks = ppo__divide_up(rows, PPO__SOFTMAX_ROWS);
+    const int rows = node->in[0]->rows, blocks = ppo__divide_up(rows, PPO__SOFTMAX_ROWS);
     if (ppo__check_tokens("categorical", &args->heads, args->action, rows)) return PPO_ERROR_ARGUMENT;
     node->kept = ppo__tape_take(node->tape, ppo__at(blocks, args->heads.count), sizeof(ppo__softmax));
     if (!node->kept) return PPO_ERROR_MEMORY;
@@ -8942,11 +8942,11 @@ static ppo_status ppo__categorical_forward(ppo_node *node) {
 }
 
 static void ppo__categorical_rows_backward(void *user, int range, int begin, int end) {
-    const ppo_node              *node = (const ppo_node *)user;
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo__heads            *heads = &args->heads;
+    const ppo__heads *heads = &args->heads;
     for (int i = begin; i < end; i += PPO__SOFTMAX_ROWS) {
-        const int           rows = ppo__min_int(end - i, PPO__SOFTMAX_ROWS);
+        const int rows = ppo__min_int(end - i, PPO__SOFTMAX_ROWS);
         const ppo__softmax *softmax =
             (const ppo__softmax *)node->kept + ppo__at(i / PPO__SOFTMAX_ROWS, heads->count);
         size_t at = ppo__at(i, heads->cols);
@@ -9027,7 +9027,7 @@ static int ppo__ld_std(const ppo_tensor *log_std) { return log_std->rows == 1 ? 
 
 static ppo_status ppo__gaussian_forward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
-    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), args->action, mean->rows, mean->cols,
                        node->out[0]->data, node->out[1]->data);
     return PPO_OK;
@@ -9035,7 +9035,7 @@ static ppo_status ppo__gaussian_forward(ppo_node *node) {
 
 static void ppo__gaussian_backward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
-    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), args->action,
                                 node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols, mean->grad,
                                 log_std->grad);
@@ -9052,14 +9052,14 @@ static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given
 
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op      op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
+    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
     const ppo__gaussian_args args = {action, NULL, NULL};
     ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
 }
 
 static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
-    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     return ppo__gaussian_kl_rows("gaussian_kl", args->old_mean, args->old_log_std, mean->cols, mean->data,
                                  log_std->data, ppo__ld_std(log_std), mean->rows, mean->cols,
                                  node->out[0]->data);
@@ -9069,13 +9069,13 @@ static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
    d KL(old || new) / d log_std = 1 - (old std^2 + (mean - old mean)^2) / std^2. */
 static void ppo__gaussian_kl_backward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
-    const ppo_tensor         *mean = node->in[0], *log_std = node->in[1];
+    const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     for (int i = 0; i < mean->rows; ++i) {
         for (int j = 0; j < mean->cols; ++j) {
             size_t at = ppo__at(i, mean->cols) + j, at_std = ppo__at(i, ppo__ld_std(log_std)) + j;
-            float  dy = node->out[0]->grad[i], inv_std = expf(-log_std->data[at_std]);
-            float  shift = (mean->data[at] - args->old_mean[at]) * inv_std;
-            float  ratio = expf(args->old_log_std[at] - log_std->data[at_std]);
+            float dy = node->out[0]->grad[i], inv_std = expf(-log_std->data[at_std]);
+            float shift = (mean->data[at] - args->old_mean[at]) * inv_std;
+            float ratio = expf(args->old_log_std[at] - log_std->data[at_std]);
             if (mean->grad) mean->grad[at] += dy * shift * inv_std;
             if (log_std->grad) log_std->grad[at_std] += dy * (1 - ratio * ratio - shift * shift);
         }
@@ -9084,7 +9084,7 @@ static void ppo__gaussian_kl_backward(ppo_node *node) {
 
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std) {
-    static const ppo_op      op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
+    static const ppo_op op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
     const ppo__gaussian_args args = {NULL, old_mean, old_log_std};
     return ppo_tape_result(ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
@@ -9099,16 +9099,16 @@ static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__so
 /* KL(new || ref) = sum p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 static ppo_status ppo__kl_to_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo_tensor            *logits = node->in[0];
-    const float                  inv = args->heads.inv_temperature;
-    const int                    vocab = logits->cols;
-    float                       *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
+    const ppo_tensor *logits = node->in[0];
+    const float inv = args->heads.inv_temperature;
+    const int vocab = logits->cols;
+    float *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
     if (!derivative) return PPO_ERROR_MEMORY;
     node->kept = derivative;
     for (int i = 0; i < logits->rows; ++i, derivative += vocab) {
         const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->logits + ppo__at(i, vocab);
         ppo__softmax p, q;
-        double       kl = 0;
+        double kl = 0;
         ppo__softmax_rows(1, vocab, z, vocab, inv, &p);
         ppo__softmax_rows(1, vocab, z_ref, vocab, inv, &q);
         memcpy(derivative, z, vocab * sizeof(float));
@@ -9125,7 +9125,7 @@ static ppo_status ppo__kl_to_forward(ppo_node *node) {
 
 static void ppo__kl_to_backward(ppo_node *node) {
     const ppo_tensor *logits = node->in[0];
-    const float      *derivative = (const float *)node->kept;
+    const float *derivative = (const float *)node->kept;
     for (int i = 0; i < logits->rows; ++i)
         for (int j = 0; j < logits->cols; ++j)
             logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *derivative++;
@@ -9134,7 +9134,7 @@ static void ppo__kl_to_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature) {
     static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
-    const int          *vocab = logits ? &logits->cols : NULL;
+    const int *vocab = logits ? &logits->cols : NULL;
     return ppo_tape_result(
         ppo__categorical_apply(tape, &op, op.name, logits, vocab, 1, temperature, NULL, ref_logits));
 }
@@ -9188,10 +9188,10 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
             size_t at = ppo__at(t, envs) + e;
-            int    ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
-            float  delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
-            float  rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[at + envs];
-            float  a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
+            int ends = terminated && terminated[at], done = ends || (truncated && truncated[at]);
+            float delta = ppo__gae_delta(reward[at], value[at], next_value[at], ends, gamma);
+            float rest = done || t == steps - 1 ? 0 : gamma * lambda * advantage[at + envs];
+            float a = delta + rest, v = value[at]; /* read before advantage is written: it may be value */
             if (!ppo__finite(a))
                 return ppo_fail(PPO_ERROR_NUMERIC,
                                 "ppo_gae: reward %g, value %g, next value %g at step %d of environment %d",
@@ -9215,7 +9215,7 @@ static int ppo__unmasked(const char *function, int given, const unsigned char *m
 
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
     double sum = 0, squares = 0;
-    int    count = ppo__unmasked("ppo_whiten", x != NULL, mask, n);
+    int count = ppo__unmasked("ppo_whiten", x != NULL, mask, n);
     if (!count) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
@@ -9237,7 +9237,7 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
 static float ppo__explained_variance(const float *value, const float *target, int n, const int *recorded,
                                      int columns) {
     double target_sum = 0, error_sum = 0, target_squares = 0, error_squares = 0;
-    int    count = 0;
+    int count = 0;
     for (int pass = 0; pass < 2; ++pass) {
         for (int i = 0; i < n; ++i) {
             if (recorded && i / columns >= recorded[i % columns]) continue;
@@ -9326,8 +9326,8 @@ PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, con
     int count = ppo__unmasked("ppo_policy_loss", logp && old_logp && advantage && objective, mask, n);
     if (!count || ppo__check_objective("ppo_policy_loss", objective)) return PPO_ERROR_ARGUMENT;
     double loss = 0, k1 = 0, k3 = 0, ratios = 0;
-    int    clipped = 0;
-    float  ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
+    int clipped = 0;
+    float ratio_min = INFINITY, ratio_max = 0, inv = 1 / (float)count;
     for (int i = 0; i < n; ++i) {
         if (grad_logp) grad_logp[i] = 0;
         if (mask && !mask[i]) continue;
@@ -9508,17 +9508,17 @@ static void ppo__loss_backward(ppo_node *node) {
 }
 
 typedef struct ppo__policy_args {
-    const float         *old_logp, *advantage;
+    const float *old_logp, *advantage;
     const unsigned char *mask;
     ppo_policy_objective objective;
-    ppo_policy_stats    *stats;
+    ppo_policy_stats *stats;
 } ppo__policy_args;
 
 static ppo_status ppo__policy_loss_forward(ppo_node *node) {
     const ppo__policy_args *args = (const ppo__policy_args *)node->args;
-    const ppo_tensor       *logp = node->in[0];
-    ppo_policy_stats        stats;
-    ppo_status              status = ppo__loss_keep(node);
+    const ppo_tensor *logp = node->in[0];
+    ppo_policy_stats stats;
+    ppo_status status = ppo__loss_keep(node);
     if (!status)
         status = ppo_policy_loss(logp->data, args->old_logp, args->advantage, args->mask,
                                  (int)ppo__size(logp), &args->objective, &stats, (float *)node->kept);
@@ -9538,14 +9538,14 @@ PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const
 }
 
 typedef struct ppo__value_args {
-    const float         *old_value, *target;
+    const float *old_value, *target;
     const unsigned char *mask;
-    float                clip_range, delta;
+    float clip_range, delta;
 } ppo__value_args;
 
 static ppo_status ppo__value_loss_forward(ppo_node *node) {
     const ppo__value_args *args = (const ppo__value_args *)node->args;
-    const ppo_tensor      *value = node->in[0];
+    const ppo_tensor *value = node->in[0];
     if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     return ppo__value_loss("value_loss", value->data, args->old_value, args->target, args->mask,
                            (int)ppo__size(value), args->clip_range, args->delta, node->out[0]->data,
@@ -9568,16 +9568,16 @@ PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const
 
 /* in[0] is (n, 1) of the chosen, in[1] of the rejected. */
 typedef struct ppo__pair_args {
-    const char  *name;
+    const char *name;
     const float *ref_chosen_logp, *ref_rejected_logp; /* NULL: the pairwise loss */
-    float        beta, label_smoothing;
+    float beta, label_smoothing;
 } ppo__pair_args;
 
 static ppo_status ppo__pair_loss_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
     if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
     float *grad = (float *)node->kept;
-    int    n = node->in[0]->rows;
+    int n = node->in[0]->rows;
     return ppo__pair_loss(args->name, 1, node->in[0]->data, node->in[1]->data, args->ref_chosen_logp,
                           args->ref_rejected_logp, n, args->beta, args->label_smoothing, node->out[0]->data,
                           grad, grad ? grad + n : NULL);
@@ -9622,8 +9622,8 @@ typedef struct ppo__adam_factors {
 } ppo__adam_factors;
 
 static ppo__adam_factors ppo__adam_factors_of(const ppo_adam *adam, int64_t step) {
-    double            bias1 = 1 - pow((double)adam->beta1, (double)step);
-    double            bias2 = 1 - pow((double)adam->beta2, (double)step);
+    double bias1 = 1 - pow((double)adam->beta1, (double)step);
+    double bias2 = 1 - pow((double)adam->beta2, (double)step);
     ppo__adam_factors f = {(float)((double)adam->lr / bias1), (float)(1 / sqrt(bias2)),
                            adam->lr * adam->weight_decay};
     return f;
@@ -9677,16 +9677,16 @@ PPO_DEF void ppo_params_restart(ppo_params *params) {
 
 typedef struct ppo__adam_job {
     ppo_params *params;
-    float       scale, clip;
-    ppo_adam    adam;
-    size_t      begin, end;
+    float scale, clip;
+    ppo_adam adam;
+    size_t begin, end;
 } ppo__adam_job;
 
 static void ppo__adam_range(void *user, int range, int begin, int end) {
     const ppo__adam_job *job = (const ppo__adam_job *)user;
-    ppo_params          *params = job->params;
-    size_t               at = job->begin + ppo__at(begin, PPO__FLOAT_GRAIN);
-    size_t               n = job->begin + ppo__grain_end(job->end - job->begin, end) - at;
+    ppo_params *params = job->params;
+    size_t at = job->begin + ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t n = job->begin + ppo__grain_end(job->end - job->begin, end) - at;
     ppo__adam_step(params->data + at, params->grad + at, job->scale, job->clip, params->m + at,
                    params->v + at, n, &job->adam, params->step);
 }
@@ -9714,7 +9714,7 @@ static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *ad
 /* Copies the numbers and moments of a set to `copy` [3 capacity], which lies where they do, or back. */
 static void ppo__params_copy(ppo_params *params, float *copy, int back) {
     ppo__mirror *mirror = ppo__mirror_of(params);
-    float       *blocks = mirror ? mirror->data : params->data, *to = back ? blocks : copy;
+    float *blocks = mirror ? mirror->data : params->data, *to = back ? blocks : copy;
     const float *from = back ? copy : blocks;
     const size_t size = ppo__blocks_size(params, 3);
     if (mirror) mirror->device->copy(mirror->device, to, from, size);
@@ -9754,7 +9754,7 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     if (params->frozen)
         return ppo__refuse("ppo_params_step: the parameters are frozen; see ppo_params_freeze()");
     ppo__mirror *mirror = ppo__mirror_of(params);
-    ppo_status   status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
+    ppo_status status = ppo__params_step(params, adam, 1, max_grad_norm, grad_norm);
     return ppo__settle(mirror ? mirror->device : NULL, status);
 }
 
@@ -9774,10 +9774,10 @@ static int ppo__first_shard(int most, int k, int branches) {
    receives less than 2 n floats, however many there are. received [n]: scratch. */
 static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
                                  float *received) {
-    const int  ranks = ppo__ranks(g);
-    size_t     begin[16] = {0}, end[16] = {n};
+    const int ranks = ppo__ranks(g);
+    size_t begin[16] = {0}, end[16] = {n};
     ppo_status status = PPO_OK;
-    int        level = 0;
+    int level = 0;
     for (int size = 1; size < ranks && !status; size *= 2, ++level) {
         const int own = g->rank & ~(size - 1), other = own ^ size, upper = own > other;
         const int have = ppo__first_shard(most, own, ranks) <
@@ -9795,7 +9795,7 @@ static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int 
         else if (has) memcpy(data + kept, received, count * sizeof(float));
     }
     while (level-- > 0 && !status) {
-        const int    upper = (g->rank & 1 << level) != 0;
+        const int upper = (g->rank & 1 << level) != 0;
         const size_t count = end[level + 1] - begin[level + 1];
         const size_t missing = upper ? begin[level] : end[level + 1];
         status = ppo__exchange(g, g->rank ^ 1 << level, data + begin[level + 1], count * sizeof(float),
@@ -9948,11 +9948,11 @@ static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_
 /* The distribution of actions that rows of a policy's outputs describe. */
 typedef struct ppo__distribution {
     const ppo_space *space;
-    int              squash;  /* continuous: 1: tanh into the box; 0: clipped to it */
-    ppo_tensor      *policy;  /* (rows, outputs) logits, or means */
-    ppo_tensor      *log_std; /* continuous: (1, n) or (rows, n) */
-    int              heads;   /* else: the number of choices, */
-    const int       *sizes;   /* and of options of each */
+    int squash;          /* continuous: 1: tanh into the box; 0: clipped to it */
+    ppo_tensor *policy;  /* (rows, outputs) logits, or means */
+    ppo_tensor *log_std; /* continuous: (1, n) or (rows, n) */
+    int heads;           /* else: the number of choices, */
+    const int *sizes;    /* and of options of each */
 } ppo__distribution;
 
 /* -- the categorical kinds: one or more choices, each by a softmax of its own -- */
@@ -9964,7 +9964,7 @@ static const int *ppo__space_heads(const ppo_space *space, int *heads) {
 }
 
 static ppo_status ppo__choices_check(const ppo_space *space) {
-    int        heads;
+    int heads;
     const int *sizes = ppo__space_heads(space, &heads);
     if (heads > PPO_MAX_CHOICES)
         return ppo__refuse("action_space has %d choices, more than %d", heads, (int)PPO_MAX_CHOICES);
@@ -9977,7 +9977,7 @@ static ppo_status ppo__choices_check(const ppo_space *space) {
 }
 
 static int ppo__choices_valid(const ppo_space *space, const void *numbers) {
-    int        heads, valid = 1;
+    int heads, valid = 1;
     const int *sizes = ppo__space_heads(space, &heads), *choice = (const int *)numbers;
     for (int h = 0; h < heads; ++h) valid &= choice[h] >= 0 && choice[h] < sizes[h];
     return valid;
@@ -10018,7 +10018,7 @@ static ppo_status ppo__box_check(const ppo_space *space) {
 }
 
 static int ppo__box_valid(const ppo_space *space, const void *numbers) {
-    int          valid = 1;
+    int valid = 1;
     const float *x = (const float *)numbers;
     for (int j = 0; j < space->n; ++j)
         valid &= ppo__finite(x[j]) && x[j] >= space->low && x[j] <= space->high;
@@ -10031,7 +10031,7 @@ static const float *ppo__log_std_row(const ppo_tensor *log_std, int row) {
 
 static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions,
                             size_t at) {
-    int          n = d->space->n;
+    int n = d->space->n;
     const float *mean = d->policy->data + ppo__at(row, n);
     if (rng) ppo_gaussian_sample(mean, ppo__log_std_row(d->log_std, row), n, rng, actions->box + at * n);
     else memcpy(actions->box + at * n, mean, n * sizeof(float));
@@ -10040,7 +10040,7 @@ static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, c
 static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
                                    float *box) {
     const float *u = actions->box + at * (size_t)space->n;
-    ppo_action   action = {0, NULL, box};
+    ppo_action action = {0, NULL, box};
     if (squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
     for (int j = 0; j < space->n && !squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
     return action;
@@ -10070,9 +10070,9 @@ static ppo_tensor *ppo__box_kl(ppo_tape *tape, const ppo__distribution *d, const
 /* -- the table -- */
 
 typedef struct ppo__space_kind {
-    const char *name;       /* the first word of the space's text in files */
-    int         listed;     /* 1: after it come the sizes of the choices; 0: n */
-    int         continuous; /* 1: actions are floats, with a log_std, and masks do not apply */
+    const char *name; /* the first word of the space's text in files */
+    int listed;       /* 1: after it come the sizes of the choices; 0: n */
+    int continuous;   /* 1: actions are floats, with a log_std, and masks do not apply */
     ppo_status (*check)(const ppo_space *space);
     int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
     /* Action `at` of a batch from a row of d: sampled, or the most likely one if rng is NULL. */
@@ -10107,7 +10107,7 @@ static const ppo__space_kind *ppo__kind(const ppo_space *space) {
 
 /* Numbers that the policy network gives for an action. */
 static int ppo__space_outputs(const ppo_space *space) {
-    int        heads, sum = 0;
+    int heads, sum = 0;
     const int *sizes = ppo__space_heads(space, &heads);
     if (ppo__kind(space)->continuous) return space->n;
     for (int h = 0; h < heads; ++h) sum += sizes[h];
@@ -10124,7 +10124,7 @@ static ppo_status ppo__check_space(const ppo_space *space) {
 
 /* The first choice for which a mask leaves nothing; -1: there is none. */
 static int ppo__choice_without_action(const ppo_space *space, const unsigned char *mask) {
-    int        heads;
+    int heads;
     const int *sizes = ppo__space_heads(space, &heads);
     for (int h = 0; h < heads; mask += sizes[h++]) {
         int legal = 0;
@@ -10139,7 +10139,7 @@ enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
 
 static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
     const ppo__space_kind *kind = ppo__kind(space);
-    size_t                 used = 0;
+    size_t used = 0;
     for (int j = 0; j < (kind->listed ? space->n : 1); ++j)
         used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, "%s%s%d", j ? "" : kind->name,
                                  j ? "," : " ", kind->listed ? space->sizes[j] : space->n);
@@ -10153,8 +10153,8 @@ static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) 
 /* Reads what ppo__space_text() wrote. The space of any other text fails ppo__check_space(). */
 static ppo_space ppo__parse_space(const char *text) {
     size_t length = strcspn(text, " ");
-    int    k = 0, n = 0, sizes[PPO_MAX_CHOICES];
-    char   numbers[2][32], more;
+    int k = 0, n = 0, sizes[PPO_MAX_CHOICES];
+    char numbers[2][32], more;
     double low = 0, high = 0;
     while (k < PPO__SPACES &&
            (strlen(ppo__spaces[k].name) != length || memcmp(text, ppo__spaces[k].name, length)))
@@ -10210,8 +10210,8 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     ppo_status status = ppo__check_activation(name, mlp->hidden_activation);
     if (!status) status = ppo__check_activation(name, mlp->last_activation);
     for (int k = 0; k < layers && !status; ++k, ++mlp->layers) {
-        const int   last = k == layers - 1, out = sizes[k + 1];
-        const int   normed = (last ? last_activation : hidden_activation) & PPO_NORMED;
+        const int last = k == layers - 1, out = sizes[k + 1];
+        const int normed = (last ? last_activation : hidden_activation) & PPO_NORMED;
         ppo_tensor *weight = mlp->weight[k] = ppo__layer_param(params, name, k, "weight", sizes[k], out);
         if (weight) mlp->bias[k] = ppo__layer_param(params, name, k, "bias", 1, out);
         if (!mlp->bias[k]) return ppo__failed;
@@ -10302,9 +10302,9 @@ PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *na
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
         return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
-    const int                rows[4] = {in, 1, width, 1};
+    const int rows[4] = {in, 1, width, 1};
     ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
-    ppo_status   status = PPO_OK;
+    ppo_status status = PPO_OK;
     memset(gru, 0, sizeof *gru);
     gru->width = width;
     for (int k = 0; k < 4 && !status; ++k) {
@@ -10325,11 +10325,11 @@ static void ppo__sigmoid(float *x, size_t n) {
    (rows, width); the gates r, z, n (rows, 3 width); and h U_n + c_n (rows, width). */
 static ppo_status ppo__gru_forward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    const ppo_tensor    *x = node->in[0], *u = node->in[1], *c = node->in[2];
-    int                  w = u->rows, rows = x->rows;
-    size_t               n = ppo__at(rows, w);
-    float               *states = ppo_tape_alloc(node->tape, 5 * n);
-    float               *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
+    const ppo_tensor *x = node->in[0], *u = node->in[1], *c = node->in[2];
+    int w = u->rows, rows = x->rows;
+    size_t n = ppo__at(rows, w);
+    float *states = ppo_tape_alloc(node->tape, 5 * n);
+    float *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
     if (!states || !sum) return PPO_ERROR_MEMORY;
     node->kept = states;
     const float *previous = sequences->state; /* NULL: zeros */
@@ -10343,9 +10343,9 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
         }
         ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
         for (int k = 0; k < count; ++k) {
-            size_t       row = ppo__at(first + k, w);
+            size_t row = ppo__at(first + k, w);
             const float *h = states + row, *in = x->data + 3 * row;
-            float       *gate = states + n + 3 * row, *inner = states + 4 * n + row;
+            float *gate = states + n + 3 * row, *inner = states + 4 * n + row;
             memcpy(inner, gate + 2 * w, w * sizeof(float));
             for (int j = 0; j < 2 * w; ++j) sum[j] = gate[j] + in[j];
             ppo__sigmoid(sum, 2 * (size_t)w);
@@ -10364,18 +10364,18 @@ static ppo_status ppo__gru_forward(ppo_node *node) {
    episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along h before. */
 static void ppo__gru_backward(ppo_node *node) {
     const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    ppo_tensor          *x = node->in[0], *u = node->in[1], *c = node->in[2];
-    int                  w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
-    const float         *states = (const float *)node->kept;
-    const float         *gates = states + ppo__at(rows, w), *inner = gates + ppo__at(rows, 3 * w);
-    float               *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    float               *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
-    float               *ut = ppo_tape_alloc(node->tape, ppo__size(u));
-    float               *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
+    ppo_tensor *x = node->in[0], *u = node->in[1], *c = node->in[2];
+    int w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
+    const float *states = (const float *)node->kept;
+    const float *gates = states + ppo__at(rows, w), *inner = gates + ppo__at(rows, 3 * w);
+    float *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
+    float *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
+    float *ut = ppo_tape_alloc(node->tape, ppo__size(u));
+    float *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
     if (!dx || !du || !ut || !dbefore) return;
     ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
     for (int t = steps - 1, end = rows; t >= 0; --t) {
-        int    count = sequences->steps ? sequences->count[t] : rows, first = end - count;
+        int count = sequences->steps ? sequences->count[t] : rows, first = end - count;
         size_t at = ppo__at(first, w);
         for (int k = 0; k < count; ++k) {
             size_t row = at + ppo__at(k, w);
@@ -10483,7 +10483,7 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
     if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
     if (config->conv_layers && !config->shape[0])
         return ppo__refuse("conv needs pictures, but the environment's observations have no shape");
-    int        inputs = config->actor_obs ? config->actor_obs : config->obs_size;
+    int inputs = config->actor_obs ? config->actor_obs : config->obs_size;
     ppo_status status = ppo__check_space(space);
     if (!status) status = ppo__check_shape(config->shape, inputs);
     if (status) return status;
@@ -10497,8 +10497,8 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
                            (double)space->high);
 
-    int      own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng  stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
+    int own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
+    ppo_rng stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
     ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
     status = ppo_params_create(&model->params);
     if (!status && config->conv_layers) {
@@ -10554,9 +10554,9 @@ static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
 
 /* Columns from .. to - 1 of observations of this size. */
 static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, int size, int from, int to) {
-    const size_t         n = (size_t)to - from;
+    const size_t n = (size_t)to - from;
     const unsigned char *bytes = inputs->obs_bytes;
-    const float         *obs = inputs->obs;
+    const float *obs = inputs->obs;
     if ((bytes || (n < (size_t)size && obs)) && inputs->rows > 0) {
         float *part = ppo_tape_alloc(tape, inputs->rows * n);
         if (!part) return NULL;
@@ -10704,7 +10704,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->name && !ppo__is_utf8(env->name))
         return ppo__refuse("env.name is not UTF-8: no file could hold it");
     for (int k = 0; k < PPO_MAX_FIGURES && env->figures[k]; ++k) {
-        const char  *name = env->figures[k];
+        const char *name = env->figures[k];
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
         if (name[n] || !n || n > 40)
             return ppo__refuse("env.figures[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
@@ -10747,35 +10747,35 @@ enum { PPO__OUT, PPO__WAITS, PPO__ACTS };
 /* Copies of an environment with one agent or several in each, or the agents of a program that steps its own
    world, each a copy without functions. Agents are counted through all copies: agent e is in copy e / agents. */
 typedef struct ppo__envs {
-    ppo_env    env;
-    int        agents;     /* in each copy */
-    int        copies;     /* how many */
-    int        begin, end; /* those that are this process's, which are open */
-    int        first;      /* the number of copy 0, for streams and messages */
+    ppo_env env;
+    int agents;     /* in each copy */
+    int copies;     /* how many */
+    int begin, end; /* those that are this process's, which are open */
+    int first;      /* the number of copy 0, for streams and messages */
     ppo__arena memory;
-    size_t     stride; /* from state to state: state_size and guard; step_many: state_size */
-    char      *state;
-    ppo_rng   *rng; /* [copies] */
-    int       *age; /* [copies] steps since the reset */
+    size_t stride; /* from state to state: state_size and guard; step_many: state_size */
+    char *state;
+    ppo_rng *rng; /* [copies] */
+    int *age;     /* [copies] steps since the reset */
 
-    int            count;          /* of agents */
-    unsigned char *turn;           /* [count] PPO__OUT, PPO__WAITS or PPO__ACTS */
-    float         *obs;            /* [count][obs_size], the latest, as the environment gave it */
-    unsigned char *mask;           /* [count][outputs] for the next action */
-    ppo_action    *action;         /* [count] the latest, as the environment sees it */
-    float         *box;            /* [count][n] its numbers */
-    ppo_outcome   *outcome;        /* [count] of the latest step */
-    double        *episode_return; /* [count], so far */
-    int           *length;         /* [count], steps so far in the episode */
-    int64_t       *steps;          /* [count], since the start; counted for error messages */
+    int count;              /* of agents */
+    unsigned char *turn;    /* [count] PPO__OUT, PPO__WAITS or PPO__ACTS */
+    float *obs;             /* [count][obs_size], the latest, as the environment gave it */
+    unsigned char *mask;    /* [count][outputs] for the next action */
+    ppo_action *action;     /* [count] the latest, as the environment sees it */
+    float *box;             /* [count][n] its numbers */
+    ppo_outcome *outcome;   /* [count] of the latest step */
+    double *episode_return; /* [count], so far */
+    int *length;            /* [count], steps so far in the episode */
+    int64_t *steps;         /* [count], since the start; counted for error messages */
 
-    float         *own_obs;  /* [copies][agents * obs_size and guard], where the environment writes them;
+    float *own_obs;          /* [copies][agents * obs_size and guard], where the environment writes them;
                                 step_many: without guards */
     unsigned char *own_mask; /* [copies][agents * outputs and guard], likewise */
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
-    ppo_rng  *episode_rng; /* [copies], as they were before the reset */
-    uint32_t *played;      /* [copies][max_steps][agents][width]: the episode's actions */
+    ppo_rng *episode_rng; /* [copies], as they were before the reset */
+    uint32_t *played;     /* [copies][max_steps][agents][width]: the episode's actions */
 } ppo__envs;
 
 static void ppo__envs_free(ppo__envs *envs) {
@@ -10835,7 +10835,7 @@ typedef struct ppo__who {
 
 static ppo__who ppo__who_is(const ppo__envs *envs, int e) {
     ppo__who place;
-    int      c = envs->first + e / envs->agents, used;
+    int c = envs->first + e / envs->agents, used;
     used = snprintf(place.text, sizeof place.text, "%s %d",
                     ppo__is_pushed(&envs->env) ? "source" : "environment", c);
     if (envs->agents > 1)
@@ -10845,9 +10845,9 @@ static ppo__who ppo__who_is(const ppo__envs *envs, int e) {
 
 /* A call of an environment's function in this thread. Calls may be nested: an environment may train an agent. */
 typedef struct ppo__call {
-    const ppo_env    *env;
-    int               failed;
-    char              reason[200];
+    const ppo_env *env;
+    int failed;
+    char reason[200];
     struct ppo__call *outer;
 } ppo__call;
 
@@ -10868,14 +10868,14 @@ PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
 /* Calls a function of the environment: action_mask if mask is not NULL; reset if n is 0; else step, of the n
    copies from c on, more than one by step_many alone. */
 static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *mask) {
-    const ppo_env    *env = &envs->env;
-    void             *state = envs->state + c * envs->stride;
-    ppo_rng          *rng = &envs->rng[c];
+    const ppo_env *env = &envs->env;
+    void *state = envs->state + c * envs->stride;
+    ppo_rng *rng = &envs->rng[c];
     const ppo_action *actions = envs->action + c * envs->agents;
-    float            *obs = ppo__own_obs(envs, c);
-    ppo_outcome      *out = envs->outcome + c * envs->agents;
-    const char       *function;
-    ppo__call         call;
+    float *obs = ppo__own_obs(envs, c);
+    ppo_outcome *out = envs->outcome + c * envs->agents;
+    const char *function;
+    ppo__call call;
     call.env = env;
     call.failed = 0;
     call.outer = ppo__running;
@@ -10915,11 +10915,11 @@ static ppo_status ppo__env_open(ppo__envs *envs, int c) {
    process opens its own. Call ppo__envs_free() even after a failure. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_group *group, int copies,
                                  uint64_t seed, uint32_t purpose, int first) {
-    ppo__arena  *memory = &envs->memory;
-    const int    agents = ppo__agents(env), count = copies * agents;
+    ppo__arena *memory = &envs->memory;
+    const int agents = ppo__agents(env), count = copies * agents;
     const size_t obs = ppo__at(agents, env->obs_size) * sizeof(float);
     const size_t outputs = (size_t)ppo__space_outputs(&env->action_space);
-    const int    masked = env->action_mask && !ppo__kind(&env->action_space)->continuous;
+    const int masked = env->action_mask && !ppo__kind(&env->action_space)->continuous;
     memset(envs, 0, sizeof *envs);
     envs->env = *env;
     envs->agents = agents;
@@ -10959,7 +10959,7 @@ static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const
                                                     const ppo__envs *envs, int e, int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
         if (ppo__finite(x[j])) continue;
-        char        index[16] = "";
+        char index[16] = "";
         const char *is = x[j] != x[j] ? "NaN" : x[j] > 0 ? "infinite" : "-infinite";
         if (n) snprintf(index, sizeof index, "[%d]", j);
         if (!envs) return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s", what, index, is);
@@ -10984,10 +10984,10 @@ static float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / sc
 /* Agent e's latest observation is obs [obs_size], if that is numbers, and with env.byte_scale near the values of
    bytes: then it is these values. */
 static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
-    const int   size = envs->env.obs_size;
+    const int size = envs->env.obs_size;
     const float scale = envs->env.byte_scale;
-    float      *to = ppo__obs(envs, e);
-    ppo_status  status = ppo__check_numbers(obs, size, "observation", envs, e, envs->steps[e]);
+    float *to = ppo__obs(envs, e);
+    ppo_status status = ppo__check_numbers(obs, size, "observation", envs, e, envs->steps[e]);
     if (status) return status;
     memcpy(to, obs, (size_t)size * sizeof(float));
     for (int j = 0; j < size && scale > 0; ++j) {
@@ -11004,9 +11004,9 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
 /* After a call of reset or step: the guards are whole, and what agents observe is numbers. */
 static ppo_status ppo__check_env(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
-    const float   *own = ppo__own_obs(envs, c);
-    const int      from = c * envs->agents, guarded = ppo__is_guarded(envs, c);
-    ppo_status     status = PPO_OK;
+    const float *own = ppo__own_obs(envs, c);
+    const int from = c * envs->agents, guarded = ppo__is_guarded(envs, c);
+    ppo_status status = PPO_OK;
     if (guarded && !ppo__guard_holds(envs->state + c * envs->stride + env->state_size))
         return ppo__refuse("environment %d wrote beyond its state: env.state_size is %.0f bytes",
                            envs->first + c, (double)env->state_size);
@@ -11070,9 +11070,9 @@ static int ppo__env_is_over(const ppo__envs *envs, int c) {
    The outcomes of agents that were out say only whether they join. */
 static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
     const ppo_env *env = &envs->env;
-    const int      agents = envs->agents, from = c * agents;
-    const size_t   width = (size_t)ppo__space_width(&env->action_space);
-    ppo_status     status = PPO_OK;
+    const int agents = envs->agents, from = c * agents;
+    const size_t width = (size_t)ppo__space_width(&env->action_space);
+    ppo_status status = PPO_OK;
     if (c >= *stepped) {
         int n = 1;
         while (env->step_many && c + n < end && !ppo__env_is_over(envs, c + n)) ++n;
@@ -11080,9 +11080,9 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
             ppo_action *action = &envs->action[e];
             if (envs->turn[e] != PPO__ACTS) memset(action, 0, sizeof *action);
             if (!envs->played) continue;
-            const int   copy = e / agents;
+            const int copy = e / agents;
             const void *numbers = action->box ? (const void *)action->box : (const void *)action->choices;
-            uint32_t   *played = envs->played + (size_t)copy * ppo__played_words(env) +
+            uint32_t *played = envs->played + (size_t)copy * ppo__played_words(env) +
                                ((size_t)envs->age[copy] * agents + e % agents) * width;
             if (numbers) memcpy(played, numbers, width * sizeof(uint32_t));
             else memset(played, 0, width * sizeof(uint32_t));
@@ -11113,8 +11113,8 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
 
 /* Which actions are legal for the agents of copy c, a byte per output of the policy. */
 static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
-    const int      agents = envs->agents;
-    const size_t   n = (size_t)ppo__space_outputs(&envs->env.action_space);
+    const int agents = envs->agents;
+    const size_t n = (size_t)ppo__space_outputs(&envs->env.action_space);
     unsigned char *own = envs->own_mask + c * (agents * n + PPO__GUARD);
     memset(own, 1, agents * n);
     memset(own + agents * n, PPO__GUARD_BYTE, PPO__GUARD);
@@ -11137,14 +11137,14 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
 /* -- inspecting an environment: two copies of it play the same episodes with random actions -- */
 
 typedef struct ppo__inspection {
-    const ppo_env  *env;
+    const ppo_env *env;
     ppo_inspection *report;
-    ppo__envs       twin[2];
-    ppo_rng         rng;              /* of the actions */
-    ppo_normalizer  seen;             /* observations */
-    double          largest, squares; /* rewards; returns */
-    int             ended;            /* how often the episodes of all agents were over */
-    int             state_told;       /* 1: what is stored was reported */
+    ppo__envs twin[2];
+    ppo_rng rng;             /* of the actions */
+    ppo_normalizer seen;     /* observations */
+    double largest, squares; /* rewards; returns */
+    int ended;               /* how often the episodes of all agents were over */
+    int state_told;          /* 1: what is stored was reported */
 } ppo__inspection;
 
 static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *format, ...) {
@@ -11157,21 +11157,21 @@ static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *form
 
 /* A random legal action of agent e, in both twins. */
 static void ppo__inspect_choose(ppo__inspection *x, int e) {
-    const ppo_space     *space = &x->env->action_space;
-    const int            width = ppo__space_width(space);
-    ppo__envs           *envs = &x->twin[0];
+    const ppo_space *space = &x->env->action_space;
+    const int width = ppo__space_width(space);
+    ppo__envs *envs = &x->twin[0];
     const unsigned char *mask = envs->own_mask ? envs->mask + ppo__at(e, ppo__space_outputs(space)) : NULL;
-    ppo_action           action = {0, NULL, NULL};
+    ppo_action action = {0, NULL, NULL};
     if (ppo__kind(space)->continuous) {
         float *box = envs->box + ppo__at(e, width);
-        float  low = ppo__max(space->low, -1), high = ppo__min(space->high, 1);
+        float low = ppo__max(space->low, -1), high = ppo__min(space->high, 1);
         if (low >= high) low = ppo__max(space->low, -FLT_MAX / 4), high = ppo__min(space->high, FLT_MAX / 4);
         for (int j = 0; j < width; ++j) box[j] = low + (high - low) * ppo_rng_uniform(&x->rng);
         action.box = box;
     } else {
-        int        heads;
+        int heads;
         const int *sizes = ppo__space_heads(space, &heads);
-        int       *choice = (int *)(void *)envs->box + ppo__at(e, width); /* a box has no choices */
+        int *choice = (int *)(void *)envs->box + ppo__at(e, width); /* a box has no choices */
         for (int h = 0, at = 0; h < heads; at += sizes[h++]) do
                 choice[h] = ppo_rng_below(&x->rng, sizes[h]);
             while (mask && !mask[at + choice[h]]);
@@ -11207,8 +11207,8 @@ static int ppo__inspect_twins(ppo__inspection *x) {
     }
     for (size_t i = 0; i < x->env->state_size && !x->env->open && !x->state_told; i += sizeof(void *)) {
         const size_t left = x->env->state_size - i, n = left < sizeof(void *) ? left : sizeof(void *);
-        const int    same = !memcmp(a->state + i, b->state + i, n);
-        uintptr_t    word = 0;
+        const int same = !memcmp(a->state + i, b->state + i, n);
+        uintptr_t word = 0;
         memcpy(&word, a->state + i, n);
         if (same && !(n == sizeof word && ppo__is_static(x->env, word))) continue;
         ppo__find(
@@ -11231,9 +11231,9 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
     const size_t size = ppo__obs_block(&x->twin[0]);
     for (int k = 0; k < 2; ++k) {
         ppo__envs *envs = &x->twin[k];
-        float     *own = ppo__own_obs(envs, 0);
+        float *own = ppo__own_obs(envs, 0);
         for (size_t i = 0; i < size && !k; ++i) own[i] = NAN;
-        int        stepped = 0;
+        int stepped = 0;
         ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0, 1, &stepped);
         for (size_t i = 0; i < size && !k && status == PPO_ERROR_NUMERIC; ++i)
             if (own[i] != own[i]) {
@@ -11250,8 +11250,8 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
 
 static void ppo__inspect_play(ppo__inspection *x, int steps) {
     ppo_inspection *report = x->report;
-    ppo__envs      *envs = &x->twin[0];
-    const int       agents = envs->agents;
+    ppo__envs *envs = &x->twin[0];
+    const int agents = envs->agents;
     if (ppo__inspect_call(x, 1)) return;
     while (report->steps < steps) {
         for (int k = 0; k < 2 && envs->own_mask; ++k)
@@ -11300,7 +11300,7 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
         ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
                   sqrt(x->squares / report->episodes));
     double largest = 0;
-    int    worst = 0, constant = 0;
+    int worst = 0, constant = 0;
     for (int j = 0; j < x->env->obs_size; ++j) {
         double size = sqrt(x->seen.mean[j] * x->seen.mean[j] + x->seen.var[j]);
         if (size > largest) largest = size, worst = j;
@@ -11346,7 +11346,7 @@ enum { PPO__COLUMNS = 22 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
-    int    uses;
+    int uses;
 } ppo__column;
 
 #define PPO__COLUMN(name, count, uses) \
@@ -11356,10 +11356,10 @@ typedef struct ppo__column {
 static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, const ppo_config *config,
                          int recurrent, ppo__column *columns) {
     const ppo_space *space = &model->action_space;
-    int              floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
-    int              outputs = ppo__space_outputs(space);
-    int              masked = env->action_mask || ppo__is_pushed(env);
-    int       keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
+    int floats = ppo__kind(space)->continuous, width = ppo__space_width(space);
+    int outputs = ppo__space_outputs(space);
+    int masked = env->action_mask || ppo__is_pushed(env);
+    int keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
     const int bytes = env->byte_scale > 0 && !config->normalize_obs;
     const ppo__column all[] = {PPO__COLUMN(obs, bytes ? 0 : model->obs_size, PPO__FOR_BOTH),
                                PPO__COLUMN(obs_bytes, bytes ? model->obs_size : 0, PPO__FOR_BOTH),
@@ -11450,60 +11450,60 @@ typedef struct ppo__collector ppo__collector;
 
 typedef struct ppo__worker {
     ppo__collector *collector;
-    int             begin, end; /* its copies of the environment */
-    ppo_tape       *tape;
-    ppo_rollout     rows;   /* [1][agents of these] the samples of one step, side by side */
-    int            *acting; /* [agents of these] those that act now */
-    ppo_status      status; /* its first failure */
-    int             moment; /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
-    char            error[PPO__ERROR_SIZE];
+    int begin, end; /* its copies of the environment */
+    ppo_tape *tape;
+    ppo_rollout rows;  /* [1][agents of these] the samples of one step, side by side */
+    int *acting;       /* [agents of these] those that act now */
+    ppo_status status; /* its first failure */
+    int moment;        /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
+    char error[PPO__ERROR_SIZE];
 } ppo__worker;
 
 struct ppo__collector {
-    ppo_agent              *agent; /* whose policy acts */
+    ppo_agent *agent;              /* whose policy acts */
     const ppo_actor_critic *model; /* its own */
-    int                     width; /* of the widest core among those that act */
-    const ppo_config       *config;
+    int width;                     /* of the widest core among those that act */
+    const ppo_config *config;
     const ppo_group *group; /* whose processes have a part of the environments each; NULL: there is none */
-    int              mode;  /* 1: the most likely actions, not sampled ones */
+    int mode;               /* 1: the most likely actions, not sampled ones */
 
-    ppo__arena      memory;
-    ppo__envs       envs;
-    ppo_rng        *action_rng; /* [envs] */
-    float          *view;       /* [envs][obs_size]: the latest observations as the policy sees them */
-    float          *state;      /* recurrent: [envs][width], after the latest step */
-    unsigned char  *start;      /* [envs] 1: the next step is the first of an episode */
-    float          *noise;      /* gsde: [envs][features][n], the exploration matrices */
-    float          *discounted; /* [envs]: running discounted return */
-    float          *earned;     /* [envs]: since the latest action */
-    unsigned char  *open;       /* [envs] 1: the outcome of the latest row in its column is still to come, */
-    unsigned char  *full;       /* 1: its column has no more room, */
-    unsigned char  *carried;    /* 1: its row 0 is one that was open at the end of the rollout before, */
-    ppo_rollout     held;       /* [1][envs], several agents: where such rows are meanwhile */
+    ppo__arena memory;
+    ppo__envs envs;
+    ppo_rng *action_rng;      /* [envs] */
+    float *view;              /* [envs][obs_size]: the latest observations as the policy sees them */
+    float *state;             /* recurrent: [envs][width], after the latest step */
+    unsigned char *start;     /* [envs] 1: the next step is the first of an episode */
+    float *noise;             /* gsde: [envs][features][n], the exploration matrices */
+    float *discounted;        /* [envs]: running discounted return */
+    float *earned;            /* [envs]: since the latest action */
+    unsigned char *open;      /* [envs] 1: the outcome of the latest row in its column is still to come, */
+    unsigned char *full;      /* 1: its column has no more room, */
+    unsigned char *carried;   /* 1: its row 0 is one that was open at the end of the rollout before, */
+    ppo_rollout held;         /* [1][envs], several agents: where such rows are meanwhile */
     ppo_normalizer *seen_obs; /* [envs] normalize_obs: of this rollout; merged into the agent's afterwards */
     ppo_normalizer *seen_return; /* [envs] normalize_reward, likewise */
-    ppo__column     columns[PPO__COLUMNS];
-    ppo_rollout     rollout;
-    int             fresh;  /* 1: every environment has to be reset before it is stepped */
-    int             closed; /* 1: the rollout is complete: what happens is not recorded */
-    char           *packed; /* in a group: what its processes exchange after a rollout */
-    ppo__pool      *pool;
-    ppo__worker    *workers; /* [worker_count] */
-    int             worker_count;
+    ppo__column columns[PPO__COLUMNS];
+    ppo_rollout rollout;
+    int fresh;    /* 1: every environment has to be reset before it is stepped */
+    int closed;   /* 1: the rollout is complete: what happens is not recorded */
+    char *packed; /* in a group: what its processes exchange after a rollout */
+    ppo__pool *pool;
+    ppo__worker *workers; /* [worker_count] */
+    int worker_count;
     ppo_status (*task)(ppo__worker *worker); /* what they do now */
 
     /* self-play: earlier policies play some teams in some episodes; these are not learned from */
-    ppo_agent **snapshots;      /* [snapshot_room], the latest snapshot_count that were taken */
-    int         snapshot_room;  /* 0: no self-play */
-    int64_t     snapshot_count; /* taken so far */
-    float       latest;         /* share of the episodes in which all teams are the learner's */
-    ppo_rng    *match_rng;      /* [copies] */
-    int        *player;         /* [envs] number of the snapshot; -1: the learner */
+    ppo_agent **snapshots;  /* [snapshot_room], the latest snapshot_count that were taken */
+    int snapshot_room;      /* 0: no self-play */
+    int64_t snapshot_count; /* taken so far */
+    float latest;           /* share of the episodes in which all teams are the learner's */
+    ppo_rng *match_rng;     /* [copies] */
+    int *player;            /* [envs] number of the snapshot; -1: the learner */
 };
 
 /* Agent e's latest observation becomes its view, as its policy sees it. is_new: counted in the statistics. */
 static void ppo__observe(ppo__collector *c, int e, int is_new) {
-    const float     *obs = ppo__obs(&c->envs, e);
+    const float *obs = ppo__obs(&c->envs, e);
     const ppo_agent *agent = c->player[e] < 0 ? c->agent : c->snapshots[c->player[e]];
     if (is_new && c->seen_obs && agent == c->agent) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, c->envs.env.obs_size,
@@ -11521,9 +11521,9 @@ static void ppo__begin_episode(ppo__collector *c, int e) {
 /* Resets copy k. With self-play, either all its agents are the learner's, or those of one team are, and an
    earlier policy plays the others. */
 static ppo_status ppo__begin_copy(ppo__collector *c, int k) {
-    const int  agents = c->envs.agents, teams = c->envs.env.teams;
+    const int agents = c->envs.agents, teams = c->envs.env.teams;
     ppo_status status = ppo__env_reset(&c->envs, k);
-    int        opponent = -1, team = 0;
+    int opponent = -1, team = 0;
     if (c->snapshot_room && ppo_rng_uniform(&c->match_rng[k]) >= c->latest && c->snapshot_count) {
         opponent =
             ppo_rng_below(&c->match_rng[k],
@@ -11539,7 +11539,7 @@ static ppo_status ppo__begin_copy(ppo__collector *c, int k) {
 
 static void ppo__worker_run(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker    *worker = &collector->workers[k];
+    ppo__worker *worker = &collector->workers[k];
     if (k >= collector->worker_count) return; /* more threads than environments */
     worker->status = collector->task(worker);
     if (worker->status) memcpy(worker->error, ppo__error, sizeof worker->error);
@@ -11580,9 +11580,9 @@ static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *o
 /* V of agent e's latest observation becomes the next value of its latest row. */
 static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
-    const float    *view = c->view + ppo__at(e, c->model->obs_size);
-    const float    *state = c->state + ppo__at(e, c->model->core.width);
-    const size_t    at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
+    const float *view = c->view + ppo__at(e, c->model->obs_size);
+    const float *state = c->state + ppo__at(e, c->model->core.width);
+    const size_t at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
     ppo__keep_next(c, at, view, state);
     return ppo__value_next(worker, at, view, state);
 }
@@ -11592,16 +11592,16 @@ static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
    side by side of the rollout, else first in rows `from` and on of the worker's. A source's action must outlast
    the rollout, so it is never there. */
 static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *agent, int n, int from) {
-    ppo__collector         *c = worker->collector;
-    ppo__envs              *envs = &c->envs;
+    ppo__collector *c = worker->collector;
+    ppo__envs *envs = &c->envs;
     const ppo_actor_critic *model = player < 0 ? c->model : &c->snapshots[player]->model;
-    const size_t            size = (size_t)model->obs_size, width = (size_t)model->core.width;
+    const size_t size = (size_t)model->obs_size, width = (size_t)model->core.width;
     const size_t outputs = (size_t)ppo__space_outputs(&model->action_space), step = (size_t)c->width;
-    ppo_tensor  *logp = NULL;
-    const int    moment = worker->moment & ~3, record = player < 0 && !c->closed;
-    const int    t = c->rollout.recorded[agent[0]], next_to = agent[n - 1] == agent[0] + n - 1;
-    int          in_place = record && next_to && t < c->rollout.steps && !ppo__is_pushed(&envs->env);
-    ppo_status   status = PPO_OK;
+    ppo_tensor *logp = NULL;
+    const int moment = worker->moment & ~3, record = player < 0 && !c->closed;
+    const int t = c->rollout.recorded[agent[0]], next_to = agent[n - 1] == agent[0] + n - 1;
+    int in_place = record && next_to && t < c->rollout.steps && !ppo__is_pushed(&envs->env);
+    ppo_status status = PPO_OK;
     for (int i = 0; i < n; ++i) in_place &= c->rollout.recorded[agent[i]] == t;
     ppo_rollout rows =
         in_place ? ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + agent[0], n)
@@ -11629,11 +11629,11 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
     ppo_outputs out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&rows), PPO_POLICY);
     status = ppo_tape_status(worker->tape);
     for (int i = 0; i < n && !status; ++i) {
-        const int    e = agent[i], age = c->rollout.recorded[e] - c->carried[e];
+        const int e = agent[i], age = c->rollout.recorded[e] - c->carried[e];
         const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
-        float       *noise = c->noise ? c->noise + e * noises : NULL;
-        const int    every = c->config->gsde_steps, renewed = every ? age % every == 0 : age == 0;
-        ppo_rng     *rng = &c->action_rng[e];
+        float *noise = c->noise ? c->noise + e * noises : NULL;
+        const int every = c->config->gsde_steps, renewed = every ? age % every == 0 : age == 0;
+        ppo_rng *rng = &c->action_rng[e];
         status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
                                     envs->steps[e]);
         if (status) return status;
@@ -11669,9 +11669,9 @@ static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *ag
 /* The agents of the worker whose turn it is choose their actions. */
 static ppo_status ppo__decide(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
-    ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents;
-    ppo_status      status = PPO_OK;
+    ppo__envs *envs = &c->envs;
+    const int agents = envs->agents;
+    ppo_status status = PPO_OK;
     for (int k = worker->begin; k < worker->end && envs->own_mask && !status; ++k)
         if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
     for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
@@ -11689,16 +11689,16 @@ static ppo_status ppo__decide(ppo__worker *worker) {
    episode was truncated V of the last observation. */
 static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out) {
     ppo__collector *c = worker->collector;
-    ppo__envs      *envs = &c->envs;
-    ppo_rollout    *rollout = &c->rollout;
-    const int       done = out->terminated || out->truncated, open = c->open[e];
-    float           reward = c->earned[e] += out->reward;
+    ppo__envs *envs = &c->envs;
+    ppo_rollout *rollout = &c->rollout;
+    const int done = out->terminated || out->truncated, open = c->open[e];
+    float reward = c->earned[e] += out->reward;
     if (out->waits && !done) return PPO_OK;
     c->earned[e] = 0;
     c->open[e] = 0;
     if (c->seen_return && c->player[e] < 0) {
         const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
-        const float  limit = c->config->clip_reward;
+        const float limit = c->config->clip_reward;
         c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
         if (open) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
         if (done) c->discounted[e] = 0;
@@ -11741,9 +11741,9 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
    agents are all out begins anew. */
 static ppo_status ppo__collect_steps(ppo__worker *worker) {
     ppo__collector *c = worker->collector;
-    ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents, begin = worker->begin, end = worker->end;
-    ppo_status      status = PPO_OK;
+    ppo__envs *envs = &c->envs;
+    const int agents = envs->agents, begin = worker->begin, end = worker->end;
+    ppo_status status = PPO_OK;
     worker->moment = -1;
     for (int k = begin; k < end && c->fresh && !status; ++k) status = ppo__begin_copy(c, k);
     for (int t = 0; t < c->rollout.steps && !status; ++t) {
@@ -11771,12 +11771,12 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
 static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
-    ppo_rollout    *rollout = &c->rollout;
-    const int       samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
-    const int       first = ppo__own_begin(c->group, samples), own = ppo__own_end(c->group, samples) - first;
-    const int       end = first + ppo__share(own, k + 1, c->worker_count);
-    int             from = first + ppo__share(own, k, c->worker_count), rows;
-    ppo_status      status = PPO_OK;
+    ppo_rollout *rollout = &c->rollout;
+    const int samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
+    const int first = ppo__own_begin(c->group, samples), own = ppo__own_end(c->group, samples) - first;
+    const int end = first + ppo__share(own, k + 1, c->worker_count);
+    int from = first + ppo__share(own, k, c->worker_count), rows;
+    ppo_status status = PPO_OK;
     for (; from < end && !status; from += rows) {
         rows = ppo__min_int(end - from, ROWS);
         ppo_rollout some = ppo__some_samples(rollout, c->columns, (size_t)from, rows);
@@ -11811,7 +11811,7 @@ static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *pack
     ppo_rollout *r = &c->rollout;
     const size_t n = (size_t)(end - begin);
     const struct {
-        void  *data;
+        void *data;
         size_t bytes;
     } latest[] = {{r->recorded, sizeof(int)},
                   {c->open, 1},
@@ -11820,10 +11820,10 @@ static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *pack
                   {c->view, (size_t)c->envs.env.obs_size * sizeof(float)},
                   {c->state, (size_t)c->width * sizeof(float)}};
     ppo_normalizer *const seen[] = {c->seen_obs, c->seen_return};
-    size_t                at = 0;
+    size_t at = 0;
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         const size_t bytes = c->columns[i].bytes;
-        char        *data = ppo__column_data(r, &c->columns[i]);
+        char *data = ppo__column_data(r, &c->columns[i]);
         for (int t = 0; bytes && c->columns[i].uses != PPO__FOR_LEARNING && t < r->steps; ++t)
             at = ppo__move(packed, at, data + (ppo__at(t, r->envs) + begin) * bytes, n * bytes, back);
     }
@@ -11842,7 +11842,7 @@ static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *pack
 static ppo_status ppo__share_rollout(ppo__collector *c) {
     const ppo_group *g = c->group;
     if (!g) return PPO_OK;
-    const int    agents = c->envs.agents, copies = c->envs.copies;
+    const int agents = c->envs.agents, copies = c->envs.copies;
     const size_t bytes = (size_t)agents * ppo__pack_agents(c, 0, 1, NULL, 0); /* of a copy */
     ppo__pack_agents(c, c->envs.begin * agents, c->envs.end * agents, c->packed + c->envs.begin * bytes, 0);
     ppo_status status = ppo__group_share(g, c->packed, copies, bytes);
@@ -11872,9 +11872,9 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *rollout = &c->rollout;
-    ppo_status   status = ppo__share_rollout(c);
+    ppo_status status = ppo__share_rollout(c);
     const float *latest = NULL;
-    int          samples = 0;
+    int samples = 0;
     if (status) return status;
     for (int e = 0; e < rollout->envs; ++e) {
         ppo__blank(c, e, rollout->recorded[e]);
@@ -11884,7 +11884,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     if (c->config->baseline) {
         status = ppo__values(c);
         if (status) return status;
-        ppo_tape   *tape = c->workers[0].tape;
+        ppo_tape *tape = c->workers[0].tape;
         ppo_outputs out =
             ppo__forward_once(tape, c->model, ppo__inputs_now(rollout->envs, c->view, c->state), PPO_VALUE);
         if (!out.value) return ppo_tape_status(tape);
@@ -11896,7 +11896,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         int rows = rollout->recorded[e];
         for (int t = 0; t < rows - c->open[e] && c->config->baseline; ++t) {
             const size_t at = ppo__at(t, rollout->envs) + e, below = at + rollout->envs;
-            const int    has = t + 1 < rows; /* a row below */
+            const int has = t + 1 < rows; /* a row below */
             if (rollout->terminated[at] || rollout->truncated[at]) continue;
             if (!has && c->full[e]) continue; /* it is there: time went on */
             rollout->next_value[at] = has ? rollout->value[below] : latest[e];
@@ -11922,7 +11922,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
 /* The values of a complete rollout once more, by the critic as it is now. */
 static ppo_status ppo__values_again(ppo__collector *c) {
     ppo_rollout *r = &c->rollout;
-    ppo_status   status = ppo__values(c);
+    ppo_status status = ppo__values(c);
     for (int e = 0; e < r->envs; ++e)
         for (int t = 0; t < r->recorded[e] && !status; ++t) {
             const size_t at = ppo__at(t, r->envs) + e;
@@ -11946,7 +11946,7 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
    far the random streams got depends on the number of threads, so all continue from a place that does not:
    where the high half of their position is one more. */
 static void ppo__forget_episodes(ppo__collector *collector) {
-    ppo__envs     *envs = &collector->envs;
+    ppo__envs *envs = &collector->envs;
     ppo_rng *const rngs[] = {collector->action_rng, envs->rng, collector->match_rng};
     collector->fresh = 1;
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
@@ -11981,13 +11981,13 @@ static void ppo__collector_free(ppo__collector *collector) {
    Copy c is environment first + c. */
 static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
                                       int threads, uint64_t seed, uint32_t purpose, int first) {
-    ppo__arena             *memory = &collector->memory;
+    ppo__arena *memory = &collector->memory;
     const ppo_actor_critic *model = collector->model = &collector->agent->model;
-    const ppo_config       *config = collector->config;
-    const int               agents = ppo__agents(env), copies = envs / agents;
-    const int               begin = ppo__own_begin(collector->group, copies);
-    const int               own = ppo__own_end(collector->group, copies) - begin;
-    const int               workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
+    const ppo_config *config = collector->config;
+    const int agents = ppo__agents(env), copies = envs / agents;
+    const int begin = ppo__own_begin(collector->group, copies);
+    const int own = ppo__own_end(collector->group, copies) - begin;
+    const int workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
     ppo__columns(model, env, config, collector->width, collector->columns);
     ppo__rollout_take(&collector->rollout, memory, collector->columns, env, steps, envs, PPO__FOR_ALL);
     collector->fresh = !ppo__is_pushed(env);
@@ -12210,8 +12210,8 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
     if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
     for (size_t k = 0; k < sizeof ppo__config_needs / sizeof *ppo__config_needs; ++k) {
         const ppo__need *need = &ppo__config_needs[k];
-        const int        of_space = !strncmp(need->other, "the ", 4);
-        char             space[PPO__SPACE_SIZE];
+        const int of_space = !strncmp(need->other, "the ", 4);
+        char space[PPO__SPACE_SIZE];
         if (field && strcmp(field->name, need->name)) continue;
         if (of_space && (!env || ppo__kind(&env->action_space)->continuous)) continue;
         if (of_space) ppo__space_text(&env->action_space, space);
@@ -12309,7 +12309,7 @@ static void ppo__keep_name(char to[64], const char *name) {
 /* Reads only the sizes and the name of env. zeros: the weights will be loaded. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
     ppo_model_config model;
-    ppo_agent       *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
+    ppo_agent *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
     memset(&model, 0, sizeof model);
     model.obs_size = env->obs_size;
@@ -12374,7 +12374,7 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
 
 /* Weights and statistics, from one agent with this network to another. */
 static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
-    ppo_normalizer       *norms[] = {&to->obs_norm, &to->return_norm};
+    ppo_normalizer *norms[] = {&to->obs_norm, &to->return_norm};
     const ppo_normalizer *froms[] = {&from->obs_norm, &from->return_norm};
     memcpy(to->model.params->data, from->model.params->data, from->model.params->count * sizeof(float));
     for (int k = 0; k < 2; ++k) {
@@ -12400,8 +12400,8 @@ static ppo_env ppo__env_of(const ppo_agent *agent) {
 static ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, const char *what) {
     if (!agent) return ppo__refuse("the agent is NULL");
     const ppo_env env = ppo__env_of(agent);
-    const int    *is = env.shape, *wanted = other->shape;
-    char          space[2][PPO__SPACE_SIZE];
+    const int *is = env.shape, *wanted = other->shape;
+    char space[2][PPO__SPACE_SIZE];
     ppo__space_text(&env.action_space, space[0]);
     ppo__space_text(&other->action_space, space[1]);
     if (env.obs_size != other->obs_size || strcmp(space[0], space[1]))
@@ -12420,7 +12420,7 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (to) *to = NULL;
     if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
-    ppo_status    status = ppo__agent_make(&env, &from->config, 1, to);
+    ppo_status status = ppo__agent_make(&env, &from->config, 1, to);
     if (!status && from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
     if (!status) ppo__agent_assign(*to, from);
     if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
@@ -12449,7 +12449,7 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (!ppo__given("ppo_agent_assign", to && from)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
-    ppo_status    status = ppo__check_fits(to, &env, "other agent");
+    ppo_status status = ppo__check_fits(to, &env, "other agent");
     if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
     if (!status) ppo__agent_assign(to, from);
     return status;
@@ -12459,9 +12459,9 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
                                 float *state, ppo_rng *rng, const ppo_actions *actions) {
     if (!ppo__given("ppo_act_many", agent && obs && actions)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
-    const int               floats = ppo__kind(&model->action_space)->continuous;
-    const int               size = model->actor_obs, all = model->obs_size, width = model->core.width;
-    const int               outputs = ppo__space_outputs(&model->action_space);
+    const int floats = ppo__kind(&model->action_space)->continuous;
+    const int size = model->actor_obs, all = model->obs_size, width = model->core.width;
+    const int outputs = ppo__space_outputs(&model->action_space);
     if (!ppo__given("ppo_act_many",
                     (floats ? actions->box != NULL : actions->discrete != NULL) && (state || !width)))
         return PPO_ERROR_ARGUMENT;
@@ -12481,7 +12481,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     for (int i = 0; i < n; ++i) memcpy(view + ppo__at(i, all), obs + ppo__at(i, size), size * sizeof(float));
     if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, view, n, agent->clip_obs, view);
     const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0};
-    ppo_outputs      out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
+    ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     ppo_status status =
         ppo__check_numbers(out.policy->data, (int)ppo__size(out.policy), "policy output", NULL, 0, 0);
@@ -12497,9 +12497,9 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
                                   ppo_action *action) {
     if (!ppo__given("ppo_act_masked", agent && obs && action)) return PPO_ERROR_ARGUMENT;
     const ppo_actions actions = {(int *)(void *)agent->scratch, agent->scratch};
-    const int         floats = ppo__kind(&agent->model.action_space)->continuous;
-    ppo_status        status = ppo_act_many(agent, obs, mask, 1, agent->state, rng, &actions);
-    ppo_action        taken = {floats ? 0 : *actions.discrete, floats ? NULL : actions.discrete,
+    const int floats = ppo__kind(&agent->model.action_space)->continuous;
+    ppo_status status = ppo_act_many(agent, obs, mask, 1, agent->state, rng, &actions);
+    ppo_action taken = {floats ? 0 : *actions.discrete, floats ? NULL : actions.discrete,
                         floats ? actions.box : NULL};
     if (!status) *action = taken;
     return status;
@@ -12524,56 +12524,56 @@ enum {
 /* What one gradient step reports. */
 typedef struct ppo__step_stats {
     ppo_policy_stats policy;
-    float            loss, value_loss, entropy, grad_norm;
-    int              failed; /* in a group: the status of the process that has this shard */
+    float loss, value_loss, entropy, grad_norm;
+    int failed; /* in a group: the status of the process that has this shard */
 } ppo__step_stats;
 
 typedef struct ppo__shard {
-    ppo_rollout  samples; /* of the minibatch's, packed by time, the longest segments first */
-    int         *picked;  /* which of the rollout's they are */
-    ppo_inputs   inputs;  /* what the network is given of them */
-    const float *shift;   /* rpo_alpha: by how much their means move; else NULL */
-    int         *count;   /* [segment_steps] segments that have a step t */
-    float       *grad;    /* [params->count] its gradient; this process's first shard's is the model's own */
+    ppo_rollout samples; /* of the minibatch's, packed by time, the longest segments first */
+    int *picked;         /* which of the rollout's they are */
+    ppo_inputs inputs;   /* what the network is given of them */
+    const float *shift;  /* rpo_alpha: by how much their means move; else NULL */
+    int *count;          /* [segment_steps] segments that have a step t */
+    float *grad;         /* [params->count] its gradient; this process's first shard's is the model's own */
 } ppo__shard;
 
 typedef struct ppo__minibatch {
-    ppo_rollout     samples;                 /* one step of as many "environments" as there are samples */
-    int             segment_steps, segments; /* of a whole segment; in a minibatch, at most */
-    int            *picked;                  /* [segments * segment_steps] samples of the rollout */
-    float          *shift;                   /* [segments * segment_steps][n], or NULL */
-    int             most_shards, shards;     /* in a full minibatch, and in this one */
-    int             begin, end;              /* this process's, in a full minibatch */
-    ppo__shard      shard[PPO__MOST_SHARDS]; /* [shards] */
+    ppo_rollout samples;                     /* one step of as many "environments" as there are samples */
+    int segment_steps, segments;             /* of a whole segment; in a minibatch, at most */
+    int *picked;                             /* [segments * segment_steps] samples of the rollout */
+    float *shift;                            /* [segments * segment_steps][n], or NULL */
+    int most_shards, shards;                 /* in a full minibatch, and in this one */
+    int begin, end;                          /* this process's, in a full minibatch */
+    ppo__shard shard[PPO__MOST_SHARDS];      /* [shards] */
     ppo__step_stats stats[PPO__MOST_SHARDS]; /* [shards] their own means */
-    float          *received;                /* in a group: [params->count], for ppo__group_sum() */
+    float *received;                         /* in a group: [params->count], for ppo__group_sum() */
 } ppo__minibatch;
 
 struct ppo_trainer {
-    ppo_config           config;
-    ppo_agent           *agent; /* borrowed */
-    ppo__collector       collector;
-    ppo__arena           memory;
-    ppo__minibatch       minibatch;
-    ppo_tape            *tapes[PPO__MOST_SHARDS]; /* of the update, for as many threads */
-    int                 *usable;                  /* [num_envs] steps of the rollout that are learned from */
-    int                 *order;                   /* [steps * envs] segments, shuffled */
-    ppo_rng              shuffle_rng;
-    int                  reserved;  /* 1: the tapes have room for the largest minibatch */
+    ppo_config config;
+    ppo_agent *agent; /* borrowed */
+    ppo__collector collector;
+    ppo__arena memory;
+    ppo__minibatch minibatch;
+    ppo_tape *tapes[PPO__MOST_SHARDS]; /* of the update, for as many threads */
+    int *usable;                       /* [num_envs] steps of the rollout that are learned from */
+    int *order;                        /* [steps * envs] segments, shuffled */
+    ppo_rng shuffle_rng;
+    int reserved;                   /* 1: the tapes have room for the largest minibatch */
     ppo_policy_objective objective; /* these three are of this iteration, after their schedules */
-    ppo_adam             adam;
-    float                entropy_coef;
-    float                kl_coef; /* of this iteration */
-    float                rate;    /* desired_kl: the learning rate so far; 0: the first */
-    float                last_return[PPO__LAST_EPISODES];
-    int                  last_length[PPO__LAST_EPISODES];
-    float                last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
-    int64_t              episodes, steps, iteration, updates;
-    double               started;
-    ppo_progress         progress;                 /* of this iteration, so far */
-    int                  learning;                 /* 1: the rollout is complete, and being learned from */
-    int                  batch, batches, segments; /* the next minibatch of this epoch; of how many */
-    int                  gradients;                /* minibatches of this iteration so far */
+    ppo_adam adam;
+    float entropy_coef;
+    float kl_coef; /* of this iteration */
+    float rate;    /* desired_kl: the learning rate so far; 0: the first */
+    float last_return[PPO__LAST_EPISODES];
+    int last_length[PPO__LAST_EPISODES];
+    float last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
+    int64_t episodes, steps, iteration, updates;
+    double started;
+    ppo_progress progress;        /* of this iteration, so far */
+    int learning;                 /* 1: the rollout is complete, and being learned from */
+    int batch, batches, segments; /* the next minibatch of this epoch; of how many */
+    int gradients;                /* minibatches of this iteration so far */
 };
 
 /* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
@@ -12590,7 +12590,7 @@ static int ppo__segment_length(const ppo_trainer *trainer, int k) {
    the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
 static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
-    int                all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
+    int all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
     *segments = 0;
     for (int e = 0; e < rollout->envs; ++e) {
         int *usable = &trainer->usable[e];
@@ -12631,17 +12631,17 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
 /* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
    and gathers their advantages. Shares differ by one segment at most. */
 static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
-    ppo__minibatch    *batch = &trainer->minibatch;
-    ppo_rollout       *samples = &batch->samples;
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_rollout *samples = &batch->samples;
     const ppo__column *columns = trainer->collector.columns;
-    int                begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin;
-    int               *segments = trainer->order + begin;
+    int begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin;
+    int *segments = trainer->order + begin;
     batch->shards = ppo__min_int(most_shards, n);
     samples->steps = 1;
     samples->envs = 0;
     for (int k = 0; k < batch->shards; ++k) {
         ppo__shard *shard = &batch->shard[k];
-        int         from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
+        int from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
         shard->picked = batch->picked + samples->envs;
         int count = ppo__pack_rows(trainer, segments + from, to - from, shard->count, shard->picked);
         shard->samples = ppo__some_samples(samples, columns, (size_t)samples->envs, count);
@@ -12661,11 +12661,11 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
     const int *picked = shard->picked, n = shard->samples.envs;
     for (int c = 0; c < PPO__COLUMNS; ++c) {
         const ppo__column *column = &trainer->collector.columns[c];
-        const size_t       bytes = column->bytes;
-        const int          wanted = column->uses & PPO__FOR_LEARNING;
+        const size_t bytes = column->bytes;
+        const int wanted = column->uses & PPO__FOR_LEARNING;
         if (!bytes || !wanted || column->pointer == offsetof(ppo_rollout, advantage)) continue;
         const char *source = ppo__column_data(&trainer->collector.rollout, column);
-        char       *target = ppo__column_data(&shard->samples, column);
+        char *target = ppo__column_data(&shard->samples, column);
         if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
             for (int i = 0; i < n; ++i)
                 memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
@@ -12680,15 +12680,15 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
 /* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
    -mean(r A) + kl_coef mean(KL(old || new)), exact. */
 static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__shard *shard) {
-    const ppo_config       *config = &trainer->config;
+    const ppo_config *config = &trainer->config;
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout      *samples = &shard->samples;
-    ppo__step_stats        *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
-    const int               penalty = config->objective == PPO_KL_PENALTY;
-    const int               want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_policy_objective    objective = trainer->objective;
-    ppo_tensor             *logp, *entropy, *value_loss = NULL;
-    ppo_outputs             out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
+    const ppo_rollout *samples = &shard->samples;
+    ppo__step_stats *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
+    const int penalty = config->objective == PPO_KL_PENALTY;
+    const int want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_policy_objective objective = trainer->objective;
+    ppo_tensor *logp, *entropy, *value_loss = NULL;
+    ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
     if (shard->shift && out.policy)
         moved.policy = ppo_tape_add(
             tape, out.policy, ppo_tape_constant(tape, shard->shift, out.policy->rows, out.policy->cols));
@@ -12725,11 +12725,11 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
 /* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this
    thread. */
 static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
-    ppo_trainer      *trainer = (ppo_trainer *)user;
-    ppo__minibatch   *batch = &trainer->minibatch;
+    ppo_trainer *trainer = (ppo_trainer *)user;
+    ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params *params = trainer->agent->model.params;
-    ppo_tape         *tape = trainer->tapes[thread];
-    ppo_status        status = PPO_OK;
+    ppo_tape *tape = trainer->tapes[thread];
+    ppo_status status = PPO_OK;
     for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
         ppo__shard *shard = &batch->shard[k];
         ppo__gather(trainer, shard);
@@ -12747,12 +12747,12 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
 
 /* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
 static void ppo__add_shards(void *user, int thread, int begin, int end) {
-    const ppo_trainer    *trainer = (const ppo_trainer *)user;
+    const ppo_trainer *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
-    const ppo__shard     *own = batch->shard + batch->begin;
-    const int             count = ppo__min_int(batch->end, batch->shards) - batch->begin;
-    size_t                at = ppo__at(begin, PPO__FLOAT_GRAIN);
-    size_t                n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
+    const ppo__shard *own = batch->shard + batch->begin;
+    const int count = ppo__min_int(batch->end, batch->shards) - batch->begin;
+    size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
     (void)thread;
     for (int step = 1; step < count; step *= 2)
         for (int k = 0; k + step < count; k += 2 * step)
@@ -12761,11 +12761,11 @@ static void ppo__add_shards(void *user, int thread, int begin, int end) {
 
 /* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its own. */
 static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
-    ppo__minibatch  *batch = &trainer->minibatch;
-    ppo_params      *params = trainer->agent->model.params;
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_params *params = trainer->agent->model.params;
     const ppo_group *g = trainer->collector.group;
-    size_t           start[PPO_MAX_RANKS + 1];
-    int              failed = 0;
+    size_t start[PPO_MAX_RANKS + 1];
+    int failed = 0;
     if (!g || batch->most_shards == 1) return status; /* all compute the same */
     for (int r = 0; r <= g->size; ++r)
         start[r] = sizeof *batch->stats *
@@ -12781,11 +12781,11 @@ static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
 
 /* The gradient of the gathered minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
-    ppo__minibatch   *batch = &trainer->minibatch;
+    ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params *params = trainer->agent->model.params;
-    const int         own = ppo__min_int(batch->end, batch->shards) - batch->begin; /* below 1: none */
-    double            work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
-    ppo_status        status = PPO_OK;
+    const int own = ppo__min_int(batch->end, batch->shards) - batch->begin; /* below 1: none */
+    double work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
+    ppo_status status = PPO_OK;
     if (own > 0) ppo__parallel_for(own, 1, work, ppo__shard_gradients, trainer);
     for (int k = 0; own > 0 && k < ppo__range_count(own, 1, work) && !status; ++k)
         status = ppo_tape_status(trainer->tapes[k]);
@@ -12799,7 +12799,7 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     stats->policy.ratio_min = INFINITY;
     for (int k = 0; k < batch->shards; ++k) {
         const ppo__step_stats *one = &batch->stats[k];
-        float                  weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
+        float weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
         stats->loss += weight * one->loss;
         stats->value_loss += weight * one->value_loss;
         stats->entropy += weight * one->entropy;
@@ -12818,9 +12818,9 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
    segments as there can be. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     ppo__minibatch *batch = &trainer->minibatch;
-    ppo_status      status = PPO_OK;
-    const int       begin = batch->begin;
-    int             segments;
+    ppo_status status = PPO_OK;
+    const int begin = batch->begin;
+    int segments;
     if (trainer->reserved) return PPO_OK;
     trainer->reserved = 1;
     ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
@@ -12841,12 +12841,12 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
-    const float       initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
-    const int         schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
-                                         c->entropy_schedule};
-    const float       done = (float)((double)trainer->steps / (double)c->total_steps);
-    float             now[COUNT];
-    int               valid = 1;
+    const float initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
+    const int schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
+                                 c->entropy_schedule};
+    const float done = (float)((double)trainer->steps / (double)c->total_steps);
+    float now[COUNT];
+    int valid = 1;
     for (int k = 0; k < COUNT; ++k) {
         now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
                                            : ppo_schedule(schedule[k], initial[k], done);
@@ -12857,7 +12857,7 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
                            (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
     const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
                                             trainer->kl_coef};
-    const ppo_adam             adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    const ppo_adam adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     trainer->objective = objective;
     trainer->adam = adam;
     if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
@@ -12890,7 +12890,7 @@ static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats,
 /* desired_kl: the learning rate of the next step, after a minibatch with this KL. */
 static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
     const float desired = trainer->config.desired_kl;
-    float      *rate = &trainer->adam.lr;
+    float *rate = &trainer->adam.lr;
     if (desired <= 0) return;
     if (kl > 2 * desired) *rate = ppo__max(*rate / 1.5f, 1e-5f);
     else if (kl > 0 && kl < desired / 2) *rate = ppo__min(*rate * 1.5f, 1e-2f);
@@ -12905,9 +12905,9 @@ static int ppo__adapts_kl(const ppo_config *config) {
    iteration. */
 static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
     const ppo_actor_critic *model = &trainer->agent->model;
-    ppo_tape               *tape = trainer->tapes[0];
-    int                     segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
-    double                  sum = 0;
+    ppo_tape *tape = trainer->tapes[0];
+    int segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
+    double sum = 0;
     for (int b = 0; b < batches; ++b) {
         ppo__choose_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
         for (int k = 0; k < trainer->minibatch.shards; ++k) {
@@ -12931,15 +12931,15 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
 
 /* The usual ways in which a run fails in silence, the most certain first. */
 static void ppo__warn(ppo_trainer *trainer) {
-    ppo_progress      *p = &trainer->progress;
-    const ppo_space   *space = &trainer->agent->model.action_space;
-    int                heads;
-    const int         *sizes = ppo__space_heads(space, &heads);
-    double             most = 0; /* the entropy of a policy that acts at random */
+    ppo_progress *p = &trainer->progress;
+    const ppo_space *space = &trainer->agent->model.action_space;
+    int heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    double most = 0; /* the entropy of a policy that acts at random */
     const ppo_rollout *r = &trainer->collector.rollout;
-    double             squares = 0;
-    char              *text = p->warning;
-    const size_t       room = sizeof p->warning;
+    double squares = 0;
+    char *text = p->warning;
+    const size_t room = sizeof p->warning;
     for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
     const double critic =
         2 * p->value_loss * (double)p->iteration_steps / squares; /* of one that says 0: 1 */
@@ -12968,12 +12968,12 @@ static void ppo__warn(ppo_trainer *trainer) {
 
 /* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
 static void ppo__report(ppo_trainer *trainer) {
-    ppo_progress           *progress = &trainer->progress;
+    ppo_progress *progress = &trainer->progress;
     const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout      *rollout = &trainer->collector.rollout;
-    int                     rows = rollout->steps * rollout->envs, samples = 0;
-    const int               figures = ppo__figures(&trainer->collector.envs.env);
-    double                  returns = 0, lengths = 0, std = 0;
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    int rows = rollout->steps * rollout->envs, samples = 0;
+    const int figures = ppo__figures(&trainer->collector.envs.env);
+    double returns = 0, lengths = 0, std = 0;
     for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
     for (int i = 0; i < rows; ++i) {
         if (!rollout->episode_length[i]) continue;
@@ -13017,7 +13017,7 @@ static void ppo__report(ppo_trainer *trainer) {
 
 /* Advantages and value targets by GAE. */
 static ppo_status ppo__advantages(ppo_trainer *trainer) {
-    const ppo_config  *config = &trainer->config;
+    const ppo_config *config = &trainer->config;
     const ppo_rollout *r = &trainer->collector.rollout;
     ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
                                 r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
@@ -13025,7 +13025,7 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
         int e = i % r->envs, t = i / r->envs;
         if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
         const ppo__envs *envs = &trainer->collector.envs;
-        const int        pushed = ppo__is_pushed(&envs->env);
+        const int pushed = ppo__is_pushed(&envs->env);
         status = ppo_fail(
             PPO_ERROR_NUMERIC, "rewards or values are too large: the advantage is %g (%s, step %lld%s)",
             (double)r->advantage[i], ppo__who_is(envs, e).text,
@@ -13038,9 +13038,9 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
    `until` (ppo_clock(); INFINITY: never), and continues where it was; *done 1: there is no more to do. */
 static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
     const ppo_config *config = &trainer->config;
-    ppo_progress     *progress = &trainer->progress;
-    ppo_rollout      *minibatch = &trainer->minibatch.samples;
-    const int         shifts = config->rpo_alpha > 0 ? trainer->agent->model.action_space.n : 0;
+    ppo_progress *progress = &trainer->progress;
+    ppo_rollout *minibatch = &trainer->minibatch.samples;
+    const int shifts = config->rpo_alpha > 0 ? trainer->agent->model.action_space.n : 0;
     for (*done = 1; progress->epochs < config->epochs; ++progress->epochs, trainer->batch = 0) {
         if (!trainer->batch) {
             trainer->batches = ppo__cut(trainer, 0, &trainer->segments);
@@ -13054,9 +13054,9 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
             ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, trainer->segments);
         }
         while (trainer->batch < trainer->batches) {
-            const int       b = trainer->batch++;
+            const int b = trainer->batch++;
             ppo__step_stats stats;
-            ppo_status      status = PPO_OK;
+            ppo_status status = PPO_OK;
             ppo__choose_minibatch(trainer, trainer->segments, b, trainer->batches,
                                   trainer->minibatch.most_shards);
             for (size_t i = 0, n = ppo__at(minibatch->envs, shifts); i < n; ++i)
@@ -13088,8 +13088,8 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
 /* Steps of the next rollout: fewer at the end of the run, but where agents wait, each needs time to act. */
 static int ppo__next_steps(const ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
-    int64_t           left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
-    const int         shortens = trainer->collector.envs.agents == 1 && left < config->rollout_steps;
+    int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
+    const int shortens = trainer->collector.envs.agents == 1 && left < config->rollout_steps;
     return shortens ? (int)left : config->rollout_steps;
 }
 
@@ -13097,8 +13097,8 @@ static int ppo__next_steps(const ppo_trainer *trainer) {
    minibatches once it is `until`, and continues with the next call; *done 1: it is over. */
 static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
     ppo__collector *c = &trainer->collector;
-    ppo__pool      *before = ppo__arithmetic_pool;
-    ppo_status      status = PPO_OK;
+    ppo__pool *before = ppo__arithmetic_pool;
+    ppo_status status = PPO_OK;
     if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool; /* divides all that follows */
     if (!trainer->learning) {
         memset(&trainer->progress, 0, sizeof trainer->progress);
@@ -13161,13 +13161,13 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome) {
     if (!ppo__given("ppo_trainer_observe", trainer != NULL)) return PPO_ERROR_ARGUMENT;
-    ppo__collector  *c = &trainer->collector;
-    ppo__envs       *envs = &c->envs;
-    const int        e = ppo__source(trainer, "ppo_trainer_observe", source);
-    const int        ends = outcome && (outcome->terminated || outcome->truncated);
-    const int        acts = !outcome || (!ends && !outcome->waits);
+    ppo__collector *c = &trainer->collector;
+    ppo__envs *envs = &c->envs;
+    const int e = ppo__source(trainer, "ppo_trainer_observe", source);
+    const int ends = outcome && (outcome->terminated || outcome->truncated);
+    const int acts = !outcome || (!ends && !outcome->waits);
     const ppo_space *space = &envs->env.action_space;
-    ppo_status       status = PPO_OK;
+    ppo_status status = PPO_OK;
     if (e < 0) return PPO_ERROR_ARGUMENT;
     if (outcome && envs->turn[e] == PPO__OUT)
         return ppo__refuse("source %d is in no episode: to begin one, outcome must be NULL", source);
@@ -13187,7 +13187,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     if (status) return status;
 
     ppo_outcome out;
-    size_t      outputs = (size_t)ppo__space_outputs(space);
+    size_t outputs = (size_t)ppo__space_outputs(space);
     if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
     else memset(envs->mask + e * outputs, 1, outputs);
     if (outcome) {
@@ -13208,7 +13208,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action) {
     if (!ppo__given("ppo_trainer_act", trainer && action)) return PPO_ERROR_ARGUMENT;
     ppo__envs *envs = &trainer->collector.envs;
-    const int  e = ppo__source(trainer, "ppo_trainer_act", source);
+    const int e = ppo__source(trainer, "ppo_trainer_act", source);
     if (e < 0) return PPO_ERROR_ARGUMENT;
     if (envs->turn[e] != PPO__ACTS)
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
@@ -13239,7 +13239,7 @@ PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, 
     if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
         return PPO_ERROR_ARGUMENT;
     if (!ppo_trainer_ready(trainer)) return PPO_OK;
-    int          done = 1;
+    int done = 1;
     const double until =
         milliseconds == 0 ? INFINITY : ppo_clock() + (milliseconds > 0 ? 1e-3 * milliseconds : 0);
     ppo_status status = ppo__iterate(trainer, until, &done);
@@ -13269,11 +13269,11 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
    is as many of them as fit into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
-    const ppo_group  *group = trainer->collector.group;
+    const ppo_group *group = trainer->collector.group;
     const ppo_params *params = trainer->agent->model.params;
-    ppo__arena       *memory = &trainer->memory;
-    ppo__minibatch   *batch = &trainer->minibatch;
-    int               samples = config->num_envs * config->rollout_steps, steps = 1;
+    ppo__arena *memory = &trainer->memory;
+    ppo__minibatch *batch = &trainer->minibatch;
+    int samples = config->num_envs * config->rollout_steps, steps = 1;
     if (trainer->agent->model.core.width) steps = ppo__min_int(config->sequence_steps, config->rollout_steps);
     int all = config->num_envs * ppo__divide_up(config->rollout_steps, steps), most = all;
     if (config->minibatch_size) most = config->minibatch_size > steps ? config->minibatch_size / steps : 1;
@@ -13311,7 +13311,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
 /* Room for the opponents of self-play, which are copies of the agent. */
 static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
     ppo__collector *c = &trainer->collector;
-    const int       n = trainer->config.self_play;
+    const int n = trainer->config.self_play;
     c->latest = trainer->config.self_play_latest;
     c->snapshots = PPO__ZEROS(&c->memory, ppo_agent *, n);
     c->match_rng = PPO__ARRAY(&c->memory, ppo_rng, c->envs.copies);
@@ -13339,9 +13339,9 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
                                     ppo_trainer **out) {
     ppo_trainer *trainer = (ppo_trainer *)ppo__alloc(sizeof *trainer);
     if (!trainer) return PPO_ERROR_MEMORY;
-    ppo_params     *params = agent->model.params;
+    ppo_params *params = agent->model.params;
     ppo__collector *collector = &trainer->collector;
-    float           critic = config->critic_learning_rate;
+    float critic = config->critic_learning_rate;
     trainer->config = *config;
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
@@ -13385,7 +13385,7 @@ static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
     status = ppo__group_agree(g, status, 0);
     if (!status) {
         const ppo_params *params = (*trainer)->agent->model.params;
-        const uint64_t    hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
+        const uint64_t hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
         status = ppo__group_same(g, ppo__fnv1a(hash, params->data, params->count * sizeof(float)),
                                  "version, settings, weights and kernels");
     }
@@ -13413,9 +13413,9 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
 
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
     if (!ppo__given("ppo_train", agent != NULL)) return PPO_ERROR_ARGUMENT;
-    ppo_agent   *mine = *agent;
+    ppo_agent *mine = *agent;
     ppo_trainer *trainer = NULL;
-    ppo_status   status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
+    ppo_status status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
     if (!status) status = ppo_trainer_create(env, config, mine, &trainer);
     for (int stop = 0; !status && !stop && !ppo_trainer_done(trainer);) {
         ppo_progress progress;
@@ -13436,24 +13436,24 @@ enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000
 
 /* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
-    ppo_agent       *player[2]; /* the one that is judged, */
-    int              opposed;   /* 1: and its opponent, which may be the same */
-    int              sample;    /* 1: actions are sampled */
-    const ppo_group *group;     /* whose processes play some of the episodes each; NULL: there is none */
-    ppo_watcher      watch;     /* of a single episode */
-    void            *user;
-    ppo__collector   collector;
-    double          *total; /* [agents of all copies] what each has earned */
+    ppo_agent *player[2];   /* the one that is judged, */
+    int opposed;            /* 1: and its opponent, which may be the same */
+    int sample;             /* 1: actions are sampled */
+    const ppo_group *group; /* whose processes play some of the episodes each; NULL: there is none */
+    ppo_watcher watch;      /* of a single episode */
+    void *user;
+    ppo__collector collector;
+    double *total; /* [agents of all copies] what each has earned */
 } ppo__match;
 
 /* Plays an episode in each copy, to its end: until all its agents are out. */
 static ppo_status ppo__play_envs(ppo__match *m) {
     ppo__collector *c = &m->collector;
-    ppo__envs      *envs = &c->envs;
-    const int       agents = envs->agents, teams = envs->env.teams;
-    ppo_frame       frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
-    ppo_status      status = PPO_OK;
-    int             left = envs->copies;
+    ppo__envs *envs = &c->envs;
+    const int agents = envs->agents, teams = envs->env.teams;
+    ppo_frame frame = {0, envs->state, envs->obs, NULL, 0, 0, 0, 0};
+    ppo_status status = PPO_OK;
+    int left = envs->copies;
     for (int k = 0; k < envs->copies && !status; ++k) status = ppo__env_reset(envs, k);
     for (int e = 0; e < envs->count && !status; ++e) { /* team (episode mod teams) is the first player's */
         if (m->opposed) c->player[e] = -(e % agents * teams / agents == (envs->first + e / agents) % teams);
@@ -13477,8 +13477,8 @@ static ppo_status ppo__play_envs(ppo__match *m) {
                                      (int)PPO__EVAL_STEPS);
         }
         const ppo_outcome *first = envs->outcome;
-        const ppo_frame    now = {envs->age[0],  envs->state,        envs->obs,         envs->action,
-                                  first->reward, (float)m->total[0], first->terminated, first->truncated};
+        const ppo_frame now = {envs->age[0],  envs->state,        envs->obs,         envs->action,
+                               first->reward, (float)m->total[0], first->terminated, first->truncated};
         frame = now;
     }
     if (!status && m->watch) m->watch(&frame, m->user);
@@ -13491,9 +13491,9 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
     ppo_status status = ppo_env_check(env);
     for (int p = 0; p < 2 && !status; ++p) status = ppo__check_fits(m->player[p], env, "environment");
     if (status) return status;
-    ppo_agent      *agent = m->player[0];
+    ppo_agent *agent = m->player[0];
     ppo__collector *c = &m->collector;
-    const int       agents = ppo__agents(env), match = m->opposed;
+    const int agents = ppo__agents(env), match = m->opposed;
     if (match && env->teams < 2)
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
     const int end = ppo__own_end(m->group, episodes);
@@ -13515,7 +13515,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         c->snapshot_room = 0; /* it is not the collector's */
         for (int k = 0; k < count && !status; ++k) {
             double sum = 0;
-            int    judged = 0;
+            int judged = 0;
             for (int e = k * agents; e < (k + 1) * agents; ++e)
                 if (c->player[e] < 0) sum += m->total[e], ++judged;
             returns[first + k] = (float)(sum / judged);
@@ -13529,7 +13529,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
 PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed, int sample,
                             ppo_watcher watch, void *user, float *total) {
     ppo__match match;
-    float      none, length;
+    float none, length;
     memset(&match, 0, sizeof match);
     match.player[0] = match.player[1] = agent;
     match.sample = sample;
@@ -13541,9 +13541,9 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
 static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int opposed, int sample,
                                     const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
-    double         mean = 0, var = 0, length = 0, n = episodes;
-    float         *returns = NULL;
-    ppo__match     match;
+    double mean = 0, var = 0, length = 0, n = episodes;
+    float *returns = NULL;
+    ppo__match match;
     memset(&match, 0, sizeof match);
     match.player[0] = agent;
     match.player[1] = opponent;
@@ -13638,18 +13638,18 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
 /* What a policy's file holds besides the settings; names begin with the prefix. */
 static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
-    ppo_normalizer   *obs = &agent->obs_norm, *ret = &agent->return_norm;
-    double           *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
-    const ppo__item   items[] = {
-          {"obs_norm.mean", PPO_F64, 1, {obs->size, 0}, obs->mean, PPO__ANY},
-          {"obs_norm.var", PPO_F64, 1, {obs->size, 0}, obs->var, 0, DBL_MAX},
-          {"obs_norm.count", PPO_F64, 0, {0, 0}, obs_count, DBL_MIN, DBL_MAX},
-          {"return_norm.mean", PPO_F64, 1, {ret->size, 0}, ret->mean, PPO__ANY},
-          {"return_norm.var", PPO_F64, 1, {ret->size, 0}, ret->var, 0, DBL_MAX},
-          {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, DBL_MIN, DBL_MAX},
+    ppo_normalizer *obs = &agent->obs_norm, *ret = &agent->return_norm;
+    double *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
+    const ppo__item items[] = {
+        {"obs_norm.mean", PPO_F64, 1, {obs->size, 0}, obs->mean, PPO__ANY},
+        {"obs_norm.var", PPO_F64, 1, {obs->size, 0}, obs->var, 0, DBL_MAX},
+        {"obs_norm.count", PPO_F64, 0, {0, 0}, obs_count, DBL_MIN, DBL_MAX},
+        {"return_norm.mean", PPO_F64, 1, {ret->size, 0}, ret->mean, PPO__ANY},
+        {"return_norm.var", PPO_F64, 1, {ret->size, 0}, ret->var, 0, DBL_MAX},
+        {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, DBL_MIN, DBL_MAX},
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; ++i) {
-        char      name[64];
+        char name[64];
         ppo__item item = items[i];
         snprintf(name, sizeof name, "%s%s", prefix, item.name);
         item.name = name;
@@ -13662,7 +13662,7 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, 
 static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     ppo_agent *agent = (ppo_agent *)object;
     const int *shape = agent->model.conv.shape[0];
-    char       number[64], space[PPO__SPACE_SIZE];
+    char number[64], space[PPO__SPACE_SIZE];
     ppo_status status = ppo__put_settings(file, ppo_config_settings(), &agent->config);
     snprintf(number, sizeof number, "%d", agent->model.obs_size);
     ppo__space_text(&agent->model.action_space, space);
@@ -13710,8 +13710,8 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
 
 /* The file must have as many numbers as the network that its settings describe, before that is made. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double      have = 0, need = 0, inputs = env->actor_obs;
-    const int  *shape = env->shape;
+    double have = 0, need = 0, inputs = env->actor_obs;
+    const int *shape = env->shape;
     ppo__window window;
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
@@ -13741,7 +13741,7 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
 }
 
 static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
-    ppo_env    own;
+    ppo_env own;
     ppo_config config;
     ppo_status status = ppo__check_checksum(file);
     if (!status) status = ppo__get_env(file, &own);
@@ -13772,9 +13772,9 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
 }
 
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]) {
-    ppo_file  *file = NULL;
+    ppo_file *file = NULL;
     ppo_config read;
-    ppo_env    env;
+    ppo_env env;
     if (!ppo__given("ppo_config_load", path != NULL)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_env(file, &env);
@@ -13790,8 +13790,8 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 /* A trainer, and what its file holds in another form. It must exist until the file is written. */
 typedef struct ppo__checkpoint {
     ppo_trainer *trainer;
-    int64_t      counters[5];
-    double       seconds;
+    int64_t counters[5];
+    double seconds;
 } ppo__checkpoint;
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
@@ -13801,24 +13801,24 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         FIGURES = PPO_MAX_FIGURES,
         RNG = sizeof(ppo_rng) / sizeof(uint32_t)
     };
-    ppo_trainer     *trainer = kept->trainer;
-    ppo__collector  *collector = &trainer->collector;
-    ppo__envs       *envs = &collector->envs;
-    ppo_rollout     *held = &collector->held; /* NULLs but with several agents */
-    ppo_params      *params = trainer->agent->model.params;
+    ppo_trainer *trainer = kept->trainer;
+    ppo__collector *collector = &trainer->collector;
+    ppo__envs *envs = &collector->envs;
+    ppo_rollout *held = &collector->held; /* NULLs but with several agents */
+    ppo_params *params = trainer->agent->model.params;
     const ppo_space *space = &envs->env.action_space;
-    const int64_t    n = envs->count, copies = envs->copies, width = collector->model->core.width;
-    const int64_t    wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
+    const int64_t n = envs->count, copies = envs->copies, width = collector->model->core.width;
+    const int64_t wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
-    const double  most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
-    const int     several = envs->agents > 1, rivals = collector->snapshot_room;
-    const double  last_rival = rivals - 1;
-    const int     adapts =
+    const double most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
+    const int several = envs->agents > 1, rivals = collector->snapshot_room;
+    const double last_rival = rivals - 1;
+    const int adapts =
         trainer->config.desired_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
     const int has_figures =
         ppo__figures(&envs->env) && (way != PPO__LOAD || ppo_file_find(file, "trainer.last_figures"));
-    void          *figures = has_figures ? trainer->last_figures : NULL;
-    char          *bytes = envs->env.open ? NULL : envs->state;
+    void *figures = has_figures ? trainer->last_figures : NULL;
+    char *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
                                 &trainer->shuffle_rng};
     int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
@@ -13901,10 +13901,10 @@ static const char *ppo__state_size_text(const ppo_env *env, char text[32]) {
 }
 
 static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
-    ppo__checkpoint   *kept = (ppo__checkpoint *)object;
+    ppo__checkpoint *kept = (ppo__checkpoint *)object;
     const ppo_trainer *trainer = kept->trainer;
-    const ppo__envs   *envs = &trainer->collector.envs;
-    char               text[32];
+    const ppo__envs *envs = &trainer->collector.envs;
+    char text[32];
     if (envs->env.open && !envs->played)
         return ppo__refuse(
             "ppo_trainer_save: set env.max_steps, which is %d: environments with open() are saved as "
@@ -13923,24 +13923,24 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint  kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
+    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
     const ppo_group *g = trainer->collector.group;
-    ppo_status       status = g ? ppo__carry_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
+    ppo_status status = g ? ppo__carry_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
     if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
     return ppo__group_agree(g, status, 0);
 }
 
 /* Brings copy k back to where it was: the same episode from the same random numbers. */
 static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
-    const ppo_env         *env = &envs->env;
+    const ppo_env *env = &envs->env;
     const ppo__space_kind *kind = ppo__kind(&env->action_space);
-    const int              agents = envs->agents, width = ppo__space_width(&env->action_space);
-    const uint32_t        *played = envs->played + (size_t)k * ppo__played_words(env);
-    const float           *saved = ppo__obs(envs, k * agents), *obs = ppo__own_obs(envs, k);
-    ppo_action            *action = envs->action + k * agents;
-    const ppo_rng          rng = envs->rng[k];
-    const int              age = envs->age[k];
-    int                    same = 1;
+    const int agents = envs->agents, width = ppo__space_width(&env->action_space);
+    const uint32_t *played = envs->played + (size_t)k * ppo__played_words(env);
+    const float *saved = ppo__obs(envs, k * agents), *obs = ppo__own_obs(envs, k);
+    ppo_action *action = envs->action + k * agents;
+    const ppo_rng rng = envs->rng[k];
+    const int age = envs->age[k];
+    int same = 1;
     envs->rng[k] = envs->episode_rng[k];
     envs->age[k] = 0;
     ppo_status status = ppo__env_call(envs, k, 0, NULL);
@@ -13970,15 +13970,15 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
    minibatch if the policy is recurrent or large). */
 static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
     const ppo_actor_critic *model = &agent->model;
-    const double            outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
-    const double            samples = (double)config->num_envs * config->rollout_steps;
-    const double            seen = env->obs_size + recurrent;
-    const double            kept =
+    const double outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
+    const double samples = (double)config->num_envs * config->rollout_steps;
+    const double seen = env->obs_size + recurrent;
+    const double kept =
         recurrent + env->obs_size * (env->byte_scale > 0 && !config->normalize_obs ? 0.25 : 1);
     const double sample = kept + seen * config->recompute_advantages + 2 * outputs + 16; /* floats */
     const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    double       batch = config->minibatch_size ? config->minibatch_size : samples;
-    double       tape = seen + sample + 12 * recurrent, shards = config->threads;
+    double batch = config->minibatch_size ? config->minibatch_size : samples;
+    double tape = seen + sample + 12 * recurrent, shards = config->threads;
     for (int k = 0; k < config->hidden_layers; ++k)
         tape += (config->layer_norm ? 12.0 : 8.0) * config->hidden[k];
     for (int k = 0; k < model->conv.layers; ++k) tape += 3.0 * ppo__picture_size(model->conv.shape[k + 1]);
@@ -13995,7 +13995,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
                               ppo_trainer **trainer) {
     static const char *const fixed[] = {"num_envs", "seed", "self_play", NULL};
     const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
-    char        wanted_name[64], wanted_size[32];
+    char wanted_name[64], wanted_size[32];
     if (!ppo_file_text(file, "checksum"))
         return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
     ppo_status status = config ? ppo_config_check(config) : PPO_OK;
@@ -14011,9 +14011,9 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
 
     /* before anything is made whose size is not that of an array in the file */
     const ppo_config own = (*agent)->config;
-    const int64_t    shape[2] = {own.num_envs, env->obs_size};
+    const int64_t shape[2] = {own.num_envs, env->obs_size};
     const ppo_array *array;
-    double           have = 0, need = ppo__trainer_bytes(env, *agent, &own);
+    double have = 0, need = ppo__trainer_bytes(env, *agent, &own);
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
@@ -14025,8 +14025,8 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
     if (status) return status;
 
-    ppo_trainer    *made = *trainer;
-    ppo__envs      *envs = &made->collector.envs;
+    ppo_trainer *made = *trainer;
+    ppo__envs *envs = &made->collector.envs;
     ppo__checkpoint kept = {made, {0}, 0};
     status = ppo__carry_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
@@ -14067,15 +14067,15 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
 
 typedef struct ppo__export {
     const ppo_agent *agent;
-    const char      *name;
-    ppo_agent       *rounded; /* the agent with weights that 8 bits can hold; NULL: they stay float */
-    ppo_tape        *tape;    /* for its making */
-    FILE            *out;
+    const char *name;
+    ppo_agent *rounded; /* the agent with weights that 8 bits can hold; NULL: they stay float */
+    ppo_tape *tape;     /* for its making */
+    FILE *out;
 } ppo__export;
 
 /* Prints source text, with the policy's name for each "@". */
 static PPO__PRINTF(2, 3) void ppo__export_text(const ppo__export *x, const char *format, ...) {
-    char    text[2048];
+    char text[2048];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -14127,14 +14127,14 @@ static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w) {
    x, y NULL: rounds to the nearest. */
 static void ppo__int8_round(ppo_tape *tape, ppo_tensor *w, ppo_tensor *x, ppo_tensor *y,
                             ppo_tensor *rounded) {
-    const int    in = w->rows, out = w->cols, n = x && y ? x->rows : 0;
+    const int in = w->rows, out = w->cols, n = x && y ? x->rows : 0;
     const float *scale = ppo__int8_scale(tape, w);
-    float       *step = ppo_tape_alloc(tape, (size_t)out);
-    ppo_tensor  *error = n ? ppo_tape_matmul(tape, ppo_tape_sub(tape, x, y), w) : NULL; /* (n, cols) */
+    float *step = ppo_tape_alloc(tape, (size_t)out);
+    ppo_tensor *error = n ? ppo_tape_matmul(tape, ppo_tape_sub(tape, x, y), w) : NULL; /* (n, cols) */
     for (int k = 0; k < 2 * in && !ppo_tape_status(tape); ++k) {
-        const int    i = k % in;
+        const int i = k % in;
         const float *exact = w->data + ppo__at(i, out);
-        float       *now = rounded->data + ppo__at(i, out), square = 0;
+        float *now = rounded->data + ppo__at(i, out), square = 0;
         for (int t = 0; t < n; ++t) square += y->data[ppo__at(t, in) + i] * y->data[ppo__at(t, in) + i];
         if (n) ppo__k()->gemm(1, out, n, y->data + i, 0, in, error->data, out, NULL, 0, step, out);
         for (int j = 0; j < out; ++j) {
@@ -14151,10 +14151,10 @@ enum { PPO__MET_ROWS = 2048, PPO__MET_NUMBERS = 1 << 24 };
 
 /* Observations in the order in which a policy met them. */
 typedef struct ppo__met {
-    int            rows, room, size;
-    float         *obs;   /* [room][size] */
+    int rows, room, size;
+    float *obs;           /* [room][size] */
     unsigned char *start; /* [room] 1: an episode begins */
-    int           *count; /* [room] 1: it is one sequence */
+    int *count;           /* [room] 1: it is one sequence */
 } ppo__met;
 
 static int ppo__meet(const ppo_frame *frame, void *user) {
@@ -14169,7 +14169,7 @@ static int ppo__meet(const ppo_frame *frame, void *user) {
 static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2], const ppo__met *met) {
     const ppo_mlp *const parts[2][2] = {{&m[0]->trunk, &m[1]->trunk}, {&m[0]->actor, &m[1]->actor}};
     const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start}, NULL, 0};
-    ppo_tensor      *x[2], *h[2];
+    ppo_tensor *x[2], *h[2];
     for (int k = 0; k < m[0]->conv.layers; ++k)
         if (m[0]->conv.weight[k])
             ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
@@ -14193,9 +14193,9 @@ static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2],
 /* Makes x->rounded, by what the agent meets in env. */
 static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
     const ppo_agent *agent = x->agent;
-    const int        size = agent->model.obs_size;
-    ppo_rng          rng = ppo_rng_stream(0, PPO_STREAM_EVALUATE, 0);
-    ppo__met   met = {0, ppo__min_int(PPO__MET_ROWS, 1 + PPO__MET_NUMBERS / size), size, NULL, NULL, NULL};
+    const int size = agent->model.obs_size;
+    ppo_rng rng = ppo_rng_stream(0, PPO_STREAM_EVALUATE, 0);
+    ppo__met met = {0, ppo__min_int(PPO__MET_ROWS, 1 + PPO__MET_NUMBERS / size), size, NULL, NULL, NULL};
     ppo_status status = ppo_agent_copy(agent, &x->rounded);
     if (!status) status = ppo_tape_create(&x->tape);
     if (status) return status;
@@ -14222,7 +14222,7 @@ static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
 /* The factors of the columns of w, and the whole numbers; their product is `rounded`. */
 static ppo_status ppo__export_int8(const ppo__export *x, const char *array, const ppo_tensor *w,
                                    const ppo_tensor *rounded) {
-    char         name[160];
+    char name[160];
     const float *scale = ppo__int8_scale(x->tape, w);
     if (!scale) return ppo_tape_status(x->tape);
     snprintf(name, sizeof name, "%s_scale", array);
@@ -14252,14 +14252,14 @@ static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *ten
 
 /* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
-    const ppo_params     *params = x->agent->model.params;
+    const ppo_params *params = x->agent->model.params;
     const ppo_normalizer *norm = &x->agent->obs_norm;
-    const char *const     names[] = {"obs_mean", "obs_rest", "obs_scale"};
-    size_t                n = norm->size ? (size_t)x->agent->model.actor_obs : 0;
-    ppo_status            status = PPO_OK;
+    const char *const names[] = {"obs_mean", "obs_rest", "obs_scale"};
+    size_t n = norm->size ? (size_t)x->agent->model.actor_obs : 0;
+    ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
-        char              name[128];
+        char name[128];
         snprintf(name, sizeof name, "%s", params->names[i]);
         if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
         if (!ppo__export_uses(&x->agent->model, tensor))
@@ -14402,7 +14402,7 @@ static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *co
     ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", pixels,
                      conv->shape[0][0], pixels);
     for (int k = 0; k < conv->layers; ++k) {
-        const int  *shape = conv->shape[k];
+        const int *shape = conv->shape[k];
         const char *from = k % 2 ? "even" : "odd", *to = k % 2 ? "odd" : "even";
         if (conv->weight[k])
             ppo__export_text(
@@ -14419,16 +14419,16 @@ static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *co
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
 static void ppo__export_forward(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
-    const ppo_mlp *const    parts[] = {&model->trunk, &model->actor};
-    const char *const       names[] = {"trunk", "actor"};
-    const ppo__space_kind  *kind = ppo__kind(&model->action_space);
-    const ppo__constant     limit = ppo__c_float((double)x->agent->clip_obs);
-    const char             *from, *l = limit.text;
-    int                     recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
+    const ppo_mlp *const parts[] = {&model->trunk, &model->actor};
+    const char *const names[] = {"trunk", "actor"};
+    const ppo__space_kind *kind = ppo__kind(&model->action_space);
+    const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
+    const char *from, *l = limit.text;
+    int recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
     PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
     for (int k = 0; k < model->conv.layers; ++k) {
         const ppo_tensor *weight = model->conv.weight[k];
-        const int         size = ppo__picture_size(model->conv.shape[k + 1]);
+        const int size = ppo__picture_size(model->conv.shape[k + 1]);
         widest = size > widest ? size : widest;
         if (weight && weight->rows > square) square = weight->rows;
         pools |= !weight;
@@ -14466,9 +14466,9 @@ static void ppo__export_forward(const ppo__export *x) {
         }
         for (int k = 0; k < parts[p]->layers; ++k) {
             const ppo_tensor *weight = parts[p]->weight[k];
-            const int         last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
-            const char       *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
-            const int         activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
+            const int last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
+            const char *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
+            const int activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
                              names[p], k, names[p], k, weight->rows, weight->cols, normed ? 0 : activation,
                              to);
@@ -14483,12 +14483,12 @@ static void ppo__export_forward(const ppo__export *x) {
 
 /* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
 static void ppo__export_predict(const ppo__export *x) {
-    const ppo_space    *space = &x->agent->model.action_space;
+    const ppo_space *space = &x->agent->model.action_space;
     const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
     const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
-    int                 heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
-    const int          *sizes = ppo__space_heads(space, &heads);
-    const char         *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
+    int heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
+    const int *sizes = ppo__space_heads(space, &heads);
+    const char *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
     if (ppo__kind(space)->continuous) {
         ppo__export_text(x,
                          "/* action [%d], within [%s, %s] */\n"
@@ -14530,7 +14530,7 @@ static void ppo__export_predict(const ppo__export *x) {
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo__export *x = (ppo__export *)user;
-    char         name[64];
+    char name[64];
     x->out = out;
     snprintf(name, sizeof name, "%s", x->agent->environment);
     for (char *c = name; *c; ++c) /* nothing that ends a comment, a line or more */
@@ -14559,13 +14559,13 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
 static ppo_status ppo__export_policy(const ppo_agent *agent, int int8, const ppo_env *env, const char *name,
                                      const char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-    const size_t      length = name ? strlen(name) : 0;
+    const size_t length = name ? strlen(name) : 0;
     if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
         return ppo__refuse(
             "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
     ppo__export export_ = {agent, name, NULL, NULL, NULL};
-    ppo_status  status = int8 ? ppo__int8_agent(&export_, env) : PPO_OK;
+    ppo_status status = int8 ? ppo__int8_agent(&export_, env) : PPO_OK;
     if (!status) status = ppo__write_file(path, ppo__export_all, &export_);
     ppo_tape_free(export_.tape);
     ppo_agent_free(export_.rounded);
@@ -14675,7 +14675,7 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
     if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
     if (s < 0 || s >= from->count)
         return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from->count);
-    int        at = from->start[s], n = from->start[s + 1] - at;
+    int at = from->start[s], n = from->start[s + 1] - at;
     ppo_status status = ppo_tokens_add(tokens, from->token + at, n, from->prompt ? from->prompt[s] : 0);
     for (int i = 0; i < n && from->given && !status; ++i)
         if (from->given[at + i]) status = ppo_tokens_mark_given(tokens, i, 1);
@@ -14684,7 +14684,7 @@ PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *fro
 
 /* Takes memory for `count` sequences of n tokens, by adding sequences of zeros. */
 static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
-    int       *zeros = (int *)ppo__alloc(n * sizeof(int));
+    int *zeros = (int *)ppo__alloc(n * sizeof(int));
     ppo_status status = zeros ? PPO_OK : PPO_ERROR_MEMORY;
     for (int i = 0; i < count && !status; ++i) status = ppo_tokens_add(tokens, zeros, n, 1);
     return ppo__free(zeros), status;
@@ -14706,12 +14706,12 @@ PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
 /* A map from keys to numbers >= 0: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
     uint64_t key;
-    int      value; /* plus 1; 0: the bucket is empty */
+    int value; /* plus 1; 0: the bucket is empty */
 } ppo__bucket;
 
 typedef struct ppo__map {
     ppo__bucket *buckets;
-    size_t       room, count; /* buckets, a power of two; number of keys */
+    size_t room, count; /* buckets, a power of two; number of keys */
 } ppo__map;
 
 /* The bucket of a key, or the empty one where it belongs. The factor (Knuth 1973, 6.4) spreads the keys. */
@@ -14747,13 +14747,13 @@ static void ppo__queue_push(ppo__arena *memory, uint64_t **queue, uint64_t numbe
     if (PPO__PUSH(*queue, number)) memory->failed = PPO_ERROR_MEMORY;
     if (memory->failed) return;
     uint64_t *heap = *queue;
-    size_t    at = stbds_arrlenu(heap) - 1;
+    size_t at = stbds_arrlenu(heap) - 1;
     for (; at && heap[(at - 1) / 2] > number; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
     heap[at] = number;
 }
 
 static uint64_t ppo__queue_pop(uint64_t *heap) {
-    size_t   n = --stbds_header(heap)->length, at = 0;
+    size_t n = --stbds_header(heap)->length, at = 0;
     uint64_t first = heap[0], last = heap[n];
     for (size_t child = 1; child < n; child = 2 * at + 1) {
         child += child + 1 < n && heap[child + 1] < heap[child];
@@ -14907,7 +14907,7 @@ static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
 
 static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
     enum { MOST = 2200 };
-    int     n = 0;
+    int n = 0;
     int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
     nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
     if (!nfc->parts) return;
@@ -14932,7 +14932,7 @@ static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
 /* Writes what a character is made of, at most 4 others, and returns how many. */
 static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
     int32_t hangul = code - PPO__HANGUL;
-    int     index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
+    int index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
         out[0] = PPO__JAMO_L + hangul / 588, out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
@@ -14962,7 +14962,7 @@ static int ppo__by_number(const void *a, const void *b) {
    numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8 stay. */
 static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
     size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
-    int    length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
+    int length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
     for (size_t at = 0; at < bytes; at += (size_t)length) {
         int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
         if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
@@ -14977,7 +14977,7 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
         marks = 0;
     }
     for (size_t i = 0; i < count; ++i) {
-        int     rank = (int)(codes[i] >> 56);
+        int rank = (int)(codes[i] >> 56);
         int32_t code = codes[i] & 0xffffff;
         int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
         if (joined >= 0) codes[starter] = (uint64_t)joined;
@@ -15015,7 +15015,7 @@ static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
 static int ppo__kind_at(const ppo__words *words, const unsigned char *at, size_t bytes, size_t *length) {
     *length = 1;
     if (*at < 0x80) return words->kinds[*at];
-    int     n;
+    int n;
     int32_t code = ppo__utf8_get((const char *)at, bytes, &n);
     if (code >= 0) *length = (size_t)n;
     return words->kinds[code < 0 ? 0xfffd : code];
@@ -15024,7 +15024,7 @@ static int ppo__kind_at(const ppo__words *words, const unsigned char *at, size_t
 /* The length of 's, 't, 'm, 'd, 're, 've or 'll at the start of the text; 0: none. cl100k's may be capitals. */
 static size_t ppo__ending_length(const unsigned char *at, size_t bytes, int cl100k) {
     static const char endings[7][3] = {"s", "t", "m", "d", "re", "ve", "ll"};
-    const int         capital = cl100k ? 'a' - 'A' : 0;
+    const int capital = cl100k ? 'a' - 'A' : 0;
     for (int k = 0; *at == '\'' && k < 7; ++k) {
         size_t n = strlen(endings[k]), i = 0;
         while (i < n && i + 1 < bytes && (at[i + 1] | capital) == endings[k][i]) ++i;
@@ -15037,7 +15037,7 @@ static size_t ppo__ending_length(const unsigned char *at, size_t bytes, int cl10
    single space before another run belongs to it. In cl100k's expression any character but a line break may be
    before letters, and none before numbers; line breaks belong to the others or spaces before them. */
 static size_t ppo__word_length(const ppo__words *words, const unsigned char *at, size_t bytes) {
-    int    cl100k = words->digits > 0, kind, next;
+    int cl100k = words->digits > 0, kind, next;
     size_t n = ppo__ending_length(at, bytes, cl100k), length, unused, last = 0;
     if (n) return n;
     kind = ppo__kind_at(words, at, bytes, &length);
@@ -15077,54 +15077,54 @@ enum {
 enum { PPO__MAX_STEPS = 16, PPO__MAX_BOUNDS = 8 };
 
 typedef struct ppo__step {
-    int         kind;
-    int         first, end; /* FIND: these of the added tokens */
-    const char *from, *to;  /* others first replace the one by the other; from NULL: nothing */
-    const char *prefix;     /* and then put this before the text, unless it begins so; NULL: nothing */
-    int         always;     /* 1: even then */
-    int         once;       /* 1: only at the start of the whole text */
-    int         nfc;        /* 1: or makes NFC of the text */
+    int kind;
+    int first, end;        /* FIND: these of the added tokens */
+    const char *from, *to; /* others first replace the one by the other; from NULL: nothing */
+    const char *prefix;    /* and then put this before the text, unless it begins so; NULL: nothing */
+    int always;            /* 1: even then */
+    int once;              /* 1: only at the start of the whole text */
+    int nfc;               /* 1: or makes NFC of the text */
 } ppo__step;
 
 /* A token that stands in a text by its name. */
 typedef struct ppo__added {
     const char *name, *pattern; /* what is found: the name, or what the rewriting makes of it */
-    int         name_bytes, bytes, token;
-    int         special, left, right; /* 1: it is special; it takes the spaces on its left, on its right */
-    int         normalized;           /* 1: found after the rewriting */
-    int         place;                /* in its file */
+    int name_bytes, bytes, token;
+    int special, left, right; /* 1: it is special; it takes the spaces on its left, on its right */
+    int normalized;           /* 1: found after the rewriting */
+    int place;                /* in its file */
 } ppo__added;
 
 struct ppo_tokenizer {
-    ppo__arena  memory; /* of the arrays below */
-    int         kind, vocab;
-    int         unit_count;
-    int32_t    *units;        /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
-    int32_t    *joined;       /* [unit_count] the token that a merge makes */
-    ppo__map    by_unit;      /* the token of a code point, or the merge of a pair */
-    int        *start;        /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char       *bytes;        /* the texts of all tokens */
-    char       *special;      /* [vocab] 1: a special token */
-    int         of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
-    ppo__words  words;
-    ppo__nfc    nfc;
+    ppo__arena memory; /* of the arrays below */
+    int kind, vocab;
+    int unit_count;
+    int32_t *units;   /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
+    int32_t *joined;  /* [unit_count] the token that a merge makes */
+    ppo__map by_unit; /* the token of a code point, or the merge of a pair */
+    int *start;       /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char *bytes;      /* the texts of all tokens */
+    char *special;    /* [vocab] 1: a special token */
+    int of_byte[256]; /* the token of a byte; PIECES: of a character of ASCII; -1: none */
+    ppo__words words;
+    ppo__nfc nfc;
     ppo__added *added; /* [added_count] */
-    int         added_count;
-    ppo__step   steps[PPO__MAX_STEPS];
-    int         step_count;
+    int added_count;
+    ppo__step steps[PPO__MAX_STEPS];
+    int step_count;
 
     /* of a tokenizer.json alone: */
-    char        *json; /* [json_bytes] all of it */
-    size_t       json_bytes;
+    char *json; /* [json_bytes] all of it */
+    size_t json_bytes;
     const char **key; /* [vocab] what merges call a token, often its text; NULL: they do not */
-    int         *key_bytes;
-    ppo__map     by_key;
-    int          unknown;       /* the token of a character that the vocabulary lacks, -1: nothing; */
-    int          fuse;          /* 1: one for several of them; */
-    int          fallback[256]; /* or the tokens of its bytes, -1: none */
-    int          whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
-    int          strip;         /* spaces left out at the start of what is decoded */
-    int          bound[2][PPO__MAX_BOUNDS], bounds[2]; /* tokens before and after a text, how many */
+    int *key_bytes;
+    ppo__map by_key;
+    int unknown;       /* the token of a character that the vocabulary lacks, -1: nothing; */
+    int fuse;          /* 1: one for several of them; */
+    int fallback[256]; /* or the tokens of its bytes, -1: none */
+    int whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
+    int strip;         /* spaces left out at the start of what is decoded */
+    int bound[2][PPO__MAX_BOUNDS], bounds[2]; /* tokens before and after a text, how many */
 };
 
 static int ppo__token_length(const ppo_tokenizer *tok, int t) { return tok->start[t + 1] - tok->start[t]; }
@@ -15149,7 +15149,7 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
         return ppo__refuse("%d special tokens, or names that are NULL", count);
     for (int i = 0; i < count; ++i) {
         size_t bytes = names[i] ? strlen(names[i]) : 0;
-        int    good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
+        int good = bytes > 0 && bytes <= PPO_MAX_TOKEN_BYTES && ppo__is_utf8(names[i]);
         for (const char *c = names[i]; good && *c; ++c) good = (unsigned char)*c >= ' ' && *c != 127;
         if (!good)
             return ppo__refuse("the name of special token %d is NULL, empty, longer than %d bytes, not UTF-8 "
@@ -15165,7 +15165,7 @@ static ppo_status ppo__check_specials(const char *const *names, int count) {
 /* Character k becomes token k: how long it is, and where it is found. */
 static ppo_status ppo__add_character(ppo_tokenizer *tok, int k) {
     int32_t code = tok->units[k];
-    char    text[4];
+    char text[4];
     if (code < 0 || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) || (k && code <= tok->units[k - 1]))
         return ppo__refuse("character %d is %ld: not a code point above the previous one", k, (long)code);
     tok->start[k + 1] = tok->start[k] + ppo__utf8_put(code, text);
@@ -15193,8 +15193,8 @@ static ppo_status ppo__add_merge(ppo_tokenizer *tok, int k) {
 
 /* Writes the texts of all tokens, one after another. */
 static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
-    char     *out = tok->bytes;
-    int       ordinary = tok->vocab - tok->added_count;
+    char *out = tok->bytes;
+    int ordinary = tok->vocab - tok->added_count;
     const int is_bpe = tok->kind == PPO__BPE, merged = is_bpe ? 2 * tok->unit_count : 0;
     for (int t = 0; t < ordinary && !is_bpe; ++t) out += ppo__utf8_put(tok->units[t], out);
     for (int byte = 0; byte < 256 && is_bpe; ++byte, ++out) tok->bytes[tok->of_byte[byte]] = (char)byte;
@@ -15290,12 +15290,12 @@ static ppo_status ppo__not_utf8(const char *function, size_t at) {
 PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, const char *const *specials,
                                             int special_count, ppo_tokenizer **tokenizer) {
     ppo__arena memory = {NULL, NULL, PPO_OK};
-    int        count = 0, length = 0;
+    int count = 0, length = 0;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
     unsigned char *seen = PPO__ZEROS(&memory, unsigned char, 0x110000);
-    int32_t       *units = PPO__ARRAY(&memory, int32_t, PPO_MAX_VOCAB);
-    ppo_status     status = ppo__arena_status(&memory);
+    int32_t *units = PPO__ARRAY(&memory, int32_t, PPO_MAX_VOCAB);
+    ppo_status status = ppo__arena_status(&memory);
     for (size_t at = 0; at < bytes && !status; at += (size_t)length) {
         int32_t code = ppo__utf8_get(text + at, bytes - at, &length);
         if (code < 0) status = ppo__not_utf8("ppo_tokenizer_characters", at);
@@ -15318,9 +15318,9 @@ enum { PPO__MIN_FREQUENCY = 2, PPO__MAX_TRAINED = 65536 }; /* tokens, so that th
 
 typedef struct ppo__word {
     const unsigned char *text;
-    uint16_t            *symbols;       /* [length]: its tokens at present */
-    int                  bytes, length; /* of text and symbols */
-    int                  count;         /* in the text */
+    uint16_t *symbols; /* [length]: its tokens at present */
+    int bytes, length; /* of text and symbols */
+    int count;         /* in the text */
 } ppo__word;
 
 typedef struct ppo__pair {
@@ -15333,22 +15333,22 @@ typedef struct ppo__found {
 } ppo__found;
 
 typedef struct ppo__bpe_trainer {
-    ppo__arena  memory; /* of all but the four stb_ds arrays */
-    ppo__words  rule;
-    ppo__map    by_hash, by_pair;
-    ppo__word  *words;
-    ppo__pair  *pairs;  /* never removed */
+    ppo__arena memory; /* of all but the four stb_ds arrays */
+    ppo__words rule;
+    ppo__map by_hash, by_pair;
+    ppo__word *words;
+    ppo__pair *pairs;   /* never removed */
     ppo__found *founds; /* in lists, by pair */
-    uint64_t   *queue;  /* the most frequent pair first; of equals, that of the smallest tokens */
-    int32_t    *merges; /* [][2] */
-    int         merged;
-    int        *length; /* of each token, in bytes */
+    uint64_t *queue;    /* the most frequent pair first; of equals, that of the smallest tokens */
+    int32_t *merges;    /* [][2] */
+    int merged;
+    int *length; /* of each token, in bytes */
 } ppo__bpe_trainer;
 
 static void ppo__count_word(ppo__bpe_trainer *trainer, const unsigned char *text, int bytes) {
-    uint64_t  slot = ppo__fnv1a(PPO__FNV1A, text, bytes);
+    uint64_t slot = ppo__fnv1a(PPO__FNV1A, text, bytes);
     ppo__word word = {text, NULL, bytes, bytes, 1};
-    int       w;
+    int w;
     for (; (w = ppo__map_find(&trainer->by_hash, slot)) >= 0; ++slot)
         if (trainer->words[w].bytes == bytes && !memcmp(trainer->words[w].text, text, bytes)) break;
     if (w >= 0) ++trainer->words[w].count;
@@ -15381,7 +15381,7 @@ static void ppo__count_pair(ppo__bpe_trainer *trainer, int w, int left, int righ
 
 /* Counts the words of the text, and the pairs of bytes in them. */
 static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text, size_t bytes) {
-    int    of_byte[256];
+    int of_byte[256];
     size_t total = 0;
     for (size_t n; bytes && !trainer->memory.failed; text += n, bytes -= n) {
         n = ppo__word_length(&trainer->rule, text, bytes);
@@ -15409,8 +15409,8 @@ static void ppo__queue_pair(ppo__bpe_trainer *trainer, const ppo__pair *pair) {
 /* Replaces the pair by the token in word w. */
 static void ppo__merge_in_word(ppo__bpe_trainer *trainer, int w, int left, int right, int token) {
     ppo__word *word = &trainer->words[w];
-    uint16_t  *symbols = word->symbols;
-    int        n = 0;
+    uint16_t *symbols = word->symbols;
+    int n = 0;
     for (int i = 0; i < word->length; ++n) {
         if (symbols[i] != left || i + 1 == word->length || symbols[i + 1] != right) {
             symbols[n] = symbols[i++];
@@ -15436,7 +15436,7 @@ static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
     for (size_t next = 0; trainer->merged < most;) {
         for (; next < stbds_arrlenu(trainer->pairs); ++next) ppo__queue_pair(trainer, &trainer->pairs[next]);
         if (trainer->memory.failed || !stbds_arrlenu(trainer->queue)) return;
-        uint64_t  first = ppo__queue_pop(trainer->queue);
+        uint64_t first = ppo__queue_pop(trainer->queue);
         ppo__pair pair = trainer->pairs[ppo__map_find(&trainer->by_pair, (uint32_t)first)];
         if (pair.count != (int)(UINT32_MAX - (uint32_t)(first >> 32))) {
             ppo__queue_pair(trainer, &pair);
@@ -15491,22 +15491,22 @@ typedef struct ppo__symbol {
 
 typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
-    int                  flags;  /* PPO_ENCODE_... */
-    const char          *text;   /* all of it, for messages */
-    int                 *tokens; /* [capacity]; those beyond are only counted, */
-    int                  capacity, count;
-    int                  grows;   /* 1: or get room in the encoder's memory */
-    ppo__arena           memory;  /* of all but the queue; it remembers what failed */
-    ppo__symbol         *symbols; /* [room] */
-    size_t               room;
-    uint64_t            *queue; /* of possible merges: in the order of learning, then from left to right */
-    char                *rewritten[PPO__MAX_STEPS]; /* by each step, [rewritten_room] */
-    size_t               rewritten_room[PPO__MAX_STEPS];
+    int flags;        /* PPO_ENCODE_... */
+    const char *text; /* all of it, for messages */
+    int *tokens;      /* [capacity]; those beyond are only counted, */
+    int capacity, count;
+    int grows;            /* 1: or get room in the encoder's memory */
+    ppo__arena memory;    /* of all but the queue; it remembers what failed */
+    ppo__symbol *symbols; /* [room] */
+    size_t room;
+    uint64_t *queue; /* of possible merges: in the order of learning, then from left to right */
+    char *rewritten[PPO__MAX_STEPS]; /* by each step, [rewritten_room] */
+    size_t rewritten_room[PPO__MAX_STEPS];
 } ppo__encoder;
 
 static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
     if (encoder->grows && encoder->count == encoder->capacity) {
-        int  room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
+        int room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
         int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
         if (room == encoder->count)
             encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
@@ -15530,8 +15530,8 @@ static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes
 static void ppo__consider(ppo__encoder *encoder, int at, int count) {
     if (at < 0 || encoder->symbols[at].next == count) return;
     const ppo__symbol *symbol = &encoder->symbols[at];
-    uint64_t           key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
-    int                merge = ppo__map_find(&encoder->tok->by_unit, key);
+    uint64_t key = ppo__pair_key(symbol->token, encoder->symbols[symbol->next].token);
+    int merge = ppo__map_find(&encoder->tok->by_unit, key);
     if (merge < 0) return;
     ppo__queue_push(&encoder->memory, &encoder->queue, (uint64_t)merge << 32 | (uint32_t)at);
 }
@@ -15539,10 +15539,10 @@ static void ppo__consider(ppo__encoder *encoder, int at, int count) {
 /* Splits a word into symbols, for each of which there is room, and returns how many. */
 static int ppo__split_word(ppo__encoder *encoder, const char *text, size_t bytes) {
     const ppo_tokenizer *tok = encoder->tok;
-    int                  count = 0, length, fused = 0;
+    int count = 0, length, fused = 0;
     for (size_t at = 0; at < bytes; at += (size_t)length) {
-        uint64_t    slot;
-        int         token = tok->of_byte[(unsigned char)text[at]];
+        uint64_t slot;
+        int token = tok->of_byte[(unsigned char)text[at]];
         const char *fallback = text + at;
         length = 1;
         if (tok->kind == PPO__PIECES && (unsigned char)text[at] >= 0x80) {
@@ -15566,8 +15566,8 @@ static int ppo__split_word(ppo__encoder *encoder, const char *text, size_t bytes
 /* Applies the merges to one word, in the order in which they were learned. */
 static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t bytes) {
     const ppo_tokenizer *tok = encoder->tok;
-    uint64_t             slot;
-    int                  whole = tok->whole ? ppo__find_key(tok, text, bytes, &slot) : -1;
+    uint64_t slot;
+    int whole = tok->whole ? ppo__find_key(tok, text, bytes, &slot) : -1;
     if (whole >= 0) {
         ppo__emit(encoder, whole);
         return;
@@ -15578,11 +15578,11 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
         if (!encoder->symbols) return;
     }
     ppo__symbol *symbols = encoder->symbols;
-    int          count = ppo__split_word(encoder, text, bytes);
+    int count = ppo__split_word(encoder, text, bytes);
     for (int i = 0; i < count; ++i) ppo__consider(encoder, i, count);
     while (stbds_arrlenu(encoder->queue) && !encoder->memory.failed) {
-        uint64_t       first = ppo__queue_pop(encoder->queue);
-        int            at = (int)(uint32_t)first, merge = (int)(first >> 32), next = symbols[at].next;
+        uint64_t first = ppo__queue_pop(encoder->queue);
+        int at = (int)(uint32_t)first, merge = (int)(first >> 32), next = symbols[at].next;
         const int32_t *pair = tok->units + 2 * merge;
         if (symbols[at].token != pair[0] || next == count || symbols[next].token != pair[1])
             continue; /* one of them was joined to another since */
@@ -15599,9 +15599,9 @@ static void ppo__encode_characters(ppo__encoder *encoder, const char *text, size
     int length;
     for (const char *end = text + bytes; text < end && !encoder->memory.failed; text += length) {
         const int32_t code = ppo__utf8_get(text, (size_t)(end - text), &length);
-        const int     place = (int)(text - encoder->text), shown = code >= ' ' && (code < 127 || code >= 160);
-        const int     token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
-        const char   *quote = shown ? "\"" : "";
+        const int place = (int)(text - encoder->text), shown = code >= ' ' && (code < 127 || code >= 160);
+        const int token = code < 0 ? -1 : ppo__map_find(&encoder->tok->by_unit, (uint64_t)code);
+        const char *quote = shown ? "\"" : "";
         if (token >= 0) ppo__emit(encoder, token);
         else if (code < 0) encoder->memory.failed = ppo__not_utf8("ppo_encode", (size_t)place);
         else
@@ -15625,13 +15625,13 @@ static char *ppo__rewrite_room(ppo__encoder *encoder, int k, double need) {
 /* Does what step k says before it cuts; returns the text, and its length in *bytes. */
 static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, size_t *bytes, int is_start) {
     const ppo__step *step = &encoder->tok->steps[k];
-    int    may_begin = step->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : step->once);
+    int may_begin = step->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : step->once);
     size_t from = step->from ? strlen(step->from) : 0, to = from ? strlen(step->to) : 0, found = 0, n = 0;
     size_t prefix = may_begin ? strlen(step->prefix) : 0;
     if (step->nfc) {
         while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
         if (n == *bytes) return text;
-        char     *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+        char *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
         uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, 2 * *bytes + 4) : NULL;
         if (codes) *bytes = ppo__to_nfc(&encoder->tok->nfc, text, *bytes, codes, out);
         return codes ? out : text;
@@ -15660,7 +15660,7 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
 /* The length of the piece at the start of `bytes` (> 0) bytes. */
 static size_t ppo__piece_length(const ppo_tokenizer *tok, int kind, const char *text, size_t bytes) {
     const unsigned char *at = (const unsigned char *)text;
-    size_t               n = 1;
+    size_t n = 1;
     if (kind == PPO__CUT_WORDS) return ppo__word_length(&tok->words, at, bytes);
     if (kind == PPO__CUT_NUMBERS || kind == PPO__CUT_DIGITS) {
         int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
@@ -15703,8 +15703,8 @@ static int ppo__is_space(const ppo_tokenizer *tok, const char *at, size_t bytes,
 /* Encodes a piece of the text from step k on. */
 static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
     const ppo_tokenizer *tok = encoder->tok;
-    const ppo__step     *step = &tok->steps[k];
-    const ppo__added    *found;
+    const ppo__step *step = &tok->steps[k];
+    const ppo__added *found;
     if (!bytes || encoder->memory.failed) return;
     if (k == tok->step_count) {
         if (tok->kind == PPO__CHARACTERS) ppo__encode_characters(encoder, text, bytes);
@@ -15791,7 +15791,7 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
                               int ordinary, char *text, size_t capacity, int *unknown) {
     size_t length = 0;
     for (*unknown = first; *unknown < end; ++*unknown) {
-        int         bytes, token = tokens[*unknown];
+        int bytes, token = tokens[*unknown];
         const char *word = ppo__text_of(tok, token, &bytes);
         if (!word && !(tok->json && token >= 0)) break;
         if (!word || (ordinary && tok->special[token])) continue;
@@ -15807,7 +15807,7 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
 /* All of that text, or a refusal; capacity 0: only its length. */
 static ppo_status ppo__decode(const char *function, const ppo_tokenizer *tok, const int *tokens, int n,
                               int strip, int ordinary, char *text, size_t capacity, size_t *bytes) {
-    int    unknown;
+    int unknown;
     size_t length = ppo__token_text(tok, tokens, 0, n, strip, ordinary, text, capacity, &unknown);
     if (unknown < n)
         return ppo__refuse("%s: token %d at position %d is not in 0 .. %d", function, tokens[unknown],
@@ -15848,7 +15848,7 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
     if (!ppo__given("ppo_tokens_append_text", tokens && tokenizer && text)) return PPO_ERROR_ARGUMENT;
     if (!tokens->memory || !tokens->count)
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
-    int          s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
+    int s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
     ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, text, strlen(text), 1);
     if (encoder.count && !encoder.memory.failed)
@@ -15892,7 +15892,7 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
    token that ends a turn is learned. */
 static const struct {
     const char *start, *before, *close, *after;
-    int         trim; /* 1: without the spaces at the ends of the message */
+    int trim; /* 1: without the spaces at the ends of the message */
 } ppo__chat_forms[] = {
     {"", "{<|im_start|>}%\n", "{<|im_end|>}", "\n", 0},
     {"{<|begin_of_text|>}", "{<|start_header_id|>}%{<|end_header_id|>}\n\n", "{<|eot_id|>}", "", 1},
@@ -15902,9 +15902,9 @@ static const struct {
 /* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
 typedef struct ppo__chat {
     ppo__encoder encoder;
-    char        *text; /* since the last special token */
-    size_t       bytes;
-    int          is_start; /* 1: nothing was encoded yet */
+    char *text; /* since the last special token */
+    size_t bytes;
+    int is_start; /* 1: nothing was encoded yet */
 } ppo__chat;
 
 static void ppo__chat_encode(ppo__chat *chat, int flags) {
@@ -15955,15 +15955,15 @@ static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t 
 static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
                              ppo_tokens *tokens) {
     static const ppo_message asked = {"assistant", ""};
-    ppo__encoder            *encoder = &chat->encoder;
-    int                      prompt = -1,
+    ppo__encoder *encoder = &chat->encoder;
+    int prompt = -1,
         (*learned)[2] = (int(*)[2])ppo__arena_array(&encoder->memory, (size_t)count + 1, 2 * sizeof(int));
     if (count && learned) ppo__chat_form(chat, ppo__chat_forms[form].start, "");
     for (int m = 0; m < count + reply && !encoder->memory.failed; ++m) {
         const ppo_message *message = m < count ? &messages[m] : &asked;
-        const char        *text = message->text;
-        size_t             bytes = strlen(text);
-        int                is_answer = strcmp(message->role, asked.role) == 0;
+        const char *text = message->text;
+        size_t bytes = strlen(text);
+        int is_answer = strcmp(message->role, asked.role) == 0;
         if (ppo__chat_forms[form].trim) text = ppo__trim(encoder->tok, text, &bytes);
         ppo__chat_form(chat, ppo__chat_forms[form].before, message->role);
         if (is_answer) ppo__chat_encode(chat, 0);
@@ -15991,7 +15991,7 @@ static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messa
 
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply) {
-    size_t    most = 64; /* bytes of a message and of what stands around it */
+    size_t most = 64; /* bytes of a message and of what stands around it */
     ppo__chat chat;
     if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
         return PPO_ERROR_ARGUMENT;
@@ -16023,7 +16023,7 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 static const struct {
     const char *regex;
-    int         digits, mark; /* of ppo__words; what marks count as */
+    int digits, mark; /* of ppo__words; what marks count as */
 } ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
     {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
@@ -16033,13 +16033,13 @@ static const struct {
 
 /* A tokenizer.json while it is read. */
 typedef struct ppo__tokfile {
-    ppo__json      json; /* in the tokenizer's memory */
+    ppo__json json; /* in the tokenizer's memory */
     ppo_tokenizer *tok;
-    ppo__arena     memory;
-    short          byte_of[512];  /* the byte that a character of GPT-2's stands for, or -1 */
-    int            keys;          /* names in the vocabulary */
-    int            mark;          /* as what marks count */
-    int            spaces, bytes; /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
+    ppo__arena memory;
+    short byte_of[512]; /* the byte that a character of GPT-2's stands for, or -1 */
+    int keys;           /* names in the vocabulary */
+    int mark;           /* as what marks count */
+    int spaces, bytes;  /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
 } ppo__tokfile;
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
@@ -16060,7 +16060,7 @@ static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, 
    The type of the next one, or NULL; *part is NULL at first. */
 static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, const char *name,
                                      const char *list, ppo__value **part) {
-    ppo__json  *json = &file->json;
+    ppo__json *json = &file->json;
     ppo__value *all = ppo__json_get(json, whole, name);
     const char *type = ppo__json_text(json, all, "type");
     ppo__tokfile_need(file, type || !all, "a component without a type", NULL);
@@ -16094,11 +16094,11 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
 }
 
 static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
-    const size_t   known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
+    const size_t known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
     ppo_tokenizer *tok = file->tok;
-    ppo__json     *json = &file->json;
-    ppo__value    *part = NULL;
-    int            has_words = 0;
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int has_words = 0;
     tok->kind = PPO__PIECES;
     for (const char *type;
          (type = ppo__tokfile_next(file, whole, "pre_tokenizer", "pretokenizers", &part));) {
@@ -16106,7 +16106,7 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
         if (strcmp(type, "Split") == 0) {
             const char *regex = ppo__tokfile_pattern(file, part, "Regex");
             const char *behavior = ppo__json_text(json, part, "behavior");
-            size_t      w = 0;
+            size_t w = 0;
             while (w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0) ++w;
             ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
             ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
@@ -16141,9 +16141,9 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
 
 static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
-    ppo__json               *json = &file->json;
-    ppo__value              *part = NULL;
-    int                      last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int last = -1, of_bytes = file->tok->kind == PPO__BPE;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
         int at = 0;
         while (at < 5 && strcmp(type, order[at]) != 0) ++at;
@@ -16171,9 +16171,9 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
 /* What is put before and after a text. */
 static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     ppo_tokenizer *tok = file->tok;
-    ppo__json     *json = &file->json;
-    ppo__value    *part = NULL;
-    int            side = 0;
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int side = 0;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
         if (strcmp(type, "ByteLevel") == 0) continue;
         ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
@@ -16181,13 +16181,13 @@ static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
         ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
                           type);
         while (ppo__json_each(json, single, '[', &item)) {
-            ppo__value   *token = ppo__json_get(json, item, "SpecialToken"), *id = NULL;
-            ppo__value   *named = token ? token : ppo__json_get(json, item, "Sequence");
-            const char   *name = ppo__json_text(json, named, "id");
-            ppo__value   *ids = name ? ppo__json_get(json, ppo__json_get(json, tokens, name), "ids") : NULL;
+            ppo__value *token = ppo__json_get(json, item, "SpecialToken"), *id = NULL;
+            ppo__value *named = token ? token : ppo__json_get(json, item, "Sequence");
+            const char *name = ppo__json_text(json, named, "id");
+            ppo__value *ids = name ? ppo__json_get(json, ppo__json_get(json, tokens, name), "ids") : NULL;
             const int64_t first = ppo__json_each(json, ids, '[', &id) ? ppo__json_integer(json) : -1;
-            const int     end = side > 0, room = tok->bounds[end] < PPO__MAX_BOUNDS;
-            int           known = room && ids && ids->count == 1 && first == ppo_tokenizer_special(tok, name);
+            const int end = side > 0, room = tok->bounds[end] < PPO__MAX_BOUNDS;
+            int known = room && ids && ids->count == 1 && first == ppo_tokenizer_special(tok, name);
             if (!token) known = name && !strcmp(name, "A") && !side++;
             ppo__tokfile_need(file, known, "TemplateProcessing with", name ? name : "no id");
             if (token && !json->status) tok->bound[end][tok->bounds[end]++] = (int)first;
@@ -16222,14 +16222,14 @@ static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
 
 static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo_tokenizer *tok = file->tok;
-    ppo__json     *json = &file->json;
-    ppo__value    *item = NULL;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
     if (!list) return;
     ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
     if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, list->count);
     while (tok->added && ppo__json_each(json, list, '[', &item)) {
         ppo__added *added = &tok->added[tok->added_count];
-        int64_t     id = ppo__json_count(json, item, "id");
+        int64_t id = ppo__json_count(json, item, "id");
         added->name = added->pattern = ppo__json_text(json, item, "content");
         ppo__tokfile_need(file, added->name && ppo__json_get(json, item, "id"),
                           "an added token without id or content", NULL);
@@ -16251,9 +16251,9 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
 /* {"a": 0, ...}: how the merges call tokens. */
 static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
     ppo_tokenizer *tok = file->tok;
-    ppo__json     *json = &file->json;
-    ppo__value    *item = NULL;
-    uint64_t       slot;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
+    uint64_t slot;
     while (ppo__json_each(json, vocab, '{', &item)) {
         int64_t id = ppo__json_integer(json);
         if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
@@ -16263,7 +16263,7 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
     tok->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
     for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
         char *name = (char *)item->key;
-        int   id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
+        int id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
         if (tok->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
         ++file->keys;
         tok->key[id] = name;
@@ -16278,14 +16278,14 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
 /* ["a b", ...] or [["a", "b"], ...]. */
 static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
     ppo_tokenizer *tok = file->tok;
-    ppo__json     *json = &file->json;
-    ppo__value    *item = NULL;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
     tok->joined = PPO__ARRAY(&tok->memory, int32_t, merges->count);
     while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
-        int      is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
-        char    *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
-        char    *right = is_list ? ppo__json_decode(json, item + 2) : space ? space + 1 : NULL;
+        int is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
+        char *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
+        char *right = is_list ? ppo__json_decode(json, item + 2) : space ? space + 1 : NULL;
         int32_t *unit = &tok->units[2 * n];
         uint64_t slot;
         if (!right || (!is_list && strchr(right, ' '))) ppo__json_fail(json, "not two names: ", left);
@@ -16306,16 +16306,16 @@ static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
 
 /* The texts of all tokens, from their names. */
 static void ppo__tokfile_spell(ppo__tokfile *file) {
-    ppo_tokenizer     *tok = file->tok;
-    double             total = 0;
+    ppo_tokenizer *tok = file->tok;
+    double total = 0;
     const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, tok->vocab);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, tok->vocab);
     if (file->memory.failed || tok->memory.failed) return;
     for (int k = 0; k < tok->added_count; ++k) {
         const ppo__added *one = &tok->added[k];
-        int               t = one->token, bytes;
-        char             *copy = PPO__ARRAY(&file->memory, char, (size_t)one->name_bytes + 1);
+        int t = one->token, bytes;
+        char *copy = PPO__ARRAY(&file->memory, char, (size_t)one->name_bytes + 1);
         if (!copy) return;
         strcpy(copy, one->name);
         int found = ppo__tokfile_find(file, copy, &bytes);
@@ -16338,9 +16338,9 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
     if (file->json.status) return;
     char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
     for (int t = 0; t < tok->vocab && out; ++t) {
-        int         is_key = tok->key[t] && !(added[t] && added[t]->normalized);
+        int is_key = tok->key[t] && !(added[t] && added[t]->normalized);
         const char *text = is_key ? tok->key[t] : added[t] ? added[t]->pattern : "";
-        int         n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
+        int n = is_key ? tok->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
         memcpy(out, text, n);
         out[n] = 0;
         if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
@@ -16369,12 +16369,12 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
 
 static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    ppo_tokenizer           *tok = file->tok;
-    ppo__json               *json = &file->json;
-    const char              *type = ppo__json_text(json, model, "type");
-    uint64_t                 slot;
-    char                     name[8];
-    int                      length = 0, fallback;
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    const char *type = ppo__json_text(json, model, "type");
+    uint64_t slot;
+    char name[8];
+    int length = 0, fallback;
     ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
     ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
     ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
@@ -16406,10 +16406,10 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
 /* The added tokens from `raw` on are looked for in rewritten text, so their names are rewritten, too. */
 static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
     ppo_tokenizer *tok = file->tok;
-    ppo__encoder   encoder = ppo__encoder_start(tok);
+    ppo__encoder encoder = ppo__encoder_start(tok);
     for (int k = raw; k < tok->added_count && !tok->memory.failed && !file->json.status; ++k) {
         ppo__added *added = &tok->added[k];
-        size_t      bytes = (size_t)added->bytes;
+        size_t bytes = (size_t)added->bytes;
         const char *pattern = added->name;
         for (int i = 1; i < tok->step_count; ++i) pattern = ppo__rewrite(&encoder, i, pattern, &bytes, 1);
         char *kept = PPO__ARRAY(&tok->memory, char, bytes);
@@ -16425,7 +16425,7 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
 /* Makes tok of a text in its memory, and keeps a copy of the text. */
 static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile file;
-    int          order[256], raw = 0;
+    int order[256], raw = 0;
     tok->json_bytes = (size_t)(json->end - json->start);
     tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
     if (!tok->json) return PPO_ERROR_MEMORY;
@@ -16468,24 +16468,24 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
 
 static const struct {
     const char *name, *array;
-    int         type, rank; /* of the array */
+    int type, rank; /* of the array */
 } ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", PPO_I32, 1},
                             {"bpe", "tokenizer.merges", PPO_I32, 2},
                             {"json", "tokenizer.json", PPO_U8, 1}};
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
     if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
-    const int     json = tokenizer->json != NULL, kind = json ? 2 : tokenizer->kind;
-    const int     first = tokenizer->vocab - tokenizer->added_count;
+    const int json = tokenizer->json != NULL, kind = json ? 2 : tokenizer->kind;
+    const int first = tokenizer->vocab - tokenizer->added_count;
     const int64_t shape[2] = {json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
-    const void   *data = json ? (const void *)tokenizer->json : tokenizer->units;
+    const void *data = json ? (const void *)tokenizer->json : tokenizer->units;
     if (ppo_file_add(file, ppo__tokenizer_kinds[kind].array, ppo__tokenizer_kinds[kind].type, shape,
                      ppo__tokenizer_kinds[kind].rank, data) ||
         ppo_file_set_text(file, "tokenizer", ppo__tokenizer_kinds[kind].name))
         return ppo__failed;
     if (json) return PPO_OK;
     const size_t bytes = (size_t)(tokenizer->start[tokenizer->vocab] - tokenizer->start[first]);
-    char        *names = PPO__ARRAY(&file->memory, char, bytes + (size_t)tokenizer->added_count + 1);
+    char *names = PPO__ARRAY(&file->memory, char, bytes + (size_t)tokenizer->added_count + 1);
     if (!names) return PPO_ERROR_MEMORY;
     *names = 0;
     for (int t = first, at = 0; t < tokenizer->vocab; ++t)
@@ -16498,7 +16498,7 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
 /* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
 static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
-    ppo__json      json = {path, " of \"tokenizer.json\"", NULL, NULL, NULL, PPO_OK};
+    ppo__json json = {path, " of \"tokenizer.json\"", NULL, NULL, NULL, PPO_OK};
     if (!tok) return PPO_ERROR_MEMORY;
     if (!array) ppo__json_open(&json, path, &tok->memory);
     else if ((json.start = PPO__ARRAY(&tok->memory, char, array->bytes + 1)) != NULL) {
@@ -16516,7 +16516,7 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
     const char *word = ppo_file_text(file, "tokenizer"), *lines = ppo_file_text(file, "tokenizer.specials");
     const char *words = ppo_file_text(file, "tokenizer.words");
-    int         kind = 0;
+    int kind = 0;
     if (!word) return ppo__file_fail(file->path, "there is no text \"tokenizer\"");
     while (kind < 3 && strcmp(word, ppo__tokenizer_kinds[kind].name) != 0) ++kind;
     if (kind == 3)
@@ -16527,9 +16527,9 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (kind == PPO__BPE && (!words || strcmp(words, "gpt2") != 0))
         return ppo__file_fail(file->path, "\"tokenizer.words\" is \"%.60s\", not \"gpt2\"",
                               words ? words : "");
-    const char      *name = ppo__tokenizer_kinds[kind].array;
+    const char *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
-    int64_t          shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
+    int64_t shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
     if (ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape, ppo__tokenizer_kinds[kind].rank,
                         &array))
         return ppo__failed;
@@ -16537,11 +16537,11 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     if (shape[0] > PPO_MAX_VOCAB)
         return ppo__file_fail(file->path, "corrupt file: \"%s\" has %lld rows, more than %d", name,
                               (long long)shape[0], PPO_MAX_VOCAB);
-    ppo__arena   memory = {NULL, NULL, PPO_OK};
-    int          count = 0; /* of the names, which may be too many */
-    char        *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    int count = 0; /* of the names, which may be too many */
+    char *copy = PPO__ARRAY(&memory, char, strlen(lines) + 1);
     const char **names = PPO__ARRAY(&memory, const char *, PPO_MAX_SPECIALS);
-    ppo_status   status = ppo__arena_status(&memory);
+    ppo_status status = ppo__arena_status(&memory);
     for (char *line = status || !*lines ? NULL : strcpy(copy, lines), *end; line; line = end, ++count) {
         end = strchr(line, '\n');
         if (count < PPO_MAX_SPECIALS) names[count] = line;
@@ -16571,8 +16571,8 @@ static void ppo__put_token(ppo__header *json, const ppo_tokenizer *tok, int toke
 /* A tokenizer.json: as it was read, or of what was trained. Failures stay in `out`. */
 static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
-    const int            ordinary = tok->vocab - tok->added_count;
-    ppo__header          json = {out, 0};
+    const int ordinary = tok->vocab - tok->added_count;
+    ppo__header json = {out, 0};
     if (tok->json) return fwrite(tok->json, 1, tok->json_bytes, out), PPO_OK;
     ppo__put(&json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
                     "  \"added_tokens\": [");
@@ -16611,7 +16611,7 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
 /* The path, or that of the folder's tokenizer.json; the caller frees it. *is_json: does it end with .json? */
 static PPO__NOINLINE char *ppo__tokenizer_path(const char *path, int *is_json) {
     static const char name[] = "/tokenizer.json";
-    char             *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
+    char *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
     if (!whole) return NULL;
     strcpy(whole, path);
     if (ppo__is_special(path)) strcat(whole, name);
@@ -16636,7 +16636,7 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
 
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
     ppo_file *file = NULL;
-    int       is_json;
+    int is_json;
     if (tokenizer) *tokenizer = NULL;
     if (!ppo__given("ppo_tokenizer_load", path && tokenizer)) return PPO_ERROR_ARGUMENT;
     char *whole = ppo__tokenizer_path(path, &is_json);
@@ -16677,8 +16677,8 @@ enum { PPO__ATTENTION_ROWS = 32 };
 
 typedef struct ppo__attention_args {
     ppo_attention how; /* nothing is 0 but the window */
-    int           size, count;
-    const int    *start;
+    int size, count;
+    const int *start;
 } ppo__attention_args;
 
 /* The first of the columns 0 .. i that row i attends to. */
@@ -16686,22 +16686,22 @@ static int ppo__attend_first(const ppo_attention *how, int i) {
     return how->window && i >= how->window ? i + 1 - how->window : 0;
 }
 
-typedef struct ppo__head {           /* one head of one sequence */
-    int          n, size, ld, width; /* rows; columns; stride of the rows of q, k, v, and of y */
+typedef struct ppo__head {  /* one head of one sequence */
+    int n, size, ld, width; /* rows; columns; stride of the rows of q, k, v, and of y */
     const float *q, *k, *v;
-    float       *p; /* (n, n) */
+    float *p; /* (n, n) */
 } ppo__head;
 
 /* kt: k transposed (size, n) */
 static void ppo__attend(const ppo_attention *how, const ppo__head *h, const float *kt, float *y) {
     const ppo__kernels *k = ppo__k();
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int    rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        int rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
         float *p = h->p + ppo__at(i, h->n);
         k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
         for (int r = 0; r < rows; ++r) {
             float *row = p + ppo__at(r, h->n);
-            int    first = ppo__attend_first(how, i + r);
+            int first = ppo__attend_first(how, i + r);
             memset(row, 0, first * sizeof(float));
             k->softmax(how->scale, row + first, i + r + 1 - first);
             memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
@@ -16715,14 +16715,14 @@ static void ppo__attend_backward(const ppo_attention *how, const ppo__head *h, c
                                  const float *vt, float *ds, float *dq, float *dk, float *dv) {
     const ppo__kernels *k = ppo__k();
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int          rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
+        int rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
         const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
-        float       *dq_i = dq + ppo__at(i, h->ld);
+        float *dq_i = dq + ppo__at(i, h->ld);
         k->gemm(seen, h->size, rows, p, 1, h->n, dy_i, h->width, dv, h->ld, dv, h->ld);
         k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
         for (int r = 0; r < rows; ++r) {
             float *row = ds + ppo__at(r, h->n);
-            int    first = ppo__attend_first(how, i + r);
+            int first = ppo__attend_first(how, i + r);
             memset(row, 0, first * sizeof(float));
             k->softmax_backward(how->scale, p + ppo__at(r, h->n) + first, row + first, row + first,
                                 i + r + 1 - first);
@@ -16735,28 +16735,28 @@ static void ppo__attend_backward(const ppo_attention *how, const ppo__head *h, c
 
 typedef struct ppo__attention_job {
     ppo_node *node;
-    size_t    scratch; /* floats for each range: K or V transposed, and a tile of rows of dS */
-    int       backward;
+    size_t scratch; /* floats for each range: K or V transposed, and a tile of rows of dS */
+    int backward;
 } ppo__attention_job;
 
 /* Heads begin .. end-1 of the keys of all sequences, each with the heads of its queries. */
 static void ppo__attention_range(void *user, int range, int begin, int end) {
-    const ppo__attention_job  *job = (const ppo__attention_job *)user;
-    const ppo_tensor          *qkv = job->node->in[0], *out = job->node->out[0];
+    const ppo__attention_job *job = (const ppo__attention_job *)user;
+    const ppo_tensor *qkv = job->node->in[0], *out = job->node->out[0];
     const ppo__attention_args *args = (const ppo__attention_args *)job->node->args;
-    const ppo_attention       *how = &args->how;
-    const int                  queries = how->heads / how->kv_heads, size = args->size;
-    float                     *scratch = job->node->scratch + range * job->scratch;
-    ppo__head                  h;
+    const ppo_attention *how = &args->how;
+    const int queries = how->heads / how->kv_heads, size = args->size;
+    float *scratch = job->node->scratch + range * job->scratch;
+    ppo__head h;
     memset(&h, 0, sizeof h);
     h.width = out->cols, h.ld = qkv->cols, h.size = size, h.p = (float *)job->node->kept;
     for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n) * queries) {
         int start = args->start[i / how->kv_heads], head = i % how->kv_heads;
         h.n = args->start[i / how->kv_heads + 1] - start;
         if (i < begin) continue;
-        size_t    row = ppo__at(start, h.ld), q = row + ppo__at(head, queries * size);
-        size_t    k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
-        size_t    y = ppo__at(start, h.width) + ppo__at(head, queries * size);
+        size_t row = ppo__at(start, h.ld), q = row + ppo__at(head, queries * size);
+        size_t k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
+        size_t y = ppo__at(start, h.width) + ppo__at(head, queries * size);
         ppo__head one = h;
         one.k = qkv->data + k, one.v = qkv->data + v;
         ppo__k()->transpose(h.n, size, job->backward ? one.v : one.k, h.ld, scratch, h.n);
@@ -16772,15 +16772,15 @@ static void ppo__attention_range(void *user, int range, int begin, int end) {
 
 static ppo_status ppo__attention_run(ppo_node *node, int backward) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    int                        heads = args->how.heads, n = args->how.kv_heads * args->count, longest = 0;
-    size_t                     numbers = 0; /* of all P */
+    int heads = args->how.heads, n = args->how.kv_heads * args->count, longest = 0;
+    size_t numbers = 0; /* of all P */
     for (int s = 0; s < args->count; ++s) {
         int length = args->start[s + 1] - args->start[s];
         if (length > longest) longest = length;
         numbers += ppo__at(heads, length) * (size_t)length;
     }
-    double             work = 2.0 * (double)numbers / n * args->size;
-    size_t             scratch = ppo__at(longest, args->size) + ppo__at(longest, PPO__ATTENTION_ROWS);
+    double work = 2.0 * (double)numbers / n * args->size;
+    size_t scratch = ppo__at(longest, args->size) + ppo__at(longest, PPO__ATTENTION_ROWS);
     ppo__attention_job job = {node, scratch, backward};
     if (!backward) node->kept = ppo_tape_alloc(node->tape, numbers);
     node->scratch = ppo_tape_alloc(node->tape, ppo__range_count(n, 1, work) * job.scratch);
@@ -16790,7 +16790,7 @@ static ppo_status ppo__attention_run(ppo_node *node, int backward) {
 }
 
 static ppo_status ppo__attention_forward(ppo_node *node) { return ppo__attention_run(node, 0); }
-static void       ppo__attention_backward(ppo_node *node) { ppo__attention_run(node, 1); }
+static void ppo__attention_backward(ppo_node *node) { ppo__attention_run(node, 1); }
 
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
                                        const int *start, int count) {
@@ -16822,8 +16822,8 @@ typedef struct ppo__rotary_args {
 /* y += x, the columns of heads turned by sign times their angles. */
 static void ppo__rotate(const ppo_node *node, float sign, const float *x, float *y) {
     const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const int               cols = node->in[0]->cols, half = node->in[1]->cols / 2, size = args->size;
-    const float            *angle = node->in[1]->data;
+    const int cols = node->in[0]->cols, half = node->in[1]->cols / 2, size = args->size;
+    const float *angle = node->in[1]->data;
     for (int i = 0; i < node->in[0]->rows; ++i, angle += 2 * half) {
         for (int h = 0; h < args->heads; ++h, x += size, y += size) {
             for (int j = 0; j < half; ++j) {
@@ -16847,7 +16847,7 @@ static void ppo__rotary_backward(ppo_node *node) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size) {
-    static const ppo_op    op = {"rotary", 1, ppo__rotary_forward, ppo__rotary_backward};
+    static const ppo_op op = {"rotary", 1, ppo__rotary_forward, ppo__rotary_backward};
     const ppo__rotary_args args = {heads, size};
     if (!ppo__operands(tape, op.name, x, angle)) return NULL;
     if (angle->rows != x->rows || angle->cols % 2 || angle->cols > size)
@@ -16861,14 +16861,14 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
 /* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads` heads by
    one weight (1, size), the next kv_heads by another. kept: a 0, and 1 / root mean square, of each. */
 typedef struct ppo__head_norm_args {
-    int   heads, kv_heads;
+    int heads, kv_heads;
     float eps;
 } ppo__head_norm_args;
 
 static ppo_status ppo__head_norm_forward(ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor          *x = node->in[0];
-    const int                  size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const ppo_tensor *x = node->in[0];
+    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
     float *kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, 2 * heads)), *y = node->out[0]->data;
     node->kept = kept;
     if (!kept) return PPO_ERROR_MEMORY;
@@ -16884,9 +16884,9 @@ static ppo_status ppo__head_norm_forward(ppo_node *node) {
 
 static void ppo__head_norm_backward(ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor          *x = node->in[0];
-    const int                  size = node->in[1]->cols, heads = args->heads + args->kv_heads;
-    const float               *kept = (const float *)node->kept, *dy = node->out[0]->grad;
+    const ppo_tensor *x = node->in[0];
+    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const float *kept = (const float *)node->kept, *dy = node->out[0]->grad;
     for (int i = 0; i < x->rows; ++i) {
         size_t at = ppo__at(i, x->cols), end = at + (size_t)x->cols;
         for (int h = 0; h < heads; ++h, kept += 2, at += (size_t)size) {
@@ -16901,7 +16901,7 @@ static void ppo__head_norm_backward(ppo_node *node) {
 static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *q, ppo_tensor *k,
                                        const ppo__head_norm_args *args) {
     static const ppo_op op = {"head_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
-    ppo_tensor         *in[3] = {x, q, k};
+    ppo_tensor *in[3] = {x, q, k};
     if (!x) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
 }
@@ -16915,7 +16915,7 @@ static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor
 enum { PPO__LORA_PARTS = (PPO_MAX_INPUTS - 2) / 2 };
 
 typedef struct ppo__lora_args {
-    int   parts, column[PPO__LORA_PARTS], activation;
+    int parts, column[PPO__LORA_PARTS], activation;
     float scale;
 } ppo__lora_args;
 
@@ -16930,19 +16930,19 @@ static size_t ppo__lora_kept(const ppo_node *node) {
 }
 
 static void ppo__lora_rows(void *user, int range, int from, int to) {
-    const ppo_node        *node = (const ppo_node *)user;
-    const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
+    const ppo_node *node = (const ppo_node *)user;
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
     const ppo__activation *f = &ppo__k()->activation[args->activation];
-    const ppo_tensor      *x = node->in[0], *y = node->in[1];
-    const int              rows = to - from, out = y->cols, rank = node->in[2]->cols;
-    const size_t           at = ppo__at(from, out), n = ppo__at(rows, out);
-    float                 *out_rows = node->out[0]->data + at;
-    float                 *z = f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) + at : out_rows;
+    const ppo_tensor *x = node->in[0], *y = node->in[1];
+    const int rows = to - from, out = y->cols, rank = node->in[2]->cols;
+    const size_t at = ppo__at(from, out), n = ppo__at(rows, out);
+    float *out_rows = node->out[0]->data + at;
+    float *z = f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) + at : out_rows;
     memcpy(z, y->data + at, n * sizeof *z);
     for (int i = 0; i < args->parts; ++i) {
         const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
-        float            *xa = (float *)node->kept + ppo__at(i, x->rows) * (size_t)rank + ppo__at(from, rank);
-        float            *scaled = node->scratch + ppo__at(from, rank), *to_z = z + args->column[i];
+        float *xa = (float *)node->kept + ppo__at(i, x->rows) * (size_t)rank + ppo__at(from, rank);
+        float *scaled = node->scratch + ppo__at(from, rank), *to_z = z + args->column[i];
         ppo__k()->gemm(rows, rank, x->cols, x->data + ppo__at(from, x->cols), x->cols, 1, a->data, rank, NULL,
                        0, xa, rank);
         for (size_t k = 0; k < ppo__at(rows, rank); ++k) scaled[k] = args->scale * xa[k];
@@ -16953,9 +16953,9 @@ static void ppo__lora_rows(void *user, int range, int from, int to) {
 
 static ppo_status ppo__lora_forward(ppo_node *node) {
     const ppo__lora_args *args = (const ppo__lora_args *)node->args;
-    const ppo_tensor     *x = node->in[0], *y = node->in[1];
-    const int             rank = node->in[2]->cols;
-    const size_t          z = ppo__lora_keeps_z(args) ? ppo__size(y) : 0;
+    const ppo_tensor *x = node->in[0], *y = node->in[1];
+    const int rank = node->in[2]->cols;
+    const size_t z = ppo__lora_keeps_z(args) ? ppo__size(y) : 0;
     node->kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + z);
     node->scratch = ppo_tape_alloc(node->tape, ppo__at(x->rows, rank));
     if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;
@@ -16967,15 +16967,15 @@ static ppo_status ppo__lora_forward(ppo_node *node) {
 /* Of part i. scratch: g (rows, columns), u (rows, rank), B^T, A^T */
 typedef struct ppo__lora_back {
     const ppo_node *node;
-    int             i, rank, out, cols; /* cols: of the part */
-    float          *g, *u, *bt, *at;
+    int i, rank, out, cols; /* cols: of the part */
+    float *g, *u, *bt, *at;
 } ppo__lora_back;
 
 static void ppo__lora_dx(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
     const ppo__lora_args *args = (const ppo__lora_args *)job->node->args;
-    const ppo_tensor     *x = job->node->in[0];
-    float                *g = job->g + ppo__at(from, job->cols), *u = job->u + ppo__at(from, job->rank);
+    const ppo_tensor *x = job->node->in[0];
+    float *g = job->g + ppo__at(from, job->cols), *u = job->u + ppo__at(from, job->rank);
     for (int r = from; r < to; ++r) {
         const float *dz = job->node->out[0]->grad + ppo__at(r, job->out) + args->column[job->i];
         for (int j = 0; j < job->cols; ++j) job->g[ppo__at(r, job->cols) + j] = args->scale * dz[j];
@@ -16990,33 +16990,33 @@ static void ppo__lora_dx(void *user, int range, int from, int to) {
 /* Some rows of dA. */
 static void ppo__lora_da(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
-    const ppo_tensor     *x = job->node->in[0];
-    const int             rank = job->rank;
-    float                *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, rank);
+    const ppo_tensor *x = job->node->in[0];
+    const int rank = job->rank;
+    float *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, rank);
     ppo__k()->gemm(to - from, rank, x->rows, x->data + from, 1, x->cols, job->u, rank, da, rank, da, rank);
 }
 
 /* Some columns of dB. */
 static void ppo__lora_db(void *user, int range, int from, int to) {
     const ppo__lora_back *job = (const ppo__lora_back *)user;
-    const int             rows = job->node->in[0]->rows, rank = job->rank, cols = job->cols;
-    const float          *xa = (const float *)job->node->kept + ppo__at(job->i, rows) * (size_t)rank;
-    float                *db = job->node->in[3 + 2 * job->i]->grad + from;
+    const int rows = job->node->in[0]->rows, rank = job->rank, cols = job->cols;
+    const float *xa = (const float *)job->node->kept + ppo__at(job->i, rows) * (size_t)rank;
+    float *db = job->node->in[3 + 2 * job->i]->grad + from;
     ppo__k()->gemm(rank, to - from, rows, xa, 1, rank, job->g + from, cols, db, cols, db, cols);
 }
 
 static void ppo__lora_backward(ppo_node *node) {
-    const ppo__lora_args  *args = (const ppo__lora_args *)node->args;
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
     const ppo__activation *f = &ppo__k()->activation[args->activation];
-    const ppo_tensor      *x = node->in[0], *y = node->in[1], *out = node->out[0];
-    const int              rank = node->in[2]->cols, rows = x->rows;
+    const ppo_tensor *x = node->in[0], *y = node->in[1], *out = node->out[0];
+    const int rank = node->in[2]->cols, rows = x->rows;
     if (f->backward)
         f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad, out->grad,
                     ppo__size(out));
     if (y->grad) ppo__add_to(out->grad, y->grad, ppo__size(y));
     for (int i = 0; i < args->parts; ++i) {
         const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
-        ppo__lora_back    job = {node, i, rank, y->cols, b->cols, NULL, NULL, NULL, NULL};
+        ppo__lora_back job = {node, i, rank, y->cols, b->cols, NULL, NULL, NULL, NULL};
         job.g = ppo_tape_alloc(node->tape, ppo__size(b) + ppo__size(a) + ppo__at(rows, b->cols + rank));
         if (!job.g) return;
         job.u = job.g + ppo__at(rows, b->cols);
@@ -17128,7 +17128,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
         {"rope_context", "rope_scaling", "llama3"}, {"window_layers", "window", NULL},
     };
     const ppo_lm_config usual = ppo_lm_config_default();
-    ppo_lm_config      *c = &lm->full;
+    ppo_lm_config *c = &lm->full;
     *c = lm->config;
     ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
     for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
@@ -17156,7 +17156,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
 }
 
 static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
-    int                 local = !c->window_layers || (c->window_layers >> layer & 1);
+    int local = !c->window_layers || (c->window_layers >> layer & 1);
     const ppo_attention how = {c->heads, c->kv_heads, local ? c->window : 0, c->attention_scale};
     return how;
 }
@@ -17188,10 +17188,10 @@ enum { PPO__ONE, PPO__WIDTH, PPO__QKV, PPO__HEADS, PPO__HEAD, PPO__UP, PPO__HIDD
 #define PPO__IF(setting) offsetof(ppo_lm_config, setting)
 static const struct {
     const char *name;
-    size_t      weight, bias; /* in ppo_lm_block */
-    int         in, out;
-    size_t      is, has_bias;
-    int         ends_branch; /* smaller initial weights */
+    size_t weight, bias; /* in ppo_lm_block */
+    int in, out;
+    size_t is, has_bias;
+    int ends_branch; /* smaller initial weights */
 } ppo__lm_layers[] = {
 #define PPO__ROW(name, weight, bias, in, out, is, has_bias, ends) \
     { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, is, has_bias, ends }
@@ -17226,20 +17226,20 @@ static ppo_status ppo__visit_score(ppo_lm *lm, ppo__lm_visit_fn visit, void *use
 
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->full;
-    const int            w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
-    const int            up = c->hidden * (c->gated ? 2 : 1);
-    const int            sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
-    const float          std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
+    const int w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
+    const int up = c->hidden * (c->gated ? 2 : 1);
+    const int sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
+    const float std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
     ppo_status status = visit(user, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, 1, std);
     if (!status && c->positions == PPO_LEARNED_POSITIONS)
         status = visit(user, &lm->position_embedding, "transformer.wpe.weight", c->context, w, 1, std);
     for (int i = 0; i < c->layers * PPO__LM_LAYERS && !status; ++i) {
-        int  b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS, random = ppo__lm_layers[k].in != PPO__ONE;
-        int  in = sizes[ppo__lm_layers[k].in], out = sizes[ppo__lm_layers[k].out];
+        int b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS, random = ppo__lm_layers[k].in != PPO__ONE;
+        int in = sizes[ppo__lm_layers[k].in], out = sizes[ppo__lm_layers[k].out];
         char name[96], *block = (char *)&lm->block[b];
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].bias);
-        float        x = !random ? 1 : ppo__lm_layers[k].ends_branch ? last : std;
+        float x = !random ? 1 : ppo__lm_layers[k].ends_branch ? last : std;
         if (!ppo__lm_has(c, ppo__lm_layers[k].is)) continue;
         snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__lm_layers[k].name);
         status = visit(user, weight, name, in, out, random, x);
@@ -17257,14 +17257,14 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
 /* Adds parameters, or with params NULL counts the room that they need. */
 typedef struct ppo__lm_adding {
     ppo_params *params;
-    ppo_rng    *rng; /* NULL: the numbers will be overwritten */
-    size_t      room;
+    ppo_rng *rng; /* NULL: the numbers will be overwritten */
+    size_t room;
 } ppo__lm_adding;
 
 static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                               int random, float x) {
     ppo__lm_adding *adding = (ppo__lm_adding *)user;
-    const size_t    size = ppo__padded(rows, cols);
+    const size_t size = ppo__padded(rows, cols);
     if (!adding->params) {
         adding->room = size < SIZE_MAX - adding->room ? adding->room + size : SIZE_MAX;
         return PPO_OK;
@@ -17290,7 +17290,7 @@ PPO_DEF void ppo_lm_free(ppo_lm *lm) {
 enum { PPO__LAYER_QKV, PPO__LAYER_PROJ, PPO__LAYER_UP, PPO__LAYER_DOWN };
 typedef struct ppo__lora_place {
     char name[24]; /* in the family */
-    int  layer, in, column, cols;
+    int layer, in, column, cols;
 } ppo__lora_place;
 
 static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
@@ -17302,10 +17302,10 @@ static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
 static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
                                  PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
-    const int        heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
-    const int        column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
-    const int        cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
-    const char      *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
+    const int heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
+    const int column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
+    const int cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
+    const char *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
     for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
         name[k] = words;
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
@@ -17343,14 +17343,14 @@ static int ppo__is_word(const char *name, const char *text) {
 static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_visit_fn visit, void *user) {
     ppo_status status = PPO_OK;
     for (int i = 0; i < lm->full.layers * PPO_LORA_LAYERS && !status; ++i) {
-        const int       block = i / PPO_LORA_LAYERS, place = i % PPO_LORA_LAYERS;
+        const int block = i / PPO_LORA_LAYERS, place = i % PPO_LORA_LAYERS;
         ppo__lora_place at;
-        char            name[96];
+        char name[96];
         if (!ppo__lora_at(&lm->full, place, &at)) continue;
         if (how->wanted ? !how->wanted(how->user, block, place)
                         : how->lora->layers && !ppo__is_word(at.name, how->lora->layers))
             continue;
-        const char   *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        const char *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
         ppo_lm_block *b = &lm->block[block];
         snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_A", block, half, at.name);
         status = visit(user, &b->lora_a[place], name, at.in, how->lora->rank, 1, 1 / sqrtf(3 * (float)at.in));
@@ -17363,9 +17363,9 @@ static ppo_status ppo__lora_visit(ppo_lm *lm, const ppo__adapting *how, ppo__lm_
 
 /* Makes the parameters of a model; how: of one with LoRA, else NULL. random 0: they will be overwritten. */
 static ppo_status ppo__lm_fill(ppo_lm *lm, const ppo__adapting *how, uint64_t seed, int random) {
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
     ppo__lm_adding all = {NULL, random ? &rng : NULL, 0};
-    ppo_status     status = PPO_OK;
+    ppo_status status = PPO_OK;
     for (int pass = 0; pass < 2 && !status; ++pass) {
         status = how ? ppo__lora_visit(lm, how, ppo__lm_add, &all) : ppo__lm_visit(lm, ppo__lm_add, &all);
         if (status || pass) break;
@@ -17424,7 +17424,7 @@ static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
 
 /* Refuses a layer, and names those that the family has, each once. */
 static ppo_status ppo__refuse_layer(const char *name, const char *layers) {
-    char   known[160] = "";
+    char known[160] = "";
     size_t used = 0;
     for (const char *word = layers; *word; word += strspn(word, " ")) {
         char one[32];
@@ -17453,7 +17453,7 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
         if (!ppo__is_word(name, layers) || !strcmp(name, "-")) return ppo__refuse_layer(name, layers);
     }
     const ppo__adapting how = {lora, NULL, NULL};
-    ppo_status          status = ppo_params_sync(base->params);
+    ppo_status status = ppo_params_sync(base->params);
     if (!status) status = ppo_params_freeze(base->params, 1);
     if (!status) status = ppo__lm_adapt(base, &how, score, 1, lm);
     if (!status) ppo__copy_score(base, *lm);
@@ -17473,7 +17473,7 @@ PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     ppo_lm_config whole = lm->full; /* whose context was not lowered */
     whole.score |= score != 0;
     const ppo__adapting how = {&lm->lora, ppo__lora_same, (void *)lm};
-    ppo_status          status = ppo__params_fetch(lm->params);
+    ppo_status status = ppo__params_fetch(lm->params);
     if (!status)
         status =
             lm->base ? ppo__lm_adapt(lm->base, &how, whole.score, 0, copy) : ppo__lm_make(&whole, 0, copy);
@@ -17493,15 +17493,15 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (!status) status = ppo_lm_copy(lm->base, lm->config.score, merged);
     if (!status) (*merged)->config.context = lm->config.context;
     for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
-        const int           place = i % PPO_LORA_LAYERS;
+        const int place = i % PPO_LORA_LAYERS;
         const ppo_lm_block *from = &lm->block[i / PPO_LORA_LAYERS];
-        ppo__lora_place     at;
+        ppo__lora_place at;
         if (!from->lora_a[place]) continue;
         ppo__lora_at(&lm->full, place, &at);
         const ppo_tensor *w = ppo__layer_weight(&(*merged)->block[i / PPO_LORA_LAYERS], at.layer);
         const ppo_tensor *a = from->lora_a[place], *b = from->lora_b[place];
-        float            *scaled = (float *)ppo__alloc_uncleared(ppo__size(a) * sizeof *scaled);
-        float            *to = w->data + at.column;
+        float *scaled = (float *)ppo__alloc_uncleared(ppo__size(a) * sizeof *scaled);
+        float *to = w->data + at.column;
         if (!scaled) status = PPO_ERROR_MEMORY;
         for (size_t k = 0; k < ppo__size(a) && scaled; ++k) scaled[k] = ppo__lora_scale(lm) * a->data[k];
         const int rank = a->cols, ld = w->cols;
@@ -17532,8 +17532,8 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
     if (tokens->start[0] != 0) return ppo__refuse("start[0] is %d, must be 0", tokens->start[0]);
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s];
-        int64_t    all = (int64_t)tokens->start[s + 1] - tokens->start[s];
-        int64_t    n = prompts && tokens->prompt ? tokens->prompt[s] : all;
+        int64_t all = (int64_t)tokens->start[s + 1] - tokens->start[s];
+        int64_t n = prompts && tokens->prompt ? tokens->prompt[s] : all;
         if (prompts && (n < 1 || n > all))
             return ppo__refuse("prompt %d has %lld of %lld tokens", s, (long long)n, (long long)all);
         if (prompts && n >= context)
@@ -17564,11 +17564,11 @@ static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x,
 /* f(x W + b) of one of the four layers of a block, with LoRA if it has that. */
 static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_block *b, int layer,
                                  ppo_tensor *x, int activation) {
-    ppo_tensor *const   weight = ppo__layer_weight(b, layer);
-    ppo_tensor *const   bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
+    ppo_tensor *const weight = ppo__layer_weight(b, layer);
+    ppo_tensor *const bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
     static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
-    ppo__lora_args      args = {0, {0, 0, 0}, activation, lm->base ? ppo__lora_scale(lm) : 0};
-    ppo_tensor         *in[PPO_MAX_INPUTS] = {x, NULL};
+    ppo__lora_args args = {0, {0, 0, 0}, activation, lm->base ? ppo__lora_scale(lm) : 0};
+    ppo_tensor *in[PPO_MAX_INPUTS] = {x, NULL};
     for (int place = 0; place < PPO_LORA_LAYERS && lm->base; ++place) {
         ppo__lora_place at;
         if (!b->lora_a[place] || !ppo__lora_at(&lm->full, place, &at) || at.layer != layer) continue;
@@ -17584,20 +17584,20 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, const ppo_lm_
 
 /* What a block needs besides its input. */
 typedef struct ppo__lm_block_args {
-    const ppo_lm  *lm;
-    int            k;
-    ppo_tensor    *angle; /* of the rows' positions, or NULL */
+    const ppo_lm *lm;
+    int k;
+    ppo_tensor *angle; /* of the rows' positions, or NULL */
     ppo__attend_fn attend;
-    const void    *user;
+    const void *user;
 } ppo__lm_block_args;
 
 static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user) {
     const ppo__lm_block_args *args = (const ppo__lm_block_args *)user;
-    const ppo_lm             *lm = args->lm;
-    const ppo_lm_config      *c = &lm->full;
-    const ppo_lm_block       *b = &lm->block[args->k];
+    const ppo_lm *lm = args->lm;
+    const ppo_lm_config *c = &lm->full;
+    const ppo_lm_block *b = &lm->block[args->k];
     const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
-    ppo_tensor               *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
+    ppo_tensor *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
     y = ppo__lm_layer(tape, lm, b, PPO__LAYER_QKV, y, PPO_IDENTITY);
     if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
@@ -17611,7 +17611,7 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     } else {
         ppo_tensor *const weight[] = {b->up_weight, b->down_weight};
         ppo_tensor *const bias[] = {b->up_bias, b->down_bias};
-        const int         activation[] = {c->activation, PPO_IDENTITY};
+        const int activation[] = {c->activation, PPO_IDENTITY};
         x = ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
     }
     return ppo_tape_add(tape, y, x);
@@ -17621,10 +17621,10 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
     const ppo_lm_config *c = &lm->full;
-    ppo_tensor          *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
+    ppo_tensor *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
     if (c->positions == PPO_ROTARY) {
         const int r = c->rotary_size;
-        float    *angles = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angles), *row = angles;
+        float *angles = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angles), *row = angles;
         for (int i = 0; i < rows && angles; ++i, row += r) {
             if (position[i] >= PPO__KEPT_ANGLES) ppo__rotary_angles(c, position[i], row);
             else memcpy(row, lm->rotary + ppo__at(position[i], r), r * sizeof *row);
@@ -17648,18 +17648,18 @@ static ppo_status ppo__lm_place(const ppo_lm *lm, ppo__device *device) {
 
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
-    const ppo_tokens   *tokens = (const ppo_tokens *)user;
+    const ppo_tokens *tokens = (const ppo_tokens *)user;
     const ppo_attention how = ppo__lm_attention(&lm->full, k);
     return ppo_tape_attention(tape, qkv, &how, tokens->start, tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    int        given = ppo__given("ppo_lm_forward", lm != NULL);
+    int given = ppo__given("ppo_lm_forward", lm != NULL);
     ppo_status status = given ? ppo__check_sequences(lm, tokens, PPO__IN_CONTEXT) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
-    int  rows = tokens->start[tokens->count];
+    int rows = tokens->start[tokens->count];
     int *position = (int *)ppo__tape_take(tape, rows, sizeof *position);
     if (!position) return NULL;
     for (int s = 0; s < tokens->count; ++s)
@@ -17712,8 +17712,8 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         return ppo__failed;
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        char        is[32], other[32], name[40];
-        int         k = 0;
+        char is[32], other[32], name[40];
+        int k = 0;
         while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k].field)) ++k;
         const int known = k < PPO__LM_TEXTS; /* it is written always */
         snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k].text : field);
@@ -17748,7 +17748,7 @@ static int ppo__lm_size(const ppo_file *file, const char *name, int dimension) {
 /* The settings, from the sizes of arrays and from texts, which must not contradict each other. */
 static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
     ppo_lm_config *config = &likely->config;
-    const char    *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
+    const char *heads = ppo_file_text(file, "n_head"), *context = ppo_file_text(file, "n_positions"),
                *rest = "";
     char name[96];
     *config = ppo_lm_config_default();
@@ -17795,14 +17795,14 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
 /* Is a parameter in the file? All must be there before a model of these sizes is created. */
 static ppo_status ppo__lm_expect(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                  int random, float x) {
-    const int64_t    shape[2] = {rows, cols};
+    const int64_t shape[2] = {rows, cols};
     const ppo_array *array;
     return ppo_file_expect((const ppo_file *)user, name, PPO_F32, shape + (rows == 1), rows == 1 ? 1 : 2,
                            &array);
 }
 
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
-    ppo_lm  likely;
+    ppo_lm likely;
     ppo_lm *made = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_get", file && lm)) return PPO_ERROR_ARGUMENT;
@@ -17870,7 +17870,7 @@ enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings 
 /* NULL: the family has no such setting. */
 static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     const char *const *key = ppo__hub_settings[k].key;
-    int                style = ppo__hub_style(c);
+    int style = ppo__hub_style(c);
     if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family].ignores)) return NULL;
     while (key[style] && !*key[style]) --style;
     return key[style];
@@ -17940,7 +17940,7 @@ static const struct {
 
 typedef struct ppo__hub_name {
     char ours[64], theirs[64]; /* %d: the block */
-    int  how;
+    int how;
 } ppo__hub_name;
 
 static void ppo__hub_spell(char text[64], int style, const char *name) {
@@ -17978,9 +17978,9 @@ static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias"
 /* -- config.json -- */
 
 typedef struct ppo__hub_json {
-    ppo__json   json;
-    ppo__value *all;     /* of it */
-    char        key[64]; /* what was looked for last */
+    ppo__json json;
+    ppo__value *all; /* of it */
+    char key[64];    /* what was looked for last */
 } ppo__hub_json;
 
 /* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4 calls
@@ -17989,7 +17989,7 @@ static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
     ppo__value *value = NULL;
     for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
         ppo__value *in = hub->all;
-        const int   dot = strncmp(keys, "rope.", 5) ? 0 : 4;
+        const int dot = strncmp(keys, "rope.", 5) ? 0 : 4;
         const char *rope = dot ? "rope_scaling" : "";
         if (dot) in = ppo__json_get(&hub->json, hub->all, rope);
         if (dot && (!in || (in->kind == '{' && !in->count)))
@@ -18028,21 +18028,21 @@ static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
 static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
                                   ppo_lm_config *c) {
     ppo__json *json = &hub->json;
-    uint64_t   bits = 0;
-    int        layer = 0, first = 0; /* of the list of words */
+    uint64_t bits = 0;
+    int layer = 0, first = 0; /* of the list of words */
     if (list->kind != '[') ppo__json_expect(json, '[');
     for (ppo__value *v = list + 1; v < list + list->size && !json->status; ++v) {
         json->at = v->at;
         if (v->kind == '[') first = layer;
         else if (v->kind == '0') {
             const int64_t times = ppo__json_integer(json);
-            const int     n = layer - first,
+            const int n = layer - first,
                       end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
             for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
             if ((layer = end) < 64) bits &= ~(UINT64_MAX << layer); /* repeated 0 times */
         } else {
             const char *word = ppo__json_decode(json, v);
-            const int   is_local = !strcmp(word, local);
+            const int is_local = !strcmp(word, local);
             if (json->status) break;
             if (!is_local && strcmp(word, global)) return ppo__hub_unknown(hub, word);
             if (layer < PPO_MAX_LAYERS) bits |= (uint64_t)is_local << layer;
@@ -18059,7 +18059,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
 
 /* Which layers have a window; c->window is set. */
 static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
-    const int   mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
+    const int mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
     const char *rest = "";
     ppo__value *list =
         c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
@@ -18069,7 +18069,7 @@ static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
     list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
     const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
-    int         first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
+    int first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
     if (*rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
     for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
@@ -18079,8 +18079,8 @@ static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
 static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
                                           "add_cross_attention", "is_encoder_decoder"};
-    const char              *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
-    double                   share = 1;
+    const char *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
+    double share = 1;
     *c = ppo_lm_config_default();
     if (hub->json.status) return hub->json.status;
     if (!family) return ppo__file_fail(path, "there is no model_type");
@@ -18127,7 +18127,7 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
 /* -- arrays -- */
 
 static float ppo__half_float(uint16_t half) {
-    const int   exponent = half >> 10 & 31, digits = half & 1023;
+    const int exponent = half >> 10 & 31, digits = half & 1023;
     const float size = exponent == 31 ? (digits ? NAN : INFINITY)
                        : exponent     ? ldexpf((float)(1024 + digits), exponent - 25)
                                       : ldexpf((float)digits, -24);
@@ -18136,8 +18136,8 @@ static float ppo__half_float(uint16_t half) {
 
 /* The nearest one, of two the even one; beyond the largest, infinity. */
 static uint16_t ppo__float_half(float x) {
-    int            exponent;
-    const float    size = fabsf(x);
+    int exponent;
+    const float size = fabsf(x);
     const uint16_t sign = (uint16_t)(x < 0 ? 0x8000 : 0);
     frexpf(size, &exponent);
     if (exponent < -13) exponent = -13; /* subnormal */
@@ -18168,13 +18168,13 @@ static int ppo__exists(const char *path) {
 
 typedef struct ppo__hub {
     const char *folder;
-    ppo__arena  memory;
-    ppo_file  **files; /* with the arrays */
-    ppo_lm     *lm;
-    int         bare;   /* 1: names lack their first word, as "transformer." */
-    int         type;   /* of what is saved */
-    float      *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
-    int         room;
+    ppo__arena memory;
+    ppo_file **files; /* with the arrays */
+    ppo_lm *lm;
+    int bare;      /* 1: names lack their first word, as "transformer." */
+    int type;      /* of what is saved */
+    float *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
+    int room;
 } ppo__hub;
 
 static void ppo__hub_free(ppo__hub *hub) {
@@ -18191,7 +18191,7 @@ static const char *ppo__hub_path(ppo__hub *hub, const char *name) {
 
 static const ppo_array *ppo__hub_find(const ppo__hub *hub, const char *name, const ppo_file **file) {
     const ppo_array *array = NULL;
-    const char      *bare = strchr(name, '.');
+    const char *bare = strchr(name, '.');
     for (size_t i = 0; i < stbds_arrlenu(hub->files) && !array; ++i) {
         array = ppo_file_find(*file = hub->files[i], name);
         if (!array && hub->bare && bare) array = ppo_file_find(*file, bare + 1);
@@ -18242,13 +18242,13 @@ enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
    shape? */
 static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
                                  int cols, int rank) {
-    char             is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
-    const int64_t    shape[2] = {rows, cols};
-    const ppo_file  *file = NULL;
+    char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
+    const int64_t shape[2] = {rows, cols};
+    const ppo_file *file = NULL;
     const ppo_array *array = way == PPO__LOAD ? ppo__hub_find(hub, name, &file) : NULL;
-    const int        type = array ? array->type : hub->type;
-    const size_t     row = ppo__at(cols, ppo__types[type].size);
-    const float      most = type == PPO_F16 ? 65504 : FLT_MAX;
+    const int type = array ? array->type : hub->type;
+    const size_t row = ppo__at(cols, ppo__types[type].size);
+    const float most = type == PPO_F16 ? 65504 : FLT_MAX;
     if (way == PPO__SAVE) {
         data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
@@ -18268,9 +18268,9 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
         hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
     if (!hub->floats) return PPO_ERROR_MEMORY;
     float *floats = hub->floats;
-    void  *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    void *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
     for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
-        const int    n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
+        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
         const size_t count = ppo__at(n, cols), at = (size_t)r * row;
         if (array && ppo__file_fetch(file, array, at, (size_t)n * row, raw)) return PPO_ERROR_FILE;
         if (array) ppo__to_floats(type, raw, count, floats);
@@ -18289,16 +18289,16 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
 
 /* Carries a parameter, by the family's names. */
 static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *ours, ppo_tensor *x) {
-    const char          *end = strrchr(ours, '.'), *rest;
-    const int            is_bias = !strcmp(end, ".bias"), in_block = !strncmp(ours, "transformer.h.", 14);
+    const char *end = strrchr(ours, '.'), *rest;
+    const int is_bias = !strcmp(end, ".bias"), in_block = !strncmp(ours, "transformer.h.", 14);
     const ppo_lm_config *c = &hub->lm->full;
-    const ppo_file      *file;
-    int                  rows, cols, own = !strcmp(ours, "score.bias"); /* transformers has none */
-    ppo__hub_name        name;
+    const ppo_file *file;
+    int rows, cols, own = !strcmp(ours, "score.bias"); /* transformers has none */
+    ppo__hub_name name;
     if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) return PPO_OK;
     for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
         const int block = in_block ? ppo__parse_count(ours + 14, &rest) : 0;
-        char      text[96];
+        char text[96];
         snprintf(text, 80, name.ours, block);
         if (strcmp(strcat(text, end), ours)) continue;
         snprintf(text, 80, name.theirs, block);
@@ -18312,7 +18312,7 @@ static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *ours, ppo_t
 
 static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
     const ppo_params *params = hub->lm->params;
-    ppo_status        status = PPO_OK;
+    ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i)
         status = ppo__hub_param(hub, way, params->names[i], params->tensors[i]);
     return status;
@@ -18328,7 +18328,7 @@ static ppo_status ppo__hub_expect(void *user, ppo_tensor **tensor, const char *n
 }
 
 static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
-    ppo_file  *file = NULL;
+    ppo_file *file = NULL;
     ppo_status status = ppo__file_open(path, &file);
     if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
     return status;
@@ -18336,7 +18336,7 @@ static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
 
 /* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
 static ppo_status ppo__hub_open(ppo__hub *hub) {
-    ppo__json   json;
+    ppo__json json;
     ppo__value *item = NULL;
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
@@ -18345,7 +18345,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
     for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
         const char *name = ppo__json_decode(&json, item), *path;
-        size_t      known = 0;
+        size_t known = 0;
         if (json.status || !strcmp(name, last)) continue;
         if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
         if (json.status) break;
@@ -18360,9 +18360,9 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
 
 /* Takes from the arrays what config.json does not say, and checks that a model's arrays are all there. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
-    ppo_lm_config  *c = &likely->config;
+    ppo_lm_config *c = &likely->config;
     const ppo_file *file;
-    char            name[80];
+    char name[80];
     hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
@@ -18381,10 +18381,10 @@ static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
 /* If the head is to be the embedding, a head in the file must be equal to it. */
 static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     const ppo_tensor *embedding = hub->lm->token_embedding;
-    const size_t      bytes = ppo__size(embedding) * sizeof(float);
-    const ppo_file   *file = NULL;
-    char              text[80];
-    const char       *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
+    const size_t bytes = ppo__size(embedding) * sizeof(float);
+    const ppo_file *file = NULL;
+    char text[80];
+    const char *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
     copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
@@ -18399,8 +18399,8 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
             const ppo__entry *entry = hub->files[i]->arrays[k];
-            const char       *name = entry->array.name;
-            int               known = entry->taken;
+            const char *name = entry->array.name;
+            int known = entry->taken;
             for (size_t b = 0; b < sizeof ppo__hub_buffers / sizeof *ppo__hub_buffers && !known; ++b) {
                 const size_t length = strlen(name), end = strlen(ppo__hub_buffers[b]);
                 known = length > end && !strcmp(name + length - end, ppo__hub_buffers[b]);
@@ -18413,15 +18413,15 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
 }
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
-    ppo__hub      hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__hub_json read;
-    ppo_lm        likely;
-    ppo_file     *file = NULL;
+    ppo_lm likely;
+    ppo_file *file = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
     memset(&likely, 0, sizeof likely);
     const char *config = ppo__hub_path(&hub, "config.json");
-    ppo_status  status = ppo__arena_status(&hub.memory);
+    ppo_status status = ppo__arena_status(&hub.memory);
     if (config && ppo__exists(config)) {
         if (ppo__json_open(&read.json, config, &hub.memory) ||
             (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
@@ -18444,7 +18444,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     static const char *const names[] = {"generation_config.json", "config.json"};
     if (count) *count = 0;
     if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
-    ppo__hub  hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
     ppo__json json;
     json.status = PPO_OK;
     for (int i = 0; i < 2 && !*count && !json.status; ++i) {
@@ -18454,7 +18454,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
         if (ppo__json_open(&json, name, &hub.memory)) break;
         ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
         ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
-        const char  kind = ends ? ends->kind : (char)0;
+        const char kind = ends ? ends->kind : (char)0;
         for (int k = 0; kind == '[' ? ppo__json_each(&json, ends, kind, &item) : kind == '0' && !k++;) {
             const int64_t token = ppo__json_integer(&json);
             if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
@@ -18469,9 +18469,9 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
 /* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
 static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
-    const int     style = ppo__hub_style(c);
-    const char   *name = ppo__lm_families[c->family].name;
-    char          is[32], other[32];
+    const int style = ppo__hub_style(c);
+    const char *name = ppo__lm_families[c->family].name;
+    char is[32], other[32];
     ppo_lm_config_family(&family, name);
     family.kv_heads = family.head_size = family.hidden = 0;
     for (int k = 1; k < PPO__HUB_SETTINGS; ++k) { /* neighbours may share a key */
@@ -18513,11 +18513,11 @@ static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const cha
 
 /* config.json in the words of transformers 4, which 5 reads as well. */
 static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
-    const ppo__hub      *hub = (const ppo__hub *)user;
+    const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_lm_config *c = &hub->lm->full;
-    const int            style = ppo__hub_style(c);
-    const char          *within = ""; /* the object that is open */
-    ppo__header          json = {out, 0};
+    const int style = ppo__hub_style(c);
+    const char *within = ""; /* the object that is open */
+    ppo__header json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
              ppo__hub_classes[c->family].begin,
@@ -18530,7 +18530,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
                                      : "float32");
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *key = ppo__hub_key(k, c), *name = ppo__hub_settings[k].name;
-        char        value[32];
+        char value[32];
         ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
                          sizeof value);
         if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
@@ -18582,8 +18582,8 @@ static void ppo__hub_lora_name(char name[128], const char *theirs, int block, co
 static int ppo__hub_lora_there(void *user, int block, int place) {
     const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_file *file;
-    ppo__hub_name   row;
-    char            name[128];
+    ppo__hub_name row;
+    char name[128];
     for (int k = 0; ppo__hub_name_at(ppo__hub_style(&hub->lm->full), k, &row); ++k) {
         if (ppo__hub_lora_layer(&row) != place) continue;
         ppo__hub_lora_name(name, row.theirs, block, ".lora_A");
@@ -18594,10 +18594,10 @@ static int ppo__hub_lora_there(void *user, int block, int place) {
 
 /* A (rank, in) and B (out, rank), transposed there; of a fused layer with its heads in order; and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
-    ppo_lm       *lm = hub->lm;
-    ppo_status    status = PPO_OK;
+    ppo_lm *lm = hub->lm;
+    ppo_status status = PPO_OK;
     ppo__hub_name row;
-    char          name[128];
+    char name[128];
 
     for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
         const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
@@ -18620,10 +18620,10 @@ static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
     const ppo_lm *lm = ((const ppo__hub *)user)->lm;
-    const int     style = ppo__hub_style(&lm->full);
-    ppo__header   json = {out, 0};
+    const int style = ppo__hub_style(&lm->full);
+    ppo__header json = {out, 0};
     ppo__hub_name row;
-    int           written = 0;
+    int written = 0;
     ppo__put(&json,
              "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
              "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
@@ -18648,11 +18648,11 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
    one, or a list of them. */
 static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
                               int block) {
-    ppo__value  *item = NULL;
+    ppo__value *item = NULL;
     const size_t m = strlen(path);
-    int          said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
+    int said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
     while (ppo__json_each(json, names, '[', &item)) {
-        const char  *name = ppo__json_decode(json, item);
+        const char *name = ppo__json_decode(json, item);
         const size_t n = strlen(name);
         said |= n <= m && !strcmp(path + m - n, name) && (n == m || path[m - n - 1] == '.');
     }
@@ -18665,14 +18665,14 @@ static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *bl
 
 /* The file must have LoRA for the layers that the config names; an expression for their names is not read. */
 static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
-    ppo__json  *json = &hub->json;
+    ppo__json *json = &hub->json;
     ppo__value *names = ppo__hub_get(hub, "target_modules"),
                *blocks = ppo__hub_get(hub, "layers_to_transform");
     ppo__hub_name row;
     if (!names || names->kind != '[' || ppo__hub_get(hub, "exclude_modules")) return json->status;
     for (int r = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
         ppo__lora_place at;
-        const int       place = ppo__hub_lora_layer(&row);
+        const int place = ppo__hub_lora_layer(&row);
         for (int k = 0; k < lm->full.layers && place >= 0 && ppo__lora_at(&lm->full, place, &at); ++k) {
             char path[80];
             snprintf(path, sizeof path, row.theirs, k);
@@ -18697,7 +18697,7 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
         {"target_parameters", ""},       {"lora_bias", "no"},     {"init_lora_weights", "yes no gaussian"},
     };
     const char *path = hub->json.path, *rest = "";
-    double      alpha = 0;
+    double alpha = 0;
     for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
         const char *value = ppo__hub_text(hub, as_here[k][0]);
         if (value && !ppo__is_word(value, as_here[k][1]))
@@ -18716,19 +18716,19 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub            hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
-    ppo__hub_json       read;
-    ppo_lora            lora = ppo_lora_default();
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub_json read;
+    ppo_lora lora = ppo_lora_default();
     const ppo__adapting how = {&lora, ppo__hub_lora_there, &hub};
-    const ppo_file     *file;
-    ppo_lm             *made = NULL;
+    const ppo_file *file;
+    ppo_lm *made = NULL;
     if (lm) *lm = NULL;
     if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
     const char *config = ppo__hub_path(&hub, "adapter_config.json");
     const char *model = ppo__hub_path(&hub, "adapter_model.safetensors");
-    ppo_status  status = ppo__arena_status(&hub.memory);
+    ppo_status status = ppo__arena_status(&hub.memory);
     if (!status && (ppo__json_open(&read.json, config, &hub.memory) ||
                     (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
                     ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(&hub, model)))
@@ -18759,12 +18759,12 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
     if (lm->params->packed) return ppo__refuse("ppo_lm_save: the model is packed: ppo_lm_copy() it first");
     if (!*path) return ppo__refuse("ppo_lm_save: the path is empty");
-    const int   lora = lm->base != NULL;
+    const int lora = lm->base != NULL;
     const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
-    ppo_file   *file = NULL;
-    ppo_status  status = ppo__arena_status(&hub.memory);
+    ppo_file *file = NULL;
+    ppo_status status = ppo__arena_status(&hub.memory);
     if (!status && ppo__exists(other))
         status = ppo__file_fail(
             path, lora ? "it has a whole model, not LoRA: choose another folder"
@@ -18811,7 +18811,7 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
         PPO__SAMPLING(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field    fields[] = {PPO__SAMPLING_ALL(0)};
+    static const ppo_field fields[] = {PPO__SAMPLING_ALL(0)};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
     return &settings;
 }
@@ -18868,7 +18868,7 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
         memset(p, 0, vocab * sizeof(float));
         p[ppo_categorical_mode(logits, vocab)] = 1;
     } else if (how->top_k || how->top_p < 1) {
-        int    kept = how->top_k && how->top_k < vocab ? how->top_k : vocab, last = 0;
+        int kept = how->top_k && how->top_k < vocab ? how->top_k : vocab, last = 0;
         double total = 0;
         memcpy(sorted, p, vocab * sizeof(float));
         qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
@@ -18897,7 +18897,7 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const flo
 /* A token by its probability; if rounding left their sum below the threshold, the last possible one. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
-    int   last = 0;
+    int last = 0;
     for (int j = 0; j < vocab; ++j) {
         sum += p[j];
         if (threshold < sum) return j;
@@ -18910,19 +18910,19 @@ static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
    log-probabilities (n, 1), NaN where the logits are not finite. Each row draws one number. */
 typedef struct ppo__sample_args {
     const ppo_sampling *how;
-    const ppo_rng      *rng; /* [n] */
-    float              *p;   /* scratch [2 vocab] */
+    const ppo_rng *rng; /* [n] */
+    float *p;           /* scratch [2 vocab] */
 } ppo__sample_args;
 
 static ppo_status ppo__sample_forward(ppo_node *node) {
     const ppo__sample_args *args = (const ppo__sample_args *)node->args;
-    int                     vocab = node->in[0]->cols;
+    int vocab = node->in[0]->cols;
     for (int i = 0; i < node->in[0]->rows; ++i) {
         const float *row = node->in[0]->data + ppo__at(i, vocab);
-        float       *logp = &node->out[1]->data[i];
-        ppo_rng      rng = args->rng[i];
-        ppo_status   status = ppo__probabilities(args->how, row, vocab, args->p, args->p + vocab);
-        int          token = status ? 0 : ppo__draw(args->p, vocab, &rng);
+        float *logp = &node->out[1]->data[i];
+        ppo_rng rng = args->rng[i];
+        ppo_status status = ppo__probabilities(args->how, row, vocab, args->p, args->p + vocab);
+        int token = status ? 0 : ppo__draw(args->p, vocab, &rng);
         memcpy(&node->out[0]->data[i], &token, sizeof token);
         if (!status) status = ppo_token_logp(row, &token, 1, vocab, args->how->temperature, logp, NULL);
         if (status) *logp = NAN;
@@ -18933,16 +18933,16 @@ static ppo_status ppo__sample_forward(ppo_node *node) {
 /* -- the generator -- */
 
 typedef struct ppo__slot { /* the place of one sequence while it is sampled */
-    int     sequence;      /* -1: free */
-    int     length, end;   /* tokens so far, and at most */
-    int     seen;          /* of these, how many the model was run on */
-    int    *cached;        /* [context] the first `seen` are these tokens, also after the sequence */
+    int sequence;          /* -1: free */
+    int length, end;       /* tokens so far, and at most */
+    int seen;              /* of these, how many the model was run on */
+    int *cached;           /* [context] the first `seen` are these tokens, also after the sequence */
     ppo_rng rng;
 } ppo__slot;
 
-typedef struct ppo__result {               /* of a call */
-    int           *text, *length, *prompt; /* text, logp: (room, context) */
-    float         *logp;
+typedef struct ppo__result {     /* of a call */
+    int *text, *length, *prompt; /* text, logp: (room, context) */
+    float *logp;
     unsigned char *ended, *given; /* given: (room, context) */
 } ppo__result;
 
@@ -18960,45 +18960,45 @@ static int ppo__is_large(const ppo_lm *lm) {
 /* A part of the slots, which one thread samples; or all of them. */
 typedef struct ppo__slot_sampler {
     ppo_generator *generator;
-    ppo_tape      *tape;
-    int            first, slots;
+    ppo_tape *tape;
+    int first, slots;
     /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
-    int        rows, asked;
-    int       *row_token, *row_position, *row_slot, *last;
+    int rows, asked;
+    int *row_token, *row_position, *row_slot, *last;
     const int *position_there, *slot_there; /* the same on a device */
-    ppo_rng   *rng;                         /* [slots] of each that asks */
-    int       *drawn;                       /* [slots] the tokens that they get */
-    float     *drawn_logp;
-    float     *p;        /* [2 vocab] */
-    size_t     reserved; /* rows that the tape has memory for */
-    ppo_status status;   /* of a call */
-    char       error[PPO__ERROR_SIZE];
+    ppo_rng *rng;                           /* [slots] of each that asks */
+    int *drawn;                             /* [slots] the tokens that they get */
+    float *drawn_logp;
+    float *p;          /* [2 vocab] */
+    size_t reserved;   /* rows that the tape has memory for */
+    ppo_status status; /* of a call */
+    char error[PPO__ERROR_SIZE];
 } ppo__slot_sampler;
 
 struct ppo_generator {
     const ppo_lm *lm;
-    int           context; /* tokens of the longest sequence: the model's, or fewer */
-    ppo__arena    memory;
-    int           slots;
-    ppo__slot    *slot;
+    int context; /* tokens of the longest sequence: the model's, or fewer */
+    ppo__arena memory;
+    int slots;
+    ppo__slot *slot;
     /* Per block and slot: keys as [page] (width, PPO__KEY_PAGE), so that a page is a matrix that queries are
        multiplied with, read without gaps; values as (context, width). */
-    size_t     slot_keys, slot_values; /* floats */
-    ppo__arena numbers;                /* where tapes compute: keys and values */
-    float     *keys, *values;
+    size_t slot_keys, slot_values; /* floats */
+    ppo__arena numbers;            /* where tapes compute: keys and values */
+    float *keys, *values;
 
     ppo__slot_sampler *sampler; /* [samplers] the first has room for all slots, the others for their parts */
-    int                samplers, in_use;
+    int samplers, in_use;
 
-    const ppo_sampling *how;     /* of a call; */
-    int                 count;   /* its sequences, */
-    volatile int32_t    waiting; /* and the next one that gets a slot: atomic */
+    const ppo_sampling *how;  /* of a call; */
+    int count;                /* its sequences, */
+    volatile int32_t waiting; /* and the next one that gets a slot: atomic */
 
-    ppo__arena  results_memory;
+    ppo__arena results_memory;
     ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
-    int         room, turn; /* sequences that they have room for; which of them is this call's */
-    int         busy;       /* 1: a tool, a watch or a reward function may be called meanwhile */
-    int         first;      /* in a group: the number of sequence 0 among those of all processes */
+    int room, turn;         /* sequences that they have room for; which of them is this call's */
+    int busy;               /* 1: a tool, a watch or a reward function may be called meanwhile */
+    int first;              /* in a group: the number of sequence 0 among those of all processes */
 };
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
@@ -19031,9 +19031,9 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
     /* A sampler for each thread, of four slots or more. With a large model, all threads share one: they read
        its weights together. */
-    const int      one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
-    const int      samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
-    const size_t   caches = ppo__at(slots, lm->config.layers);
+    const int one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
+    const int samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
+    const size_t caches = ppo__at(slots, lm->config.layers);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
     g->lm = lm, g->context = context, g->slots = slots;
@@ -19066,13 +19066,13 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
 
 typedef struct ppo__cached_args {
     ppo__slot_sampler *sampler;
-    int                block;
+    int block;
 } ppo__cached_args;
 
 /* The keys and values of a row's slot. */
 static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
     const ppo_generator *g = args->sampler->generator;
-    const size_t         cache = ppo__at(args->block, g->slots) + (size_t)args->sampler->row_slot[row];
+    const size_t cache = ppo__at(args->block, g->slots) + (size_t)args->sampler->row_slot[row];
     *values = g->values + cache * g->slot_values;
     return g->keys + cache * g->slot_keys;
 }
@@ -19080,20 +19080,20 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
 /* Heads from .. to - 1 of all heads of all rows, those of a row together: first all scores, then all
    softmaxes, then all sums of values, as consecutive computations then do not depend on each other. */
 static void ppo__cached_heads(void *user, int range, int from, int to) {
-    const ppo__kernels     *k = ppo__k();
-    const ppo_node         *node = (const ppo_node *)user;
+    const ppo__kernels *k = ppo__k();
+    const ppo_node *node = (const ppo_node *)user;
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    const ppo_generator    *g = args->sampler->generator;
-    const ppo_lm_config    *c = &g->lm->full;
-    const ppo_attention     how = ppo__lm_attention(c, args->block);
-    const int               size = c->head_size, queries = c->heads / c->kv_heads, width = c->kv_heads * size;
+    const ppo_generator *g = args->sampler->generator;
+    const ppo_lm_config *c = &g->lm->full;
+    const ppo_attention how = ppo__lm_attention(c, args->block);
+    const int size = c->head_size, queries = c->heads / c->kv_heads, width = c->kv_heads * size;
     float *scores = node->scratch + ppo__at(range, c->heads) * (size_t)g->context; /* (heads, seen) */
     for (int heads; from < to; from += heads) {
-        const int    row = from / c->heads, first = from % c->heads;
-        const int    seen = args->sampler->row_position[row] + 1, begin = ppo__attend_first(&how, seen - 1);
+        const int row = from / c->heads, first = from % c->heads;
+        const int seen = args->sampler->row_position[row] + 1, begin = ppo__attend_first(&how, seen - 1);
         const float *q = node->in[0]->data + ppo__at(row, node->in[0]->cols) + ppo__at(first, size);
-        float       *out = node->out[0]->data + ppo__at(row, node->out[0]->cols) + ppo__at(first, size);
-        float       *values, *keys = ppo__cached(args, row, &values);
+        float *out = node->out[0]->data + ppo__at(row, node->out[0]->cols) + ppo__at(first, size);
+        float *values, *keys = ppo__cached(args, row, &values);
         heads = ppo__min_int(to - from, c->heads - first);
         for (int i = 0; i < seen; i += PPO__KEY_PAGE, keys += ppo__at(PPO__KEY_PAGE, width)) {
             const int n = seen - i < PPO__KEY_PAGE ? seen - i : (int)PPO__KEY_PAGE;
@@ -19115,20 +19115,20 @@ static void ppo__cached_heads(void *user, int range, int from, int to) {
 
 static ppo_status ppo__cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    const ppo_generator    *g = args->sampler->generator;
-    const ppo_lm_config    *c = &g->lm->full;
-    const ppo_tensor       *qkv = node->in[0];
-    const int               width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
-    double                  work = 0; /* of a head */
+    const ppo_generator *g = args->sampler->generator;
+    const ppo_lm_config *c = &g->lm->full;
+    const ppo_tensor *qkv = node->in[0];
+    const int width = c->kv_heads * c->head_size, out = c->heads * c->head_size;
+    double work = 0; /* of a head */
     for (int i = 0; i < qkv->rows; ++i) {
-        const int    position = args->sampler->row_position[i], in_page = position % PPO__KEY_PAGE;
+        const int position = args->sampler->row_position[i], in_page = position % PPO__KEY_PAGE;
         const float *row = qkv->data + ppo__at(i, qkv->cols);
         float *values, *key = ppo__cached(args, i, &values) + ppo__at(position - in_page, width) + in_page;
         for (int j = 0; j < width; ++j) key[ppo__at(j, PPO__KEY_PAGE)] = row[out + j];
         memcpy(values + ppo__at(position, width), row + out + width, width * sizeof(float));
         work += 2.0 * position * c->head_size / qkv->rows;
     }
-    const int    heads = qkv->rows * c->heads;
+    const int heads = qkv->rows * c->heads;
     const size_t ranges = (size_t)ppo__range_count(heads, 1, work);
     node->scratch = ppo_tape_alloc(node->tape, ranges * ppo__at(c->heads, g->context));
     if (!node->scratch) return PPO_ERROR_MEMORY;
@@ -19139,8 +19139,8 @@ static ppo_status ppo__cached_forward(ppo_node *node) {
 static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user) {
     static const ppo_op op = {"cached_attention", 1, ppo__cached_forward, NULL};
-    ppo__cached_args    args = {(ppo__slot_sampler *)user, k};
-    const int           width = lm->full.heads * lm->full.head_size;
+    ppo__cached_args args = {(ppo__slot_sampler *)user, k};
+    const int width = lm->full.heads * lm->full.head_size;
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
 }
@@ -19149,7 +19149,7 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, p
 
 /* Adds prompt s, `times` times. */
 static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int s, int times) {
-    int        n = ppo__prompt_length(prompts, s);
+    int n = ppo__prompt_length(prompts, s);
     ppo_status status = PPO_OK;
     for (int i = 0; i < times && !status; ++i)
         status = ppo_tokens_add(to, prompts->token + prompts->start[s], n, n);
@@ -19158,8 +19158,8 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
 
 /* Starts the sequences with their prompts: maybe results of the call before, whose memory stays until then. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
-    const int   context = g->context, count = prompts->count;
-    ppo__arena  grown = {NULL, NULL, PPO_OK};
+    const int context = g->context, count = prompts->count;
+    ppo__arena grown = {NULL, NULL, PPO_OK};
     ppo__result results[2] = {g->results[0], g->results[1]};
     for (int k = 0; k < 2 && count > g->room; ++k) {
         ppo__result *r = &results[k];
@@ -19206,10 +19206,10 @@ static int ppo__next_sequence(ppo_generator *g) {
 /* Gives slot k to a sequence, whose beginning it may have cached. */
 static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
     const ppo_sampling *how = g->how;
-    const ppo__result  *out = &g->results[g->turn];
-    ppo__slot          *slot = &g->slot[k];
-    const int          *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
-    int                 same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
+    const ppo__result *out = &g->results[g->turn];
+    ppo__slot *slot = &g->slot[k];
+    const int *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
+    int same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
     slot->sequence = sequence, slot->length = n;
     slot->end = ppo__longest(how, g->context, n);
     slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
@@ -19220,12 +19220,12 @@ static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
 /* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
    before it, with the last token at least; then the last token with what a tool answered. */
 static void ppo__list_rows(ppo__slot_sampler *sampler) {
-    ppo_generator     *g = sampler->generator;
+    ppo_generator *g = sampler->generator;
     const ppo__result *out = &g->results[g->turn];
     sampler->rows = sampler->asked = 0;
     for (int k = sampler->first; k < sampler->first + sampler->slots; ++k) {
         ppo__slot *slot = &g->slot[k];
-        const int  next = slot->sequence < 0 ? ppo__next_sequence(g) : g->count;
+        const int next = slot->sequence < 0 ? ppo__next_sequence(g) : g->count;
         if (next < g->count) ppo__begin_sequence(g, k, next);
         if (slot->sequence < 0) continue;
         for (; slot->seen < slot->length; ++slot->seen) {
@@ -19238,11 +19238,11 @@ static void ppo__list_rows(ppo__slot_sampler *sampler) {
 
 /* Runs the model on the rows, and draws a token for each slot that asks. */
 static ppo_status ppo__ask(ppo__slot_sampler *sampler, const ppo_sampling *how) {
-    static const ppo_op    op = {"sample", 2, ppo__sample_forward, NULL};
+    static const ppo_op op = {"sample", 2, ppo__sample_forward, NULL};
     const ppo__sample_args args = {how, sampler->rng, sampler->p};
-    const ppo_lm          *lm = sampler->generator->lm;
-    ppo_tape              *tape = sampler->tape;
-    const int              asked = sampler->asked;
+    const ppo_lm *lm = sampler->generator->lm;
+    ppo_tape *tape = sampler->tape;
+    const int asked = sampler->asked;
     ppo_tape_reset(tape);
     ppo_tensor *x;
     x = ppo__lm_rows(tape, lm, sampler->row_token, sampler->row_position, sampler->rows, ppo__attend_cached,
@@ -19259,13 +19259,13 @@ static ppo_status ppo__ask(ppo__slot_sampler *sampler, const ppo_sampling *how) 
 /* Shows the watch a slot's sequence, which it may end. */
 static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const int          s = slot->sequence;
-    const size_t       first = ppo__at(s, g->context);
-    int                start[2] = {0, slot->length}, end = 0;
-    unsigned char     *given = how->call >= 0 ? out->given + first : NULL;
-    const ppo_tokens   so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
-    const unsigned     failures = ppo__failures;
-    ppo_status         status = how->watch(&so_far, g->first + s, &end, how->watch_user);
+    const int s = slot->sequence;
+    const size_t first = ppo__at(s, g->context);
+    int start[2] = {0, slot->length}, end = 0;
+    unsigned char *given = how->call >= 0 ? out->given + first : NULL;
+    const ppo_tokens so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
+    const unsigned failures = ppo__failures;
+    ppo_status status = how->watch(&so_far, g->first + s, &end, how->watch_user);
     out->ended[s] |= end != 0;
     return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
@@ -19273,11 +19273,11 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, con
 /* Adds what the tool answers to the slot's sequence. */
 static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
-    const int          context = g->context, room = slot->end - slot->length;
-    const size_t       first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
-    int                count = 0;
-    const unsigned     failures = ppo__failures;
-    ppo_status         status =
+    const int context = g->context, room = slot->end - slot->length;
+    const size_t first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
+    int count = 0;
+    const unsigned failures = ppo__failures;
+    ppo_status status =
         how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
     if (status) return ppo__user_failed(status, failures, "tool");
     if (count < 0 || count > room)
@@ -19294,15 +19294,15 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
 }
 
 static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
-    ppo_generator      *g = sampler->generator;
+    ppo_generator *g = sampler->generator;
     const ppo_sampling *how = g->how;
-    const ppo__result  *out = &g->results[g->turn];
-    ppo_status          status = ppo__ask(sampler, how);
+    const ppo__result *out = &g->results[g->turn];
+    ppo_status status = ppo__ask(sampler, how);
     if (status && status != PPO_ERROR_NUMERIC) return status;
     for (int i = 0; i < sampler->asked; ++i) {
         ppo__slot *slot = &g->slot[sampler->row_slot[sampler->last[i]]];
-        const int  s = slot->sequence, token = sampler->drawn[i];
-        size_t     at = ppo__at(s, g->context) + slot->length;
+        const int s = slot->sequence, token = sampler->drawn[i];
+        size_t at = ppo__at(s, g->context) + slot->length;
         if (!ppo__finite(sampler->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)",
                             g->first + s, slot->length - 1);
@@ -19352,9 +19352,9 @@ static void ppo__generator_divide(ppo_generator *g, int count, const ppo_samplin
    first sampler may come to have all slots that few sequences need. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
     const ppo_sampling how = ppo_sampling_default();
-    const int         *prompt = g->results[g->turn].prompt;
-    ppo_status         status = ppo__lm_place(g->lm, g->numbers.device);
-    int                longest = 0, few = ppo__min_int(2 * g->samplers - 1, g->slots);
+    const int *prompt = g->results[g->turn].prompt;
+    ppo_status status = ppo__lm_place(g->lm, g->numbers.device);
+    int longest = 0, few = ppo__min_int(2 * g->samplers - 1, g->slots);
     for (int s = 0; s < count; ++s) longest = prompt[s] > longest ? prompt[s] : longest;
     if (tool) longest = g->context;
     for (ppo__slot_sampler *sampler = g->sampler; sampler < g->sampler + g->in_use && !status; ++sampler) {
@@ -19382,8 +19382,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
         return ppo__refuse(
             "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
     const ppo_lm_config *c = &g->lm->config;
-    const int            count = prompts->count;
-    ppo_status           status = ppo__check_sampling(how, c->vocab);
+    const int count = prompts->count;
+    ppo_status status = ppo__check_sampling(how, c->vocab);
     if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
@@ -19405,7 +19405,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     for (int k = 0; k < g->slots && status; ++k) g->slot[k].seen = 0;
     if (status) return ppo__settle(g->numbers.device, status);
     const ppo__result out = g->results[g->turn];
-    int               at = 0;
+    int at = 0;
     for (int s = 0; s < count; ++s) { /* packs them: they move to the left only */
         int n = out.length[s];
         memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
@@ -19415,7 +19415,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     }
     out.length[count] = at;
     unsigned char *given = how->call >= 0 ? out.given : NULL;
-    ppo_samples    packed = {{count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
+    ppo_samples packed = {{count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
     *samples = packed;
     return PPO_OK;
 }
@@ -19435,7 +19435,7 @@ static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int 
 
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
     const ppo_stops *all = (const ppo_stops *)stops;
-    int              length = 0;
+    int length = 0;
     if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
                                        (all->text || all->count <= 0)))
         return PPO_ERROR_ARGUMENT;
@@ -19495,7 +19495,7 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
 
 static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
     const ppo_tokens *tokens = (const ppo_tokens *)object;
-    const int64_t     n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
+    const int64_t n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
     if (ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token) ||
         ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start) ||
         (tokens->prompt && ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt)) ||
@@ -19512,9 +19512,9 @@ PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
 static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
     static const char *const names[] = {"tokens.start", "tokens.prompt", "tokens", "tokens.given"};
     const ppo_array *array[4], *start = ppo_file_find(file, names[0]), *all = ppo_file_find(file, names[2]);
-    const int64_t    n = all && all->rank ? all->shape[0] : 0, m = start && start->rank ? start->shape[0] : 2;
-    const int64_t    shape[4] = {m, m ? m - 1 : 0, n, n};
-    int              bounds[2] = {0, (int)n};
+    const int64_t n = all && all->rank ? all->shape[0] : 0, m = start && start->rank ? start->shape[0] : 2;
+    const int64_t shape[4] = {m, m ? m - 1 : 0, n, n};
+    int bounds[2] = {0, (int)n};
     for (int k = 0; k < 4; ++k) {
         const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
         array[k] = ppo_file_find(file, names[k]);
@@ -19545,7 +19545,7 @@ static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
 PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     ppo_file *file = NULL;
     if (!ppo__given("ppo_tokens_load", path && tokens)) return PPO_ERROR_ARGUMENT;
-    const int  before = tokens->count;
+    const int before = tokens->count;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_tokens(file, tokens);
     if (status) tokens->count = before;
@@ -19574,16 +19574,16 @@ static const struct {
 
 /* A file that is read, and its present line. */
 typedef struct ppo__lines {
-    const char          *path;
+    const char *path;
     const ppo_tokenizer *tokenizer;
-    ppo_tokens          *to[2];
-    int                  form, start, end, longest, needs, number, left_out;
-    char                *line; /* an array that grows, with a 0 for its end */
-    char                 part[32];
-    ppo__json            json;
-    ppo__arena           memory;                   /* of its values */
-    ppo__value          *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
-    ppo_message         *chat;                     /* an array that grows: a prompt and what follows it */
+    ppo_tokens *to[2];
+    int form, start, end, longest, needs, number, left_out;
+    char *line; /* an array that grows, with a 0 for its end */
+    char part[32];
+    ppo__json json;
+    ppo__arena memory;                    /* of its values */
+    ppo__value *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
+    ppo_message *chat;                    /* an array that grows: a prompt and what follows it */
 } ppo__lines;
 
 /* Reads a line. *more: 0 after the last. */
@@ -19604,9 +19604,9 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
 
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
-    const int       pairs = lines->to[1] != NULL;
-    const char     *wrong = NULL; /* a member that counts, but is of another type */
-    char           *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
+    const int pairs = lines->to[1] != NULL;
+    const char *wrong = NULL; /* a member that counts, but is of another type */
+    char *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
     const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
     snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
     lines->json = json;
@@ -19614,8 +19614,8 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
-        const int   counts = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
-        const int   list = counts && k != PPO__TEXT;
+        const int counts = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
+        const int list = counts && k != PPO__TEXT;
         ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
         if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) {
             if (counts && !wrong) wrong = ppo__line_members[k];
@@ -19656,13 +19656,13 @@ static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
 /* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
    chat. */
 static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
-    ppo__json  *json = &lines->json;
+    ppo__json *json = &lines->json;
     ppo__value *value = lines->value[member], *item = NULL;
     ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
     if (message.text && !json->status) return PPO__PUSH(lines->chat, message);
     while (ppo__json_each(json, value, '[', &item)) {
         ppo__value *role = ppo__json_get(json, item, "role"), *text = ppo__json_get(json, item, "content");
-        const int   both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
+        const int both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
         if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
         if (json->status) return json->status;
         message.role = ppo__json_decode(json, role), message.text = ppo__json_decode(json, text);
@@ -19674,7 +19674,7 @@ static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
 static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prompt, int response,
                                      int *only_prompt) {
-    int        count = 0, given = 0;
+    int count = 0, given = 0;
     ppo_status status = PPO_OK;
     if (lines->chat) stbds_header(lines->chat)->length = 0;
     if (prompt >= 0) status = ppo__add_messages(lines, prompt), count = (int)stbds_arrlenu(lines->chat);
@@ -19698,16 +19698,16 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
 
 static ppo_status ppo__add_line(ppo__lines *lines) {
     const int pairs = lines->to[1] != NULL;
-    int       kind = 0, keep = 1;
+    int kind = 0, keep = 1;
     if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
     ppo_status status = ppo__parse_line(lines, &kind);
     for (int k = 0; k <= pairs && !status; ++k) {
         const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
-        int       only_prompt = response < 0;
+        int only_prompt = response < 0;
         if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
         else {
-            ppo__json  *json = &lines->json;
+            ppo__json *json = &lines->json;
             const char *given = prompt < 0 ? "" : ppo__json_decode(json, lines->value[prompt]);
             const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
             status = json->status;
@@ -19735,7 +19735,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
                                         const ppo_tokenizer *tokenizer, int form, int start, int end,
                                         int longest, int needs, int *left_out) {
     ppo__lines lines;
-    int        more = 1;
+    int more = 1;
     if (left_out) *left_out = 0;
     if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
     if (tokens == rejected || longest < 0)
@@ -19745,7 +19745,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
     lines.form = form, lines.start = start, lines.end = end, lines.longest = longest, lines.needs = needs;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
-    FILE      *in = fopen(path, "rb");
+    FILE *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
     while (more && !status) {
         status = ppo__read_line(&lines, in, &more);
@@ -19759,19 +19759,19 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
 }
 
 typedef struct ppo__line_writer {
-    const ppo_tokens    *tokens;
+    const ppo_tokens *tokens;
     const ppo_tokenizer *tokenizer;
-    char                *text; /* [room] of one sequence */
-    size_t               room;
+    char *text; /* [room] of one sequence */
+    size_t room;
 } ppo__line_writer;
 
 static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
     const ppo__line_writer *w = (const ppo__line_writer *)user;
-    ppo__header             json = {out, 0};
+    ppo__header json = {out, 0};
     for (int s = 0; s < w->tokens->count; ++s) {
         int bound[3] = {w->tokens->start[s], ppo__prompt_end(w->tokens, s), w->tokens->start[s + 1]}, length;
         for (int k = 0; k < 2; ++k) {
-            char       *mended = w->text + w->room, *to = mended;
+            char *mended = w->text + w->room, *to = mended;
             const char *at = w->text,
                        *end = at + ppo__token_text(w->tokenizer, w->tokens->token, bound[k], bound[k + 1],
                                                    k ? 0 : w->tokenizer->strip, 1, w->text, w->room, &length);
@@ -19795,7 +19795,7 @@ PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tok
     ppo__line_writer writer = {tokens, tokenizer, NULL, 1};
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
-        size_t     bytes;
+        size_t bytes;
         if (ppo_decode(tokenizer, token, n, NULL, 0, &bytes)) return ppo__failed;
         bytes += (size_t)tokenizer->strip + 1; /* which a response keeps */
         if (bytes > writer.room) writer.room = bytes;
@@ -19834,7 +19834,7 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
 
 static ppo_status ppo__sequence_sum_forward(ppo_node *node) {
     const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
-    const float      *x = node->in[0]->data;
+    const float *x = node->in[0]->data;
     for (int s = 0; s < tokens->count; ++s) {
         double sum = 0;
         for (int i = ppo__response_length(tokens, s); i > 0; --i) sum += *x++;
@@ -19845,7 +19845,7 @@ static ppo_status ppo__sequence_sum_forward(ppo_node *node) {
 
 static void ppo__sequence_sum_backward(ppo_node *node) {
     const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
-    float            *dx = node->in[0]->grad;
+    float *dx = node->in[0]->grad;
     for (int s = 0; s < tokens->count; ++s)
         for (int i = ppo__response_length(tokens, s); i > 0; --i) *dx++ += node->out[0]->grad[s];
 }
@@ -19861,7 +19861,7 @@ PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const p
 
 PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
-    int        *last = x ? (int *)ppo__tape_take(tape, tokens->count, sizeof *last) : NULL;
+    int *last = x ? (int *)ppo__tape_take(tape, tokens->count, sizeof *last) : NULL;
     if (!last) return NULL;
     for (int s = 0; s < tokens->count; ++s) last[s] = tokens->start[s + 1] - 1;
     return ppo_lm_score(tape, lm, ppo_tape_embedding(tape, x, last, tokens->count));
@@ -19882,7 +19882,7 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const pp
 /* For each sequence of the data the sum of logp at a temperature, or for 0 its score, a batch at a time. */
 static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int batch, float temperature,
                                float *numbers) {
-    ppo_tape  *tape = NULL;
+    ppo_tape *tape = NULL;
     ppo_tokens now = {0, NULL, NULL, NULL, NULL, NULL};
     if (batch < 1) return ppo__refuse("a batch of %d sequences", batch);
     ppo_status status = ppo__check_sequences(lm, data, PPO__IN_CONTEXT);
@@ -19929,44 +19929,44 @@ enum {
 
 /* Where micro-batches are computed, one at a time. */
 typedef struct ppo__lane {
-    ppo_tape  *tape;
-    ppo_tokens batch[2];    /* the sequences of the micro-batch */
-    int        done, micro; /* items and micro-batches of the batch that came before it */
-    float     *grad[2];     /* what gradients are added to; of lane 0 the parameters' own */
-    float     *sums;        /* [levels][floats of params]: of 1, 2, 4, ... shards */
+    ppo_tape *tape;
+    ppo_tokens batch[2]; /* the sequences of the micro-batch */
+    int done, micro;     /* items and micro-batches of the batch that came before it */
+    float *grad[2];      /* what gradients are added to; of lane 0 the parameters' own */
+    float *sums;         /* [levels][floats of params]: of 1, 2, 4, ... shards */
 } ppo__lane;
 
 /* What is known of each item, or of each micro-batch, of a batch. */
 typedef struct ppo__learned {
-    void  *data; /* NULL: nothing */
+    void *data; /* NULL: nothing */
     size_t bytes;
-    int    of_items;
+    int of_items;
 } ppo__learned;
 
 typedef struct ppo__learner {
     const ppo_tokens
-              *data[2];     /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
-    const int *first;       /* or, if this is not NULL, a window of data[0], which is one sequence: */
-    int        window;      /* `window` tokens from first[item] on, at most those that there are */
-    int        micro_batch; /* items of a micro-batch at most; */
-    int        budget;      /* and tokens, if it has several items; 0: any number */
-    int        reserved;    /* items that there is room for if all are as long as the longest */
-    int        micros;      /* in the batch, */
-    int        most_micros; /* and in any */
-    int64_t    tokens;      /* trained on since the start */
+        *data[2];     /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
+    const int *first; /* or, if this is not NULL, a window of data[0], which is one sequence: */
+    int window;       /* `window` tokens from first[item] on, at most those that there are */
+    int micro_batch;  /* items of a micro-batch at most; */
+    int budget;       /* and tokens, if it has several items; 0: any number */
+    int reserved;     /* items that there is room for if all are as long as the longest */
+    int micros;       /* in the batch, */
+    int most_micros;  /* and in any */
+    int64_t tokens;   /* trained on since the start */
     /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs.
        */
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
-    void            *user;
-    ppo_params      *params[2];  /* whose gradients these are; the second may be NULL */
-    size_t           floats;     /* gradients of both */
-    int              shards;     /* of a batch, at most */
-    ppo__arena       memory;     /* of lanes and sums: */
-    ppo__lane       *lane;       /* [lanes] */
-    int              lanes;      /* 1, 2, 4, ... */
-    float           *received;   /* in a group: for ppo__group_sum() */
-    float           *weight;     /* [most_micros] */
-    ppo__learned     learned[4]; /* the weights, and what loss() leaves besides */
+    void *user;
+    ppo_params *params[2];   /* whose gradients these are; the second may be NULL */
+    size_t floats;           /* gradients of both */
+    int shards;              /* of a batch, at most */
+    ppo__arena memory;       /* of lanes and sums: */
+    ppo__lane *lane;         /* [lanes] */
+    int lanes;               /* 1, 2, 4, ... */
+    float *received;         /* in a group: for ppo__group_sum() */
+    float *weight;           /* [most_micros] */
+    ppo__learned learned[4]; /* the weights, and what loss() leaves besides */
     const ppo_group *group;
 } ppo__learner;
 
@@ -20026,17 +20026,17 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
    where others would take much memory. */
 static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
     ppo__arena *memory = &learner->memory;
-    const int   threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
-    const int   own = ppo__branch_shards(learner, learner->shards, 0, 1);
-    int         lanes = 1;
-    ppo_status  status = PPO_OK;
+    const int threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
+    const int own = ppo__branch_shards(learner, learner->shards, 0, 1);
+    int lanes = 1;
+    ppo_status status = PPO_OK;
     while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
     if (lanes < 4 && 2 * lanes <= threads) lanes = 1;
     learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
     learner->lanes = learner->lane ? lanes : 0;
     for (int k = 0; k < learner->lanes && !status; ++k) {
         ppo__lane *lane = &learner->lane[k];
-        int        levels = 0;
+        int levels = 0;
         while (1 << levels < ppo__branch_shards(learner, learner->shards, k, lanes)) ++levels;
         if (levels) lane->sums = PPO__ARRAY(memory, float, (size_t)levels * learner->floats);
         for (int i = 0; i < 2 && learner->params[i]; ++i)
@@ -20083,7 +20083,7 @@ static ppo_status ppo__gather_items(const ppo__learner *learner, ppo__lane *lane
         const ppo_tokens *data = learner->data[k];
         ppo_tokens_clear(&lane->batch[k]);
         for (int i = 0; i < n && !status; ++i) {
-            int        at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
+            int at = learner->first ? learner->first[item[i]] : 0, prompt = 1, bounds[2] = {0, 0};
             ppo_tokens window = {1, bounds, &prompt, data->token + at, data->given, NULL};
             if (window.given) window.given += at;
             bounds[1] = ppo__item_length(learner, k, item[i]);
@@ -20128,10 +20128,10 @@ static void ppo__clear_gradients(const ppo__learner *learner, const ppo__lane *l
    and the sum goes back. */
 static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     ppo__device *device = learner->shards > 1 ? learner->lane[0].tape->device : NULL;
-    ppo_status   status = PPO_OK;
+    ppo_status status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && device && !status; ++i) {
         const ppo_params *params = learner->params[i];
-        const size_t      size = params->count * sizeof(float);
+        const size_t size = params->count * sizeof(float);
         if (back) status = device->write(device, params->mirror->grad, params->grad, size);
         else device->read(device, params->grad, params->mirror->grad, size);
     }
@@ -20142,11 +20142,11 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
    backward of this process is still going on, a chunk waits until no node is left that adds to it. */
 typedef struct ppo__summing {
     ppo__learner *learner;
-    int           shards, own;
-    ppo_node    **node;  /* [nodes] of the tape, as tape->now changes during backward */
-    int           nodes; /* 0: none is waited for */
-    ppo_status    status;
-    char          error[PPO__ERROR_SIZE];
+    int shards, own;
+    ppo_node **node; /* [nodes] of the tape, as tape->now changes during backward */
+    int nodes;       /* 0: none is waited for */
+    ppo_status status;
+    char error[PPO__ERROR_SIZE];
 #ifdef PPO__THREADS
     ppo__event walked;
 #endif
@@ -20164,10 +20164,10 @@ static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *paramete
 
 static ppo_status ppo__sum_chunks(ppo__summing *sum) {
     const ppo__learner *learner = sum->learner;
-    ppo_status          status = PPO_OK;
+    ppo_status status = PPO_OK;
     for (int i = learner->params[1] ? 1 : 0; i >= 0; --i) { /* backward comes to the critic first */
         const ppo_params *params = learner->params[i];
-        int               t = params->tensor_count;
+        int t = params->tensor_count;
         for (size_t begin, end = params->count; end && !status; end = begin) {
             int left = sum->nodes;
             for (begin = end; begin && end - begin < PPO__CHUNK;) {
@@ -20201,13 +20201,13 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
    shards. Of a large model in a group they go on at the same time, if both are the host's. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
-    ppo_tape    *tape = learner->lane[0].tape;
-    ppo_status   status = PPO_OK;
+    ppo_tape *tape = learner->lane[0].tape;
+    ppo_status status = PPO_OK;
     memset(&sum, 0, sizeof sum);
     sum.learner = learner, sum.shards = shards, sum.own = own;
 #ifdef PPO__THREADS
     ppo__thread thread;
-    const int   beside =
+    const int beside =
         own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
     if (beside) {
         PPO__EVENT_INIT(&sum.walked);
@@ -20237,8 +20237,8 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
 /* In a group: every process gets what is known of the items and micro-batches of all. */
 static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
     const ppo_group *g = learner->group;
-    size_t           start[PPO_MAX_RANKS + 1];
-    ppo_status       status = PPO_OK;
+    size_t start[PPO_MAX_RANKS + 1];
+    ppo_status status = PPO_OK;
     for (int i = 0; i < 4 && !status; ++i) {
         const ppo__learned *one = &learner->learned[i];
         if (!one->data) continue;
@@ -20256,19 +20256,19 @@ static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int
 /* A batch of n items. */
 typedef struct ppo__batch {
     ppo__learner *learner;
-    const int    *item;
-    int           n, shards;
-    int           i; /* for ppo__add_lanes(): of params[i] */
+    const int *item;
+    int n, shards;
+    int i; /* for ppo__add_lanes(): of params[i] */
 } ppo__batch;
 
 /* The gradients of a lane's shards, but for the last micro-batch, whose loss this is: its backward, and the
    sum over the shards, are left to the caller. */
 static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, ppo_tensor **loss) {
     ppo__learner *learner = batch->learner;
-    const int     n = batch->n, shards = batch->shards, at = (int)(lane - learner->lane);
-    const int     begin = ppo__branch_begin(learner, shards, at, learner->lanes);
-    const int     own = ppo__branch_shards(learner, shards, at, learner->lanes);
-    ppo_status    status = PPO_OK;
+    const int n = batch->n, shards = batch->shards, at = (int)(lane - learner->lane);
+    const int begin = ppo__branch_begin(learner, shards, at, learner->lanes);
+    const int own = ppo__branch_shards(learner, shards, at, learner->lanes);
+    ppo_status status = PPO_OK;
     lane->micro = ppo__micros_before(learner, batch->item, n, shards, begin);
     for (int k = 0; k < own && !status; ++k) {
         const int end = ppo__share(n, begin + k + 1, shards);
@@ -20285,7 +20285,7 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
         status = ppo__copy_gradients(learner, 0);
         for (int p = 0; p < 2 && learner->params[p] && !status; ++p) { /* they wait for the next shard's */
             const size_t count = learner->params[p]->count;
-            const int    level = ppo__add_waiting(learner, lane, k, 0, p, 0, count);
+            const int level = ppo__add_waiting(learner, lane, k, 0, p, 0, count);
             memcpy(ppo__waiting(learner, lane, level, p), lane->grad[p], count * sizeof(float));
             ppo__clear_gradients(learner, lane, p);
         }
@@ -20295,11 +20295,11 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
 
 /* All gradients of lanes begin .. end - 1. A failure stays on the tape, which this thread alone uses now. */
 static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
-    const ppo__batch   *batch = (const ppo__batch *)user;
+    const ppo__batch *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
     for (int k = begin; k < end; ++k) {
-        ppo__lane  *lane = &learner->lane[k];
-        const int   own = ppo__branch_shards(learner, batch->shards, k, learner->lanes);
+        ppo__lane *lane = &learner->lane[k];
+        const int own = ppo__branch_shards(learner, batch->shards, k, learner->lanes);
         ppo_tensor *loss = NULL;
         ppo_tape_reset(lane->tape);
         for (int i = 0; i < 2 && learner->params[i] && k; ++i) ppo__clear_gradients(learner, lane, i);
@@ -20314,11 +20314,11 @@ static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
 /* Grains begin .. end - 1 of the gradients: lane 0's += those of the others. First of neighbours, then of
    every second one, ... */
 static void ppo__add_lanes(void *user, int range, int begin, int end) {
-    const ppo__batch   *batch = (const ppo__batch *)user;
+    const ppo__batch *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
-    const int           lanes = learner->lanes, i = batch->i;
-    const size_t        at = ppo__at(begin, PPO__FLOAT_GRAIN);
-    const size_t        n = ppo__grain_end(learner->params[i]->count, end) - at;
+    const int lanes = learner->lanes, i = batch->i;
+    const size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    const size_t n = ppo__grain_end(learner->params[i]->count, end) - at;
     for (int step = 1; step < lanes; step *= 2)
         for (int k = 0; k + step < lanes; k += 2 * step)
             if (ppo__branch_begin(learner, batch->shards, k + step, lanes) <
@@ -20328,11 +20328,11 @@ static void ppo__add_lanes(void *user, int range, int begin, int end) {
 
 /* The gradient of a batch of n items, once divided by *total. */
 static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
-    const int        shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
+    const int shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
-    ppo__batch       batch = {learner, item, n, shards, 0};
-    ppo_tensor      *loss = NULL;
-    ppo_status       status = PPO_OK;
+    ppo__batch batch = {learner, item, n, shards, 0};
+    ppo_tensor *loss = NULL;
+    ppo_status status = PPO_OK;
     for (int i = 0; i < 2 && learner->params[i] && !status; ++i) /* also where this process has no shard */
         status = ppo__params_place(learner->params[i], learner->lane[0].tape->device);
     if (!status && one) status = ppo__lane_gradients(&batch, learner->lane, &loss);
@@ -20371,7 +20371,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
     ppo_status status = PPO_OK;
     for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes && !status; ++lane) {
         ppo_tape *tape = lane->tape;
-        size_t    floats = 0;
+        size_t floats = 0;
         lane->done = lane->micro = 0;
         for (int k = 0; k < (learner->data[1] ? 2 : 1) && !status; ++k) {
             status = ppo__tokens_fill(&lane->batch[k], learner->micro_batch, 1); /* as many as there may be */
@@ -20451,32 +20451,32 @@ static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "p
 
 /* What is learned, or held out. */
 typedef struct ppo__fit_set {
-    const ppo_tokens *data[2];     /* sequences; of pairs, data[1] are the rejected ones, else it is NULL */
-    ppo_tokens        text;        /* with windows: all of data[0] as one sequence, and */
-    int               bounds[2];   /* its start; */
-    int              *first;       /* [count] where each window begins; else NULL */
-    float            *ref_logp[2]; /* DPO: [count] of the reference, else NULL */
-    int               count;       /* items */
-    int               longest[2];  /* tokens of the longest item */
-    int              *order;       /* [count] */
+    const ppo_tokens *data[2]; /* sequences; of pairs, data[1] are the rejected ones, else it is NULL */
+    ppo_tokens text;           /* with windows: all of data[0] as one sequence, and */
+    int bounds[2];             /* its start; */
+    int *first;                /* [count] where each window begins; else NULL */
+    float *ref_logp[2];        /* DPO: [count] of the reference, else NULL */
+    int count;                 /* items */
+    int longest[2];            /* tokens of the longest item */
+    int *order;                /* [count] */
 } ppo__fit_set;
 
 typedef struct ppo__fit {
-    ppo__learner          learner;
-    int                   objective;
-    ppo_lm               *lm;
+    ppo__learner learner;
+    int objective;
+    ppo_lm *lm;
     const ppo_fit_config *config;
-    ppo__arena            memory;
-    ppo__fit_set          set[2]; /* what is learned; what is held out, or nothing (count 0) */
-    const ppo__fit_set   *now;    /* the one that items are of at the moment */
-    int                   batch_size;
-    uint64_t              hash[4]; /* for a checkpoint: of the data of both sets */
-    float *score[2];               /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
-    float *losses;                 /* (batch_size, 2) the mean of each micro-batch, and its weight */
-    float *best;                   /* with patience: the parameters of the lowest held-out loss; else NULL */
-    float  best_loss;
-    int    worse; /* held-out losses since then */
-    int    over;  /* 1: the training is complete */
+    ppo__arena memory;
+    ppo__fit_set set[2];     /* what is learned; what is held out, or nothing (count 0) */
+    const ppo__fit_set *now; /* the one that items are of at the moment */
+    int batch_size;
+    uint64_t hash[4]; /* for a checkpoint: of the data of both sets */
+    float *score[2];  /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
+    float *losses;    /* (batch_size, 2) the mean of each micro-batch, and its weight */
+    float *best;      /* with patience: the parameters of the lowest held-out loss; else NULL */
+    float best_loss;
+    int worse; /* held-out losses since then */
+    int over;  /* 1: the training is complete */
 } ppo__fit;
 
 /* Makes set k that from which the learner takes its items. */
@@ -20488,11 +20488,11 @@ static void ppo__fit_use(ppo__fit *fit, int k) {
 }
 
 static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
-    const ppo__fit   *fit = (const ppo__fit *)user;
+    const ppo__fit *fit = (const ppo__fit *)user;
     const ppo_tokens *batch = lane->batch;
-    ppo_tape         *tape = lane->tape;
-    ppo_tensor       *loss = NULL, *score[2] = {NULL, NULL};
-    float            *kept = fit->losses + 2 * lane->micro, *ref[2] = {NULL, NULL}; /* of the reference */
+    ppo_tape *tape = lane->tape;
+    ppo_tensor *loss = NULL, *score[2] = {NULL, NULL};
+    float *kept = fit->losses + 2 * lane->micro, *ref[2] = {NULL, NULL}; /* of the reference */
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
@@ -20534,9 +20534,9 @@ static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, con
    not predict it. Those with nothing to learn are left out. */
 static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
     const ppo_tokens *data = set->data[0];
-    const int         n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
-    const int         marked = data->given || data->prompt;
-    unsigned char    *given = marked ? PPO__ARRAY(&fit->memory, unsigned char, n) : NULL;
+    const int n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
+    const int marked = data->given || data->prompt;
+    unsigned char *given = marked ? PPO__ARRAY(&fit->memory, unsigned char, n) : NULL;
     set->first = PPO__ARRAY(&fit->memory, int, n > 1 ? ppo__divide_up(n - 1, width - 1) : 1);
     if (ppo__arena_status(&fit->memory)) return PPO_ERROR_MEMORY;
     for (int s = 0; s < data->count && marked; ++s) {
@@ -20566,7 +20566,7 @@ static void ppo__fit_draw(ppo__fit_set *set, ppo_rng *rng) {
 
 /* Checks the data of a set, and finds its items. */
 static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
-    const int  window = fit->config->window, what = window ? PPO__ANY_LENGTH : PPO__IN_CONTEXT;
+    const int window = fit->config->window, what = window ? PPO__ANY_LENGTH : PPO__IN_CONTEXT;
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && set->data[k] && !status; ++k) {
         const ppo_tokens *data = set->data[k];
@@ -20590,9 +20590,9 @@ static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
 
 static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
-    const ppo_fit_config  usual = ppo_fit_config_default();
-    const int             pairs = fit->objective != PPO__SFT, context = fit->lm->config.context;
-    ppo_status            status = ppo_settings_check(ppo_fit_settings(), c);
+    const ppo_fit_config usual = ppo_fit_config_default();
+    const int pairs = fit->objective != PPO__SFT, context = fit->lm->config.context;
+    ppo_status status = ppo_settings_check(ppo_fit_settings(), c);
     for (size_t k = 0; k < sizeof ppo__fit_needs / sizeof *ppo__fit_needs && !status; ++k)
         status = ppo__check_effect(ppo_fit_settings(), c, &usual, &ppo__fit_needs[k], NULL);
     if (status) return status;
@@ -20617,8 +20617,8 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
 /* Checks everything, takes the memory, and computes what the reference says. */
 static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
-    ppo__learner         *learner = &fit->learner;
-    ppo_status            status = ppo__fit_check(fit, reference);
+    ppo__learner *learner = &fit->learner;
+    ppo_status status = ppo__fit_check(fit, reference);
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest = 0;
     int learned = 0; /* tokens of the longest sequence that is learned */
@@ -20647,7 +20647,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
                                    c->micro_batch, c->recompute, fit->lm);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
-        float            *logp = fit->set[k / 2].ref_logp[k % 2];
+        float *logp = fit->set[k / 2].ref_logp[k % 2];
         if (logp) status = ppo_lm_logp(reference, data, learner->reserved, logp);
     }
     ppo__fit_use(fit, 0);
@@ -20668,12 +20668,12 @@ static void ppo__fit_sum_up(const ppo__fit *fit, const int *item, int n, double 
 /* A gradient step on n items. */
 static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_progress *p) {
     const ppo_fit_config *c = fit->config;
-    ppo_params           *params = fit->lm->params;
-    ppo_adam              adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    double                total = 0, sum = 0, done = (double)p->step - 1;
+    ppo_params *params = fit->lm->params;
+    ppo_adam adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    double total = 0, sum = 0, done = (double)p->step - 1;
     double warm = ceilf(c->warmup * (float)p->steps); /* of floats: 0.05 of 20 is 1, not a bit more */
-    float  least = c->min_learning_rate, range = c->learning_rate - least;
-    int    correct = 0;
+    float least = c->min_learning_rate, range = c->learning_rate - least;
+    int correct = 0;
     if (c->warmup_steps) warm = c->warmup_steps;
     float share = (float)((done - warm) / ((double)p->steps - warm));
     adam.lr = done < warm ? (float)(c->learning_rate * (done + 1) / (warm + 1))
@@ -20681,7 +20681,7 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     p->learning_rate = adam.lr;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
-    float      scale = (float)(1 / total);
+    float scale = (float)(1 / total);
     if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
     status = ppo__learner_settle(&fit->learner, status);
     if (status) return status;
@@ -20694,18 +20694,18 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
 /* The loss of the held-out data, and what follows from it. */
 static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__learner *learner = &fit->learner;
-    ppo__lane    *lane = learner->lane;
-    ppo_params   *params = fit->lm->params;
-    const int     count = fit->set[1].count;
-    double        total = 0, sum = 0;
-    int           correct = 0;
-    ppo_status    status = PPO_OK;
+    ppo__lane *lane = learner->lane;
+    ppo_params *params = fit->lm->params;
+    const int count = fit->set[1].count;
+    double total = 0, sum = 0;
+    int correct = 0;
+    ppo_status status = PPO_OK;
     ppo__fit_use(fit, 1);
     ppo_tape_record(lane->tape, 0);
     lane->done = lane->micro = 0, learner->micros = 1;
     for (int i = 0, n; i < count && !status; i += n) {
         const int *item = fit->set[1].order + i;
-        float      weight = 0;
+        float weight = 0;
         n = ppo__micro_items(learner, item, count - i);
         status = ppo__gather_items(learner, lane, item, n);
         ppo_tape_reset(lane->tape);
@@ -20736,7 +20736,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
 
 /* ppo__fnv1a() of the arrays of sequences. */
 static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
-    const size_t    count = (size_t)tokens->count, n = (size_t)tokens->start[tokens->count];
+    const size_t count = (size_t)tokens->count, n = (size_t)tokens->start[tokens->count];
     const ppo_array arrays[] = {{"", PPO_I32, 0, {0}, (count + 1) * sizeof(int), tokens->start},
                                 {"", PPO_I32, 0, {0}, count * sizeof(int), tokens->prompt},
                                 {"", PPO_I32, 0, {0}, n * sizeof(int), tokens->token},
@@ -20804,7 +20804,7 @@ static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *functi
 
 static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix, const ppo_params *params) {
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    char            name[32];
+    char name[32];
     snprintf(name, sizeof name, "%sadam.m.", prefix);
     ppo_status status = ppo__carry_params(file, way, name, params, params->m, 2);
     snprintf(name, sizeof name, "%sadam.v.", prefix);
@@ -20816,7 +20816,7 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
 static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix, const char *name,
                                      const ppo_lm *lm) {
     uint64_t hash = PPO__FNV1A;
-    char     key[32];
+    char key[32];
     snprintf(key, sizeof key, "%s%s", prefix, name);
     return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__carry_hash(file, way, key, hash);
 }
@@ -20824,7 +20824,7 @@ static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix
 /* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
 static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
     const ppo_params *params = lm->params;
-    ppo_status        status = ppo__params_fetch(params);
+    ppo_status status = ppo__params_fetch(params);
     if (!status && (*prefix || lm->base))
         status = ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2);
     else if (!status) status = ppo_lm_put(lm, file);
@@ -20834,7 +20834,7 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
 
 /* Reads it into a model of its own, which ppo__take_trained() copies to lm when nothing can fail any more. */
 static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
-    const int  part = *prefix || lm->base;
+    const int part = *prefix || lm->base;
     ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
     for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
         if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
@@ -20848,7 +20848,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
 }
 
 static void ppo__take_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
-    ppo_params       *params = lm->params;
+    ppo_params *params = lm->params;
     const ppo_params *from = read->params;
     memcpy(params->data, from->data, from->count * sizeof(float));
     memcpy(params->m, from->m, from->count * sizeof(float));
@@ -20860,25 +20860,25 @@ static void ppo__take_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
 
 /* A training, and what its file holds in another form. It must exist until the file is written. */
 typedef struct ppo__fit_checkpoint {
-    ppo__fit         *fit;
+    ppo__fit *fit;
     ppo_fit_progress *progress;
-    int64_t           counters[5];
+    int64_t counters[5];
 } ppo__fit_checkpoint;
 
 /* What a checkpoint holds besides the model. */
 static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *kept) {
-    ppo__fit           *fit = kept->fit;
+    ppo__fit *fit = kept->fit;
     const ppo__fit_set *learned = &fit->set[0], *held_out = &fit->set[1];
-    const int64_t       n = learned->count, held_n = held_out->count;
-    float              *best_loss = fit->best ? &fit->best_loss : NULL;
-    const ppo__item     items[] = {
-            {"fit.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, 4e18},
-            {"fit.seconds", PPO_F64, 2, {1, 1}, &kept->progress->seconds, 0, 1e15},
-            {"fit.best_loss", PPO_F32, 2, {1, 1}, best_loss, PPO__ANY},
-            {"reference.chosen", PPO_F32, 1, {n, 0}, learned->ref_logp[0], PPO__ANY},
-            {"reference.rejected", PPO_F32, 1, {n, 0}, learned->ref_logp[1], PPO__ANY},
-            {"reference.held_out_chosen", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[0], PPO__ANY},
-            {"reference.held_out_rejected", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[1], PPO__ANY},
+    const int64_t n = learned->count, held_n = held_out->count;
+    float *best_loss = fit->best ? &fit->best_loss : NULL;
+    const ppo__item items[] = {
+        {"fit.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, 4e18},
+        {"fit.seconds", PPO_F64, 2, {1, 1}, &kept->progress->seconds, 0, 1e15},
+        {"fit.best_loss", PPO_F32, 2, {1, 1}, best_loss, PPO__ANY},
+        {"reference.chosen", PPO_F32, 1, {n, 0}, learned->ref_logp[0], PPO__ANY},
+        {"reference.rejected", PPO_F32, 1, {n, 0}, learned->ref_logp[1], PPO__ANY},
+        {"reference.held_out_chosen", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[0], PPO__ANY},
+        {"reference.held_out_rejected", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[1], PPO__ANY},
     };
     ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     for (int k = 0; k < 4 && !status; ++k) {
@@ -20891,8 +20891,8 @@ static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *k
 
 static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
     ppo__fit_checkpoint *kept = (ppo__fit_checkpoint *)object;
-    const ppo__fit      *fit = kept->fit;
-    char                 text[32];
+    const ppo__fit *fit = kept->fit;
+    char text[32];
     if (ppo__put_trained(file, "", fit->lm) ||
         ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]) ||
         ppo__put_settings(file, ppo_fit_settings(), fit->config) || ppo__carry_fit(file, PPO__SAVE, kept))
@@ -20904,7 +20904,7 @@ static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__fit_checkpoint kept = {
         fit, p, {p->step, fit->learner.tokens, fit->lm->params->step, fit->worse, fit->over}};
     const ppo_group *g = fit->learner.group;
-    ppo_status       status = PPO_OK;
+    ppo_status status = PPO_OK;
     if (!ppo__rank(g))
         status = ppo__save(ppo__fit_names[fit->objective], fit->config->checkpoint, ppo__put_fit, &kept);
     return ppo__group_agree(g, status, 0);
@@ -20913,13 +20913,13 @@ static ppo_status ppo__fit_save(ppo__fit *fit, ppo_fit_progress *p) {
 /* Continues from the checkpoint if there is one, and restarts the optimizer otherwise. */
 static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     const ppo_settings *settings = ppo_fit_settings();
-    const char         *path = fit->config->checkpoint;
+    const char *path = fit->config->checkpoint;
     ppo__fit_checkpoint kept = {fit, p, {0}};
-    const int64_t      *counters = kept.counters;
-    ppo_fit_config      own = ppo_fit_config_default();
-    ppo_file           *file = NULL;
-    ppo_lm             *read = NULL;
-    const int           there = path && (ppo__exists(path) || errno != ENOENT);
+    const int64_t *counters = kept.counters;
+    ppo_fit_config own = ppo_fit_config_default();
+    ppo_file *file = NULL;
+    ppo_lm *read = NULL;
+    const int there = path && (ppo__exists(path) || errno != ENOENT);
     for (int k = 0; k < 4 && path; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
@@ -20958,11 +20958,11 @@ static ppo_status ppo__fit_tell(const ppo__fit *fit, const ppo_fit_progress *p, 
 /* The rest of a training from p->step on. */
 static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) {
     const ppo_fit_config *c = fit->config;
-    ppo__fit_set         *set = &fit->set[0];
-    ppo_rng               rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 0);
-    double                began = ppo_clock() - p->seconds;
-    int                   every = c->evaluate_every ? c->evaluate_every : batches, stop = 0;
-    ppo_status            status = PPO_OK;
+    ppo__fit_set *set = &fit->set[0];
+    ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 0);
+    double began = ppo_clock() - p->seconds;
+    int every = c->evaluate_every ? c->evaluate_every : batches, stop = 0;
+    ppo_status status = PPO_OK;
     if (c->evaluate_first && !p->step) {
         p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
         status = ppo__fit_evaluate(fit, p);
@@ -20997,7 +20997,7 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
 /* rejected: of pairs, else NULL; reference: for DPO, else NULL. */
 static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *data,
                                  const ppo_tokens *rejected, const ppo_fit_config *config, int objective) {
-    ppo__fit         fit;
+    ppo__fit fit;
     ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
     memset(&p, 0, sizeof p);
@@ -21010,7 +21010,7 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status) status = ppo__fit_resume(&fit, &p);
-    const ppo_lm *const     models[3] = {lm, reference, NULL};
+    const ppo_lm *const models[3] = {lm, reference, NULL};
     const ppo_tokens *const texts[4] = {data, rejected, config->held_out, config->held_out_rejected};
     status = ppo__learner_agree(status, ppo_fit_settings(), config, models, texts, p.step);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
@@ -21040,8 +21040,8 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_to
 
 struct ppo_reward_model {
     ppo_lm *member[PPO_MAX_MEMBERS];
-    float   mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
-    int     count, ensemble, batch;
+    float mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
+    int count, ensemble, batch;
 };
 
 /* The mean and the standard deviation of n numbers. */
@@ -21076,9 +21076,9 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, in
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
     if (!ppo__given("ppo_reward_model_normalize", model && reference)) return PPO_ERROR_ARGUMENT;
     ppo_reward_model normal = *model;
-    int              n = reference->count;
-    float           *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
-    ppo_status       status = score ? PPO_OK : PPO_ERROR_MEMORY;
+    int n = reference->count;
+    float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    ppo_status status = score ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
         status = ppo_lm_scores(model->member[k], reference, model->batch, score);
         if (status) break;
@@ -21093,8 +21093,8 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
     if (!ppo__given("ppo_reward_model_score", model && tokens && score)) return PPO_ERROR_ARGUMENT;
-    int        n = tokens->count;
-    float     *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    int n = tokens->count;
+    float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
     for (int k = 0; k < model->count && !status; ++k) {
         status = ppo_lm_scores(model->member[k], tokens, model->batch, one);
@@ -21130,15 +21130,15 @@ PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
                                  const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
                                  float *score) {
-    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL, NULL};
-    ppo_tokens  given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
+    ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
+    ppo_tokens given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
     if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *how;
-    int          before = best->count;
-    ppo_status   status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
+    int before = best->count;
+    ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *scores = (float *)ppo__alloc(n * sizeof(float));
     if (!scores) return PPO_ERROR_MEMORY;
@@ -21166,13 +21166,13 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
 PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
                                ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
                                ppo_tokens *rejected) {
-    ppo_tokens  asked = {0, NULL, NULL, NULL, NULL, NULL};
+    ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
     ppo_samples samples;
     if (!ppo__given("ppo_compare", generator && prompts && how && chosen && rejected))
         return PPO_ERROR_ARGUMENT;
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
-    const int  before[2] = {chosen->count, rejected->count};
+    const int before[2] = {chosen->count, rejected->count};
     ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
     float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
@@ -21182,7 +21182,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     if (!status) status = ppo__ask_reward(generator, judge, user, &samples, reward);
     for (int s = 0; s < asked.count && !status; s += 2) {
         float more = reward[s] - reward[s + 1];
-        int   second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
+        int second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
         if (!ppo__finite(more))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2, reward[s],
                               reward[s + 1]);
@@ -21207,14 +21207,14 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
                                    const ppo_sampling *how, ppo_reward_fn reward, void *user,
                                    ppo_lm_evaluation *evaluation) {
     ppo_generator *generator[2] = {NULL, NULL};
-    ppo_samples    samples, others;
-    double         std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
-    int            rows = 0, ended = 0;
+    ppo_samples samples, others;
+    double std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
+    int rows = 0, ended = 0;
     if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
     ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
     if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
-    int    n = prompts->count;
+    int n = prompts->count;
     float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
     float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
     double began = ppo_clock();
@@ -21431,9 +21431,9 @@ static const ppo__need ppo__rlhf_needs[] = {
 
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy, const ppo_lm *reference,
                                   const ppo_lm *critic, const ppo_tokens *prompts) {
-    double                sequences = (double)c->prompts * c->samples;
+    double sequences = (double)c->prompts * c->samples;
     const ppo_rlhf_config usual = ppo_rlhf_config_default();
-    ppo_status            status = ppo_settings_check(ppo_rlhf_settings(), c);
+    ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     for (size_t k = 0; k < sizeof ppo__rlhf_needs / sizeof *ppo__rlhf_needs && !status; ++k)
         status = ppo__check_effect(ppo_rlhf_settings(), c, &usual, &ppo__rlhf_needs[k], NULL);
@@ -21510,49 +21510,49 @@ typedef struct ppo__response_rows {
     float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
 
-typedef struct ppo__rlhf_stats {         /* of a micro-batch */
-    ppo_policy_stats policy, sequence;   /* with the ratios of tokens; of sequences, if the loss has these */
-    float            value_loss, weight; /* weight: its rows */
-    int              first;              /* 1: of the iteration's first minibatch */
+typedef struct ppo__rlhf_stats {       /* of a micro-batch */
+    ppo_policy_stats policy, sequence; /* with the ratios of tokens; of sequences, if the loss has these */
+    float value_loss, weight;          /* weight: its rows */
+    int first;                         /* 1: of the iteration's first minibatch */
 } ppo__rlhf_stats;
 
 struct ppo_rlhf {
-    ppo_rlhf_config    config;
-    ppo_lm            *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
-    const ppo_lm      *reference;
-    ppo_lm            *own_reference, *own_critic; /* NULL: the caller's are used */
-    ppo_reward_fn      reward;
-    void              *user;
-    ppo_tokens         prompts, asked; /* all of them, and those of this iteration */
-    int               *prompt_order;   /* [prompts], of the present pass over them */
-    int64_t            next_prompt;    /* how many prompts were sampled from */
-    ppo_samples        kept_samples;   /* with refills: what is kept of several rounds, */
-    float             *drawn_score;    /* [sequences] and the scores of one; else NULL */
-    ppo_samples        group_samples;  /* in a group: those of all processes */
-    ppo_generator     *generator;
-    ppo__learner       learner;
-    ppo__arena         memory, numbers; /* numbers: where the tape computes */
-    int                sequences;       /* of an iteration */
-    int                longest;         /* tokens of the longest sequence that there is room for */
-    float             *score;           /* [sequences], as the reward function gave them */
-    float             *total, *earned;  /* [sequences], sums of the tokens' rewards; and without the KL */
-    unsigned char     *learns;          /* [sequences] 1: the epochs train on it */
-    int               *order, trained;  /* [sequences]; how many the epochs train on */
-    uint64_t          *hash;            /* [sequences] scratch of ppo__distinct() */
-    int               *first_row;       /* [sequences + 1], of each sequence in rows */
-    ppo__response_rows rows;            /* [sequences * longest] */
-    float             *end_value;       /* [sequences] the value after each */
-    ppo__rlhf_stats   *stats;           /* of each micro-batch of an iteration, */
-    int                micros, first;   /* their number before this minibatch; 1: it is the first */
-    int64_t            iteration, samples, tokens;
-    double             started;
-    float              kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
-    float              per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
-    double             reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and with it */
-    float              rate_factor; /* of the learning rate, at most 1: see ppo__rlhf_learn() */
-    float             *kept;        /* the policy's parameters before the epochs; NULL: no target_kl */
-    float              variety, first_variety; /* share of different samples: now, in the first iteration */
-    ppo_rlhf_progress  initial;                /* of the first iteration, for warnings */
+    ppo_rlhf_config config;
+    ppo_lm *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
+    const ppo_lm *reference;
+    ppo_lm *own_reference, *own_critic; /* NULL: the caller's are used */
+    ppo_reward_fn reward;
+    void *user;
+    ppo_tokens prompts, asked; /* all of them, and those of this iteration */
+    int *prompt_order;         /* [prompts], of the present pass over them */
+    int64_t next_prompt;       /* how many prompts were sampled from */
+    ppo_samples kept_samples;  /* with refills: what is kept of several rounds, */
+    float *drawn_score;        /* [sequences] and the scores of one; else NULL */
+    ppo_samples group_samples; /* in a group: those of all processes */
+    ppo_generator *generator;
+    ppo__learner learner;
+    ppo__arena memory, numbers; /* numbers: where the tape computes */
+    int sequences;              /* of an iteration */
+    int longest;                /* tokens of the longest sequence that there is room for */
+    float *score;               /* [sequences], as the reward function gave them */
+    float *total, *earned;      /* [sequences], sums of the tokens' rewards; and without the KL */
+    unsigned char *learns;      /* [sequences] 1: the epochs train on it */
+    int *order, trained;        /* [sequences]; how many the epochs train on */
+    uint64_t *hash;             /* [sequences] scratch of ppo__distinct() */
+    int *first_row;             /* [sequences + 1], of each sequence in rows */
+    ppo__response_rows rows;    /* [sequences * longest] */
+    float *end_value;           /* [sequences] the value after each */
+    ppo__rlhf_stats *stats;     /* of each micro-batch of an iteration, */
+    int micros, first;          /* their number before this minibatch; 1: it is the first */
+    int64_t iteration, samples, tokens;
+    double started;
+    float kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
+    float per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
+    double reward_mean[2], reward_var[2];      /* of all rewards: before this iteration, and with it */
+    float rate_factor;                         /* of the learning rate, at most 1: see ppo__rlhf_learn() */
+    float *kept;                  /* the policy's parameters before the epochs; NULL: no target_kl */
+    float variety, first_variety; /* share of different samples: now, in the first iteration */
+    ppo_rlhf_progress initial;    /* of the first iteration, for warnings */
 };
 
 /* -- checks and figures of an iteration -- */
@@ -21608,7 +21608,7 @@ static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
 /* Figures of the samples, before the epochs. */
 static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                ppo_rlhf_progress *p) {
-    int    count = samples->tokens.count, rows = r->first_row[count], ended = 0;
+    int count = samples->tokens.count, rows = r->first_row[count], ended = 0;
     double std, mean = ppo__mean_std(reward, count, &std), k1 = 0, k3 = 0, entropy = 0;
     for (int s = 0; s < count; ++s) ended += samples->ended[s];
     for (int i = 0; i < rows; ++i) {
@@ -21637,8 +21637,8 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
     for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
         const ppo_policy_stats *token = &stats->policy, *s = token;
         if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
-        const float  values[] = {s->loss, stats->value_loss, token->approx_kl, token->old_approx_kl,
-                                 s->clip_fraction};
+        const float values[] = {s->loss, stats->value_loss, token->approx_kl, token->old_approx_kl,
+                                s->clip_fraction};
         float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
                                 &p->clip_fraction};
         total += stats->weight;
@@ -21656,16 +21656,16 @@ static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
 static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_progress *first = &r->initial;
     const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
-    int       same = 1;
+    int same = 1;
     if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
     for (int s = 0; s < r->sequences; ++s) same &= r->earned[s] == r->earned[s / alike * alike];
-    const float  pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
-    const float  errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
+    const float pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
+    const float errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
     const double std = r->config.normalize_rewards ? sqrt(r->reward_var[0]) : 0, length = p->mean_length;
     const struct {
-        int         always, holds; /* always: even if the reward rose */
+        int always, holds; /* always: even if the reward rose */
         const char *text;
-        double      now, then;
+        double now, then;
     } table[] = {
         {1, r->config.mask_truncated && !r->trained,
          "no sample ended, and mask_truncated is yes: nothing was learned", 0, 0},
@@ -21704,7 +21704,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
     if (!c->reference_every || !r->own_reference || r->iteration % c->reference_every) return PPO_OK;
     ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
-    ppo_status  status = ppo_params_sync(reference);
+    ppo_status status = ppo_params_sync(reference);
     if (!status) status = ppo__params_fetch(policy);
     if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
     return status;
@@ -21716,8 +21716,8 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
    asked. *next counts them. */
 static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
     const ppo_group *g = r->learner.group;
-    const int        count = r->prompts.count;
-    ppo_status       status = PPO_OK;
+    const int count = r->prompts.count;
+    ppo_status status = PPO_OK;
     ppo_tokens_clear(&r->asked);
     for (int i = 0; i < n && !status; ++i, ++*next) {
         if (i == 0 || *next % count == 0) {
@@ -21735,12 +21735,12 @@ static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
 /* In a group: puts the samples of this process among those of all for n prompts, which every process gets,
    with their scores. */
 static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, float *score) {
-    const ppo_group  *g = r->learner.group;
-    const int         k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
+    const ppo_group *g = r->learner.group;
+    const int k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
     const ppo_tokens *from = &samples->tokens;
-    ppo_samples      *all = &r->group_samples;
-    ppo_tokens       *to = &all->tokens;
-    size_t            start[PPO_MAX_RANKS + 1];
+    ppo_samples *all = &r->group_samples;
+    ppo_tokens *to = &all->tokens;
+    size_t start[PPO_MAX_RANKS + 1];
     to->count = n * k, to->start[0] = 0;
     for (int s = 0; s < own; ++s) {
         to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
@@ -21753,9 +21753,9 @@ static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, f
         return ppo__failed;
     for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
     const struct {
-        void       *to;
+        void *to;
         const void *from;
-        size_t      bytes;
+        size_t bytes;
     } tokens[] = {{to->token, from->token, sizeof(int)},
                   {all->logp, samples->logp, sizeof(float)},
                   {to->given, from->given, 1}};
@@ -21776,8 +21776,8 @@ static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, f
 static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *next, ppo_samples *samples,
                                    float *score) {
     const ppo_group *g = r->learner.group;
-    const int        first = ppo__own_begin(g, n) * r->config.samples;
-    ppo_sampling     how = r->config.sampling;
+    const int first = ppo__own_begin(g, n) * r->config.samples;
+    ppo_sampling how = r->config.sampling;
     how.seed = (uint64_t)ppo_rng_u32(rng) << 32;
     how.seed |= ppo_rng_u32(rng);
     memset(samples, 0, sizeof *samples);
@@ -21793,15 +21793,15 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
 /* The samples of further prompts in place of those whose rewards are all the same (DAPO's dynamic sampling, Yu
    2025), up to `refills` times. Then groups stay as they are: their advantages are 0. */
 static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples) {
-    const int    k = r->config.samples;
+    const int k = r->config.samples;
     ppo_samples *kept = &r->kept_samples;
-    ppo_tokens  *to = &kept->tokens;
-    ppo_status   status = PPO_OK;
+    ppo_tokens *to = &kept->tokens;
+    ppo_status status = PPO_OK;
     ppo_tokens_clear(to);
     for (int round = 0; !status; ++round) {
         for (int first = 0; first < samples->tokens.count && !status; first += k) {
             const float *score = r->drawn_score + first;
-            int          same = 1;
+            int same = 1;
             for (int i = 1; i < k; ++i) same &= score[i] == score[0];
             for (int i = 0; i < k && (!same || round == r->config.refills) && !status; ++i) {
                 int s = first + i, at = samples->tokens.start[s], n = samples->tokens.start[s + 1] - at;
@@ -21822,26 +21822,26 @@ static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo
 
 /* The outputs of the policy for the micro-batch, and of the critic, which may be the same model. */
 static ppo_response ppo__rlhf_forward(const ppo_rlhf *r, ppo__lane *lane) {
-    ppo_tape         *tape = lane->tape;
+    ppo_tape *tape = lane->tape;
     const ppo_tokens *batch = &lane->batch[0];
-    ppo_lm           *critic = r->critic;
-    int               want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_response      out = ppo_lm_response(tape, r->policy, batch, r->config.sampling.temperature, want);
+    ppo_lm *critic = r->critic;
+    int want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_response out = ppo_lm_response(tape, r->policy, batch, r->config.sampling.temperature, want);
     if (critic && critic != r->policy) out.value = ppo_lm_response(tape, critic, batch, 1, PPO_VALUE).value;
     return out;
 }
 
 /* What the policy before the epochs, the reference and the critic compute for the micro-batch from s on. */
 static ppo_status ppo__rlhf_judge_batch(const ppo_rlhf *r, ppo__lane *lane, int s) {
-    const ppo_rlhf_config    *c = &r->config;
+    const ppo_rlhf_config *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    const ppo_tokens         *batch = &lane->batch[0];
-    ppo_tape                 *tape = lane->tape;
-    int                       vocab = r->policy->config.vocab, row = r->first_row[s];
-    float                     temperature = c->sampling.temperature;
+    const ppo_tokens *batch = &lane->batch[0];
+    ppo_tape *tape = lane->tape;
+    int vocab = r->policy->config.vocab, row = r->first_row[s];
+    float temperature = c->sampling.temperature;
     ppo_tape_reset(tape);
     ppo_response out = ppo__rlhf_forward(r, lane);
-    ppo_tensor  *end = NULL;
+    ppo_tensor *end = NULL;
     if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
     if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
     const size_t n = (size_t)out.logp->rows;
@@ -21870,7 +21870,7 @@ static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
    bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
 static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
-        int    row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        int row = r->first_row[s], last = r->first_row[s + 1] - 1;
         float *next_value = r->rows.next_value;
         memcpy(next_value + row, r->rows.value + row + 1, (last - row) * sizeof(float));
         next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
@@ -21884,13 +21884,13 @@ static const ppo_group *ppo__judging_group(const ppo_rlhf *r) {
 
 /* Lanes begin .. end - 1, each of which judges some of these samples; a failure stays on the tape. */
 static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
-    const ppo_rlhf     *r = (const ppo_rlhf *)user;
+    const ppo_rlhf *r = (const ppo_rlhf *)user;
     const ppo__learner *learner = &r->learner;
-    const int           count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
-    const int           own = ppo__own_end(ppo__judging_group(r), count) - first;
+    const int count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
+    const int own = ppo__own_end(ppo__judging_group(r), count) - first;
     for (int k = begin; k < end; ++k) {
         ppo__lane *lane = &learner->lane[k];
-        const int  last = first + ppo__share(own, k + 1, learner->lanes);
+        const int last = first + ppo__share(own, k + 1, learner->lanes);
         ppo_status status = PPO_OK;
         ppo_tape_reset(lane->tape);
         ppo_tape_record(lane->tape, 0);
@@ -21906,10 +21906,10 @@ static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
 
 static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
     const ppo_group *g = ppo__judging_group(r);
-    const int        count = samples->tokens.count, lanes = r->learner.lanes;
-    float *const     rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
-    size_t           start[PPO_MAX_RANKS + 1];
-    ppo_status       status = PPO_OK;
+    const int count = samples->tokens.count, lanes = r->learner.lanes;
+    float *const rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
+    size_t start[PPO_MAX_RANKS + 1];
+    ppo_status status = PPO_OK;
     r->learner.data[0] = &samples->tokens;
     ppo__rlhf_index(r, &samples->tokens);
     ppo__for_each(lanes, ppo__rlhf_judge_lanes, r);
@@ -21929,7 +21929,7 @@ static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
 static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
     const double most = r->samples >= 100 && r->reward_var[0] > 0 ? 10 * sqrt(r->reward_var[0]) : INFINITY;
     const double low = r->reward_mean[0] - most, high = r->reward_mean[0] + most;
-    double       mean = 0, var = 0;
+    double mean = 0, var = 0;
     for (int s = 0; s < count; ++s) mean += fmin(fmax(score[s], low), high) / (double)count;
     for (int s = 0; s < count; ++s) {
         const double off = fmin(fmax(score[s], low), high) - mean;
@@ -21942,16 +21942,16 @@ static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count)
 /* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last
    tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
 static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
-    const ppo_rlhf_config    *c = &r->config;
+    const ppo_rlhf_config *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    const ppo_tokens         *tokens = &samples->tokens;
-    const int                 count = tokens->count, buffer = c->overlong_buffer;
+    const ppo_tokens *tokens = &samples->tokens;
+    const int count = tokens->count, buffer = c->overlong_buffer;
     ppo__rlhf_reward_moments(r, score, count);
-    const float  kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
+    const float kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
     const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
     const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
     for (int s = 0; s < count; ++s) {
-        float  last = (float)((score[s] - mean) / std);
+        float last = (float)((score[s] - mean) / std);
         double total = 0;
         if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
         if (!samples->ended[s]) last -= c->missing_eos_penalty;
@@ -21974,24 +21974,24 @@ static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, con
    the rest; the means and the deviation are those of its prompt's samples. Where these earned the same, std_S is
    0: K, which always differs, must not be divided by it. */
 static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
-    const int    k = r->config.samples, others = k > 1 ? k - 1 : 1;
+    const int k = r->config.samples, others = k > 1 ? k - 1 : 1;
     const float *total = r->total + s / k * k, *earned = r->earned + s / k * k;
-    const float  R = r->total[s], S = r->earned[s], K = R - S, V = r->rows.value[r->first_row[s]];
-    double       sum_R = 0, sum_S = 0, squares = 0;
+    const float R = r->total[s], S = r->earned[s], K = R - S, V = r->rows.value[r->first_row[s]];
+    double sum_R = 0, sum_S = 0, squares = 0;
     for (int i = 0; i < k; ++i) sum_R += total[i], sum_S += earned[i];
     const double mean_R = sum_R / k, mean_S = sum_S / k, mean_K = (sum_R - sum_S) / k;
     const double others_R = (sum_R - R) / others;
     for (int i = 0; i < k; ++i) squares += (earned[i] - mean_S) * (earned[i] - mean_S);
     const double std_S = sqrt(squares / others);
-    const float  advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
+    const float advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
     return advantages[r->config.advantage];
 }
 
 static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_rlhf_config    *c = &r->config;
+    const ppo_rlhf_config *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
-    int                       count = samples->tokens.count;
-    ppo_status                status = PPO_OK;
+    int count = samples->tokens.count;
+    ppo_status status = PPO_OK;
     for (int s = 0; s < count && !status; ++s) {
         int row = r->first_row[s], end = r->first_row[s + 1];
         if (c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_RETURN) {
@@ -22018,10 +22018,10 @@ static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
    a range (Espeholt 2018), and the ratio of the loss is to this policy. */
 static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
     const float cap = r->config.importance_cap, low = r->config.importance_floor;
-    const int   mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
-    double      distance = 0; /* k3 from the policy that sampled to this one */
+    const int mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    double distance = 0; /* k3 from the policy that sampled to this one */
     for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
-        int    row = r->first_row[s], n = r->first_row[s + 1] - row;
+        int row = r->first_row[s], n = r->first_row[s + 1] - row;
         float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
         float *log_ratio = r->rows.log_ratio + row;
         double sum = 0;
@@ -22049,13 +22049,13 @@ static int ppo__rlhf_gather_rows(const ppo_rlhf *r, ppo__lane *lane, const int *
     const ppo__response_rows *from = &r->rows;
     const struct {
         const float *from;
-        float      **to;
+        float **to;
     } columns[] = {{from->old_logp, &to->old_logp}, {from->ref_logp, &to->ref_logp},
                    {from->value, &to->value},       {from->advantage, &to->advantage},
                    {from->share, &to->share},       {from->value_target, &to->value_target}};
     const size_t vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
-    const int    how = r->config.aggregation, count = lane->batch[0].count;
-    size_t       at = 0, all = 0;
+    const int how = r->config.aggregation, count = lane->batch[0].count;
+    size_t at = 0, all = 0;
     memset(to, 0, sizeof *to);
     for (int i = 0; i < count; ++i) all += (size_t)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
     float *numbers = (float *)ppo__tape_take(lane->tape, (kinds + 1) * all, sizeof(float));
@@ -22089,7 +22089,7 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
    that of each token's own (Zheng 2025, GSPO-token): log pi + mean - the own log-ratio, held constant. */
 static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
                                        const ppo__response_rows *rows) {
-    int        *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
+    int *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
     ppo_tensor *own, *mean;
     if (!sequence) return NULL;
     for (int s = 0, row = 0; s < batch->count; ++s)
@@ -22146,8 +22146,8 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
 }
 
 static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
-    const ppo_rlhf    *r = (const ppo_rlhf *)user;
-    ppo__rlhf_stats   *stats = &r->stats[r->micros + lane->micro];
+    const ppo_rlhf *r = (const ppo_rlhf *)user;
+    ppo__rlhf_stats *stats = &r->stats[r->micros + lane->micro];
     ppo__response_rows rows;
     memset(stats, 0, sizeof *stats);
     stats->first = r->first;
@@ -22160,16 +22160,16 @@ static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, 
 /* A learning rate by the iterations that are done. */
 static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     const ppo_rlhf_config *c = &r->config;
-    double                 done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
-    float                  least = ppo__min(c->min_learning_rate, initial);
+    double done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
+    float least = ppo__min(c->min_learning_rate, initial);
     return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
 }
 
 /* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    const int   most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
+    const int most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
     const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
-    float       rows = 0;
+    float rows = 0;
     for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
     return rows / ((float)n * by);
 }
@@ -22178,10 +22178,10 @@ static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
    earlier steps of the iteration took the policy, with a target_kl; too far, and it takes none. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
-    ppo_lm                *critic = r->critic == r->policy ? NULL : r->critic;
-    ppo_adam               adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    ppo_lm *critic = r->critic == r->policy ? NULL : r->critic;
+    ppo_adam adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
-    double                 rows;
+    double rows;
     ppo_params_zero_grad(r->policy->params);
     if (critic) ppo_params_zero_grad(critic->params);
     r->per_token = ppo__rlhf_per_token(r, item, n);
@@ -22208,15 +22208,15 @@ static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_r
    the first epoch is lowered, too; one that ends none recovers. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
-    ppo_params            *params = r->policy->params;
-    const int64_t          step = params->step;
-    const int              count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
-    const double           most = ppo__rlhf_most_kl(r);
-    double                 kl = 0;
+    ppo_params *params = r->policy->params;
+    const int64_t step = params->step;
+    const int count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
+    const double most = ppo__rlhf_most_kl(r);
+    double kl = 0;
     if (r->kept) ppo__params_copy(params, r->kept, 0);
     for (int attempt = 0; attempt < 10; ++attempt) {
         ppo_status status = PPO_OK;
-        ppo_rng    rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+        ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
         p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
         p->gradient_steps = r->micros = 0, kl = 0;
         for (int s = 0, i = 0; s < r->sequences; ++s)
@@ -22275,10 +22275,10 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
     ppo_samples samples;
     if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
     const ppo_rlhf_config *c = &r->config;
-    ppo_rng                rng = ppo_rng_stream(c->seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
-    int64_t                next = r->next_prompt;
-    float                 *score = c->refills ? r->drawn_score : r->score;
-    ppo_status             status = ppo__rlhf_sample(r, c->prompts, &rng, &next, &samples, score);
+    ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
+    int64_t next = r->next_prompt;
+    float *score = c->refills ? r->drawn_score : r->score;
+    ppo_status status = ppo__rlhf_sample(r, c->prompts, &rng, &next, &samples, score);
     if (!status && c->refills) status = ppo__rlhf_refill(r, &rng, &next, &samples);
     int refilled = (int)(next - r->next_prompt) - c->prompts;
     return status ? status : ppo__rlhf_update(r, &samples, r->score, refilled, progress);
@@ -22288,11 +22288,11 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 
 static void ppo__take_rows(ppo_rlhf *r, size_t n) {
     const ppo_rlhf_config *c = &r->config;
-    ppo__response_rows    *rows = &r->rows;
-    const size_t           size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const          arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
-                                       &rows->value,     &rows->next_value,  &rows->share,   &rows->log_ratio,
-                                       &rows->advantage, &rows->value_target};
+    ppo__response_rows *rows = &r->rows;
+    const size_t size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
+    float **const arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
+                              &rows->value,     &rows->next_value,  &rows->share,   &rows->log_ratio,
+                              &rows->advantage, &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
@@ -22304,10 +22304,10 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n) {
 /* Takes all memory, at its final size: for a micro-batch of the longest sequences, and for sampling. */
 static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
-    ppo__arena            *memory = &r->memory;
-    int                    count = r->sequences;
-    int                    batch = c->minibatch_size < count ? c->minibatch_size : count;
-    size_t                 steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
+    ppo__arena *memory = &r->memory;
+    int count = r->sequences;
+    int batch = c->minibatch_size < count ? c->minibatch_size : count;
+    size_t steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
     ppo_status status = ppo__learner_take(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
@@ -22407,8 +22407,8 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
 /* In a group: all processes make it with the same settings, models and data, or none does. */
 static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config, const ppo_tokens *prompts,
                                   ppo_status status) {
-    const ppo_rlhf         *r = *rlhf;
-    const ppo_lm *const     lm[3] = {r ? r->policy : NULL, r ? r->reference : NULL, r ? r->critic : NULL};
+    const ppo_rlhf *r = *rlhf;
+    const ppo_lm *const lm[3] = {r ? r->policy : NULL, r ? r->reference : NULL, r ? r->critic : NULL};
     const ppo_tokens *const data[4] = {prompts, NULL, NULL, NULL};
     status = ppo__learner_agree(status, ppo_rlhf_settings(), config, lm, data, r ? r->iteration : 0);
     if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
@@ -22434,7 +22434,7 @@ static double ppo__arena_bytes(const ppo__arena *arena) {
 
 static double ppo__tape_bytes(const ppo_tape *tape) {
     const ppo__record *records[] = {&tape->now, &tape->block};
-    double             bytes = ppo__arena_bytes(&tape->scratch);
+    double bytes = ppo__arena_bytes(&tape->scratch);
     for (int k = 0; k < 2; ++k)
         bytes += ppo__arena_bytes(&records[k]->arena) + ppo__arena_bytes(&records[k]->numbers) +
                  ppo__arena_bytes(&records[k]->grads);
@@ -22473,26 +22473,26 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
 /* A run, and what its file holds in another form. It must exist until the file is written. */
 typedef struct ppo__rlhf_checkpoint {
     ppo_rlhf *rlhf;
-    int64_t   counters[6];
-    double    seconds;
-    float     first[5]; /* figures of the first iteration */
+    int64_t counters[6];
+    double seconds;
+    float first[5]; /* figures of the first iteration */
 } ppo__rlhf_checkpoint;
 
 /* What a checkpoint holds besides the models that are trained. Saving changes nothing in the run. */
 static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
-    ppo_rlhf         *r = kept->rlhf;
-    const double      most = 4e18;
+    ppo_rlhf *r = kept->rlhf;
+    const double most = 4e18;
     const ppo_params *reference = r->reference ? r->reference->params : NULL;
-    const char       *critic = !r->critic ? "none" : r->critic == r->policy ? "the policy" : "a model";
-    const ppo__item   items[] = {
-          {"rlhf.counters", PPO_I64, 2, {1, 6}, kept->counters, 0, most},
-          {"rlhf.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
-          {"rlhf.reward_mean", PPO_F64, 2, {1, 1}, &r->reward_mean[0], -1e15, 1e15},
-          {"rlhf.reward_var", PPO_F64, 2, {1, 1}, &r->reward_var[0], 0, DBL_MAX},
-          {"rlhf.kl_coef", PPO_F32, 2, {1, 1}, &r->kl_coef, 0, FLT_MAX},
-          {"rlhf.entropy_coef", PPO_F32, 2, {1, 1}, &r->entropy_coef, PPO__ANY},
-          {"rlhf.rate_factor", PPO_F32, 2, {1, 1}, &r->rate_factor, 0, 1},
-          {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
+    const char *critic = !r->critic ? "none" : r->critic == r->policy ? "the policy" : "a model";
+    const ppo__item items[] = {
+        {"rlhf.counters", PPO_I64, 2, {1, 6}, kept->counters, 0, most},
+        {"rlhf.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
+        {"rlhf.reward_mean", PPO_F64, 2, {1, 1}, &r->reward_mean[0], -1e15, 1e15},
+        {"rlhf.reward_var", PPO_F64, 2, {1, 1}, &r->reward_var[0], 0, DBL_MAX},
+        {"rlhf.kl_coef", PPO_F32, 2, {1, 1}, &r->kl_coef, 0, FLT_MAX},
+        {"rlhf.entropy_coef", PPO_F32, 2, {1, 1}, &r->entropy_coef, PPO__ANY},
+        {"rlhf.rate_factor", PPO_F32, 2, {1, 1}, &r->rate_factor, 0, 1},
+        {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
     };
     ppo_status status = reference ? ppo__params_fetch(reference) : PPO_OK;
     if (!status) status = ppo__carry_fact(file, way, "critic", critic);
@@ -22507,8 +22507,8 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
 
 static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
     ppo__rlhf_checkpoint *kept = (ppo__rlhf_checkpoint *)object;
-    const ppo_rlhf       *r = kept->rlhf;
-    char                  text[32];
+    const ppo_rlhf *r = kept->rlhf;
+    char text[32];
     if (ppo__put_trained(file, "", r->policy) ||
         (r->critic && r->critic != r->policy && ppo__put_trained(file, "critic.", r->critic)) ||
         ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save") ||
@@ -22520,24 +22520,24 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {
     if (!ppo__given("ppo_rlhf_save", r && path)) return PPO_ERROR_ARGUMENT;
     const ppo_rlhf_progress *first = &r->initial;
-    ppo__rlhf_checkpoint     kept = {
-            (ppo_rlhf *)r,
-            {r->iteration, r->samples, r->tokens, r->next_prompt, r->policy->params->step,
+    ppo__rlhf_checkpoint kept = {
+        (ppo_rlhf *)r,
+        {r->iteration, r->samples, r->tokens, r->next_prompt, r->policy->params->step,
          r->critic ? r->critic->params->step : 0},
-            ppo_clock() - r->started,
-            {first->reward, first->reward_std, first->mean_length, first->entropy, r->first_variety}};
+        ppo_clock() - r->started,
+        {first->reward, first->reward_std, first->mean_length, first->entropy, r->first_variety}};
     const ppo_group *g = r->learner.group;
-    ppo_status       status = ppo__rank(g) ? PPO_OK : ppo__save("ppo_rlhf_save", path, ppo__put_rlhf, &kept);
+    ppo_status status = ppo__rank(g) ? PPO_OK : ppo__save("ppo_rlhf_save", path, ppo__put_rlhf, &kept);
     return ppo__group_agree(g, status, 0);
 }
 
 static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     ppo__rlhf_checkpoint kept = {r, {0}, 0, {0}};
-    const int64_t       *n = kept.counters;
-    ppo_lm *const        lm[2] = {r->policy, r->critic == r->policy ? NULL : r->critic};
-    ppo_lm              *read[2] = {NULL, NULL};
-    ppo_rlhf_config      own = ppo_rlhf_config_default();
-    ppo_status           status = ppo__check_checkpoint(file, "ppo_rlhf_save");
+    const int64_t *n = kept.counters;
+    ppo_lm *const lm[2] = {r->policy, r->critic == r->policy ? NULL : r->critic};
+    ppo_lm *read[2] = {NULL, NULL};
+    ppo_rlhf_config own = ppo_rlhf_config_default();
+    ppo_status status = ppo__check_checkpoint(file, "ppo_rlhf_save");
     if (!status) status = ppo__get_settings(file, ppo_rlhf_settings(), &own);
     const int critic = ppo__advantage_needs[own.advantage].critic != (r->critic != NULL);
     const int reference = r->reference == r->own_reference && (own.kl_coef > 0) != (r->reference != NULL);
@@ -22600,7 +22600,7 @@ static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const 
         const int now = i < end && tokens->given && tokens->given[i];
         if (now != given) putc(now ? '[' : ']', file);
         given = now;
-        int         length;
+        int length;
         const char *text = i < end ? ppo__text_of(tokenizer, tokens->token[i], &length) : NULL;
         if (!text || tokenizer->special[tokens->token[i]]) continue;
         for (; length > 0; --length, ++text)
@@ -22612,7 +22612,7 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
                                const float *reward, int count) {
     for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
         const ppo_tokens *tokens = &samples->tokens;
-        const int         sampled = ppo__prompt_end(tokens, s);
+        const int sampled = ppo__prompt_end(tokens, s);
         if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
         ppo__print_tokens(file, tokenizer, tokens, tokens->start[s], sampled);
         fprintf(file, " | ");
@@ -22664,16 +22664,16 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
                              int height) {
     enum { LABEL = 10, MOST = 256 };
     const ppo_curve curve = {NULL, x, y, n};
-    float           low[2], high[2];
-    int             level[MOST]; /* the row of each column's point; -1: none */
+    float low[2], high[2];
+    int level[MOST]; /* the row of each column's point; -1: none */
     if (!file || !x || !y) return;
     if (title) fprintf(file, "%s\n", title);
     if (!ppo__curves_range(&curve, 1, low, high)) {
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int    columns = ppo__min_int(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
-    int    rows = ppo__min_int(height > 4 ? height - 2 : 2, MOST);
+    int columns = ppo__min_int(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
+    int rows = ppo__min_int(height > 4 ? height - 2 : 2, MOST);
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -22691,8 +22691,8 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     fprintf(file, "%*s +", (int)LABEL, "");
     for (int c = 0; c < columns; ++c) fputc('-', file);
     char left[32], right[32];
-    int  used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
-    int  gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
+    int used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
+    int gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
     fprintf(file, "\n%*s  %.*s%*s%s\n", (int)LABEL, "", columns, left, gap > 0 ? gap : 0, "",
             gap > 0 ? right : "");
 }
@@ -22710,7 +22710,7 @@ static const char *ppo__number(char text[64], const char *format, double x) {
 
 typedef struct ppo__axis {
     double low, high, step; /* step: the distance between ticks */
-    long   begin, length;   /* low is drawn at begin, high at begin + length */
+    long begin, length;     /* low is drawn at begin, high at begin + length */
 } ppo__axis;
 
 /* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
@@ -22732,12 +22732,12 @@ static long ppo__axis_at(const ppo__axis *axis, double x) {
 /* The tick at k steps: "0.25", "40k", "1.5M". */
 static const char *ppo__tick_label(char label[80], const ppo__axis *axis, double k) {
     static const struct {
-        double      from, unit;
+        double from, unit;
         const char *name;
     } units[] = {{1e15, 0, ""}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {1e-4, 1, ""}, {0, 0, ""}};
     double largest = fmax(fabs(axis->low), fabs(axis->high));
-    char   format[16], number[64];
-    int    u = 0;
+    char format[16], number[64];
+    int u = 0;
     if (k == 0) return "0";
     while (largest < units[u].from) ++u;
     if (units[u].unit == 0) return ppo__number(label, "%.3g", k * axis->step);
@@ -22791,9 +22791,9 @@ static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *
 }
 
 typedef struct ppo__chart {
-    const char      *title, *x_label, *y_label;
+    const char *title, *x_label, *y_label;
     const ppo_curve *curves;
-    int              count;
+    int count;
 } ppo__chart;
 
 static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
@@ -22801,16 +22801,16 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
     static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                "#e69f00", "#56b4e9", "#000",    "#a0a000"};
-    const ppo__chart        *chart = (const ppo__chart *)user;
-    const ppo_curve         *curves = chart->curves;
-    size_t                   longest = 0; /* name, of 40 letters at most, for the width of the legend */
+    const ppo__chart *chart = (const ppo__chart *)user;
+    const ppo_curve *curves = chart->curves;
+    size_t longest = 0; /* name, of 40 letters at most, for the width of the legend */
     for (int i = 0; i < chart->count; ++i)
         if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
     if (longest > 40) longest = 40;
-    long  left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
-    long  top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
+    long left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
+    long top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
     float low[2], high[2];
-    char  style[160];
+    char style[160];
     ppo__curves_range(curves, chart->count, low, high);
     if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
     ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
@@ -22860,11 +22860,11 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
 #ifndef PPO_NO_CONTROL
 PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     if (!p) return 0;
-    FILE   *out = file ? (FILE *)file : stderr;
-    int     terminal = 0, last = p->steps >= p->total_steps;
+    FILE *out = file ? (FILE *)file : stderr;
+    int terminal = 0, last = p->steps >= p->total_steps;
     int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
-    long    left = (long)(p->seconds_left + 0.5);
-    char    mean_return[32] = "-"; /* NaN: no episode has finished */
+    long left = (long)(p->seconds_left + 0.5);
+    char mean_return[32] = "-"; /* NaN: no episode has finished */
 #ifdef PPO__UNIX
     terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
 #endif
@@ -22889,16 +22889,16 @@ enum { PPO__PATH = 4095 }; /* the longest path of a CSV or directory */
 
 typedef struct ppo__log_file {
     FILE *file; /* unbuffered; NULL: not wanted */
-    long  end;  /* of the last complete row or record */
-    int   torn; /* 1: an incomplete one follows, and is overwritten by the next */
-    char  path[PPO__PATH + 129];
+    long end;   /* of the last complete row or record */
+    int torn;   /* 1: an incomplete one follows, and is overwritten by the next */
+    char path[PPO__PATH + 129];
 } ppo__log_file;
 
 enum { PPO__CSV_LINE = 2048 };
 
 struct ppo_log {
     ppo__log_file csv, events;
-    char          header[PPO__CSV_LINE]; /* of the CSV; "": none yet */
+    char header[PPO__CSV_LINE]; /* of the CSV; "": none yet */
 };
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
@@ -22925,8 +22925,8 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
 enum { PPO__REAL, PPO__FIGURE, PPO__WHOLE, PPO__COUNT };
 typedef struct ppo__metric {
     const char *key;
-    double      value;
-    int         kind, present; /* present 0: not in this iteration */
+    double value;
+    int kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
 enum { PPO__METRICS = 18, PPO__ALL_METRICS = 18 + (int)PPO_MAX_FIGURES, PPO__TOTAL_TIMESTEPS = 5 };
@@ -22968,11 +22968,11 @@ static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METR
 /* A row, or the header of such rows; returns its length. */
 static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progress, int header) {
     ppo__metric metrics[PPO__ALL_METRICS];
-    const int   count = ppo__metrics(progress, metrics);
-    size_t      n = 0;
+    const int count = ppo__metrics(progress, metrics);
+    size_t n = 0;
     for (int i = 0; i < count; ++i) {
         const ppo__metric *m = &metrics[i];
-        char               text[64] = "";
+        char text[64] = "";
         if (header) snprintf(text, sizeof text, "%s%s", m->kind == PPO__FIGURE ? "env/" : "", m->key);
         const char *field = text;
         if (!header && m->present) field = ppo__number(text, m->kind >= PPO__WHOLE ? "%.0f" : NULL, m->value);
@@ -22999,24 +22999,24 @@ static int64_t ppo__csv_steps(const char *line, const char *header) {
     const char *field = line;
     for (int k = 0; field && k < PPO__TOTAL_TIMESTEPS; ++k) field = strchr(field + (k > 0), ',');
     if (!field || ppo__commas(line) != ppo__commas(header)) return -1;
-    char   *end;
+    char *end;
     int64_t steps = strtoll(field + 1, &end, 10);
     return end > field + 1 && *end == ',' ? steps : -1;
 }
 
 typedef struct ppo__csv_old {
-    FILE   *file;
+    FILE *file;
     int64_t steps;
-    char   *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
+    char *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
 } ppo__csv_old;
 
 /* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
-    char                line[PPO__CSV_LINE] = "";
-    const size_t        usual = ppo__csv_usual(old->header) - 1;
-    const int           whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
-    const int           figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
+    char line[PPO__CSV_LINE] = "";
+    const size_t usual = ppo__csv_usual(old->header) - 1;
+    const int whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
+    const int figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
     if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
         return ppo__file_fail(path, "its columns are not those of this log");
     if (whole) strcpy(old->header, line);
@@ -23065,7 +23065,7 @@ static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t st
 enum { PPO__BYTES = 2048, PPO__LOG_KEY = 512 };
 
 typedef struct ppo__bytes {
-    size_t        n;
+    size_t n;
     unsigned char data[PPO__BYTES];
 } ppo__bytes;
 
@@ -23088,7 +23088,7 @@ static void ppo__put_field(ppo__bytes *b, int field, const void *data, size_t si
 
 static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
     ppo__bytes value;
-    uint32_t   bits;
+    uint32_t bits;
     value.n = 0;
     memcpy(&bits, &x, sizeof bits);
     ppo__put_field(&value, 1, key, strlen(key));
@@ -23111,8 +23111,8 @@ static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
 static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field, const void *data,
                                     size_t size) {
     ppo__bytes event, record;
-    double     now = ppo__wall_time();
-    uint64_t   bits;
+    double now = ppo__wall_time();
+    uint64_t bits;
     event.n = record.n = 0;
     memcpy(&bits, &now, sizeof bits);
     ppo__put_varint(&event, 1 << 3 | 1);
@@ -23131,9 +23131,9 @@ static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field
    START (a session_log of status 1) of a run but the first drops the points from its step on. */
 static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
     static const unsigned char start[] = {1 << 3 | 0, 1};
-    double                     now = ppo__wall_time(), second = floor(now);
-    long                       micro = (long)(1e6 * (now - second));
-    FILE                      *taken;
+    double now = ppo__wall_time(), second = floor(now);
+    long micro = (long)(1e6 * (now - second));
+    FILE *taken;
     do {
         snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
                  second, micro++, PPO__PROCESS_ID());
@@ -23179,9 +23179,9 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     ppo__metric metrics[PPO__ALL_METRICS];
-    ppo__bytes  summary;
-    char        row[PPO__CSV_LINE];
-    ppo_status  status = PPO_OK;
+    ppo__bytes summary;
+    char row[PPO__CSV_LINE];
+    ppo_status status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
     size_t n = ppo__csv_line(row, progress, 1);
     if (log->csv.file && strcmp(row, log->header)) { /* until there is a row, figures may be added */

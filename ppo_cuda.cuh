@@ -59,8 +59,8 @@ typedef struct ppo_cuda ppo_cuda;
 /* device: 0 is the first. Errors: PPO_ERROR_DEVICE (no such device, the driver or the GPU is too old),
    PPO_ERROR_MEMORY. */
 PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda);
-PPO_DEF void       ppo_cuda_free(ppo_cuda *cuda);
-PPO_DEF void      *ppo_cuda_stream(ppo_cuda *cuda); /* the cudaStream_t on which everything is queued */
+PPO_DEF void ppo_cuda_free(ppo_cuda *cuda);
+PPO_DEF void *ppo_cuda_stream(ppo_cuda *cuda); /* the cudaStream_t on which everything is queued */
 
 /* Waits for all queued work, and reports the first failure since the last call. */
 PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda);
@@ -71,7 +71,7 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda);
 
 typedef struct ppo_cuda_logits {
     void *data;
-    int   bf16; /* 1: __nv_bfloat16; 0: float */
+    int bf16; /* 1: __nv_bfloat16; 0: float */
 } ppo_cuda_logits;
 
 /* Results of one read of the logits, arrays [n]. With z = logits / temperature,
@@ -170,8 +170,8 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
    because cuBLAS may sum in another order for another size. */
 typedef struct ppo_cuda_linear {
     const void *x, *w;
-    int         bf16; /* both 1: __nv_bfloat16; 0: float */
-    int         n, width, vocab;
+    int bf16; /* both 1: __nv_bfloat16; 0: float */
+    int n, width, vocab;
 } ppo_cuda_linear;
 
 /* ppo_cuda_token_logp() of these logits, without a reference. */
@@ -237,7 +237,7 @@ PPO_DEF ppo_status ppo_use_cuda(int device);
     kernel<<<(grid), (block), (shared), (stream)>>>(__VA_ARGS__)
 #define PPO__DYNAMIC_SHARED(type, name)                             \
     extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
-    type *const                                   name = reinterpret_cast<type *>(dynamic_shared)
+    type *const name = reinterpret_cast<type *>(dynamic_shared)
 #define PPO__CUDA_UNROLL _Pragma("unroll")
 #else
 #define PPO__CUDA_UNROLL
@@ -284,41 +284,41 @@ enum { PPO__ALL_MASKED = 0x7fffffff }; /* instead of a row */
 /* On the device, for all kernels. */
 typedef struct ppo__cuda_shared {
     ppo__cuda_fault fault;
-    unsigned        done; /* blocks that have finished in this reduction; 0 between two */
-    float           norm; /* of the gradients of a step */
+    unsigned done; /* blocks that have finished in this reduction; 0 between two */
+    float norm;    /* of the gradients of a step */
 } ppo__cuda_shared;
 
 /* Section 8: data on its way between host and device is staged in pinned memory. */
 typedef struct ppo__pending_copy { /* to the host */
-    void       *to;
-    size_t      at, size; /* of its bytes in the staging memory */
-    ppo_params *stepped;  /* not NULL: the bytes are a fault; if there was one, these made no step */
+    void *to;
+    size_t at, size;     /* of its bytes in the staging memory */
+    ppo_params *stepped; /* not NULL: the bytes are a fault; if there was one, these made no step */
 } ppo__pending_copy;
 typedef struct ppo__staging {
-    char              *memory;
-    size_t             used;
+    char *memory;
+    size_t used;
     ppo__pending_copy *copy;
-    int                count;
+    int count;
 } ppo__staging;
 
 struct ppo_cuda {
-    ppo__device       device; /* what ppo.h sees (section 8); the first member */
-    cudaStream_t      stream;
-    cublasHandle_t    blas;
+    ppo__device device; /* what ppo.h sees (section 8); the first member */
+    cudaStream_t stream;
+    cublasHandle_t blas;
     ppo__cuda_shared *shared;
-    unsigned          calls;   /* since the last sync */
-    void             *scratch; /* grows as needed */
-    size_t            scratch_size;
-    size_t            linear_bytes; /* most memory for the logits of a tile, in section 7 */
-    ppo__staging      staging;
-    ppo_status        failed; /* section 8: the first failure since the last settle(), and its sentence */
-    char              error[PPO__ERROR_SIZE];
+    unsigned calls; /* since the last sync */
+    void *scratch;  /* grows as needed */
+    size_t scratch_size;
+    size_t linear_bytes; /* most memory for the logits of a tile, in section 7 */
+    ppo__staging staging;
+    ppo_status failed; /* section 8: the first failure since the last settle(), and its sentence */
+    char error[PPO__ERROR_SIZE];
 };
 
 /* Where a kernel reports a fault, and as which call. */
 typedef struct ppo__cuda_site {
     ppo__cuda_fault *fault;
-    unsigned         call; /* number << 8, function */
+    unsigned call; /* number << 8, function */
 } ppo__cuda_site;
 
 static __device__ void ppo__cuda_report(const ppo__cuda_site &site, int row) {
@@ -363,7 +363,7 @@ static void *ppo__cuda_scratch(ppo_cuda *cuda, size_t size) {
 
 static ppo_status ppo__cuda_open(ppo_cuda *cuda, int device) {
     const char *const what = "the device";
-    int               major = 0;
+    int major = 0;
     if (ppo__cuda_status(cudaSetDevice(device), what) ||
         ppo__cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), what))
         return ppo__failed;
@@ -383,7 +383,7 @@ static ppo_status ppo__cuda_open(ppo_cuda *cuda, int device) {
 PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
     if (!ppo__given("ppo_cuda_create", cuda != NULL)) return PPO_ERROR_ARGUMENT;
     *cuda = NULL;
-    int        count = 0;
+    int count = 0;
     ppo_status status =
         ppo__cuda_status(cudaGetDeviceCount(&count), "there is no GPU, or its driver is too old");
     if (status) return status;
@@ -415,7 +415,7 @@ PPO_DEF void *ppo_cuda_stream(ppo_cuda *cuda) { return cuda ? cuda->stream : NUL
 static ppo_status ppo__cuda_fault_status(ppo_cuda *cuda, ppo__cuda_fault fault) {
     if (fault == PPO__NO_FAULT) return PPO_OK;
     if (ppo__cuda_clear_fault(cuda, "ppo_cuda_sync")) return ppo__failed;
-    const unsigned    function = fault >> 32 & 0xff, row = (unsigned)fault;
+    const unsigned function = fault >> 32 & 0xff, row = (unsigned)fault;
     const char *const name = ppo__cuda_names[function];
     if (function == PPO__CUDA_ADAM_STEP)
         return ppo_fail(PPO_ERROR_NUMERIC, "the gradient's norm is NaN or infinite at optimizer step %u",
@@ -428,7 +428,7 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
     if (!ppo__given("ppo_cuda_sync", cuda != NULL)) return PPO_ERROR_ARGUMENT;
     ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
     cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
-    ppo_status  status = ppo__cuda_status(copied, "ppo_cuda_sync");
+    ppo_status status = ppo__cuda_status(copied, "ppo_cuda_sync");
     if (!status) status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "ppo_cuda_sync");
     cuda->calls = 0;
     return status ? status : ppo__cuda_fault_status(cuda, fault);
@@ -442,8 +442,8 @@ PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
 
 static __device__ float ppo__cuda_float(float x) { return x; }
 static __device__ float ppo__cuda_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-static __device__ void  ppo__cuda_set(float *to, float x) { *to = x; }
-static __device__ void  ppo__cuda_set(__nv_bfloat16 *to, float x) { *to = __float2bfloat16(x); }
+static __device__ void ppo__cuda_set(float *to, float x) { *to = x; }
+static __device__ void ppo__cuda_set(__nv_bfloat16 *to, float x) { *to = __float2bfloat16(x); }
 
 template <class T> struct alignas(16) ppo__cuda_pack {
     enum { SIZE = 16 / sizeof(T) };
@@ -488,7 +488,7 @@ static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int th
     }
     for (int k = thread; k < head + n - rest; k += threads) { /* elements before and after the packs */
         const int at = k < head ? k : rest + k - head;
-        float     z[ROWS][1];
+        float z[ROWS][1];
         for (int r = 0; r < ROWS; ++r) z[r][0] = ppo__cuda_float(row[r][at]);
         visit(at, z);
     }
@@ -512,7 +512,7 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
             ppo__cuda_pack<T> *const into = (ppo__cuda_pack<T> *)(to + head) + k + a * threads;
-            float                    x[SIZE];
+            float x[SIZE];
             if (k + a * threads >= packs) break;
             PPO__CUDA_UNROLL
             for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack[a].x[i]);
@@ -526,7 +526,7 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
     }
     for (int k = thread; k < head + n - rest; k += threads) {
         const int at = k < head ? k : rest + k - head;
-        float     x[1] = {ppo__cuda_float(from[at])};
+        float x[1] = {ppo__cuda_float(from[at])};
         change(at, x);
         ppo__cuda_set(&to[at], x[0] + (add ? ppo__cuda_float(to[at]) : 0));
     }
@@ -610,7 +610,7 @@ template <class S> static __device__ S ppo__cuda_block_sum(S sum) {
 template <class J>
 static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *partial, unsigned *done) {
     __shared__ unsigned order;
-    typename J::Sum     sum;
+    typename J::Sum sum;
     sum.clear();
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < (unsigned)n; i += gridDim.x * blockDim.x)
         job.visit((int)i, sum);
@@ -634,9 +634,9 @@ static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *parti
 /* n must be above 0. */
 template <class J> static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *name, const J &job, int n) {
     typedef typename J::Sum Sum;
-    const int               blocks = ppo__divide_up(n, PPO__SUM_THREADS);
-    const int               grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
-    Sum                    *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
+    const int blocks = ppo__divide_up(n, PPO__SUM_THREADS);
+    const int grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
+    Sum *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
     if (!partial) return ppo__failed;
     PPO__LAUNCH((ppo__cuda_sum_kernel<J>), dim3(grid), dim3(PPO__SUM_THREADS), 0, cuda->stream, job, n,
                 partial, &cuda->shared->done);
@@ -740,7 +740,7 @@ struct ppo__online {
 /* The same for two rows, and the KL between them. */
 struct ppo__online_pair {
     ppo__online p, q;
-    float       cross; /* sum e ((x - max) - (x' - max')), with x' and max' of q */
+    float cross; /* sum e ((x - max) - (x' - max')), with x' and max' of q */
 
     __device__ void clear(float inv_temperature) {
         p.clear(inv_temperature), q.clear(inv_temperature);
@@ -782,7 +782,7 @@ struct ppo__online_pair {
 template <class T, int THREADS>
 static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
     const T *const from[1] = {logits};
-    ppo__online    p;
+    ppo__online p;
     p.clear(inv_temperature);
     ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
         float top = -INFINITY;
@@ -797,7 +797,7 @@ static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, floa
 template <class T, int THREADS>
 static __device__ ppo__online_pair ppo__cuda_pair(const T *logits, const T *reference, int vocab,
                                                   float inv_temperature) {
-    const T *const   from[2] = {logits, reference};
+    const T *const from[2] = {logits, reference};
     ppo__online_pair pair;
     pair.clear(inv_temperature);
     ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
@@ -811,11 +811,11 @@ static __device__ ppo__online_pair ppo__cuda_pair(const T *logits, const T *refe
 }
 
 template <class T> struct ppo__token_job {
-    const T       *logits, *reference;
-    const int     *token;
-    int            n, vocab;
-    float          inv_temperature;
-    ppo_cuda_rows  rows;
+    const T *logits, *reference;
+    const int *token;
+    int n, vocab;
+    float inv_temperature;
+    ppo_cuda_rows rows;
     ppo__cuda_site site;
 };
 
@@ -841,8 +841,8 @@ static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row
 template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(ppo__token_job<T> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
-    const T *const    logits = job.logits + (size_t)row * job.vocab;
-    const float       z = lane == 0 ? ppo__cuda_token_z(job, row, logits) : 0;
+    const T *const logits = job.logits + (size_t)row * job.vocab;
+    const float z = lane == 0 ? ppo__cuda_token_z(job, row, logits) : 0;
     const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
     if (lane == 0) ppo__cuda_write_row(job, row, p, z);
 }
@@ -852,8 +852,8 @@ template <class T, int THREADS>
 static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(ppo__token_job<T> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
-    const size_t           at = (size_t)row * job.vocab;
-    const float            z = lane == 0 ? ppo__cuda_token_z(job, row, job.logits + at) : 0;
+    const size_t at = (size_t)row * job.vocab;
+    const float z = lane == 0 ? ppo__cuda_token_z(job, row, job.logits + at) : 0;
     const ppo__online_pair x =
         ppo__cuda_pair<T, THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
     if (lane) return;
@@ -866,7 +866,7 @@ static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(
 /* The derivative of a loss with respect to a row of logits, from dlogp and dentropy. */
 struct ppo__token_derivative {
     float max, log_sum, entropy, dlogp, dentropy;
-    int   token, masked;
+    int token, masked;
 
     /* Replaces the logits x from index j on with their derivatives: d logp / d z_j = [j = token] - p_j;
        d entropy / d z_j = -p_j (log p_j + entropy). */
@@ -897,22 +897,22 @@ static __device__ ppo__token_derivative ppo__token_derivative_of(const ppo_cuda_
 }
 
 template <class T> struct ppo__token_gradient {
-    const T      *logits;
-    T            *grad_logits;
-    const int    *token;
-    int           n, vocab;
-    float         inv_temperature;
+    const T *logits;
+    T *grad_logits;
+    const int *token;
+    int n, vocab;
+    float inv_temperature;
     ppo_cuda_rows rows;
-    const float  *grad_logp, *grad_entropy; /* [n] or NULL */
-    int           add;                      /* 1: adds to grad_logits */
+    const float *grad_logp, *grad_entropy; /* [n] or NULL */
+    int add;                               /* 1: adds to grad_logits */
 };
 
 template <class T, int THREADS>
 static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
-    const size_t                at = (size_t)row * job.vocab;
-    const float                 inv = job.inv_temperature;
+    const size_t at = (size_t)row * job.vocab;
+    const float inv = job.inv_temperature;
     const ppo__token_derivative derivative =
         ppo__token_derivative_of(job.rows, job.token, job.grad_logp, job.grad_entropy, row);
     ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
@@ -1011,17 +1011,17 @@ enum { PPO__GAE_LANES = 32, PPO__GAE_WARPS = 32, PPO__GAE_RANGE = 8, PPO__GAE_AH
 /* Flags, or none (all 0): then `flag` points to other memory, so that at() needs no branch between loads. */
 struct ppo__gae_flags {
     const unsigned char *flag;
-    int                  given;
+    int given;
 
     __device__ int at(int i) const { return (flag[given ? i : 0] != 0) & given; }
 };
 
 struct ppo__gae_job {
-    const float   *reward, *value, *next_value;
+    const float *reward, *value, *next_value;
     ppo__gae_flags terminated, truncated;
-    float         *advantage, *value_target;
-    int            steps, envs, range; /* steps of a range, at most PPO__GAE_RANGE */
-    float          gamma, decay;       /* decay = gamma lambda */
+    float *advantage, *value_target;
+    int steps, envs, range; /* steps of a range, at most PPO__GAE_RANGE */
+    float gamma, decay;     /* decay = gamma lambda */
     ppo__cuda_site site;
 };
 
@@ -1038,9 +1038,9 @@ struct ppo__gae_map {
 
 /* A thread's steps of a tile. */
 struct ppo__gae_range {
-    int      at, count; /* its first element; number of steps */
-    unsigned done;      /* one bit per step */
-    float    delta[PPO__GAE_RANGE], value[PPO__GAE_RANGE];
+    int at, count; /* its first element; number of steps */
+    unsigned done; /* one bit per step */
+    float delta[PPO__GAE_RANGE], value[PPO__GAE_RANGE];
 
     __device__ ppo__gae_range(const ppo__gae_job &job, int first, int env) : done(0) {
         const int left = env < job.envs ? job.steps - first : 0;
@@ -1106,9 +1106,9 @@ static __device__ float ppo__gae_scan(ppo__gae_map map, float *carry) {
 
 static __global__ void __launch_bounds__(PPO__GAE_LANES *PPO__GAE_WARPS) ppo__gae_kernel(ppo__gae_job job) {
     __shared__ float delta[PPO__GAE_WARPS][PPO__GAE_LANES + 1], factor[PPO__GAE_WARPS][PPO__GAE_LANES + 1];
-    const int        lane = (int)threadIdx.x, warp = (int)threadIdx.y, tile = PPO__GAE_WARPS * job.range;
-    const int        env = (int)blockIdx.x * PPO__GAE_LANES + lane;
-    float            carry = 0; /* of environment `warp` of the block */
+    const int lane = (int)threadIdx.x, warp = (int)threadIdx.y, tile = PPO__GAE_WARPS * job.range;
+    const int env = (int)blockIdx.x * PPO__GAE_LANES + lane;
+    float carry = 0; /* of environment `warp` of the block */
     for (int begin = (job.steps - 1) / tile * tile; begin >= 0; begin -= tile) {
         ppo__gae_range range(job, begin + warp * job.range, env);
         range.load(job);
@@ -1125,7 +1125,7 @@ PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float
                                 const float *next_value, const unsigned char *terminated,
                                 const unsigned char *truncated, int steps, int envs, float gamma,
                                 float lambda, float *advantage, float *value_target) {
-    const int  given = cuda && reward && value && next_value && advantage;
+    const int given = cuda && reward && value && next_value && advantage;
     ppo_status status = ppo__check_gae("ppo_cuda_gae", given, steps, envs, gamma, lambda);
     if (!status && (long long)steps * envs > 1 << 30)
         status = ppo__refuse("ppo_cuda_gae: %d steps of %d environments are too many", steps, envs);
@@ -1133,11 +1133,11 @@ PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float
     const unsigned char *any = (const unsigned char *)reward;
     const ppo__gae_flags ends = {terminated ? terminated : any, terminated != NULL};
     const ppo__gae_flags cuts = {truncated ? truncated : any, truncated != NULL};
-    const int            tiles = ppo__divide_up(steps, PPO__GAE_WARPS * PPO__GAE_RANGE);
-    const int            range = ppo__divide_up(steps, PPO__GAE_WARPS * tiles); /* the same in all tiles */
+    const int tiles = ppo__divide_up(steps, PPO__GAE_WARPS * PPO__GAE_RANGE);
+    const int range = ppo__divide_up(steps, PPO__GAE_WARPS * tiles); /* the same in all tiles */
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_GAE);
-    ppo__gae_job         job = {reward, value, next_value, ends,  cuts,           advantage, value_target,
-                                steps,  envs,  range,      gamma, gamma * lambda, site};
+    ppo__gae_job job = {reward, value, next_value, ends,  cuts,           advantage, value_target,
+                        steps,  envs,  range,      gamma, gamma * lambda, site};
     PPO__LAUNCH(ppo__gae_kernel, dim3(ppo__divide_up(envs, PPO__GAE_LANES)),
                 dim3(PPO__GAE_LANES, PPO__GAE_WARPS), 0, cuda->stream, job);
     return ppo__cuda_launched("ppo_cuda_gae");
@@ -1149,7 +1149,7 @@ enum { PPO__SUM_SIZE = 64 };
 
 static void *ppo__cuda_scratch_after_sums(ppo_cuda *cuda, size_t size) {
     const size_t sums = (size_t)PPO__SUM_BLOCKS * PPO__SUM_SIZE;
-    char        *scratch = (char *)ppo__cuda_scratch(cuda, sums + size);
+    char *scratch = (char *)ppo__cuda_scratch(cuda, sums + size);
     return scratch ? scratch + sums : NULL;
 }
 
@@ -1160,14 +1160,14 @@ struct ppo__moments {
 
 /* One job computes the mean, the next one the scale. */
 struct ppo__moments_job {
-    const float         *x;
+    const float *x;
     const unsigned char *mask;
-    ppo__moments        *moments;
-    ppo__cuda_site       site;
+    ppo__moments *moments;
+    ppo__cuda_site site;
 
     struct Sum {
         double x;
-        int    count;
+        int count;
 
         __device__ void clear() { x = 0, count = 0; }
         __device__ void merge(const Sum &other) { x += other.x, count += other.count; }
@@ -1199,10 +1199,10 @@ struct ppo__scale_job : ppo__moments_job {
 };
 
 struct ppo__whiten_job {
-    float               *x;
+    float *x;
     const unsigned char *mask;
-    const ppo__moments  *moments;
-    int                  shift_mean;
+    const ppo__moments *moments;
+    int shift_mean;
 
     __device__ void operator()(size_t i) const {
         const double mean = moments->mean, scale = moments->scale;
@@ -1219,7 +1219,7 @@ PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char
     ppo__moments *moments = (ppo__moments *)ppo__cuda_scratch_after_sums(cuda, sizeof *moments);
     if (!moments) return ppo__failed;
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_WHITEN);
-    ppo_status           status = ppo__cuda_sum(cuda, name, ppo__mean_job{{x, mask, moments, site}}, n);
+    ppo_status status = ppo__cuda_sum(cuda, name, ppo__mean_job{{x, mask, moments, site}}, n);
     if (!status) status = ppo__cuda_sum(cuda, name, ppo__scale_job{{x, mask, moments, site}}, n);
     if (!status) status = ppo__cuda_for(cuda, name, ppo__whiten_job{x, mask, moments, shift_mean}, (size_t)n);
     return status;
@@ -1231,9 +1231,9 @@ PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char
 
 struct ppo__samples {
     const unsigned char *mask;
-    const int           *unmasked; /* their count, on the device; NULL without a mask */
-    int                  n;
-    ppo__cuda_site       site;
+    const int *unmasked; /* their count, on the device; NULL without a mask */
+    int n;
+    ppo__cuda_site site;
 
     __device__ int has(int i) const { return !mask || mask[i]; }
     __device__ int count() const { return unmasked ? *unmasked : n; }
@@ -1241,8 +1241,8 @@ struct ppo__samples {
 
 struct ppo__count_job {
     const unsigned char *mask;
-    int                 *unmasked;
-    ppo__cuda_site       site;
+    int *unmasked;
+    ppo__cuda_site site;
 
     typedef ppo__cuda_total<int> Sum;
 
@@ -1268,16 +1268,16 @@ static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int pointers_given
 }
 
 struct ppo__policy_job {
-    const float         *logp, *old_logp, *advantage;
-    ppo__samples         samples;
+    const float *logp, *old_logp, *advantage;
+    ppo__samples samples;
     ppo_policy_objective objective;
-    ppo_policy_stats    *stats;
-    float               *grad_logp;
+    ppo_policy_stats *stats;
+    float *grad_logp;
 
     struct Sum {
         double loss, k1, k3, ratio;
-        float  ratio_min, ratio_max;
-        int    clipped;
+        float ratio_min, ratio_max;
+        int clipped;
 
         __device__ void clear() {
             loss = k1 = k3 = ratio = 0, clipped = 0;
@@ -1323,8 +1323,8 @@ PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const
                                         const ppo_policy_objective *objective, ppo_policy_stats *stats,
                                         float *grad_logp) {
     const char *const name = "ppo_cuda_policy_loss";
-    const int         given = logp && old_logp && advantage && objective;
-    ppo__samples      samples;
+    const int given = logp && old_logp && advantage && objective;
+    ppo__samples samples;
     if (given && ppo__check_objective(name, objective)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__cuda_samples(cuda, PPO__CUDA_POLICY_LOSS, given, mask, n, &samples);
     if (status) return status;
@@ -1335,8 +1335,8 @@ PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const
 struct ppo__value_job {
     const float *value, *old_value, *target;
     ppo__samples samples;
-    float        clip_range, delta;
-    float       *loss, *grad_value;
+    float clip_range, delta;
+    float *loss, *grad_value;
 
     typedef ppo__cuda_total<double> Sum;
 
@@ -1361,8 +1361,8 @@ static ppo_status ppo__cuda_value_loss(ppo_cuda *cuda, int name, const float *va
                                        const float *target, const unsigned char *mask, int n,
                                        float clip_range, float delta, float *loss, float *grad_value) {
     const char *const function = ppo__cuda_names[name];
-    const int         given = value && target && (old_value || !(clip_range > 0));
-    ppo__samples      samples;
+    const int given = value && target && (old_value || !(clip_range > 0));
+    ppo__samples samples;
     if (given && ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__cuda_samples(cuda, name, given, mask, n, &samples);
     if (status) return status;
@@ -1386,9 +1386,9 @@ PPO_DEF ppo_status ppo_cuda_huber_value_loss(ppo_cuda *cuda, const float *value,
 }
 
 struct ppo__kl_job {
-    const float   *logp, *ref_logp;
-    int            estimator;
-    float         *kl;
+    const float *logp, *ref_logp;
+    int estimator;
+    float *kl;
     ppo__cuda_site site;
 
     __device__ void operator()(size_t i) const {
@@ -1400,7 +1400,7 @@ struct ppo__kl_job {
 PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
                                         int estimator, float *kl) {
     const char *const name = "ppo_cuda_kl_estimate";
-    ppo_status        status = ppo__check_kl(name, cuda && logp && ref_logp && kl, n, estimator);
+    ppo_status status = ppo__check_kl(name, cuda && logp && ref_logp && kl, n, estimator);
     if (status) return status;
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_KL_ESTIMATE);
     return ppo__cuda_for(cuda, name, ppo__kl_job{logp, ref_logp, estimator, kl, site}, (size_t)n);
@@ -1421,13 +1421,13 @@ static __device__ int ppo__cuda_grain_size(size_t at, size_t n) {
 
 struct ppo__norm_job {
     const float *grad;
-    size_t       n;
-    float        scale, *norm;
+    size_t n;
+    float scale, *norm;
 
     typedef ppo__cuda_total<double> Sum;
 
     __device__ void visit(int i, Sum &sum) const {
-        const size_t       at = (size_t)(i / 32) * PPO__WARP_GRAIN;
+        const size_t at = (size_t)(i / 32) * PPO__WARP_GRAIN;
         const float *const row[1] = {grad + at};
         ppo__cuda_each(row, ppo__cuda_grain_size(at, n), i % 32, 32, [&](int, auto &x) {
             for (double g : x[0]) sum.x += g * g;
@@ -1455,23 +1455,23 @@ template <int SIZE> static __device__ void ppo__cuda_put(float *to, const float 
 }
 
 struct ppo__adam_step_job {
-    float            *param, *m, *v;
-    const float      *grad;
-    size_t            n;
-    ppo_adam          adam;
+    float *param, *m, *v;
+    const float *grad;
+    size_t n;
+    ppo_adam adam;
     ppo__adam_factors factors;
-    unsigned          step;
-    float             scale, max_norm;
-    const float      *norm;
-    ppo__cuda_site    site;
+    unsigned step;
+    float scale, max_norm;
+    const float *norm;
+    ppo__cuda_site site;
 
     __device__ void operator()(size_t i) const {
         const ppo__cuda_fault fault = *site.fault; /* of an earlier call: read it before this call reports */
-        const float           size = norm ? *norm : 0;
+        const float size = norm ? *norm : 0;
         if (!ppo__finite(size) && i == 0) ppo__cuda_report(site, (int)step);
         if (!ppo__finite(size) || fault != PPO__NO_FAULT) return;
-        const float        clip = norm ? ppo__clip_factor(size, max_norm) : 1;
-        const size_t       at = i / 32 * PPO__WARP_GRAIN;
+        const float clip = norm ? ppo__clip_factor(size, max_norm) : 1;
+        const size_t at = i / 32 * PPO__WARP_GRAIN;
         const float *const row[4] = {param + at, grad + at, m + at, v + at};
         ppo__cuda_each(row, ppo__cuda_grain_size(at, n), (int)(i % 32), 32, [&](int j, auto &x) {
             for (int k = 0; k < (int)(sizeof x[0] / sizeof *x[0]); ++k)
@@ -1491,7 +1491,7 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
     if (!ppo__given(name, cuda && param && grad && m && v && adam)) return PPO_ERROR_ARGUMENT;
     if (step < 1) return ppo__refuse("%s: step is %lld, must be at least 1", name, (long long)step);
     if (!ppo__finite(scale)) return ppo__refuse("%s: scale is %g", name, (double)scale);
-    const unsigned     row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
+    const unsigned row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
     ppo__adam_step_job job = {param,
                               m,
                               v,
@@ -1518,14 +1518,14 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
    summed from the heaviest tokens down until it reaches top_k tokens, or top_p of the mass. The bin where
    that happens gives these bits; the next histogram is over the next bits of the tokens in that bin. */
 template <class T> struct ppo__sample_job {
-    const T       *logits;
-    int            n, vocab;
-    ppo_sampling   how;
-    float          inv_temperature, unit; /* the mass of weight 1 */
-    ppo_rng       *rng;
-    const int     *stream;
-    int           *token;
-    float         *logp;
+    const T *logits;
+    int n, vocab;
+    ppo_sampling how;
+    float inv_temperature, unit; /* the mass of weight 1 */
+    ppo_rng *rng;
+    const int *stream;
+    int *token;
+    float *logp;
     ppo__cuda_site site;
 
     __device__ ppo_rng *rng_of(int row) const { return rng + (stream ? stream[row] : row); }
@@ -1538,11 +1538,11 @@ template <int THREADS> struct ppo__sample_shared {
     unsigned low[BINS], high[BINS];
     uint64_t warp[THREADS / 32];
     uint64_t before; /* the sum before `found` */
-    int      found;  /* a bin or a thread */
-    float    uniform;
+    int found;       /* a bin or a thread */
+    float uniform;
 
     __device__ uint64_t get(int bin) const { return (uint64_t)high[bin] << 32 | low[bin]; }
-    __device__ void     set(int bin, uint64_t x) { low[bin] = (unsigned)x, high[bin] = (unsigned)(x >> 32); }
+    __device__ void set(int bin, uint64_t x) { low[bin] = (unsigned)x, high[bin] = (unsigned)(x >> 32); }
 
     __device__ void add(int bin, uint64_t x) {
         const unsigned half = (unsigned)x, old = atomicAdd(&low[bin], half);
@@ -1564,13 +1564,13 @@ static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
 /* A row, for one of its threads. All threads of the row must call the same functions. */
 template <class T, int THREADS> struct ppo__sampler {
     typedef ppo__sample_shared<THREADS> Shared;
-    const T                            *logits;
-    int                                 vocab, thread;
-    float                               scale, max, unit;
-    Shared                             *shared;
+    const T *logits;
+    int vocab, thread;
+    float scale, max, unit;
+    Shared *shared;
 
     /* Must round the same in every pass, so that a token keeps its key and mass. */
-    __device__ float    weight(float x) const { return ppo__cuda_exp2((x - max) * scale); }
+    __device__ float weight(float x) const { return ppo__cuda_exp2((x - max) * scale); }
     __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
     __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
 
@@ -1584,7 +1584,7 @@ template <class T, int THREADS> struct ppo__sampler {
     /* The sum of x over the threads before this one; *total: over all. */
     __device__ uint64_t sum_before(uint64_t x, uint64_t *total) const {
         const int warp = thread / 32, lane = thread % 32;
-        uint64_t  before = ppo__warp_sum_before(x, lane);
+        uint64_t before = ppo__warp_sum_before(x, lane);
         if (lane == 31) shared->warp[warp] = before + x;
         ppo__cuda_row_sync<THREADS>();
         *total = 0;
@@ -1599,8 +1599,8 @@ template <class T, int THREADS> struct ppo__sampler {
        which the sum reaches limit(total). */
     template <class F, class L> __device__ unsigned least_key(unsigned from, F measure, L limit) const {
         const int first = Shared::BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
-        unsigned  prefix = 0;
-        uint64_t  above = 0, wanted = 0, total;
+        unsigned prefix = 0;
+        uint64_t above = 0, wanted = 0, total;
         for (int shift = Shared::KEY_BITS - Shared::BITS; shift >= 0; shift -= Shared::BITS) {
             shared->set(first, 0), shared->set(first - 1, 0);
             ppo__cuda_row_sync<THREADS>();
@@ -1611,7 +1611,7 @@ template <class T, int THREADS> struct ppo__sampler {
             });
             ppo__cuda_row_sync<THREADS>();
             const uint64_t upper = shared->get(first), lower = shared->get(first - 1);
-            uint64_t       before = above + sum_before(upper + lower, &total);
+            uint64_t before = above + sum_before(upper + lower, &total);
             if (shift == Shared::KEY_BITS - Shared::BITS) wanted = limit(total);
             if (before < wanted && before + upper + lower >= wanted) {
                 const int second = before + upper < wanted;
@@ -1627,8 +1627,8 @@ template <class T, int THREADS> struct ppo__sampler {
 
     __device__ unsigned least_kept(const ppo_sampling &how) const {
         const uint64_t k = (uint64_t)how.top_k;
-        const double   p = how.top_p;
-        unsigned       least = 0;
+        const double p = how.top_p;
+        unsigned least = 0;
         if (how.top_k && how.top_k < vocab)
             least = least_key(
                 0, [](float) { return (uint64_t)1; }, [=](uint64_t total) { return k < total ? k : total; });
@@ -1647,13 +1647,13 @@ template <class T, int THREADS> struct ppo__sampler {
     }
 
     /* Sums the mass of each thread's range of the row. A warp reads a range together. */
-    __device__ int  range_length() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
+    __device__ int range_length() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
     __device__ void sum_ranges(unsigned least) const {
         const int length = range_length(), lane = thread % 32;
         for (int s = thread / 32; s < THREADS; s += THREADS / 32) {
             const long long begin = (long long)s * length, left = vocab - begin;
-            const T *const  from[1] = {logits + begin};
-            uint64_t        sum = 0;
+            const T *const from[1] = {logits + begin};
+            uint64_t sum = 0;
             ppo__cuda_each(from,
                            left < 0        ? 0
                            : left < length ? (int)left
@@ -1685,7 +1685,7 @@ template <class T, int THREADS> struct ppo__sampler {
         sum_ranges(least);
         ppo__cuda_row_sync<THREADS>();
         const uint64_t sum = shared->get(thread);
-        uint64_t       total;
+        uint64_t total;
         const uint64_t before = sum_before(sum, &total), uniform = (uint64_t)(shared->uniform * 16777216);
         const uint64_t target = (total >> 24) * uniform + ((total & 0xffffff) * uniform >> 24);
         if (before <= target && target < before + sum) shared->found = thread, shared->before = before;
@@ -1697,7 +1697,7 @@ template <class T, int THREADS> struct ppo__sampler {
 /* The largest logit, the first of equals. */
 struct ppo__argmax {
     float z;
-    int   at;
+    int at;
 
     __device__ void add(float other, int other_at) {
         if (other > z || (other == z && other_at < at)) z = other, at = other_at;
@@ -1714,7 +1714,7 @@ struct ppo__argmax {
 template <class T, int THREADS>
 static __device__ int ppo__cuda_argmax(const T *logits, int vocab, int thread) {
     const T *const from[1] = {logits};
-    ppo__argmax    argmax = {-INFINITY, INT_MAX};
+    ppo__argmax argmax = {-INFINITY, INT_MAX};
     ppo__cuda_each(from, vocab, thread, THREADS, [&](int j, auto &x) {
         for (float z : x[0]) argmax.add(z, j++);
     });
@@ -1723,12 +1723,12 @@ static __device__ int ppo__cuda_argmax(const T *logits, int vocab, int thread) {
 
 template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__sample_job<T> job) {
     __shared__ ppo__sample_shared<THREADS> shared[THREADS == 32 ? PPO__WARPS : 1];
-    const int                              row = ppo__cuda_row(), thread = (int)threadIdx.x;
+    const int row = ppo__cuda_row(), thread = (int)threadIdx.x;
     if (row >= job.n) return;
-    const T *const    logits = job.logits + (size_t)row * job.vocab;
+    const T *const logits = job.logits + (size_t)row * job.vocab;
     const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
-    const int         valid = p.sum > 0; /* all are finite or -inf, and not all -inf */
-    int               token = 0;
+    const int valid = p.sum > 0; /* all are finite or -inf, and not all -inf */
+    int token = 0;
     if (valid && job.how.greedy) {
         token = ppo__cuda_argmax<T, THREADS>(logits, job.vocab, thread);
         if (thread == 0) ppo__rng_uniform(job.rng_of(row));
@@ -1769,7 +1769,7 @@ static ppo_status ppo__cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
 PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
                                    const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
                                    float *logp) {
-    const int  given = cuda && logits && logits->data && how && rng && token;
+    const int given = cuda && logits && logits->data && how && rng && token;
     ppo_status status =
         ppo__cuda_check_rows("ppo_cuda_sample", given, n, vocab, given ? how->temperature : 1);
     if (!status) status = ppo__check_sampling(how, vocab);
@@ -1790,30 +1790,30 @@ PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
 enum { PPO__LINEAR_ALIGN = 8 };
 
 struct ppo__linear_policy {
-    const float         *old_logp, *advantage;
-    ppo__samples         samples;
+    const float *old_logp, *advantage;
+    ppo__samples samples;
     ppo_policy_objective objective;
-    float                entropy_coef;
+    float entropy_coef;
 };
 
 struct ppo__linear_job {
     ppo__token_job<float> tokens; /* of all rows, without logits */
-    float                *tile;   /* (count, ld): logits of rows first .. first + count - 1 */
-    int                   ld, first, count;
-    int                   forward, backward, has_policy;
-    const float          *grad_logp, *grad_entropy; /* for backward without a policy; may be NULL (0) */
-    ppo__linear_policy    policy;                   /* for backward with a policy */
+    float *tile;                  /* (count, ld): logits of rows first .. first + count - 1 */
+    int ld, first, count;
+    int forward, backward, has_policy;
+    const float *grad_logp, *grad_entropy; /* for backward without a policy; may be NULL (0) */
+    ppo__linear_policy policy;             /* for backward with a policy */
 };
 
 /* Reads the logp of the row: call it on the thread that wrote it. */
 static __device__ ppo__token_derivative ppo__linear_policy_derivative(const ppo__linear_job &job, int row,
                                                                       const ppo__online &p) {
     const ppo__linear_policy &policy = job.policy;
-    const float               logp = job.tokens.rows.logp[row], inv = job.tokens.inv_temperature;
-    const float               log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
-    const float               inv_count = 1 / (float)policy.samples.count();
-    float                     dlogp;
-    const float               term =
+    const float logp = job.tokens.rows.logp[row], inv = job.tokens.inv_temperature;
+    const float log_ratio = logp - policy.old_logp[row], ratio = expf(log_ratio);
+    const float inv_count = 1 / (float)policy.samples.count();
+    float dlogp;
+    const float term =
         ppo__policy_term(&policy.objective, logp, ratio, log_ratio, policy.advantage[row], &dlogp);
     if (!ppo__finite(term)) ppo__cuda_report(job.tokens.site, row);
     return {p.max * inv,
@@ -1842,7 +1842,7 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
     enum { AHEAD = 4, STEP = THREADS * 4 };
     T *const to = (T *)row;
     for (int base = 0; base < vocab; base += AHEAD * STEP) {
-        const int             begin = base + 4 * (int)threadIdx.x;
+        const int begin = base + 4 * (int)threadIdx.x;
         ppo__cuda_pack<float> pack[AHEAD];
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a)
@@ -1850,7 +1850,7 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
         ppo__cuda_row_sync<THREADS>();
         PPO__CUDA_UNROLL
         for (int a = 0; a < AHEAD; ++a) {
-            const int           j = begin + a * STEP;
+            const int j = begin + a * STEP;
             ppo__linear_four<T> four;
             if (j >= vocab) break;
             derivative.apply(j, pack[a].x, inv_temperature);
@@ -1863,14 +1863,14 @@ static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_tem
 
 template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
     __shared__ ppo__token_derivative shared[THREADS == 32 ? PPO__WARPS : 1];
-    const int                        at = ppo__cuda_row(), row = job.first + at;
+    const int at = ppo__cuda_row(), row = job.first + at;
     if (at >= job.count) return;
-    float *const           logits = job.tile + (size_t)at * job.ld;
-    const int              unmasked = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
-    const float            inv = job.tokens.inv_temperature;
+    float *const logits = job.tile + (size_t)at * job.ld;
+    const int unmasked = !job.has_policy || job.policy.samples.has(row), lane = (int)threadIdx.x;
+    const float inv = job.tokens.inv_temperature;
     ppo__token_derivative &derivative = shared[threadIdx.y];
-    ppo__online            p = {};
-    const float            z = lane == 0 && unmasked ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
+    ppo__online p = {};
+    const float z = lane == 0 && unmasked ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
     if (unmasked && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
         if (unmasked && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
@@ -1886,20 +1886,20 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
 
 /* A call, on the host. */
 struct ppo__linear_call {
-    ppo_cuda              *cuda;
-    const char            *name;
+    ppo_cuda *cuda;
+    const char *name;
     const ppo_cuda_linear *linear;
-    void                  *grad_x;
-    float                 *grad_w;
-    int                    ld, most; /* of a tile: floats of a row, number of rows */
-    float                 *tile;
+    void *grad_x;
+    float *grad_w;
+    int ld, most; /* of a tile: floats of a row, number of rows */
+    float *tile;
 };
 
 /* c = op(a) op(b) + beta c, column-major. */
 static ppo_status ppo__linear_product(const ppo__linear_call &call, cublasOperation_t op_a,
                                       cublasOperation_t op_b, int m, int n, int k, const void *a, int ld_a,
                                       const void *b, int ld_b, float beta, void *c, int ld_c, int c_bf16) {
-    const float        one = 1;
+    const float one = 1;
     const cudaDataType type = call.linear->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     return ppo__blas_status(cublasGemmEx(call.cuda->blas, op_a, op_b, m, n, k, &one, a, type, ld_a, b, type,
                                          ld_b, &beta, c, c_bf16 ? CUDA_R_16BF : CUDA_R_32F, ld_c,
@@ -1913,7 +1913,7 @@ static ppo_status ppo__linear_open(ppo__linear_call *call) {
     const ppo_cuda_linear *l = call->linear;
     call->ld = ppo__divide_up(l->vocab, PPO__LINEAR_ALIGN) * PPO__LINEAR_ALIGN;
     const size_t row = (size_t)call->ld * sizeof(float), fit = call->cuda->linear_bytes / row;
-    const int    most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n;
+    const int most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n;
     call->most = ppo__divide_up(l->n, ppo__divide_up(l->n, most));
     char *memory = (char *)ppo__cuda_scratch_after_sums(call->cuda, FRONT + (size_t)call->most * row);
     if (!memory) return ppo__failed;
@@ -1924,9 +1924,9 @@ static ppo_status ppo__linear_open(ppo__linear_call *call) {
 template <class T>
 static ppo_status ppo__linear_tile(const ppo__linear_call &call, const ppo__linear_job &job) {
     const ppo_cuda_linear *l = call.linear;
-    const size_t           at = (size_t)job.first * l->width;
-    const T *const         x = (const T *)l->x + at;
-    const int  derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* of a row of the gradient */
+    const size_t at = (size_t)job.first * l->width;
+    const T *const x = (const T *)l->x + at;
+    const int derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* of a row of the gradient */
     ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
                                             l->w, l->width, x, l->width, 0, job.tile, job.ld, 0);
     if (status) return status;
@@ -1980,9 +1980,9 @@ static ppo__linear_job ppo__linear_job_of(const ppo_cuda_linear *linear, const i
 PPO_DEF ppo_status ppo_cuda_linear_token_logp(ppo_cuda *cuda, const ppo_cuda_linear *linear, const int *token,
                                               float temperature, const ppo_cuda_rows *rows) {
     const char *const name = "ppo_cuda_linear_token_logp";
-    const int         given = cuda && token && rows && rows->logp;
-    ppo__linear_call  call = {cuda, name, linear, NULL, NULL, 0, 0, NULL};
-    ppo_status        status = ppo__cuda_check_linear(name, given, linear, temperature);
+    const int given = cuda && token && rows && rows->logp;
+    ppo__linear_call call = {cuda, name, linear, NULL, NULL, 0, 0, NULL};
+    ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (!status) status = ppo__linear_open(&call);
     if (status) return status;
     ppo__linear_job job = ppo__linear_job_of(linear, token, temperature, rows);
@@ -1998,7 +1998,7 @@ PPO_DEF ppo_status ppo_cuda_linear_token_logp_backward(ppo_cuda *cuda, const ppo
     const char *const name = "ppo_cuda_linear_token_logp_backward";
     const int given = cuda && token && rows && rows->max && rows->log_sum && (!grad_entropy || rows->entropy);
     ppo__linear_call call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
-    ppo_status       status = ppo__cuda_check_linear(name, given, linear, temperature);
+    ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (status || !(grad_x || grad_w)) return status;
     status = ppo__linear_open(&call);
     if (status) return status;
@@ -2015,10 +2015,10 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
                                                const ppo_cuda_rows *rows, ppo_policy_stats *stats,
                                                void *grad_x, float *grad_w) {
     const char *const name = "ppo_cuda_linear_policy_loss";
-    const int         given = cuda && token && old_logp && advantage && objective && rows && rows->logp;
-    ppo__linear_call  call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
-    ppo__samples      samples;
-    ppo_status        status = ppo__cuda_check_linear(name, given, linear, temperature);
+    const int given = cuda && token && old_logp && advantage && objective && rows && rows->logp;
+    ppo__linear_call call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
+    ppo__samples samples;
+    ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (!status) status = ppo__check_objective(name, objective);
     if (!status && !ppo__finite(entropy_coef))
         status = ppo__refuse("%s: entropy_coef is %g", name, (double)entropy_coef);
@@ -2055,9 +2055,9 @@ static ppo_status ppo__cuda_gemm(ppo_cuda *cuda, int m, int n, int k, const floa
 
 /* before = y + b, y = activation(before) */
 struct ppo__cuda_activate {
-    float       *y, *before; /* before may be NULL */
-    const float *b;          /* [cols] or NULL */
-    int          cols, activation;
+    float *y, *before; /* before may be NULL */
+    const float *b;    /* [cols] or NULL */
+    int cols, activation;
 
     __device__ void operator()(size_t i) const {
         float z = y[i] + (b ? b[i % cols] : 0);
@@ -2075,8 +2075,8 @@ struct ppo__cuda_activate {
 /* dz = dy activation'(before), in place. tanh, ReLU and ELU need only y for that, the others `before`. */
 struct ppo__cuda_activate_backward {
     const float *y, *before;
-    float       *dz;
-    int          activation;
+    float *dz;
+    int activation;
 
     __device__ void operator()(size_t i) const {
         if (activation == PPO_TANH) dz[i] *= 1 - y[i] * y[i];
@@ -2096,9 +2096,9 @@ template <class F>
 static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
     ppo__cuda_columns_kernel(F element, int rows, int cols) {
     __shared__ float partial[2][PPO__CUDA_COLUMNS][PPO__CUDA_ROWS + 4]; /* 4 avoids bank conflicts */
-    const int        x = (int)threadIdx.x, y = (int)threadIdx.y, first = (int)blockIdx.x * PPO__CUDA_COLUMNS;
-    const int        warp = (y * PPO__CUDA_COLUMNS + x) / 32, lane = (y * PPO__CUDA_COLUMNS + x) % 32;
-    float            sum[2] = {0, 0};
+    const int x = (int)threadIdx.x, y = (int)threadIdx.y, first = (int)blockIdx.x * PPO__CUDA_COLUMNS;
+    const int warp = (y * PPO__CUDA_COLUMNS + x) / 32, lane = (y * PPO__CUDA_COLUMNS + x) % 32;
+    float sum[2] = {0, 0};
     if (first + x < cols)
         for (int i = y; i < rows; i += PPO__CUDA_ROWS) element.add(i, first + x, sum);
     for (int k = 0; k < 2; ++k) partial[k][x][y] = sum[k];
@@ -2120,8 +2120,8 @@ template <class F> static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const F &
 
 struct ppo__cuda_bias { /* db += column sums of dz */
     const float *dz;
-    float       *db;
-    int          cols;
+    float *db;
+    int cols;
 
     __device__ void add(int i, int j, float *sum) const { sum[0] += dz[(size_t)i * cols + j]; }
     __device__ void done(int j, const float *sum) const { db[j] += sum[0]; }
@@ -2143,7 +2143,7 @@ template <class T> static T *ppo__cuda_upload(ppo_tape *tape, const T *from, siz
 
 struct ppo__cuda_add {
     const float *a, *b;
-    float       *y;
+    float *y;
 
     __device__ void operator()(size_t i) const { y[i] = a[i] + b[i]; }
 };
@@ -2155,7 +2155,7 @@ static ppo_status ppo__cuda_add_forward(ppo_node *node) {
 
 struct ppo__cuda_add_derivatives { /* da += dy, db += dy; each may be NULL */
     const float *dy;
-    float       *da, *db;
+    float *da, *db;
 
     __device__ void operator()(size_t i) const {
         if (da) da[i] += dy[i];
@@ -2170,9 +2170,9 @@ static void ppo__cuda_add_backward(ppo_node *node) {
 
 struct ppo__cuda_mul { /* y = a b; backward: da += dy b, db += dy a, each may be NULL */
     const float *a, *b;
-    float       *y;
+    float *y;
     const float *dy;
-    float       *da, *db;
+    float *da, *db;
 
     __device__ void operator()(size_t i) const {
         if (!dy) y[i] = a[i] * b[i];
@@ -2182,9 +2182,9 @@ struct ppo__cuda_mul { /* y = a b; backward: da += dy b, db += dy a, each may be
 };
 
 static ppo_status ppo__cuda_binary_run(ppo_node *node, const float *dy, float *da, float *db) {
-    const char       *name = ((const ppo__binary_args *)node->args)->f->name;
+    const char *name = ((const ppo__binary_args *)node->args)->f->name;
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    ppo__cuda_mul     job = {a->data, b->data, node->out[0]->data, dy, da, db};
+    ppo__cuda_mul job = {a->data, b->data, node->out[0]->data, dy, da, db};
     if (strcmp(name, "mul") != 0 || a->rows != b->rows || a->cols != b->cols)
         return ppo__refuse("the device does not know the operation \"%s\" of these shapes", name);
     return ppo__cuda_for(ppo__cuda_of(node), name, job, ppo__size(a));
@@ -2202,10 +2202,10 @@ static void ppo__cuda_binary_backward(ppo_node *node) {
 struct ppo__cuda_unary { /* those that losses of language models use */
     enum { EXP, SQUARE, SCALE } kind;
     const float *x;
-    float       *y;
+    float *y;
     const float *dy; /* backward: adds to dx */
-    float       *dx;
-    float        p, q;
+    float *dx;
+    float p, q;
 
     __device__ void operator()(size_t i) const {
         if (dx) dx[i] += dy[i] * (kind == EXP ? y[i] : kind == SQUARE ? 2 * x[i] : p);
@@ -2215,8 +2215,8 @@ struct ppo__cuda_unary { /* those that losses of language models use */
 
 static ppo_status ppo__cuda_unary_run(ppo_node *node, const float *dy, float *dx) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
-    ppo__cuda_unary        job = {
-               ppo__cuda_unary::SCALE, node->in[0]->data, node->out[0]->data, dy, dx, args->p, args->q};
+    ppo__cuda_unary job = {
+        ppo__cuda_unary::SCALE, node->in[0]->data, node->out[0]->data, dy, dx, args->p, args->q};
     if (!strcmp(args->f->name, "exp")) job.kind = ppo__cuda_unary::EXP;
     else if (!strcmp(args->f->name, "square")) job.kind = ppo__cuda_unary::SQUARE;
     else if (strcmp(args->f->name, "scale") != 0)
@@ -2225,16 +2225,16 @@ static ppo_status ppo__cuda_unary_run(ppo_node *node, const float *dy, float *dx
 }
 
 static ppo_status ppo__cuda_unary_forward(ppo_node *node) { return ppo__cuda_unary_run(node, NULL, NULL); }
-static void       ppo__cuda_unary_backward(ppo_node *node) {
-          ppo__cuda_keep(node, ppo__cuda_unary_run(node, node->out[0]->grad, node->in[0]->grad));
+static void ppo__cuda_unary_backward(ppo_node *node) {
+    ppo__cuda_keep(node, ppo__cuda_unary_run(node, node->out[0]->grad, node->in[0]->grad));
 }
 
 struct ppo__cuda_mean { /* a sum / divisor */
     typedef ppo__cuda_total<double> Sum;
 
     const float *x;
-    float       *to;
-    double       divisor;
+    float *to;
+    double divisor;
 
     __device__ void visit(int i, Sum &sum) const { sum.x += x[i]; }
     __device__ void done(const Sum &sum) const { *to = (float)(sum.x / divisor); }
@@ -2247,8 +2247,8 @@ static ppo_status ppo__cuda_sum_forward(ppo_node *node) {
 
 struct ppo__cuda_spread { /* dx[i] += *dy derivatives[i]; if that is NULL: *dy derivative */
     const float *dy, *derivatives;
-    float        derivative;
-    float       *dx;
+    float derivative;
+    float *dx;
 
     __device__ void operator()(size_t i) const { dx[i] += *dy * (derivatives ? derivatives[i] : derivative); }
 };
@@ -2264,10 +2264,10 @@ static void ppo__cuda_sum_backward(ppo_node *node) {
 }
 
 static ppo_status ppo__cuda_layer_forward(ppo_node *node, ppo__layer *layer) {
-    int                in = layer->w->rows, out = layer->w->cols;
+    int in = layer->w->rows, out = layer->w->cols;
     ppo__cuda_activate job = {layer->y, layer->before, layer->b ? layer->b->data : NULL, out,
                               layer->activation};
-    ppo_status         status =
+    ppo_status status =
         ppo__cuda_gemm(ppo__cuda_of(node), layer->rows, out, in, layer->x, 0, layer->w->data, 0, 0, layer->y);
     if (status || (!job.b && !job.activation)) return status;
     return ppo__cuda_for(ppo__cuda_of(node), "linear", job, ppo__at(layer->rows, out));
@@ -2275,7 +2275,7 @@ static ppo_status ppo__cuda_layer_forward(ppo_node *node, ppo__layer *layer) {
 
 static ppo_status ppo__cuda_chain_forward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
-    ppo_status  status = ppo__chain_layers(node, chain);
+    ppo_status status = ppo__chain_layers(node, chain);
     for (int k = 0; k < chain->count && !status; ++k)
         status = ppo__cuda_layer_forward(node, &chain->layer[k]);
     return status;
@@ -2283,10 +2283,10 @@ static ppo_status ppo__cuda_chain_forward(ppo_node *node) {
 
 /* Overwrites dy with dz, and computes dx, dw, db from it. */
 static ppo_status ppo__cuda_layer_backward(ppo_node *node, const ppo__layer *layer) {
-    ppo_cuda                   *cuda = ppo__cuda_of(node);
-    int                         in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    int in = layer->w->rows, out = layer->w->cols, rows = layer->rows;
     ppo__cuda_activate_backward job = {layer->y, layer->before, layer->dz, layer->activation};
-    ppo_status                  status = PPO_OK;
+    ppo_status status = PPO_OK;
     if (layer->activation) status = ppo__cuda_for(cuda, "linear", job, ppo__at(rows, out));
     if (!status && layer->dx)
         status = ppo__cuda_gemm(cuda, rows, in, out, layer->dz, 0, layer->w->data, 1,
@@ -2300,7 +2300,7 @@ static ppo_status ppo__cuda_layer_backward(ppo_node *node, const ppo__layer *lay
 
 static void ppo__cuda_chain_backward(ppo_node *node) {
     ppo__chain *chain = (ppo__chain *)node->args;
-    ppo_status  status = ppo__chain_gradients(node, chain);
+    ppo_status status = ppo__chain_gradients(node, chain);
     for (int k = chain->count - 1; k >= 0 && chain->layer[k].dz && !status; --k)
         status = ppo__cuda_layer_backward(node, &chain->layer[k]);
     ppo__cuda_keep(node, status);
@@ -2308,8 +2308,8 @@ static void ppo__cuda_chain_backward(ppo_node *node) {
 
 struct ppo__cuda_lora { /* some columns of y += scale part; or, backward, part = scale these columns */
     float *y, *part;
-    int    out, column, cols, backward;
-    float  scale;
+    int out, column, cols, backward;
+    float scale;
 
     __device__ void operator()(size_t i) const {
         float *const at = y + i / cols * out + column + i % cols;
@@ -2320,9 +2320,9 @@ struct ppo__cuda_lora { /* some columns of y += scale part; or, backward, part =
 
 static ppo_status ppo__cuda_lora_forward(ppo_node *node) {
     const ppo__lora_args *args = (const ppo__lora_args *)node->args;
-    const ppo_tensor     *x = node->in[0], *out = node->out[0];
-    ppo_cuda             *cuda = ppo__cuda_of(node);
-    const int             rows = x->rows, rank = node->in[2]->cols, keeps = ppo__lora_keeps_z(args);
+    const ppo_tensor *x = node->in[0], *out = node->out[0];
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    const int rows = x->rows, rank = node->in[2]->cols, keeps = ppo__lora_keeps_z(args);
     float *kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + (keeps ? ppo__size(out) : 0));
     float *part = ppo_tape_alloc(node->tape, ppo__size(out));
     node->kept = kept;
@@ -2331,7 +2331,7 @@ static ppo_status ppo__cuda_lora_forward(ppo_node *node) {
     ppo_status status = PPO_OK;
     for (int i = 0; i < args->parts && !status; ++i, kept += ppo__at(rows, rank)) {
         const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
-        ppo__cuda_lora    job = {out->data, part, out->cols, args->column[i], b->cols, 0, args->scale};
+        ppo__cuda_lora job = {out->data, part, out->cols, args->column[i], b->cols, 0, args->scale};
         status = ppo__cuda_gemm(cuda, rows, rank, x->cols, x->data, 0, a->data, 0, 0, kept);
         if (!status) status = ppo__cuda_gemm(cuda, rows, b->cols, rank, kept, 0, b->data, 0, 0, part);
         if (!status) status = ppo__cuda_for(cuda, "lora", job, ppo__at(rows, b->cols));
@@ -2342,20 +2342,20 @@ static ppo_status ppo__cuda_lora_forward(ppo_node *node) {
 
 static void ppo__cuda_lora_backward(ppo_node *node) {
     const ppo__lora_args *args = (const ppo__lora_args *)node->args;
-    const ppo_tensor     *x = node->in[0], *y = node->in[1], *out = node->out[0];
-    ppo_cuda             *cuda = ppo__cuda_of(node);
-    const int             rows = x->rows, rank = node->in[2]->cols;
-    float                *kept = (float *)node->kept;
-    float     *g = ppo_tape_alloc(node->tape, ppo__size(out) + ppo__at(rows, rank)), *u = g + ppo__size(out);
+    const ppo_tensor *x = node->in[0], *y = node->in[1], *out = node->out[0];
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    const int rows = x->rows, rank = node->in[2]->cols;
+    float *kept = (float *)node->kept;
+    float *g = ppo_tape_alloc(node->tape, ppo__size(out) + ppo__at(rows, rank)), *u = g + ppo__size(out);
     ppo_status status = g ? PPO_OK : PPO_ERROR_MEMORY;
     ppo__cuda_activate_backward f = {out->data, kept + ppo__lora_kept(node), out->grad, args->activation};
-    ppo__cuda_add_derivatives   add = {out->grad, y->grad, NULL};
+    ppo__cuda_add_derivatives add = {out->grad, y->grad, NULL};
     if (!status && args->activation) status = ppo__cuda_for(cuda, "lora", f, ppo__size(out));
     if (!status && y->grad) status = ppo__cuda_for(cuda, "lora", add, ppo__size(out));
     for (int i = 0; i < args->parts && !status; ++i, kept += ppo__at(rows, rank)) {
         const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
-        const int         cols = b->cols;
-        ppo__cuda_lora    job = {out->grad, g, out->cols, args->column[i], cols, 1, args->scale};
+        const int cols = b->cols;
+        ppo__cuda_lora job = {out->grad, g, out->cols, args->column[i], cols, 1, args->scale};
         status = ppo__cuda_for(cuda, "lora", job, ppo__at(rows, cols));
         if (!status && b->grad) status = ppo__cuda_gemm(cuda, rank, cols, rows, kept, 1, g, 0, 1, b->grad);
         if (!status) status = ppo__cuda_gemm(cuda, rows, rank, cols, g, 0, b->data, 1, 0, u);
@@ -2375,8 +2375,8 @@ static ppo_status ppo__cuda_transposed_forward(ppo_node *node) {
 
 static void ppo__cuda_transposed_backward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
-    const float      *dy = node->out[0]->grad;
-    ppo_cuda         *cuda = ppo__cuda_of(node);
+    const float *dy = node->out[0]->grad;
+    ppo_cuda *cuda = ppo__cuda_of(node);
     if (a->grad)
         ppo__cuda_keep(node, ppo__cuda_gemm(cuda, a->rows, a->cols, b->rows, dy, 0, b->data, 0, 1, a->grad));
     if (b->grad)
@@ -2385,17 +2385,17 @@ static void ppo__cuda_transposed_backward(ppo_node *node) {
 
 struct ppo__cuda_gather {
     const float *table;
-    const int   *index;
-    float       *to;
-    int          cols;
+    const int *index;
+    float *to;
+    int cols;
 
     __device__ void operator()(size_t i) const { to[i] = table[(size_t)index[i / cols] * cols + i % cols]; }
 };
 
 static ppo_status ppo__cuda_embedding_forward(ppo_node *node) {
-    const int  *index = *(const int *const *)node->args;
+    const int *index = *(const int *const *)node->args;
     ppo_tensor *out = node->out[0];
-    ppo_status  status = ppo__check_index("embedding", index, out->rows, node->in[0]->rows);
+    ppo_status status = ppo__check_index("embedding", index, out->rows, node->in[0]->rows);
     if (status) return status;
     int *uploaded = ppo__cuda_upload(node->tape, index, (size_t)out->rows);
     if (!uploaded) return PPO_ERROR_MEMORY;
@@ -2411,7 +2411,7 @@ enum { PPO__SCATTER_WARPS = 8, PPO__SCATTER_EACH = 8, PPO__SCATTER_COLUMNS = 32 
 static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *index, int n, int cols,
                                                 float *table) {
     __shared__ float partial[PPO__SCATTER_WARPS][PPO__SCATTER_COLUMNS];
-    const int        row = (int)blockIdx.x, lane = (int)threadIdx.x, warp = (int)threadIdx.y;
+    const int row = (int)blockIdx.x, lane = (int)threadIdx.x, warp = (int)threadIdx.y;
     for (int from = 0; from < cols; from += PPO__SCATTER_COLUMNS) {
         float sum[PPO__SCATTER_EACH] = {0};
         for (int i = 32 * warp; i < n; i += 32 * PPO__SCATTER_WARPS) {
@@ -2425,7 +2425,7 @@ static __global__ void ppo__cuda_scatter_kernel(const float *dy, const int *inde
         for (int c = 0; c < PPO__SCATTER_EACH; ++c) partial[warp][lane + 32 * c] = sum[c];
         __syncthreads();
         const int column = lane + 32 * warp;
-        float     total = 0;
+        float total = 0;
         for (int w = 0; w < PPO__SCATTER_WARPS; ++w) total += partial[w][column];
         if (from + column < cols) table[(size_t)row * cols + from + column] += total;
         __syncthreads();
@@ -2443,11 +2443,11 @@ static void ppo__cuda_embedding_backward(ppo_node *node) {
 
 struct ppo__cuda_norm {
     const float *x, *w, *b;
-    float       *y, *kept; /* kept: mean and 1 / standard deviation of each row */
+    float *y, *kept; /* kept: mean and 1 / standard deviation of each row */
     const float *dy;
-    float       *dx, *dw, *db;
-    int          rows, cols, centred;
-    float        eps;
+    float *dx, *dw, *db;
+    int rows, cols, centred;
+    float eps;
 
     __device__ float normal(int i, int j) const {
         return (x[(size_t)i * cols + j] - kept[2 * i]) * kept[2 * i + 1];
@@ -2467,8 +2467,8 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_kernel(ppo
     const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
     if (row >= job.rows) return;
     const T *x = job.x + (size_t)row * n;
-    T       *y = job.y + (size_t)row * n;
-    float    sum = 0, squares = 0;
+    T *y = job.y + (size_t)row * n;
+    float sum = 0, squares = 0;
     for (int j = lane; j < n && job.centred; j += THREADS) sum += x[j];
     const float mean = ppo__cuda_group_sum<THREADS>(sum) / (float)n;
     for (int j = lane; j < n; j += THREADS) squares += (x[j] - mean) * (x[j] - mean);
@@ -2482,8 +2482,8 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_k
     const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
     if (row >= job.rows) return;
     const T *dy = job.dy + (size_t)row * n;
-    T       *dx = job.dx + (size_t)row * n;
-    float    g_sum = 0, gx_sum = 0;
+    T *dx = job.dx + (size_t)row * n;
+    float g_sum = 0, gx_sum = 0;
     for (int j = lane; j < n; j += THREADS) {
         const float g = dy[j] * job.w[j];
         g_sum += job.centred ? g : 0;
@@ -2497,7 +2497,7 @@ template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_k
 
 static ppo__cuda_norm ppo__cuda_norm_of(const ppo_node *node) {
     const ppo__norm_args *args = (const ppo__norm_args *)node->args;
-    const ppo_tensor     *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
+    const ppo_tensor *x = node->in[0], *w = node->in[1], *b = node->in[2], *y = node->out[0];
     return {x->data,
             w->data,
             b ? b->data : NULL,
@@ -2538,13 +2538,13 @@ static void ppo__cuda_norm_backward(ppo_node *node) {
 enum { PPO__ATTEND_WARPS = 8, PPO__ATTEND_EACH = 2, PPO__ATTEND_OWN = PPO__ATTEND_WARPS * PPO__ATTEND_EACH };
 
 struct ppo__cuda_attention {
-    const float  *qkv, *dy;      /* (rows, ld); backward: (rows, width) */
-    float        *y, *dqkv;      /* (rows, width); backward: added to */
-    float        *log_sum, *dot; /* (rows, heads): log sum exp(score); backward: dy . y */
-    const int    *tile;          /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
-    int           ld, width, size;
+    const float *qkv, *dy; /* (rows, ld); backward: (rows, width) */
+    float *y, *dqkv;       /* (rows, width); backward: added to */
+    float *log_sum, *dot;  /* (rows, heads): log sum exp(score); backward: dy . y */
+    const int *tile;       /* (tiles, 3): begin, n, first of each ppo__cuda_attention_tile */
+    int ld, width, size;
     ppo_attention how;
-    int           tiles;
+    int tiles;
 
     /* Does row i attend to row j? */
     __device__ bool sees(int i, int j) const { return j <= i && (!how.window || i - j < how.window); }
@@ -2621,11 +2621,11 @@ template <int C> struct ppo__cuda_mixture {
 template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
-    const float                   *row = job.qkv + (size_t)at.begin * ld, *q = row + (size_t)at.head * size;
-    const float                   *k = row + job.keys(at.head), *v = k + (size_t)job.how.kv_heads * size;
-    float                         *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
-    ppo__cuda_mixture<C>           mix[PPO__ATTEND_EACH];
+    const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const float *row = job.qkv + (size_t)at.begin * ld, *q = row + (size_t)at.head * size;
+    const float *k = row + job.keys(at.head), *v = k + (size_t)job.how.kv_heads * size;
+    float *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
+    ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
     for (auto &m : mix) m.clear();
     ppo__cuda_load_rows(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
@@ -2655,8 +2655,8 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
 template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
-    const size_t                   begin = (size_t)at.begin * ld + at.head * size,
+    const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const size_t begin = (size_t)at.begin * ld + at.head * size,
                  begin_y = (size_t)at.begin * job.width + at.head * size;
     const float *k = job.qkv + (size_t)at.begin * ld + job.keys(at.head),
                 *v = k + (size_t)job.how.kv_heads * size;
@@ -2703,11 +2703,11 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
 template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
-    const int                      size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
-    const int    heads = job.how.heads / job.how.kv_heads, to_values = job.how.kv_heads * size;
+    const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
+    const int heads = job.how.heads / job.how.kv_heads, to_values = job.how.kv_heads * size;
     const size_t begin = (size_t)at.begin * ld, own_begin = begin + job.keys(at.head * heads);
     const float *k = job.qkv + own_begin, *v = k + to_values;
-    float       *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
+    float *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
           *own_v = own_k + PPO__ATTEND_OWN * size;
     float dk[PPO__ATTEND_EACH][C] = {{0}}, dv[PPO__ATTEND_EACH][C] = {{0}};
     ppo__cuda_load_rows(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
@@ -2719,12 +2719,12 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
             ppo__cuda_load_rows(dys, pitch, job.dy + (size_t)at.begin * job.width + head * size, job.width, i,
                                 32, at.n, size);
             __syncthreads();
-            const int   row = (at.begin + i + lane) * job.how.heads + head;
+            const int row = (at.begin + i + lane) * job.how.heads + head;
             const float log_sum = i + lane < at.n ? job.log_sum[row] : 0,
                         dot = i + lane < at.n ? job.dot[row] : 0;
             PPO__CUDA_UNROLL
             for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
-                const int   mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
+                const int mine = (int)threadIdx.y * PPO__ATTEND_EACH + r, j = at.first + mine;
                 const float score =
                     job.how.scale * ppo__cuda_dot(own_k + mine * size, queries + lane * pitch, size);
                 const float p = i + lane < at.n && job.sees(i + lane, j) ? expf(score - log_sum) : 0;
@@ -2737,7 +2737,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
     PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int j = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
-        float    *to = job.dqkv + own_begin + (size_t)j * ld;
+        float *to = job.dqkv + own_begin + (size_t)j * ld;
         for (int c = 0; c < C && j < at.n; ++c) {
             if (lane + 32 * c >= size) continue;
             to[lane + 32 * c] += dk[r][c];
@@ -2790,21 +2790,21 @@ static int *ppo__cuda_tiles(ppo_tape *tape, const ppo__attention_args *args, int
 
 static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    ppo_tape                  *tape = node->tape;
-    ppo_tensor                *qkv = node->in[0], *y = node->out[0];
-    ppo__cuda_attention       *job = (ppo__cuda_attention *)ppo__tape_take(tape, 1, sizeof *job);
+    ppo_tape *tape = node->tape;
+    ppo_tensor *qkv = node->in[0], *y = node->out[0];
+    ppo__cuda_attention *job = (ppo__cuda_attention *)ppo__tape_take(tape, 1, sizeof *job);
     if (!job) return PPO_ERROR_MEMORY;
     node->kept = job;
-    int        size = args->size;
-    size_t     numbers = ppo__at(y->rows, args->how.heads);
-    int        tiles;
+    int size = args->size;
+    size_t numbers = ppo__at(y->rows, args->how.heads);
+    int tiles;
     const int *tile = ppo__cuda_tiles(tape, args, &tiles);
-    float     *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
+    float *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
     *job = {qkv->data, NULL, y->data, NULL, log_sum, dot, tile, qkv->cols, y->cols, size, args->how, tiles};
-    dim3   grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
+    dim3 grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
                       status);
@@ -2813,12 +2813,12 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
 
 static void ppo__cuda_attention_backward(ppo_node *node) {
     ppo__cuda_attention &job = *(ppo__cuda_attention *)node->kept;
-    dim3                 grid(job.tiles, job.how.heads), block(32, PPO__ATTEND_WARPS);
-    dim3                 kv_grid(job.tiles, job.how.kv_heads);
+    dim3 grid(job.tiles, job.how.heads), block(32, PPO__ATTEND_WARPS);
+    dim3 kv_grid(job.tiles, job.how.kv_heads);
     job.dy = node->out[0]->grad, job.dqkv = node->in[0]->grad;
-    size_t       shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
+    size_t shared = (64 * (job.size + 1) + 2 * PPO__ATTEND_OWN * job.size) * sizeof(float);
     cudaStream_t stream = ppo__cuda_of(node)->stream;
-    ppo_status   status;
+    ppo_status status;
     PPO__LAUNCH_HEADS(ppo__cuda_attend_dq_kernel, job.size, grid, block, shared, stream, job, status);
     if (!status)
         PPO__LAUNCH_HEADS(ppo__cuda_attend_dkv_kernel, job.size, kv_grid, block, shared, stream, job, status);
@@ -2828,11 +2828,11 @@ static void ppo__cuda_attention_backward(ppo_node *node) {
 /* -- attention of a generator's rows to the cached keys and values of their slots, in ppo.h's layout -- */
 
 struct ppo__cuda_cache {
-    const float  *qkv; /* (rows, ld) */
-    float        *keys, *values, *out;
-    const int    *slot, *position; /* [rows] */
-    size_t        slot_keys, slot_values;
-    int           rows, ld, width, size; /* width: of all keys of a row */
+    const float *qkv; /* (rows, ld) */
+    float *keys, *values, *out;
+    const int *slot, *position; /* [rows] */
+    size_t slot_keys, slot_values;
+    int rows, ld, width, size; /* width: of all keys of a row */
     ppo_attention how;
 
     /* Writes number i of the rows' keys, and of their values, to the cache. */
@@ -2849,11 +2849,11 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     const int heads = job.how.heads, warp = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = warp / heads,
               head = warp % heads, shared = head / (heads / job.how.kv_heads) * job.size;
     if (row >= job.rows) return;
-    const int            seen = job.position[row] + 1, lane = (int)threadIdx.x;
-    const int            first = job.how.window && seen > job.how.window ? seen - job.how.window : 0;
-    const float         *q = job.qkv + (size_t)row * job.ld + head * job.size;
-    const float         *keys = job.keys + job.slot[row] * job.slot_keys + shared * PPO__KEY_PAGE;
-    const float         *values = job.values + job.slot[row] * job.slot_values + shared;
+    const int seen = job.position[row] + 1, lane = (int)threadIdx.x;
+    const int first = job.how.window && seen > job.how.window ? seen - job.how.window : 0;
+    const float *q = job.qkv + (size_t)row * job.ld + head * job.size;
+    const float *keys = job.keys + job.slot[row] * job.slot_keys + shared * PPO__KEY_PAGE;
+    const float *values = job.values + job.slot[row] * job.slot_values + shared;
     ppo__cuda_mixture<C> mix;
     mix.clear();
     for (int j = first / 32 * 32; j < seen; j += 32) {
@@ -2875,12 +2875,12 @@ static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo__slot_sampler *sampler) {
 
 static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
-    ppo_generator          *g = args->sampler->generator;
-    const ppo_tensor       *qkv = node->in[0];
-    const ppo_lm_config    *c = &g->lm->full;
-    int                     size = c->head_size, width = c->kv_heads * size;
-    size_t                  cache = ppo__at(args->block, g->slots);
-    ppo_status              status = ppo__cuda_check_head(size);
+    ppo_generator *g = args->sampler->generator;
+    const ppo_tensor *qkv = node->in[0];
+    const ppo_lm_config *c = &g->lm->full;
+    int size = c->head_size, width = c->kv_heads * size;
+    size_t cache = ppo__at(args->block, g->slots);
+    ppo_status status = ppo__cuda_check_head(size);
     if (!status && !args->block) status = ppo__cuda_rows(node->tape, args->sampler);
     if (status) return status;
     ppo__cuda_cache job = {qkv->data,
@@ -2907,15 +2907,15 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
 
 struct ppo__cuda_rotary {
     const float *x, *angle;
-    float       *y; /* added to, if sign is -1 */
-    int          cols, heads, size, half;
-    float        sign;
+    float *y; /* added to, if sign is -1 */
+    int cols, heads, size, half;
+    float sign;
 
     __device__ void operator()(size_t i) const {
-        const int    j = (int)(i % cols), c = j % size;
+        const int j = (int)(i % cols), c = j % size;
         const size_t row = i / cols;
         const float *a = angle + row * 2 * half;
-        float        turned = x[i];
+        float turned = x[i];
         if (j < heads * size && c < half) turned = x[i] * a[c] - x[i + half] * sign * a[half + c];
         else if (j < heads * size && c < 2 * half) turned = x[i] * a[c - half] + x[i - half] * sign * a[c];
         y[i] = sign < 0 ? y[i] + turned : turned;
@@ -2924,9 +2924,9 @@ struct ppo__cuda_rotary {
 
 static ppo_status ppo__cuda_rotary_run(const ppo_node *node, const float *x, float sign, float *y) {
     const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
-    const ppo_tensor       *angle = node->in[1];
-    ppo__cuda_rotary        job = {x,          angle->data,     y,   node->in[0]->cols, args->heads,
-                                   args->size, angle->cols / 2, sign};
+    const ppo_tensor *angle = node->in[1];
+    ppo__cuda_rotary job = {x,          angle->data,     y,   node->in[0]->cols, args->heads,
+                            args->size, angle->cols / 2, sign};
     return ppo__cuda_for(ppo__cuda_of(node), "rotary", job, ppo__size(node->in[0]));
 }
 
@@ -2941,12 +2941,12 @@ static void ppo__cuda_rotary_backward(ppo_node *node) {
 
 struct ppo__cuda_gated {
     const float *x, *dy; /* (rows, 2 n), (rows, n) */
-    float       *y, *dx;
-    int          n, activation;
+    float *y, *dx;
+    int n, activation;
 
     __device__ void operator()(size_t i) const {
         const size_t a = i / n * 2 * n + i % n, b = a + n;
-        float        f = x[a], derivative = 1;
+        float f = x[a], derivative = 1;
         if (activation == PPO_TANH) f = tanhf(x[a]), derivative = 1 - f * f;
         if (activation == PPO_RELU) f = x[a] < 0 ? 0 : x[a], derivative = x[a] > 0;
         if (activation == PPO_GELU) f = ppo__gelu(x[a]), derivative = ppo__gelu_derivative(x[a]);
@@ -2960,28 +2960,28 @@ struct ppo__cuda_gated {
 
 static ppo_status ppo__cuda_gated_forward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *y = node->out[0];
-    ppo__cuda_gated   job = {x->data, NULL, y->data, NULL, y->cols, *(const int *)node->args};
+    ppo__cuda_gated job = {x->data, NULL, y->data, NULL, y->cols, *(const int *)node->args};
     return ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y));
 }
 
 static void ppo__cuda_gated_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *y = node->out[0];
-    ppo__cuda_gated   job = {x->data, y->grad, NULL, x->grad, y->cols, *(const int *)node->args};
+    ppo__cuda_gated job = {x->data, y->grad, NULL, x->grad, y->cols, *(const int *)node->args};
     if (x->grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y)));
 }
 
 /* One thread for each head of a row; a row has few of them, and they are short. */
 struct ppo__cuda_head_norm {
     const float *x, *weight[2], *dy;
-    float       *y, *kept, *dx; /* kept (rows, heads): 1 / root mean square */
-    int          cols, size, heads, queries;
-    float        eps;
+    float *y, *kept, *dx; /* kept (rows, heads): 1 / root mean square */
+    int cols, size, heads, queries;
+    float eps;
 
     __device__ void operator()(size_t i) const {
-        const int    head = (int)(i % heads);
+        const int head = (int)(i % heads);
         const size_t at = i / heads * cols + (size_t)head * size;
         const float *w = weight[head >= queries];
-        float        sum = 0;
+        float sum = 0;
         if (y) {
             for (int j = 0; j < size; ++j) sum += x[at + j] * x[at + j];
             kept[i] = 1 / sqrtf(sum / (float)size + eps);
@@ -2993,7 +2993,7 @@ struct ppo__cuda_head_norm {
         }
     }
     /* The gradients of the weights, as ppo__cuda_columns() sums them: column j of a row is number j of both. */
-    float          *dw[2];
+    float *dw[2];
     __device__ void add(int i, int j, float *sum) const {
         for (int head = 0; head < heads; ++head) {
             const size_t at = (size_t)i * cols + (size_t)head * size + j;
@@ -3008,7 +3008,7 @@ struct ppo__cuda_head_norm {
 
 static ppo__cuda_head_norm ppo__cuda_head_norm_of(const ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor          *x = node->in[0], *q = node->in[1], *k = node->in[2];
+    const ppo_tensor *x = node->in[0], *q = node->in[1], *k = node->in[2];
     return {x->data,
             {q->data, k->data},
             node->out[0]->grad,
@@ -3025,9 +3025,9 @@ static ppo__cuda_head_norm ppo__cuda_head_norm_of(const ppo_node *node) {
 
 /* The columns after the heads, the values: y = x, or dx += dy. */
 struct ppo__cuda_rest {
-    const float    *x;
-    float          *y;
-    int             cols, first, add;
+    const float *x;
+    float *y;
+    int cols, first, add;
     __device__ void operator()(size_t i) const {
         const size_t at = i / (cols - first) * cols + first + i % (cols - first);
         y[at] = add ? y[at] + x[at] : x[at];
@@ -3036,15 +3036,15 @@ struct ppo__cuda_rest {
 
 static ppo_status ppo__cuda_head_norm_run(ppo_node *node, const ppo__cuda_head_norm &job,
                                           const ppo__cuda_rest &rest) {
-    ppo_cuda  *cuda = ppo__cuda_of(node);
-    const int  rows = node->in[0]->rows;
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    const int rows = node->in[0]->rows;
     ppo_status status = ppo__cuda_for(cuda, "head_norm", job, ppo__at(rows, job.heads));
     return status ? status : ppo__cuda_for(cuda, "head_norm", rest, ppo__at(rows, rest.cols - rest.first));
 }
 
 static ppo_status ppo__cuda_head_norm_forward(ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor          *x = node->in[0];
+    const ppo_tensor *x = node->in[0];
     node->kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, args->heads + args->kv_heads));
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
@@ -3053,7 +3053,7 @@ static ppo_status ppo__cuda_head_norm_forward(ppo_node *node) {
 }
 
 static void ppo__cuda_head_norm_backward(ppo_node *node) {
-    const ppo_tensor   *x = node->in[0];
+    const ppo_tensor *x = node->in[0];
     ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
     if (x->grad)
         ppo__cuda_keep(
@@ -3065,18 +3065,18 @@ static void ppo__cuda_head_norm_backward(ppo_node *node) {
 /* -- distributions and losses -- */
 
 typedef struct ppo__cuda_token_kept {
-    int          *token;
+    int *token;
     ppo_cuda_rows rows;
 } ppo__cuda_token_kept;
 
 static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo_tensor            *logits = node->in[0];
-    const size_t                 n = (size_t)logits->rows;
-    const ppo__heads            &heads = args->heads;
+    const ppo_tensor *logits = node->in[0];
+    const size_t n = (size_t)logits->rows;
+    const ppo__heads &heads = args->heads;
     if (heads.count != 1)
         return ppo__refuse("categorical: %d choices at once, must be 1 on the device", heads.count);
-    ppo_status            status = ppo__check_tokens("categorical", &heads, args->action, logits->rows);
+    ppo_status status = ppo__check_tokens("categorical", &heads, args->action, logits->rows);
     ppo__cuda_token_kept *kept = (ppo__cuda_token_kept *)ppo__tape_take(node->tape, 1, sizeof *kept);
     if (status || !kept) return status ? status : PPO_ERROR_MEMORY;
     node->kept = kept;
@@ -3091,14 +3091,14 @@ static ppo_status ppo__cuda_categorical_forward(ppo_node *node) {
 
 static void ppo__cuda_categorical_backward(ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo__cuda_token_kept  *kept = (const ppo__cuda_token_kept *)node->kept;
-    const ppo_tensor            *logits = node->in[0];
-    ppo_cuda                    *cuda = ppo__cuda_of(node);
-    ppo__token_gradient<float>   job = {logits->data,       logits->grad,
-                                        kept->token,        logits->rows,
-                                        logits->cols,       args->heads.inv_temperature,
-                                        kept->rows,         node->out[0]->grad,
-                                        node->out[1]->grad, 1};
+    const ppo__cuda_token_kept *kept = (const ppo__cuda_token_kept *)node->kept;
+    const ppo_tensor *logits = node->in[0];
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    ppo__token_gradient<float> job = {logits->data,       logits->grad,
+                                      kept->token,        logits->rows,
+                                      logits->cols,       args->heads.inv_temperature,
+                                      kept->rows,         node->out[0]->grad,
+                                      node->out[1]->grad, 1};
     PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, float, job, job.n, job.vocab, cuda->stream);
     ppo__cuda_keep(node, ppo__cuda_launched("categorical"));
 }
@@ -3106,18 +3106,18 @@ static void ppo__cuda_categorical_backward(ppo_node *node) {
 /* KL = sum p (log p - log q), d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
 struct ppo__cuda_kl_to {
     const float *z, *ref; /* both on the device */
-    float       *stats;   /* (n, 4) max and log_sum of both */
-    float       *kl;      /* [n] */
+    float *stats;         /* (n, 4) max and log_sum of both */
+    float *kl;            /* [n] */
     const float *dy;
-    float       *dz;
-    int          n, vocab;
-    float        inv_temperature;
+    float *dz;
+    int n, vocab;
+    float inv_temperature;
 };
 
 template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(ppo__cuda_kl_to job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
-    const size_t           at = (size_t)row * job.vocab;
+    const size_t at = (size_t)row * job.vocab;
     const ppo__online_pair x =
         ppo__cuda_pair<float, THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
     const float kl = x.kl(job.inv_temperature);
@@ -3135,15 +3135,15 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_
                 derivative = job.dy[row] * job.inv_temperature;
     for (int j = (int)threadIdx.x; j < job.vocab; j += THREADS) {
         const size_t at = (size_t)row * job.vocab + j;
-        const float  logp = job.z[at] * job.inv_temperature - stats[0] - stats[1], p = expf(logp);
-        const float  logq = job.ref[at] * job.inv_temperature - stats[2] - stats[3];
+        const float logp = job.z[at] * job.inv_temperature - stats[0] - stats[1], p = expf(logp);
+        const float logq = job.ref[at] * job.inv_temperature - stats[2] - stats[3];
         if (p != 0) job.dz[at] += derivative * p * (logp - logq - kl);
     }
 }
 
 static ppo__cuda_kl_to ppo__cuda_kl_to_of(const ppo_node *node) {
     const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo_tensor            *z = node->in[0], *kl = node->out[0];
+    const ppo_tensor *z = node->in[0], *kl = node->out[0];
     return {z->data, args->logits, (float *)node->kept,        kl->data, kl->grad, z->grad,
             z->rows, z->cols,      args->heads.inv_temperature};
 }
@@ -3170,13 +3170,13 @@ static void ppo__cuda_loss_backward(ppo_node *node) {
 
 static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
     const ppo__policy_args *args = (const ppo__policy_args *)node->args;
-    ppo_tape               *tape = node->tape;
-    const size_t            n = ppo__size(node->in[0]);
-    ppo_status              status = ppo__loss_keep(node);
-    ppo_policy_stats       *stats = (ppo_policy_stats *)ppo_tape_alloc(tape, sizeof *stats / sizeof(float));
-    const float            *old_logp = ppo__cuda_upload(tape, args->old_logp, n);
-    const float            *advantage = ppo__cuda_upload(tape, args->advantage, n);
-    const unsigned char    *mask = ppo__cuda_upload(tape, args->mask, n);
+    ppo_tape *tape = node->tape;
+    const size_t n = ppo__size(node->in[0]);
+    ppo_status status = ppo__loss_keep(node);
+    ppo_policy_stats *stats = (ppo_policy_stats *)ppo_tape_alloc(tape, sizeof *stats / sizeof(float));
+    const float *old_logp = ppo__cuda_upload(tape, args->old_logp, n);
+    const float *advantage = ppo__cuda_upload(tape, args->advantage, n);
+    const unsigned char *mask = ppo__cuda_upload(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     status = ppo_cuda_policy_loss(ppo__cuda_of(node), node->in[0]->data, old_logp, advantage, mask, (int)n,
                                   &args->objective, stats, (float *)node->kept);
@@ -3189,12 +3189,12 @@ static ppo_status ppo__cuda_policy_forward(ppo_node *node) {
 
 static ppo_status ppo__cuda_value_forward(ppo_node *node) {
     const ppo__value_args *args = (const ppo__value_args *)node->args;
-    ppo_tape              *tape = node->tape;
-    const size_t           n = ppo__size(node->in[0]);
-    ppo_status             status = ppo__loss_keep(node);
-    const float           *old_value = ppo__cuda_upload(tape, args->old_value, n);
-    const float           *target = ppo__cuda_upload(tape, args->target, n);
-    const unsigned char   *mask = ppo__cuda_upload(tape, args->mask, n);
+    ppo_tape *tape = node->tape;
+    const size_t n = ppo__size(node->in[0]);
+    ppo_status status = ppo__loss_keep(node);
+    const float *old_value = ppo__cuda_upload(tape, args->old_value, n);
+    const float *target = ppo__cuda_upload(tape, args->target, n);
+    const unsigned char *mask = ppo__cuda_upload(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     return ppo_cuda_huber_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
                                      args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
@@ -3203,10 +3203,10 @@ static ppo_status ppo__cuda_value_forward(ppo_node *node) {
 struct ppo__cuda_pairs {
     typedef ppo__cuda_total<double> Sum;
 
-    const float   *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
-    float         *loss, *derivative;                             /* derivative: [2n] */
-    float          beta, smoothing;
-    int            n;
+    const float *chosen, *rejected, *ref_chosen, *ref_rejected; /* references: NULL without */
+    float *loss, *derivative;                                   /* derivative: [2n] */
+    float beta, smoothing;
+    int n;
     ppo__cuda_site site;
 
     __device__ void visit(int i, Sum &sum) const {
@@ -3223,12 +3223,12 @@ struct ppo__cuda_pairs {
 
 static ppo_status ppo__cuda_pair_forward(ppo_node *node) {
     const ppo__pair_args *args = (const ppo__pair_args *)node->args;
-    ppo_cuda             *cuda = ppo__cuda_of(node);
-    ppo_tape             *tape = node->tape;
-    const int             n = node->in[0]->rows;
-    float                *derivative = ppo_tape_alloc(tape, ppo__at(2, n));
-    const float          *ref_chosen = ppo__cuda_upload(tape, args->ref_chosen_logp, (size_t)n);
-    const float          *ref_rejected = ppo__cuda_upload(tape, args->ref_rejected_logp, (size_t)n);
+    ppo_cuda *cuda = ppo__cuda_of(node);
+    ppo_tape *tape = node->tape;
+    const int n = node->in[0]->rows;
+    float *derivative = ppo_tape_alloc(tape, ppo__at(2, n));
+    const float *ref_chosen = ppo__cuda_upload(tape, args->ref_chosen_logp, (size_t)n);
+    const float *ref_rejected = ppo__cuda_upload(tape, args->ref_rejected_logp, (size_t)n);
     if (ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
     node->kept = derivative;
     ppo__cuda_pairs job = {node->in[0]->data,
@@ -3251,15 +3251,15 @@ static void ppo__cuda_pair_backward(ppo_node *node) {
 
 struct ppo__cuda_sequences { /* sums of rows first[s] .. first[s + 1] - 1, with one warp per sequence */
     const float *x;
-    float       *to;
-    const int   *first;
+    float *to;
+    const int *first;
     const float *dy;
-    float       *dx;
+    float *dx;
 
     __device__ void operator()(size_t i) const {
         const size_t s = i / 32;
-        const int    lane = (int)(i % 32);
-        double       sum = 0;
+        const int lane = (int)(i % 32);
+        double sum = 0;
         for (int k = first[s] + lane; k < first[s + 1]; k += 32) {
             if (dx) dx[k] += dy[s];
             else sum += x[k];
@@ -3276,7 +3276,7 @@ static ppo_status ppo__cuda_sequences_run(ppo_node *node, const float *dy, float
 
 static ppo_status ppo__cuda_sequences_forward(ppo_node *node) {
     const ppo_tokens *tokens = *(const ppo_tokens *const *)node->args;
-    int              *first = (int *)ppo__tape_take(node->tape, (size_t)tokens->count + 1, sizeof *first);
+    int *first = (int *)ppo__tape_take(node->tape, (size_t)tokens->count + 1, sizeof *first);
     if (!first) return PPO_ERROR_MEMORY;
     first[0] = 0;
     for (int s = 0; s < tokens->count; ++s) first[s + 1] = first[s] + ppo__response_length(tokens, s);
@@ -3290,9 +3290,9 @@ static void ppo__cuda_sequences_backward(ppo_node *node) {
 
 static ppo_status ppo__cuda_sample_forward(ppo_node *node) {
     const ppo__sample_args *args = (const ppo__sample_args *)node->args;
-    const ppo_tensor       *logits = node->in[0];
-    ppo_rng                *rng = ppo__cuda_upload(node->tape, args->rng, (size_t)logits->rows);
-    ppo_cuda_logits         z = {logits->data, 0};
+    const ppo_tensor *logits = node->in[0];
+    ppo_rng *rng = ppo__cuda_upload(node->tape, args->rng, (size_t)logits->rows);
+    ppo_cuda_logits z = {logits->data, 0};
     if (!rng) return PPO_ERROR_MEMORY;
     return ppo_cuda_sample(ppo__cuda_of(node), &z, logits->rows, logits->cols, args->how, rng, NULL,
                            (int *)node->out[0]->data, node->out[1]->data);
@@ -3346,11 +3346,11 @@ static void ppo__cuda_failed(ppo_cuda *cuda, ppo_status status) {
 /* Waits for all that is queued, and completes the copies to the host. */
 static void ppo__cuda_complete(ppo_cuda *cuda) {
     ppo__staging *staging = &cuda->staging;
-    ppo_status    status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
+    ppo_status status = ppo__cuda_status(cudaStreamSynchronize(cuda->stream), "the device");
     ppo__cuda_failed(cuda, status);
     for (int i = 0; i < staging->count && !status; ++i) {
         const ppo__pending_copy *copy = &staging->copy[i];
-        ppo__cuda_fault          fault = PPO__NO_FAULT;
+        ppo__cuda_fault fault = PPO__NO_FAULT;
         memcpy(copy->stepped ? &fault : copy->to, staging->memory + copy->at, copy->size);
         if (fault != PPO__NO_FAULT) --copy->stepped->step;
     }
@@ -3377,7 +3377,7 @@ static ppo_status ppo__cuda_copy_as(ppo_cuda *cuda, void *to, const void *from, 
 
 static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *from, size_t size) {
     ppo_cuda *cuda = (ppo_cuda *)device;
-    char     *staged = ppo__cuda_stage(cuda, size);
+    char *staged = ppo__cuda_stage(cuda, size);
     if (staged) memcpy(staged, from, size);
     ppo_status status = ppo__cuda_copy_as(cuda, to, staged ? staged : from, size, cudaMemcpyHostToDevice);
     if (!staged) ppo__cuda_complete(cuda);
@@ -3387,7 +3387,7 @@ static ppo_status ppo__cuda_write(ppo__device *device, void *to, const void *fro
 static void ppo__cuda_copy_to_host(ppo_cuda *cuda, void *to, const void *from, size_t size,
                                    ppo_params *stepped) {
     ppo__staging *staging = &cuda->staging;
-    char         *staged = ppo__cuda_stage(cuda, size);
+    char *staged = ppo__cuda_stage(cuda, size);
     if (ppo__cuda_copy_as(cuda, staged ? staged : to, from, size, cudaMemcpyDeviceToHost)) return;
     if (staged) staging->copy[staging->count++] = {to, (size_t)(staged - staging->memory), size, stepped};
 }
@@ -3407,7 +3407,7 @@ static void ppo__cuda_zero(ppo__device *device, void *to, size_t size) {
 
 /* As ppo_cuda_sync(), and completes the copies to the host. */
 static ppo_status ppo__cuda_settle(ppo__device *device) {
-    ppo_cuda       *cuda = (ppo_cuda *)device;
+    ppo_cuda *cuda = (ppo_cuda *)device;
     ppo__cuda_fault fault = PPO__NO_FAULT;
     ppo__cuda_read(device, &fault, &cuda->shared->fault, sizeof fault);
     ppo__cuda_complete(cuda);
@@ -3426,13 +3426,13 @@ static void ppo__cuda_give(ppo__device *, void *memory) { cudaFree(memory); }
 
 static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_adam *adam, float scale,
                            float max_norm, float *norm) {
-    ppo_cuda    *cuda = (ppo_cuda *)device;
+    ppo_cuda *cuda = (ppo_cuda *)device;
     ppo__mirror *mirror = params->mirror;
-    float       *norm_there = &cuda->shared->norm;
-    ppo_status   status = ppo_cuda_grad_norm(cuda, mirror->grad, params->count, scale, norm_there);
+    float *norm_there = &cuda->shared->norm;
+    ppo_status status = ppo_cuda_grad_norm(cuda, mirror->grad, params->count, scale, norm_there);
     for (int i = 0; i < params->tensor_count && !status;) {
         ppo_adam scaled;
-        size_t   at, end;
+        size_t at, end;
         i = ppo__params_group(params, i, adam, &scaled, &at, &end);
         status =
             ppo_cuda_adam_step(cuda, mirror->data + at, mirror->grad + at, mirror->m + at, mirror->v + at,
@@ -3475,10 +3475,10 @@ static ppo_status ppo__cuda_equip(ppo_cuda *cuda, int device) {
 /* Copies all sets of parameters back to the host, and frees cuda. */
 static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
     ppo_status first = PPO_OK;
-    char       error[PPO__ERROR_SIZE];
+    char error[PPO__ERROR_SIZE];
     while (cuda->device.mirrors) {
         ppo_params *params = cuda->device.mirrors->params;
-        ppo_status  status = ppo_params_sync(params);
+        ppo_status status = ppo_params_sync(params);
         if (status && !first) memcpy(error, ppo__error, sizeof error);
         first = first ? first : status;
         ppo__mirror_free(params);
@@ -3488,7 +3488,7 @@ static ppo_status ppo__cuda_retire(ppo_cuda *cuda) {
 }
 
 PPO_DEF ppo_status ppo_use_cuda(int device) {
-    ppo_cuda  *before = (ppo_cuda *)ppo__device_in_use, *now = NULL;
+    ppo_cuda *before = (ppo_cuda *)ppo__device_in_use, *now = NULL;
     ppo_status status = PPO_OK;
     if (device < -1) return ppo__refuse("ppo_use_cuda: there is no device %d", device);
     if (before && before->device.users)

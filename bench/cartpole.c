@@ -19,8 +19,8 @@ static int training(const void *seed, double *speed) {
 static int measure(const kernel_set *set) {
     figures ours = {0}, sb3 = {0};
     outcome mine, peer = {0};
-    int     has_peer = 1;
-    char    text[16];
+    int has_peer = 1;
+    char text[16];
     (void)set;
     for (int seed = 1; seed <= REPETITIONS; seed++) {
         if (!run(NULL, training, &seed, 1, &mine)) return 1;

@@ -25,7 +25,7 @@ static void tell_side(const char *name, const outcome *o, figures *fifths) {
 static int measure(const kernel_set *set) {
     outcome mine, peer;
     figures ours = {{0}, 0, 0}, theirs = {{0}, 0, 0};
-    char    text[128];
+    char text[128];
     snprintf(text, sizeof text, "sh bench/characters.sh %d %d %s %d", seed, steps, set->name, threads);
     if (!run(text, NULL, NULL, NUMBERS, &mine)) return fprintf(stderr, "%s failed\n", text), 1;
     tell_side("ppo.h", &mine, &ours);

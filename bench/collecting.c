@@ -17,9 +17,9 @@ enum { STEPS = 64, ENVS = 1024, ROUNDS = 20, TURNS = 3 };
 
 /* With a policy. The clock is the processor's for one thread alone. */
 static int collect(int threads, double (*clock_of)(void), double *speed) {
-    ppo_env      env = cartpole_many_env();
-    ppo_config   c = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_env env = cartpole_many_env();
+    ppo_config c = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     c.num_envs = ENVS, c.rollout_steps = STEPS, c.total_steps = 1 << 30, c.threads = threads;
     if (ppo_agent_create(&env, &c, &agent) || ppo_trainer_create(&env, &c, agent, &trainer)) return fail();
@@ -41,12 +41,12 @@ static int two_threads(const void *user, double *speed) { return (void)user, col
 
 /* Random actions, without anything of ppo.h but its random numbers. */
 static int at_random(const void *user, double *speed) {
-    static cartpole    state[ENVS];
-    static ppo_rng     rng[ENVS];
-    static ppo_action  action[ENVS];
+    static cartpole state[ENVS];
+    static ppo_rng rng[ENVS];
+    static ppo_action action[ENVS];
     static ppo_outcome out[ENVS];
-    static float       obs[ENVS][4];
-    static int         length[ENVS];
+    static float obs[ENVS][4];
+    static int length[ENVS];
     (void)user;
     for (int e = 0; e < ENVS; e++) {
         rng[e] = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)e);
@@ -74,7 +74,7 @@ static int measure(const kernel_set *set) {
                                                                 two_threads};
     figures ours[KINDS] = {{{0}, 0, 0}}, gymnax[2] = {{{0}, 0, 0}};
     outcome mine, peer = {{0}, 0, 0, ""};
-    int     has_peer = 1;
+    int has_peer = 1;
     (void)set;
     for (int i = 0; i < TURNS; i++) {
         for (int k = 0; k < KINDS; k++) {

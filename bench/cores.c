@@ -24,7 +24,7 @@ enum { PASSAGES = 1000000 };
 
 static double all, longest;        /* of the division that is being done: seconds of its tasks */
 static double divided, with_cores; /* of all: seconds on one core, and on one core per task */
-static long   divisions, tasks_done;
+static long divisions, tasks_done;
 
 static void timed_task(int tasks, void (*task)(void *user, int k), void *user, int k) {
     double began = thread_clock();
@@ -65,7 +65,7 @@ static void *answer(void *user) {
 }
 
 static double passage(void) {
-    double    least = INFINITY;
+    double least = INFINITY;
     pthread_t other;
     for (int repeat = 0; repeat < 3; repeat++) {
         turn = 0;
@@ -117,8 +117,8 @@ static int training(int threads, int minibatch, int epochs) {
 }
 
 static int transformer(int threads, int minibatch, int epochs) {
-    ppo_lm        *lm = NULL;
-    ppo_tokens     data = {0};
+    ppo_lm *lm = NULL;
+    ppo_tokens data = {0};
     ppo_fit_config fit = ppo_fit_config_default();
     fit.batch_size = minibatch, fit.epochs = epochs;
     int fine = !transformer_create(&lm, &data) && !ppo_set_threads(threads) && !ppo_fit_sft(lm, &data, &fit);
@@ -138,8 +138,8 @@ static void report_parts(const char *what, int cores, double line, parts p) {
 
 static int measure(const kernel_set *set) {
     static const int cores[] = {2, 8, 64}, minibatches[] = {256, 2048, 16384};
-    const double     line = passage();
-    char             name[64];
+    const double line = passage();
+    char name[64];
     (void)set;
     clocks(&between, &whole);
     printf("a cache line from core to core takes %.0f ns\n", 1e9 * line);

@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static ppo_cuda      *cuda;
-static cudaStream_t   stream;
+static ppo_cuda *cuda;
+static cudaStream_t stream;
 static cudaDeviceProp device;
-static cudaEvent_t    began, ended;
-static int            shrink = 1;
+static cudaEvent_t began, ended;
+static int shrink = 1;
 
 /* Ends the program: after a failure no result would be valid. */
 static void must(ppo_status status) {
@@ -56,7 +56,7 @@ static void close_device(void) {
 struct arrays {
     enum { MOST = 16 };
     void *memory[MOST];
-    int   count, lacking; /* lacking: 1 if the device has too little memory */
+    int count, lacking; /* lacking: 1 if the device has too little memory */
 
     arrays() : count(0), lacking(0) {}
     arrays(const arrays &) = delete;
@@ -66,7 +66,7 @@ struct arrays {
     }
 
     template <class T> T *take(size_t n) {
-        void             *got = NULL;
+        void *got = NULL;
         const cudaError_t error = lacking ? cudaErrorMemoryAllocation : cudaMalloc(&got, n * sizeof(T));
         if (error == cudaErrorMemoryAllocation) {
             cudaGetLastError();
@@ -87,13 +87,13 @@ static __device__ void random_bits(uint32_t seed, size_t i, uint32_t bits[4]) {
 
 /* The sum of four uniform numbers is nearly normal. */
 template <class T> struct normal_job {
-    T       *x;
+    T *x;
     uint32_t seed;
-    float    mean, deviation;
+    float mean, deviation;
 
     __device__ void operator()(size_t i) const {
         uint32_t bits[4];
-        float    sum = -2;
+        float sum = -2;
         random_bits(seed, i, bits);
         for (uint32_t b : bits) sum += (float)b * 0x1p-32f;
         ppo__cuda_set(&x[i], mean + deviation * sqrtf(3) * sum);
@@ -101,7 +101,7 @@ template <class T> struct normal_job {
 };
 
 struct below_job {
-    int     *x;
+    int *x;
     uint32_t seed, limit;
 
     __device__ void operator()(size_t i) const {
@@ -113,7 +113,7 @@ struct below_job {
 
 struct flag_job {
     unsigned char *x;
-    uint32_t       seed, one_in;
+    uint32_t seed, one_in;
 
     __device__ void operator()(size_t i) const {
         uint32_t bits[4];
@@ -194,12 +194,12 @@ static void open_peers(char versions[160]) {
 /* Seconds of one call, and the most device memory that it takes; or why there are none. */
 struct peer_time {
     double seconds, bytes; /* seconds 0: not measured */
-    char   reason[120];
+    char reason[120];
 };
 
 static peer_time ask_peers(const char *what) {
     peer_time t = {0, 0, "it ended, see build/cuda/peers.log"};
-    char      line[256];
+    char line[256];
     if (fprintf(ask, "%s\n", what) < 0 || fflush(ask) || !fgets(line, sizeof line, answer)) return t;
     if (sscanf(line, "%lf %lf", &t.seconds, &t.bytes) != 2 || !(t.seconds > 0)) {
         snprintf(t.reason, sizeof t.reason, "%.100s", line);
@@ -236,9 +236,9 @@ struct plan {
 };
 
 template <class P, class W> static plan plan_for(int sets, int prepares, P prepare, W work) {
-    auto         turn = [&](int i) { return work(i % sets); };
+    auto turn = [&](int i) { return work(i % sets); };
     const double once = (time_calls(sets, prepare, turn), time_calls(sets, prepare, turn)) * sets;
-    const int    times = 1 + (int)(SECONDS / once);
+    const int times = 1 + (int)(SECONDS / once);
     must(ppo_cuda_sync(cuda));
     return {sets, prepares ? sets : sets * times, prepares ? times : 1};
 }
@@ -251,7 +251,7 @@ template <class P, class W> static double time_plan(const plan &p, P prepare, W 
 }
 
 static struct {
-    void  *from, *to;
+    void *from, *to;
     size_t size;
 } copied;
 
@@ -272,7 +272,7 @@ static double copy_rate(void) {
 struct peer {
     char name[40], request[96];
 
-    double    seconds[REPETITIONS], ratio[REPETITIONS];
+    double seconds[REPETITIONS], ratio[REPETITIONS];
     peer_time last;
 };
 
@@ -307,7 +307,7 @@ static int left_out(const char *name, const arrays &a) {
 template <class P, class W>
 static void measure(const char *name, double bytes, int sets, int prepares, P prepare, W work, peer *peers,
                     int count) {
-    double     ms[REPETITIONS], share[REPETITIONS];
+    double ms[REPETITIONS], share[REPETITIONS];
     const plan p = plan_for(sets, prepares, prepare, work);
     for (int i = 0; i < REPETITIONS; i++) {
         const double rate = copy_rate(), seconds = time_plan(p, prepare, work);
@@ -330,8 +330,8 @@ static peer compiled(const char *work, int bf16, int n, int vocab) {
 /* -- tokens -- */
 
 struct token_arrays {
-    int          *token;
-    float        *grad_logp, *grad_entropy;
+    int *token;
+    float *grad_logp, *grad_entropy;
     ppo_cuda_rows rows;
     token_arrays(arrays *a, int n, int vocab)
         : token(below(a, (size_t)n, vocab)), grad_logp(normal<float>(a, (size_t)n, 0, 1)),
@@ -348,17 +348,17 @@ static const char *title(char text[64], const char *work, int bf16, int n, int v
 }
 
 template <class T> static void measure_tokens(int bf16, int n, int vocab) {
-    char         name[64];
+    char name[64];
     const size_t size = (size_t)n * (size_t)vocab;
     const double bytes = (double)(size * sizeof(T));
-    const int    sets = turns(bytes);
-    arrays       a;
-    T           *logits = normal<T>(&a, size * (size_t)sets, 0, 3), *grad = a.take<T>(size * (size_t)sets);
+    const int sets = turns(bytes);
+    arrays a;
+    T *logits = normal<T>(&a, size * (size_t)sets, 0, 3), *grad = a.take<T>(size * (size_t)sets);
     token_arrays t(&a, n, vocab);
-    auto         of = [&](T *array, int set) { return ppo_cuda_logits{array + (size_t)set * size, bf16}; };
+    auto of = [&](T *array, int set) { return ppo_cuda_logits{array + (size_t)set * size, bf16}; };
     if (left_out(title(name, "tokens", bf16, n, vocab), a)) return;
 
-    peer      forward = compiled("forward", bf16, n, vocab), backward = compiled("backward", bf16, n, vocab);
+    peer forward = compiled("forward", bf16, n, vocab), backward = compiled("backward", bf16, n, vocab);
     const int peers = size > 1 << 24; /* less work takes less time than a call from Python */
     measure(
         title(name, "log-p, entropy", bf16, n, vocab), bytes, sets, 0, nothing,
@@ -380,11 +380,11 @@ template <class T> static void measure_tokens(int bf16, int n, int vocab) {
 }
 
 template <class T> static void measure_kl(int bf16, int n, int vocab) {
-    char         name[64];
+    char name[64];
     const size_t size = (size_t)n * (size_t)vocab;
     const double bytes = 2.0 * (double)(size * sizeof(T));
-    const int    sets = turns(bytes);
-    arrays       a;
+    const int sets = turns(bytes);
+    arrays a;
     T *logits = normal<T>(&a, size * (size_t)sets, 0, 3), *other = normal<T>(&a, size * (size_t)sets, 0, 3);
     token_arrays t(&a, n, vocab);
     if (left_out(title(name, "log-p, entropy, KL", bf16, n, vocab), a)) return;
@@ -400,7 +400,7 @@ template <class T> static void measure_kl(int bf16, int n, int vocab) {
 
 static void tokens(void) {
     typedef __nv_bfloat16 bf16;
-    const int             n = 8192 / shrink;
+    const int n = 8192 / shrink;
     measure_tokens<bf16>(1, n, 131072);
     measure_tokens<float>(0, n, 131072);
     measure_tokens<bf16>(1, n, 32000);
@@ -414,19 +414,19 @@ static void tokens(void) {
 
 static void sampling(const char *how_named, int top_k, float top_p) {
     enum { N = 256, VOCAB = 131072 };
-    char         name[64];
+    char name[64];
     const size_t size = (size_t)N * VOCAB;
     const double bytes = (double)(size * sizeof(__nv_bfloat16));
-    const int    sets = turns(bytes);
+    const int sets = turns(bytes);
     ppo_sampling how = ppo_sampling_default();
-    ppo_rng      streams[N];
-    arrays       a;
+    ppo_rng streams[N];
+    arrays a;
     how.top_k = top_k, how.top_p = top_p;
     for (int i = 0; i < N; i++) streams[i] = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)i);
     __nv_bfloat16 *logits = normal<__nv_bfloat16>(&a, size * (size_t)sets, 0, 3);
-    ppo_rng       *rng = a.take<ppo_rng>(N);
-    int           *token = a.take<int>(N);
-    float         *logp = a.take<float>(N);
+    ppo_rng *rng = a.take<ppo_rng>(N);
+    int *token = a.take<int>(N);
+    float *logp = a.take<float>(N);
     snprintf(name, sizeof name, "sampling, bf16 %d x %d, %s", N, VOCAB, how_named);
     if (left_out(name, a)) return;
     must(cudaMemcpyAsync(rng, streams, sizeof streams, cudaMemcpyHostToDevice, stream));
@@ -442,16 +442,16 @@ static void sampling(const char *how_named, int top_k, float top_p) {
 /* -- advantages: reads three arrays and two of flags, writes two -- */
 
 static void gae(void) {
-    const int      steps = 1024, envs = 4096 / shrink;
-    const size_t   size = (size_t)steps * (size_t)envs;
-    const double   bytes = (double)size * (5 * sizeof(float) + 2);
-    const int      sets = turns(bytes);
-    const size_t   all = size * (size_t)sets;
-    char           name[64];
-    arrays         a;
-    float         *reward = normal<float>(&a, all, 0, 1), *value = normal<float>(&a, all, 0, 1);
-    float         *next = normal<float>(&a, all, 0, 1), *advantage = a.take<float>(all);
-    float         *target = a.take<float>(all);
+    const int steps = 1024, envs = 4096 / shrink;
+    const size_t size = (size_t)steps * (size_t)envs;
+    const double bytes = (double)size * (5 * sizeof(float) + 2);
+    const int sets = turns(bytes);
+    const size_t all = size * (size_t)sets;
+    char name[64];
+    arrays a;
+    float *reward = normal<float>(&a, all, 0, 1), *value = normal<float>(&a, all, 0, 1);
+    float *next = normal<float>(&a, all, 0, 1), *advantage = a.take<float>(all);
+    float *target = a.take<float>(all);
     unsigned char *ends = flags(&a, all, 200), *cuts = flags(&a, all, 200);
     snprintf(name, sizeof name, "GAE, %d steps x %d environments", steps, envs);
     if (left_out(name, a)) return;
@@ -468,15 +468,15 @@ static void gae(void) {
 /* -- optimizer: the norm reads the gradient; Adam reads four arrays and writes three -- */
 
 static void adam(void) {
-    const size_t   n = 124000000 / (size_t)shrink;
-    const double   bytes = 8.0 * (double)(n * sizeof(float));
+    const size_t n = 124000000 / (size_t)shrink;
+    const double bytes = 8.0 * (double)(n * sizeof(float));
     const ppo_adam settings = ppo_adam_default();
-    char           name[64];
-    arrays         a;
-    long           step = 0;
-    float         *param = normal<float>(&a, n, 0, 0.02f), *grad = normal<float>(&a, n, 0, 1e-3f);
-    float         *m = normal<float>(&a, n, 0, 1e-3f), *v = normal<float>(&a, n, 1, 0.1f);
-    float         *norm = a.take<float>(1);
+    char name[64];
+    arrays a;
+    long step = 0;
+    float *param = normal<float>(&a, n, 0, 0.02f), *grad = normal<float>(&a, n, 0, 1e-3f);
+    float *m = normal<float>(&a, n, 0, 1e-3f), *v = normal<float>(&a, n, 1, 0.1f);
+    float *norm = a.take<float>(1);
     snprintf(name, sizeof name, "norm and Adam, %.1f million parameters", (double)n * 1e-6);
     if (left_out(name, a)) return;
     measure(
@@ -493,15 +493,15 @@ static void adam(void) {
 
 struct linear_problem {
     enum { WIDTH = 4096, VOCAB = 131072 };
-    const int            n;
-    arrays               a;
-    ppo_cuda_linear      layer;
-    int                 *token;
-    float               *advantage, *old_logp;
-    ppo_cuda_rows        rows;
-    ppo_policy_stats    *stats;
-    __nv_bfloat16       *grad_x, *logits; /* logits: for the products alone */
-    float               *grad_w;
+    const int n;
+    arrays a;
+    ppo_cuda_linear layer;
+    int *token;
+    float *advantage, *old_logp;
+    ppo_cuda_rows rows;
+    ppo_policy_stats *stats;
+    __nv_bfloat16 *grad_x, *logits; /* logits: for the products alone */
+    float *grad_w;
     ppo_policy_objective objective;
 
     explicit linear_problem(int n) : n(n), logits(NULL), objective(ppo_policy_objective_default()) {
@@ -567,22 +567,22 @@ static peer linear_peer(const char *name, const char *work, int n) {
 }
 
 static void linear(void) {
-    const int      n = 8192 / shrink;
+    const int n = 8192 / shrink;
     linear_problem p(n);
-    peer           peers[] = {linear_peer("PyTorch, with the logits", "eager", n),
-                              linear_peer("torch.compile, with the logits", "unfused", n),
-                              linear_peer("Liger-Kernel, cross entropy", "liger-cross-entropy", n),
-                              linear_peer("Liger-Kernel, GRPO", "liger-grpo", n)};
-    double         ms[REPETITIONS], bare_ms[REPETITIONS], ratio[REPETITIONS];
-    char           name[64];
+    peer peers[] = {linear_peer("PyTorch, with the logits", "eager", n),
+                    linear_peer("torch.compile, with the logits", "unfused", n),
+                    linear_peer("Liger-Kernel, cross entropy", "liger-cross-entropy", n),
+                    linear_peer("Liger-Kernel, GRPO", "liger-grpo", n)};
+    double ms[REPETITIONS], bare_ms[REPETITIONS], ratio[REPETITIONS];
+    char name[64];
     snprintf(name, sizeof name, "linear + loss, bf16 %d x %d x %d", n, (int)p.WIDTH, (int)p.VOCAB);
     if (left_out(name, p.a)) return;
     const double memory = memory_of_loss(&p);
     p.logits = p.a.take<__nv_bfloat16>((size_t)n * p.VOCAB);
     if (left_out(name, p.a)) return;
     copy(p.old_logp, p.rows.logp, (size_t)n * sizeof(float)); /* ratios near 1 */
-    auto       loss = [&](int) { return p.loss(); };
-    auto       products = [&](int) { return p.products(); };
+    auto loss = [&](int) { return p.loss(); };
+    auto products = [&](int) { return p.products(); };
     const plan ours = plan_for(1, 0, nothing, loss), bare = plan_for(1, 0, nothing, products);
     for (int i = 0; i < REPETITIONS; i++) {
         const double seconds = time_plan(ours, nothing, loss), least = time_plan(bare, nothing, products);
@@ -601,13 +601,13 @@ static void linear(void) {
 
 struct update_problem {
     enum { PROMPTS = 256, PROMPT = 4, MODEL_VOCAB = 320, MODEL_CONTEXT = 32 };
-    ppo_lm       *policy;
-    ppo_tokens     prompts;
+    ppo_lm *policy;
+    ppo_tokens prompts;
     ppo_generator *generator;
-    ppo_samples    samples;
-    ppo_rlhf      *rlhf[2]; /* on the cores, on the GPU */
-    ppo_lm       *trained[2];
-    float          reward[PROMPTS];
+    ppo_samples samples;
+    ppo_rlhf *rlhf[2]; /* on the cores, on the GPU */
+    ppo_lm *trained[2];
+    float reward[PROMPTS];
 
     update_problem() : policy(NULL), prompts(), generator(NULL), samples(), rlhf(), trained() {
         ppo_lm_config shape = ppo_lm_config_default();
@@ -644,7 +644,7 @@ struct update_problem {
     }
 
     void draw_samples() {
-        ppo_rng      rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+        ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
         ppo_sampling how = ppo_sampling_default();
         for (int s = 0; s < PROMPTS; s++) {
             int token[PROMPT];
@@ -665,8 +665,8 @@ struct update_problem {
 
 static void update(void) {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    double     ms[2][REPETITIONS], ratio[REPETITIONS];
-    char       name[64];
+    double ms[2][REPETITIONS], ratio[REPETITIONS];
+    char name[64];
     must(ppo_set_threads((int)cores));
     update_problem p;
     p.seconds(0), p.seconds(1); /* warms up */
@@ -697,7 +697,7 @@ static const char *driver_version(char text[40]) {
 static void measure_all(void) {
     arrays a;
     double rate[REPETITIONS];
-    char   versions[160];
+    char versions[160];
     copied.size = ((size_t)1 << 30) / (size_t)shrink;
     copied.from = normal<float>(&a, copied.size / sizeof(float), 0, 1);
     copied.to = a.take<char>(copied.size);
@@ -722,7 +722,7 @@ static void measure_all(void) {
 }
 
 int main(int argc, char **argv) {
-    char      driver[40];
+    char driver[40];
     const int names = argc == 2 && !strcmp(argv[1], "--device");
     if (argc == 2 && !strcmp(argv[1], "--quick")) shrink = 8;
     else if (argc > 1 && !names) return fprintf(stderr, "usage: bench [--quick | --device]\n"), 1;

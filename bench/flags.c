@@ -15,17 +15,17 @@ static double train_here(const char *what, int seed) {
 
 /* Seconds of a training by build/flags-HOW; 0 if it is not there or fails. */
 static double train_by(const char *how, const char *what, int seed) {
-    char   command[128];
+    char command[128];
     double seconds = 0;
     snprintf(command, sizeof command, "test -x build/flags-%s && build/flags-%s %s %d", how, how, what, seed);
     FILE *pipe = popen(command, "r");
-    int   read = pipe && fscanf(pipe, "%lf", &seconds) == 1;
+    int read = pipe && fscanf(pipe, "%lf", &seconds) == 1;
     return pipe && pclose(pipe) == 0 && read ? seconds : 0;
 }
 
 static int compare(const char *what) {
     double plain[REPETITIONS], native[REPETITIONS], ratio[REPETITIONS];
-    char   name[64];
+    char name[64];
     for (int i = 0; i < REPETITIONS; i++) {
         plain[i] = train_by("plain", what, i + 1);
         native[i] = train_by("native", what, i + 1);

@@ -19,17 +19,17 @@ enum { TURNS = 3 };
 
 enum { NUMBERS = 1 << 26, MAX_THREADS = 64 };
 
-#define ADD_UP(name, width, attribute)                                                          \
-    typedef float          name##_vector __attribute__((vector_size(4 * (width)), aligned(4))); \
-    attribute static void *name(void *user) {                                                   \
-        const float  *x = (const float *)user;                                                  \
-        name##_vector sum[4] = {{0}};                                                           \
-        for (size_t i = 0; i < NUMBERS / 4; i += 4 * (width))                                   \
-            for (size_t place = 0; place < 4; place++)                                          \
-                _Pragma("GCC unroll 4") for (size_t k = 0; k < 4; k++) sum[k] +=                \
-                    *(const name##_vector *)(x + place * (NUMBERS / 4) + i + k * (width));      \
-        sum[0] += sum[1] + sum[2] + sum[3];                                                     \
-        return sum[0][0] < 0 ? user : NULL;                                                     \
+#define ADD_UP(name, width, attribute)                                                     \
+    typedef float name##_vector __attribute__((vector_size(4 * (width)), aligned(4)));     \
+    attribute static void *name(void *user) {                                              \
+        const float *x = (const float *)user;                                              \
+        name##_vector sum[4] = {{0}};                                                      \
+        for (size_t i = 0; i < NUMBERS / 4; i += 4 * (width))                              \
+            for (size_t place = 0; place < 4; place++)                                     \
+                _Pragma("GCC unroll 4") for (size_t k = 0; k < 4; k++) sum[k] +=           \
+                    *(const name##_vector *)(x + place * (NUMBERS / 4) + i + k * (width)); \
+        sum[0] += sum[1] + sum[2] + sum[3];                                                \
+        return sum[0][0] < 0 ? user : NULL;                                                \
     }
 #if defined(__x86_64__)
 ADD_UP(add_up_avx512, 16, __attribute__((target("avx512f"))))
@@ -47,10 +47,10 @@ static void *add_up(void *user) {
 }
 
 static double bandwidth(int threads) {
-    pthread_t    thread[MAX_THREADS];
-    double       best = 0;
+    pthread_t thread[MAX_THREADS];
+    double best = 0;
     const size_t count = (size_t)threads * NUMBERS;
-    float       *numbers = (float *)malloc(count * sizeof *numbers);
+    float *numbers = (float *)malloc(count * sizeof *numbers);
     for (size_t i = 0; i < count && numbers; i++) numbers[i] = 1;
     if (!numbers) return NAN;
     for (int i = 0; i < 5; i++) {
@@ -75,10 +75,10 @@ static int keep_time(const ppo_fit_progress *p, void *user) {
 /* Seconds of a step. */
 static double train(ppo_lm *lm) {
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_tokens     data = {0};
-    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    double         began = NAN;
-    int            token[LENGTH + 1];
+    ppo_tokens data = {0};
+    ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    double began = NAN;
+    int token[LENGTH + 1];
     fit.batch_size = BATCH, fit.callback = keep_time, fit.callback_user = &began;
     for (int s = 0; s < BATCH * STEPS; s++) {
         for (int i = 0; i <= LENGTH; i++) token[i] = ppo_rng_below(&rng, VOCAB);
@@ -92,10 +92,10 @@ static double train(ppo_lm *lm) {
 /* Tokens per second. */
 static double sample(const ppo_lm *lm) {
     ppo_generator *generator = NULL;
-    ppo_tokens     prompt = {0};
-    ppo_samples    samples;
-    ppo_sampling   how = ppo_sampling_default();
-    const int      first = 0;
+    ppo_tokens prompt = {0};
+    ppo_samples samples;
+    ppo_sampling how = ppo_sampling_default();
+    const int first = 0;
     how.max_new = LENGTH;
     ppo_status status = ppo_generator_create(lm, 1, &generator);
     if (!status) status = ppo_tokens_add(&prompt, &first, 1, 1);
@@ -117,9 +117,9 @@ typedef struct job {
 /* Seconds of a step, tokens per second, or those of weights that are read at the memory's speed, without the
    positions. */
 static int work(const void *user, double *figure) {
-    const job    *j = (const job *)user;
+    const job *j = (const job *)user;
     ppo_lm_config shape = ppo_lm_config_default();
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = WIDTH, shape.layers = LAYERS,
     shape.heads = HEADS;
     if (j->what == BANDWIDTH) {
@@ -140,7 +140,7 @@ static int work(const void *user, double *figure) {
 
 /* A file of 256 ints and what follows them. */
 static int write_file(const char *path, const int *header, int ints, const void *rest, size_t bytes) {
-    int   all[256] = {0};
+    int all[256] = {0};
     FILE *file = fopen(path, "wb");
     memcpy(all, header, (size_t)ints * sizeof *header);
     if (!file || fwrite(all, sizeof all, 1, file) != 1 || fwrite(rest, 1, bytes, file) != bytes ||
@@ -157,11 +157,11 @@ static int llmc_files(void) {
     const int model[] = {20240326, 3, CONTEXT, VOCAB, LAYERS, HEADS, WIDTH, PADDED},
               text[] = {20240520, 1, TOKENS};
     static uint16_t token[TOKENS];
-    ppo_rng         rng = ppo_rng_stream(2, PPO_STREAM_USER, 0);
-    float          *weights = (float *)malloc(count * sizeof *weights);
-    const char     *folders[] = {"build/llmc", "build/llmc/dev", "build/llmc/dev/data",
-                                 "build/llmc/dev/data/tinyshakespeare"};
-    int             failed = !weights;
+    ppo_rng rng = ppo_rng_stream(2, PPO_STREAM_USER, 0);
+    float *weights = (float *)malloc(count * sizeof *weights);
+    const char *folders[] = {"build/llmc", "build/llmc/dev", "build/llmc/dev/data",
+                             "build/llmc/dev/data/tinyshakespeare"};
+    int failed = !weights;
     for (size_t i = 0; i < count && !failed; i++) weights[i] = 0.02f * ppo_rng_normal(&rng);
     for (int i = 0; i < TOKENS; i++) token[i] = (uint16_t)ppo_rng_below(&rng, VOCAB);
     for (int k = 0; k < 4; k++) mkdir(folders[k], 0777);
@@ -175,10 +175,10 @@ static int llmc_files(void) {
 
 /* Seconds of the steps after its first, after which it is stopped: a start takes it as long as two steps. */
 static int run_llmc(const kernel_set *set, int threads, figures *f) {
-    outcome     o;
-    static int  has_files;
+    outcome o;
+    static int has_files;
     const char *folder = getenv("PPO_BENCH_LLMC");
-    char        command[1024];
+    char command[1024];
     struct stat found;
     if (!folder) return 0;
     snprintf(command, sizeof command, "%s/train_gpt2.c", folder);
@@ -205,7 +205,7 @@ static int thread_counts[16], thread_count_count;
 static int measure_threads(const kernel_set *set, int threads) {
     figures ours[WORKS] = {{{0}, 0, 0}}, torch[2] = {{{0}, 0, 0}}, llmc = {{0}, 0, 0};
     outcome o;
-    char    text[16];
+    char text[16];
     for (int i = 0; i < TURNS; i++) {
         for (int w = 0; w < WORKS; w++) {
             const job j = {w, threads};

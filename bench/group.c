@@ -19,8 +19,8 @@ static double sent_bytes, messages, waited, pause_seconds, link_speed = INFINITY
 
 static ppo_status counted(void *user, int peer, const void *send, size_t sent, void *receive,
                           size_t received) {
-    double       began = ppo_clock();
-    ppo_status   status = mpi_exchange(user, peer, send, sent, receive, received);
+    double began = ppo_clock();
+    ppo_status status = mpi_exchange(user, peer, send, sent, receive, received);
     const double until = began + (double)(sent > received ? sent : received) / link_speed;
     if (until > ppo_clock()) usleep((unsigned)(1e6 * (until - ppo_clock())));
     sent_bytes += (double)sent, messages++, waited += ppo_clock() - began;
@@ -52,9 +52,9 @@ static int report(const char *what, double amount, double seconds, double iterat
 }
 
 static ppo_status control(int argc, char **argv, const char *what) {
-    ppo_env      env = cartpole_env();
-    ppo_config   c = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_env env = cartpole_env();
+    ppo_config c = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     enum { ITERATIONS = 10 };
     const int scale = getenv("RANKS") ? mpi_group.size : 1; /* the same amount of work for each */
@@ -84,11 +84,11 @@ static ppo_status lengths(const ppo_samples *samples, float *reward, void *user)
 }
 
 static ppo_status language(int argc, char **argv, const char *what) {
-    ppo_lm_config   shape = ppo_lm_config_default();
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_rlhf_config c = ppo_rlhf_config_default();
-    ppo_tokens      prompts = {0};
-    ppo_lm         *lm = NULL;
-    ppo_rlhf       *rlhf = NULL;
+    ppo_tokens prompts = {0};
+    ppo_lm *lm = NULL;
+    ppo_rlhf *rlhf = NULL;
     enum { ITERATIONS = 2 };
     const int scale = getenv("RANKS") ? mpi_group.size : 1;
     shape.vocab = 256, shape.context = 64, shape.width = atoi(argv[2]),
@@ -111,7 +111,7 @@ static ppo_status language(int argc, char **argv, const char *what) {
 }
 
 int main(int argc, char **argv) {
-    char       what[64] = "";
+    char what[64] = "";
     ppo_status status = PPO_ERROR_ARGUMENT;
     mpi_group.exchange = counted;
     if (getenv("RANKS")) mpi_group.exchange = mirror, mpi_group.size = atoi(getenv("RANKS"));

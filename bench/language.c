@@ -15,7 +15,7 @@
    side; and which of language.py's figures stands beside it, in the order in which it prints them. */
 typedef struct kind {
     const char *name;
-    int         threads, sequences, slots, peer;
+    int threads, sequences, slots, peer;
 } kind;
 
 static const kind kinds[] = {
@@ -34,11 +34,11 @@ enum { KINDS = sizeof kinds / sizeof *kinds, PEERS = 7, TURNS = 3 };
 
 static ppo_status sample(const ppo_lm *lm, const kind *k, double *speed) {
     ppo_generator *generator = NULL;
-    ppo_tokens     prompts = {0};
-    ppo_samples    samples;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_status     status = ppo_generator_create(lm, k->slots, &generator);
-    const int      rounds = 64 / k->sequences;
+    ppo_tokens prompts = {0};
+    ppo_samples samples;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_status status = ppo_generator_create(lm, k->slots, &generator);
+    const int rounds = 64 / k->sequences;
     for (int s = 0; s < k->sequences && !status; s++) status = ppo_tokens_add(&prompts, &s, 1, 1);
     if (!status) status = ppo_generate(generator, &prompts, &how, &samples); /* not counted, as there */
     double began = ppo_clock();
@@ -52,8 +52,8 @@ static ppo_status sample(const ppo_lm *lm, const kind *k, double *speed) {
 /* Tokens per second. */
 static int work(const void *user, double *speed) {
     const kind *k = (const kind *)user;
-    ppo_lm     *lm = NULL;
-    ppo_tokens  data = {0};
+    ppo_lm *lm = NULL;
+    ppo_tokens data = {0};
     if (transformer_create(&lm, &data) || ppo_set_threads(k->threads)) return fail();
     if (k->sequences) return sample(lm, k, speed) && fail();
     *speed = train_transformer(lm, &data);
@@ -63,7 +63,7 @@ static int work(const void *user, double *speed) {
 static int measure(const kernel_set *set) {
     figures ours[KINDS] = {{{0}, 0, 0}}, theirs[PEERS] = {{{0}, 0, 0}};
     outcome mine, peer = {{0}, 0, 0, ""};
-    int     has_peer = 1;
+    int has_peer = 1;
     (void)set;
     for (int i = 0; i < TURNS; i++) {
         for (int k = 0; k < KINDS; k++) {

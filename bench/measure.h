@@ -32,7 +32,7 @@ static inline double thread_clock(void) {
    and oneDNN in it, OpenBLAS, BLIS, libxsmm and XLA. `march` is gcc's name for that instruction set. */
 typedef struct kernel_set {
     const char *name;
-    int         extra;
+    int extra;
     const char *march, *variables[8];
 } kernel_set;
 
@@ -66,7 +66,7 @@ static inline int by_sets(int argc, char **argv, int extra, int (*measure)(const
     for (int i = 1; i < argc; i++) named += set_named(argv[i]) != NULL;
     for (int k = 0; k < KERNEL_SETS && !failed; k++) {
         const kernel_set *set = &kernel_sets[k];
-        int               wanted = !named && (extra || !set->extra), status = 1;
+        int wanted = !named && (extra || !set->extra), status = 1;
         for (int i = 1; i < argc; i++) wanted |= !strcmp(argv[i], set->name);
         if (!wanted || ppo_use_kernels(set->name)) continue;
         printf("%s kernels\n", set->name);
@@ -89,7 +89,7 @@ static inline int by_sets(int argc, char **argv, int extra, int (*measure)(const
 /* What a side measured: the figure of each repetition, and the most memory of all. */
 typedef struct figures {
     double value[REPETITIONS], mib;
-    int    count;
+    int count;
 } figures;
 
 static inline void keep(figures *f, double value, double mib) {
@@ -108,15 +108,15 @@ static inline void forget_peak(void) {
 /* What a process printed and took. */
 typedef struct outcome {
     double number[16], mib, processor; /* figures, peak memory, seconds of the processor */
-    char   name[96];                   /* a line that begins with a letter */
+    char name[96];                     /* a line that begins with a letter */
 } outcome;
 
 /* Runs a command, or else work(user, number), in a process of its own, from which n numbers are wanted; 0 if
    it failed. The peak memory counts what this process had, so that should not be much. */
 static inline int run(const char *command, int (*work)(const void *user, double *number), const void *user,
                       int n, outcome *o) {
-    int           ends[2], read = 0, status = 1;
-    char          line[256], *rest, *next;
+    int ends[2], read = 0, status = 1;
+    char line[256], *rest, *next;
     struct rusage used;
     memset(o, 0, sizeof *o);
     fflush(stdout);
@@ -156,7 +156,7 @@ static inline int run(const char *command, int (*work)(const void *user, double 
    build/SCRIPT.log. */
 static inline int run_python(const char *script, const char *arguments, int n, outcome *o) {
     const char *python = getenv("PPO_BENCH_PYTHON");
-    char        command[1024];
+    char command[1024];
     snprintf(command, sizeof command, "'%s' bench/%s %s 2>build/%s.log", python ? python : "python3", script,
              arguments, script);
     return run(command, NULL, NULL, n, o);

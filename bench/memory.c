@@ -27,8 +27,8 @@ static const struct model {
 
 static const struct way {
     const char *name, *preset;
-    int         lora, packed; /* packed: the base in BF16 */
-    double      weights;      /* about how many times the weights it takes */
+    int lora, packed; /* packed: the base in BF16 */
+    double weights;   /* about how many times the weights it takes */
 } ways[] = {{"GRPO, LoRA", "grpo", 1, 0, 1.3},
             {"PPO, LoRA", NULL, 1, 0, 1.3},
             {"PPO, BF16", NULL, 1, 1, 1.3},
@@ -55,14 +55,14 @@ static int shape_of(const struct model *m, ppo_lm_config *c) {
 
 static int measure(const struct model *m, const struct way *w, int length, int iterations) {
     static const double gib = 1024.0 * 1024 * 1024;
-    ppo_lm_config       shape;
-    ppo_rlhf_config     c = ppo_rlhf_config_default();
-    ppo_lora            lora = ppo_lora_default();
-    ppo_lm             *base = NULL, *lm = NULL;
-    ppo_rlhf           *rlhf = NULL;
-    ppo_tokens          prompts = {0};
-    int                 token[PROMPT] = {0};
-    struct rusage       used;
+    ppo_lm_config shape;
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_lora lora = ppo_lora_default();
+    ppo_lm *base = NULL, *lm = NULL;
+    ppo_rlhf *rlhf = NULL;
+    ppo_tokens prompts = {0};
+    int token[PROMPT] = {0};
+    struct rusage used;
     if (shape_of(m, &shape)) return fail();
     shape.context = length;
     ppo_status status = ppo_lm_create(&shape, &base);
@@ -96,7 +96,7 @@ static int measure(const struct model *m, const struct way *w, int length, int i
 
 /* Bytes of the weights, about: of the table of tokens and the blocks. */
 static double weights_of(const ppo_lm_config *c) {
-    const int    kv = c->kv_heads ? c->kv_heads : c->heads, hidden = c->hidden ? c->hidden : 4 * c->width;
+    const int kv = c->kv_heads ? c->kv_heads : c->heads, hidden = c->hidden ? c->hidden : 4 * c->width;
     const double width = c->width,
                  block = width * (2 * width + 2 * width * kv / c->heads + (2 + c->gated) * (double)hidden);
     return 4 * ((2 - c->tied) * width * c->vocab + c->layers * block);
@@ -114,15 +114,15 @@ static int usage(void) {
 
 int main(int argc, char **argv) {
     const double most = 20.0 * 1024 * 1024 * 1024;
-    const int    length = argc > 3 ? atoi(argv[3]) : 512;
-    int          rows = 0;
+    const int length = argc > 3 ? atoi(argv[3]) : 512;
+    int rows = 0;
     if (argc == 5) { /* a row, in a process of its own */
         const int k = atoi(argv[4]);
         return measure(&models[k / WAYS], &ways[k % WAYS], length, !strcmp(argv[1], "measured"));
     }
     for (int k = 0; k < WAYS * MODELS && length > PROMPT; k++) {
         ppo_lm_config shape;
-        char          command[600];
+        char command[600];
         if (argc > 1 && !strstr(models[k / WAYS].name, argv[1])) continue;
         if (argc > 2 && !strstr(ways[k % WAYS].name, argv[2])) continue;
         if (!rows++)

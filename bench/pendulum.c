@@ -24,7 +24,7 @@ enum { LIBRARIES = 3 };
 
 /* Seconds, and the mean return. */
 static int training(const void *seed, double *number) {
-    ppo_env    env = pendulum_env();
+    ppo_env env = pendulum_env();
     ppo_agent *agent = NULL;
     number[0] = train(env, pendulum_settings(*(const int *)seed), &agent);
     if (!(number[0] > 0)) return 1;
@@ -45,7 +45,7 @@ static int run_rltools(const struct blas *blas, const kernel_set *set, int seed,
 
 static int measure(const kernel_set *set) {
     figures ours = {0}, mean = {0}, theirs[LIBRARIES] = {{{0}, 0, 0}}, best = {0}, best_mean = {0};
-    char    name[64];
+    char name[64];
     for (int seed = 1; seed <= REPETITIONS; seed++) {
         outcome mine, fastest = {{INFINITY}, 0, 0, ""};
         if (!run(NULL, training, &seed, 2, &mine)) return 1;

@@ -37,13 +37,13 @@ static const product shapes[] = {
     {128, 128, 512, 1},  {128, 512, 2048, 1}, {512, 128, 2048, 1},
 };
 
-static sgemm_fn    openblas, blis;
+static sgemm_fn openblas, blis;
 static const char *names[] = {"ppo.h", "OpenBLAS", "BLIS", "libxsmm"};
 enum { OURS, OPENBLAS, BLIS, LIBXSMM, RIVALS };
 
 static sgemm_fn find_sgemm(const char *library) {
-    void    *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
-    void    *symbol = handle ? dlsym(handle, "cblas_sgemm") : NULL;
+    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+    void *symbol = handle ? dlsym(handle, "cblas_sgemm") : NULL;
     sgemm_fn sgemm = NULL;
     if (symbol) memcpy(&sgemm, &symbol, sizeof sgemm);
     else printf("%s: not measured, it is not installed\n", library);
@@ -55,8 +55,8 @@ static double product_speed(const product *p, int rival) {
     int m = p->rows, n = p->cols, k = p->inner, lda = p->transposed ? m : k;
     int times = (int)(1e7 / ((double)m * n * k)) + 1;
 #ifdef WITH_LIBXSMM
-    float               one = 1, zero = 0;
-    int                 flags = p->transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : 0; /* it is column-major */
+    float one = 1, zero = 0;
+    int flags = p->transposed ? LIBXSMM_GEMM_FLAG_TRANS_B : 0; /* it is column-major */
     libxsmm_smmfunction xsmm =
         rival == LIBXSMM ? libxsmm_smmdispatch(n, m, k, &n, &lda, &n, &one, &zero, &flags, NULL) : NULL;
 #define AVAILABLE xsmm
@@ -92,7 +92,7 @@ static int measure_set(const kernel_set *set) {
     printf("%9s\n", "ratio");
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         double best[RIVALS] = {0}, other = 0;
-        char   name[32];
+        char name[32];
         for (int i = 0; i < ROUNDS; i++)
             for (int r = 0; r < RIVALS; r++) best[r] = fmax(best[r], product_speed(&shapes[s], r));
         snprintf(name, sizeof name, "%d x %d x %d%s", shapes[s].rows, shapes[s].cols, shapes[s].inner,

@@ -23,10 +23,10 @@
 enum { CHAINS = 12, ROUNDS = 1 << 20 };
 
 #define PEAK(name, width, attribute)                                                                   \
-    typedef float           name##_vector __attribute__((vector_size(4 * (width))));                   \
+    typedef float name##_vector __attribute__((vector_size(4 * (width))));                             \
     attribute static double name(void) {                                                               \
         name##_vector sum[CHAINS], factor = {0}, term = {0};                                           \
-        float         all = 0;                                                                         \
+        float all = 0;                                                                                 \
         for (int i = 0; i < CHAINS; i++) sum[i] = factor + (float)i;                                   \
         for (int k = 0; k < (width); k++) factor[k] = 0.999f, term[k] = 0.001f;                        \
         double began = thread_clock();                                                                 \
@@ -52,7 +52,7 @@ static double peak(void) {
 
 enum { WORKLOADS = 3, SAMPLES = 8192, FUNCTIONS = 512, LINES = 1 << 15 };
 
-static uintptr_t             sampled[WORKLOADS][SAMPLES];
+static uintptr_t sampled[WORKLOADS][SAMPLES];
 static volatile sig_atomic_t taken[WORKLOADS], workload;
 
 static void take_sample(int signal_number, siginfo_t *info, void *context) {
@@ -84,7 +84,7 @@ static double products_of_transformer(void) {
 }
 
 static int run_workload(void) {
-    static ppo_lm    *lm;
+    static ppo_lm *lm;
     static ppo_tokens data;
     if (workload == 0) return train(cartpole_env(), cartpole_settings(1), NULL) > 0;
     if (workload == 1) return train(pendulum_env(), pendulum_settings(1), NULL) > 0;
@@ -97,8 +97,8 @@ static int run_workload(void) {
    sample. */
 static int run_sampled(void) {
     const struct itimerval often = {{0, 997}, {0, 997}}, never = {{0, 0}, {0, 0}};
-    int                    fine = run_workload(), runs = 0;
-    double                 began = ppo_clock(), processor = thread_clock();
+    int fine = run_workload(), runs = 0;
+    double began = ppo_clock(), processor = thread_clock();
     setitimer(ITIMER_REAL, &often, NULL);
     for (; fine && ppo_clock() - began < 3; runs++) fine = run_workload();
     setitimer(ITIMER_REAL, &never, NULL);
@@ -113,7 +113,7 @@ static int run_sampled(void) {
 
 typedef struct place {
     char name[64];
-    int  count[WORKLOADS];
+    int count[WORKLOADS];
 } place;
 
 enum { ENVIRONMENT = 24, LIBM, C_LIBRARY, SECTIONS }; /* behind the 23 of ppo.h; 0 is all else */
@@ -122,14 +122,14 @@ static place functions[FUNCTIONS], sections[SECTIONS] = {[0] = {"other", {0}},
                                                          [ENVIRONMENT] = {"environment", {0}},
                                                          [LIBM] = {"libm", {0}},
                                                          [C_LIBRARY] = {"C library", {0}}};
-static int   section_at[LINES]; /* by line of ppo.h */
+static int section_at[LINES]; /* by line of ppo.h */
 
 /* Sections begin with ` 3 Kernels` behind a line of dashes, with @@ before the number in the
    implementation. */
 static int read_sections(void) {
     FILE *f = fopen("ppo.h", "r");
-    char  line[512], name[48];
-    int   dashes = 0, number, section = 0;
+    char line[512], name[48];
+    int dashes = 0, number, section = 0;
     for (int i = 1; f && i < LINES && fgets(line, sizeof line, f); i++) {
         if (dashes && sscanf(line + strspn(line, " @"), "%d %47[^.:,\n]", &number, name) == 2 &&
             number < ENVIRONMENT)
@@ -143,7 +143,7 @@ static int read_sections(void) {
 /* Of `file:line`; 0 for the headers of the compiler and the system. */
 static int section_of(const char *location) {
     const char *in_header = strstr(location, "/ppo.h:");
-    int         line = in_header ? atoi(in_header + 7) : 0;
+    int line = in_header ? atoi(in_header + 7) : 0;
     if (strstr(location, "/examples/envs/")) return ENVIRONMENT;
     return line > 0 && line < LINES ? section_at[line] : 0;
 }
@@ -151,7 +151,7 @@ static int section_of(const char *location) {
 static void count_function(const char *name) {
     int k = 0;
     for (int set = 0; set < KERNEL_SETS; set++) {
-        char   prefix[32];
+        char prefix[32];
         size_t length = (size_t)snprintf(prefix, sizeof prefix, "ppo__%s_", kernel_sets[set].name);
         if (!strncmp(name, prefix, length)) name += length;
     }
@@ -162,8 +162,8 @@ static void count_function(const char *name) {
 
 /* Reads the functions at an address, inlined ones first, and the next address, which stands behind them. */
 static void count_sample(FILE *names, uintptr_t address) {
-    char    function[256], location[4096], hot[256] = "";
-    int     section = 0;
+    char function[256], location[4096], hot[256] = "";
+    int section = 0;
     Dl_info library;
     while (fgets(function, sizeof function, names) && strncmp(function, "0x", 2) != 0 &&
            fgets(location, sizeof location, names)) {
@@ -180,14 +180,14 @@ static void count_sample(FILE *names, uintptr_t address) {
 }
 
 static int count_samples(const char *program) {
-    char  command[512], line[64];
+    char command[512], line[64];
     FILE *addresses = fopen("build/profile.addresses", "w");
     for (int w = 0; addresses && w < WORKLOADS; w++)
         for (int i = 0; i < taken[w]; i++) fprintf(addresses, "%p\n", (void *)sampled[w][i]);
     if (!addresses || fclose(addresses)) return 0;
     snprintf(command, sizeof command, "addr2line -afie '%s' <build/profile.addresses", program);
     FILE *names = popen(command, "r");
-    int   fine = names && fgets(line, sizeof line, names);
+    int fine = names && fgets(line, sizeof line, names);
     for (workload = 0; fine && workload < WORKLOADS; workload++)
         for (int i = 0; i < taken[workload]; i++) count_sample(names, sampled[workload][i]);
     return names && pclose(names) == 0 && fine;
@@ -239,7 +239,7 @@ static const char *program;
 
 static int measure(const kernel_set *set) {
     struct sigaction action;
-    double           highest = 0;
+    double highest = 0;
     (void)set;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = take_sample, action.sa_flags = SA_SIGINFO | SA_RESTART;

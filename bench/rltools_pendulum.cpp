@@ -43,8 +43,8 @@ struct Parameters : rlt::rl::algorithms::ppo::loop::core::DefaultParameters<Poli
     static constexpr Index ON_POLICY_RUNNER_STEPS_PER_ENV = 1024;
     static constexpr Index DATASET_SIZE = N_ENVIRONMENTS * ON_POLICY_RUNNER_STEPS_PER_ENV;
     static constexpr Index BATCH_SIZE = 256;
-    static constexpr bool  NORMALIZE_OBSERVATIONS = true;
-    static constexpr bool  NORMALIZE_OBSERVATIONS_CONTINUOUSLY = true;
+    static constexpr bool NORMALIZE_OBSERVATIONS = true;
+    static constexpr bool NORMALIZE_OBSERVATIONS_CONTINUOUSLY = true;
     struct PPO_PARAMETERS : rlt::rl::algorithms::ppo::DefaultParameters<Policy, Index, BATCH_SIZE> {
         static constexpr float GAMMA = 0.95f;
         static constexpr float ACTION_ENTROPY_COEFFICIENT = 0.0f;
@@ -57,13 +57,13 @@ using Core = rlt::rl::algorithms::ppo::loop::core::Config<Policy, Index, Rng, Pe
 using Episodes = rlt::rl::utils::evaluation::Specification<Policy, Index, Pendulum, 100, 200>;
 
 int main(int argc, char **argv) {
-    Device                                       device;
-    Core::State<Core>                            state;
-    Pendulum                                     pendulum;
-    rlt::rl::environments::DummyUI               ui;
+    Device device;
+    Core::State<Core> state;
+    Pendulum pendulum;
+    rlt::rl::environments::DummyUI ui;
     rlt::rl::utils::evaluation::Result<Episodes> result;
-    rlt::Mode<rlt::mode::Evaluation<>>           mode;
-    Rng                                          rng;
+    rlt::Mode<rlt::mode::Evaluation<>> mode;
+    Rng rng;
     rlt::init(device);
     rlt::malloc(device, state);
     rlt::malloc(device, pendulum);

@@ -8,11 +8,11 @@
 
 /* Seconds of training CartPole, without taking the memory. */
 static double training(long steps, int envs, int rollout, int width, int *parameters) {
-    ppo_env      env = cartpole_env();
-    ppo_config   c = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_env env = cartpole_env();
+    ppo_config c = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    double       seconds = NAN;
+    double seconds = NAN;
     c.total_steps = steps, c.num_envs = envs, c.rollout_steps = rollout;
     c.minibatch_size = 256, c.epochs = 4, c.hidden[0] = c.hidden[1] = width;
     ppo_status status = ppo_agent_create(&env, &c, &agent);
@@ -31,10 +31,10 @@ static double training(long steps, int envs, int rollout, int width, int *parame
 
 int main(void) {
     static const long steps[] = {2048, 20480, 204800, 2048000};
-    static const int  envs[] = {4, 40, 400, 4000}, widths[] = {16, 51, 160, 512};
-    double            value[REPETITIONS];
-    int               parameters = 0;
-    char              name[64];
+    static const int envs[] = {4, 40, 400, 4000}, widths[] = {16, 51, 160, 512};
+    double value[REPETITIONS];
+    int parameters = 0;
+    char name[64];
     printf("CartPole-v1, minibatch 256, 4 epochs (%s kernels)\n\n", ppo_kernels_name());
     for (int k = 0; k < 4; k++) {
         for (int i = 0; i < REPETITIONS; i++)

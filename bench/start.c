@@ -23,10 +23,10 @@ static void first_step(void *state, ppo_rng *rng, const ppo_action *action, floa
 }
 
 int main(int argc, char **argv) {
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config c = ppo_config_default();
-    figures    milliseconds = {{0}, 0, 0};
-    outcome    o;
+    figures milliseconds = {{0}, 0, 0};
+    outcome o;
     if (argc == 2 &&
         sscanf(argv[1], "began=%lf", &started) == 1) { /* what is measured, begun at that moment */
         ppo_agent *agent = NULL;

@@ -23,7 +23,7 @@ static double training(const job *j, int epochs) {
 /* Seconds of ten epochs, the difference between twenty and ten; or of 1,000 tokens. */
 static int work(const void *user, double *seconds) {
     const job *j = (const job *)user;
-    ppo_lm    *lm = NULL;
+    ppo_lm *lm = NULL;
     ppo_tokens data = {0};
     if (j->minibatch) *seconds = training(j, 20) - training(j, 10);
     else if (transformer_create(&lm, &data) || ppo_set_threads(j->threads)) return fail();
@@ -34,7 +34,7 @@ static int work(const void *user, double *seconds) {
 static int measure(const kernel_set *set) {
     static const struct {
         const char *name;
-        int         minibatch;
+        int minibatch;
     } kinds[] = {{"  update at minibatch 256", 256},
                  {"  update at minibatch 2048", 2048},
                  {"  transformer, 1,000 tokens", 0}};

@@ -30,7 +30,7 @@ static inline ppo_config pendulum_settings(int seed) {
 /* Seconds of a training; NAN if it failed. The agent is the caller's; where that is NULL, it is freed here. */
 static inline double train(ppo_env env, ppo_config c, ppo_agent **agent) {
     ppo_agent *own = NULL, **to = agent ? agent : &own;
-    double     began = ppo_clock();
+    double began = ppo_clock();
     if (ppo_train(&env, &c, to)) return fail(), NAN;
     double seconds = ppo_clock() - began;
     ppo_agent_free(own);
@@ -43,8 +43,8 @@ enum { VOCAB = 512, CONTEXT = 128, BATCH = 16, BATCHES = 13, WARM_UP = 3 };
 
 static inline ppo_status transformer_create(ppo_lm **lm, ppo_tokens *data) {
     ppo_lm_config shape = ppo_lm_config_default();
-    ppo_rng       rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    int           token[CONTEXT];
+    ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    int token[CONTEXT];
     shape.vocab = VOCAB, shape.context = CONTEXT, shape.width = 128, shape.layers = 4, shape.heads = 4;
     ppo_status status = ppo_lm_create(&shape, lm);
     for (int s = 0; s < BATCH * BATCHES && !status; s++) {
@@ -62,7 +62,7 @@ static inline int keep_time(const ppo_fit_progress *p, void *user) {
 /* Tokens per second; NAN if it failed. */
 static inline double train_transformer(ppo_lm *lm, const ppo_tokens *data) {
     ppo_fit_config fit = ppo_fit_config_default();
-    double         began = NAN;
+    double began = NAN;
     fit.batch_size = BATCH;
     fit.callback = keep_time, fit.callback_user = &began;
     if (ppo_fit_sft(lm, data, &fit)) return fail(), NAN;

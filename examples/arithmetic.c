@@ -39,7 +39,7 @@ static ppo_status verify(const ppo_samples *samples, float *reward, void *user) 
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) {
         const int *t = samples->tokens.token + samples->tokens.start[s];
-        int        right[LENGTH], n = samples->tokens.start[s + 1] - samples->tokens.start[s];
+        int right[LENGTH], n = samples->tokens.start[s + 1] - samples->tokens.start[s];
         write_addition(10 * t[1] + t[0], 10 * t[4] + t[3], right);
         reward[s] = n == LENGTH && !memcmp(t, right, sizeof right) ? 1.0f : 0.0f;
     }
@@ -50,7 +50,7 @@ static ppo_status verify(const ppo_samples *samples, float *reward, void *user) 
    and b, both orders are on the same side. */
 static void make_additions(ppo_rng *rng, ppo_tokens *train, ppo_tokens *test) {
     static int pair[100 * 100];
-    int        count = 0, token[LENGTH];
+    int count = 0, token[LENGTH];
     for (int a = 0; a < 100; a++)
         for (int b = a; b < 100; b++)
             if (a % 10 + b % 10 > 9 || a / 10 + b / 10 > 9) pair[count++] = 100 * a + b;
@@ -65,11 +65,11 @@ static void make_additions(ppo_rng *rng, ppo_tokens *train, ppo_tokens *test) {
 /* The share of right answers to the first TEST problems, sampled at temperature 1. */
 static double examine(const ppo_lm *lm, const ppo_tokens *problems, int shown) {
     ppo_generator *generator = NULL;
-    ppo_tokens     asked = *problems;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    samples;
-    float          reward[TEST];
-    double         right = 0;
+    ppo_tokens asked = *problems;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples samples;
+    float reward[TEST];
+    double right = 0;
     asked.count = TEST;
     how.eos = END;
     must(ppo_generator_create(lm, 16, &generator));
@@ -90,7 +90,7 @@ static double examine(const ppo_lm *lm, const ppo_tokens *problems, int shown) {
 /* Supervised fine-tuning on additions of careless people, LESSON at a time. */
 static void fine_tune(ppo_lm *lm, const ppo_tokens *train, ppo_rng *rng) {
     ppo_fit_config cfg = ppo_fit_config_default();
-    ppo_tokens     lesson = {0};
+    ppo_tokens lesson = {0};
     cfg.learning_rate = 2e-3f;
     cfg.batch_size = 64;
     for (int k = 0; k < LESSONS; k++) {
@@ -108,7 +108,7 @@ static void fine_tune(ppo_lm *lm, const ppo_tokens *train, ppo_rng *rng) {
 }
 
 static void reinforce(ppo_lm *lm, const ppo_tokens *problems, const ppo_rlhf_config *cfg) {
-    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress now;
     must(ppo_rlhf_create(lm, NULL, NULL, problems, verify, NULL, cfg, &rlhf));
     for (int i = 1; i <= cfg->iterations; i++) {
@@ -121,11 +121,11 @@ static void reinforce(ppo_lm *lm, const ppo_tokens *problems, const ppo_rlhf_con
 }
 
 int main(int argc, char **argv) {
-    ppo_tokens      train = {0}, test = {0};
-    ppo_lm_config   shape = ppo_lm_config_default();
+    ppo_tokens train = {0}, test = {0};
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_rlhf_config cfg = ppo_rlhf_config_default();
-    ppo_lm         *lm = NULL;
-    double          began = ppo_clock();
+    ppo_lm *lm = NULL;
+    double began = ppo_clock();
     cfg.advantage = PPO_ADVANTAGE_GROUP;
     cfg.samples = 8;
     cfg.epochs = 2;

@@ -14,15 +14,15 @@
 #include <signal.h>
 
 static volatile sig_atomic_t interrupted; /* by Ctrl-C */
-static void                  on_interrupt(int sig) { interrupted = sig; }
+static void on_interrupt(int sig) { interrupted = sig; }
 
 /* -- the answer -- */
 
 /* Bytes of the character that begins the text; 0: it is not all there yet, -1: it is none. */
 static int character(const unsigned char *text, size_t bytes) {
     static const long least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int               n = *text < 0x80 ? 1 : *text < 0xc2 ? -1 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
-    long              code = n < 2 ? 0 : *text & (0x7f >> n);
+    int n = *text < 0x80 ? 1 : *text < 0xc2 ? -1 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
+    long code = n < 2 ? 0 : *text & (0x7f >> n);
     for (int i = 1; i < n; i++) {
         if ((size_t)i == bytes) return 0;
         if ((text[i] & 0xc0) != 0x80) return -1;
@@ -33,8 +33,8 @@ static int character(const unsigned char *text, size_t bytes) {
 
 /* A ppo_watch_fn: prints what the last token adds. Bytes that are no character print as "?". */
 static ppo_status show(const ppo_tokens *so_far, int s, int *end, void *user) {
-    chat      *c = (chat *)user;
-    int        before = so_far->start[1] - 1;
+    chat *c = (chat *)user;
+    int before = so_far->start[1] - 1;
     ppo_tokens last = *so_far; /* as if all before it were the prompt */
     (void)s;
     last.prompt = &before;
@@ -72,8 +72,8 @@ static void forget(chat *c, int first, int n) {
 
 /* The tokens of all turns, without the oldest ones where they leave no room for an answer. */
 static ppo_status write_tokens(chat *c) {
-    const int  first = c->system != NULL, half = c->lm->config.context / 2;
-    const int  room = c->how.max_new && c->how.max_new < half ? c->how.max_new : half;
+    const int first = c->system != NULL, half = c->lm->config.context / 2;
+    const int room = c->how.max_new && c->how.max_new < half ? c->how.max_new : half;
     ppo_status status = PPO_OK;
     for (;; forget(c, first, 2)) {
         ppo_tokens_clear(&c->tokens);
@@ -90,9 +90,9 @@ static ppo_status write_tokens(chat *c) {
 
 /* A turn of the user and one of the model. */
 static ppo_status reply(chat *c, const char *line) {
-    const int   first = c->system != NULL;
+    const int first = c->system != NULL;
     ppo_samples samples;
-    ppo_status  status = say(c, "user", line);
+    ppo_status status = say(c, "user", line);
     if (!status && write_tokens(c)) {
         fprintf(stderr, "(%s)\n", ppo_last_error());
         return forget(c, c->count - 1, 1), PPO_OK;
@@ -119,7 +119,7 @@ static ppo_status reply(chat *c, const char *line) {
 
 int main(int argc, char **argv) {
     static chat c;
-    ppo_status  status;
+    ppo_status status;
     c.how = ppo_sampling_default();
     c.how.max_new = 256;
     c.how.watch = show;

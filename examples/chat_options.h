@@ -13,17 +13,17 @@
 enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = MOST_ENDS + ALL_ENDS };
 
 typedef struct chat {
-    ppo_sampling   how;
-    int            form, context, threads; /* form: RAW, AUTO or one of ppo_tokens_add_chat() */
-    const char    *folder, *system;
-    ppo_lm        *lm;
+    ppo_sampling how;
+    int form, context, threads; /* form: RAW, AUTO or one of ppo_tokens_add_chat() */
+    const char *folder, *system;
+    ppo_lm *lm;
     ppo_tokenizer *tokenizer;
     ppo_generator *generator;
-    int            ends[ENDS], start; /* tokens that end an answer; the one that starts a raw text, or -1 */
-    ppo_message    turns[TURNS];      /* the first may be the system's */
-    int            count;
-    ppo_tokens     tokens; /* of all turns */
-    char   answer[ANSWER]; /* `bytes` of it are there, `shown` of them on the screen: whole characters */
+    int ends[ENDS], start;    /* tokens that end an answer; the one that starts a raw text, or -1 */
+    ppo_message turns[TURNS]; /* the first may be the system's */
+    int count;
+    ppo_tokens tokens;   /* of all turns */
+    char answer[ANSWER]; /* `bytes` of it are there, `shown` of them on the screen: whole characters */
     size_t bytes, shown;
 } chat;
 
@@ -48,7 +48,7 @@ static int usage(const chat *c) {
 
 static ppo_status set(chat *c, const char *name, const char *value) {
     const ppo_settings *all = ppo_sampling_settings();
-    char                text[64];
+    char text[64];
     if (!strcmp(name, "raw")) return c->form = RAW, PPO_OK;
     if (!strcmp(name, "system")) return c->system = value, PPO_OK;
     if (is_no_option(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
@@ -62,8 +62,8 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
     ppo_status status = PPO_OK;
     for (int i = 1; i < argc && !status; i++) {
         const char *text = argv[i], *equals = strchr(text, '='), *value = "yes";
-        const int   dashes = !strncmp(text, "--", 2);
-        char        name[64];
+        const int dashes = !strncmp(text, "--", 2);
+        char name[64];
         if (!dashes && !equals) {
             if (c->folder) return ppo_fail(PPO_ERROR_ARGUMENT, "two folders: %s and %s", c->folder, text);
             c->folder = text;
@@ -81,8 +81,8 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {
     static const ppo_message empty = {"user", ""};
-    int                      first[8] = {-1}, n = 0, found[ALL_ENDS];
-    ppo_status               status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
+    int first[8] = {-1}, n = 0, found[ALL_ENDS];
+    ppo_status status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
     if (!status) status = ppo_encode_as(c->tokenizer, PPO_ENCODE_BOUNDS, "", 0, first, 8, NULL);
     for (int k = 0; k < ALL_ENDS; k++) {
         found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
@@ -102,8 +102,8 @@ static ppo_status prepare(chat *c) {
    space. */
 static char *read_line(void) {
     size_t n = 0, room = 1024;
-    char  *line = (char *)malloc(room), *more = line;
-    int    c = 0;
+    char *line = (char *)malloc(room), *more = line;
+    int c = 0;
     fprintf(stderr, "> ");
     while (more && (c = getchar()) != EOF && c != '\n') {
         line[n++] = (char)(c ? c : ' ');

@@ -26,7 +26,7 @@ static int draw_the_end(const ppo_frame *frame, void *user) {
 
 int main(int argc, char **argv) {
     enum { GAMES = 1000 };
-    ppo_env    world = connect4_env(), opponent = connect4_opponent_env();
+    ppo_env world = connect4_env(), opponent = connect4_opponent_env();
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
     must(ppo_config_set_all(&cfg,
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     int won = 0, lost = 0;
     for (int game = 1; game <= GAMES; game++) {
         ppo_watcher watch = game == GAMES ? draw_the_end : NULL;
-        float       result;
+        float result;
         must(ppo_play(agent, &opponent, (uint64_t)game, 0, watch, &opponent, &result));
         won += result > 0;
         lost += result < 0;

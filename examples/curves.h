@@ -6,15 +6,15 @@
 enum { SEEDS = 16, TRACES = 48, POINTS = 64 }; /* at most; a trace is an experiment with a seed */
 
 typedef struct trace {
-    char  name[40];
-    int   n;
+    char name[40];
+    int n;
     float d[POINTS], truth[POINTS], proxy[POINTS];
     float a, b; /* of the fit */
 } trace;
 
 typedef struct traces { /* of a seed */
     trace trace[TRACES];
-    int   count;
+    int count;
 } traces;
 
 /* Reads build/overopt-SEED.csv, whose lines are "name;d;truth;proxy". */
@@ -25,7 +25,7 @@ static ppo_status read_traces(uint64_t seed, traces *all) {
     if (!file) return ppo_fail(PPO_ERROR_FILE, "there is no %s: run overopt trace first", path);
     memset(all, 0, sizeof *all);
     while (fgets(line, sizeof line, file)) {
-        char  name[40];
+        char name[40];
         float d, truth, proxy;
         if (sscanf(line, "%39[^;];%f;%f;%f", name, &d, &truth, &proxy) != 4) continue;
         trace *t = all->count ? &all->trace[all->count - 1] : NULL;
@@ -42,7 +42,7 @@ static ppo_status read_traces(uint64_t seed, traces *all) {
 
 /* Least squares for truth = d (a - b f(d)) with f(d) = d (best-of-n) or log d (PPO), Gao 2022: linear in a, b. */
 static void fit_curve(trace *t) {
-    int    is_ppo = t->name[0] == 'P';
+    int is_ppo = t->name[0] == 'P';
     double xx = 0, xz = 0, zz = 0, xy = 0, zy = 0;
     for (int i = 0; i < t->n; i++) {
         double x = (double)t->d[i], z = -x * (is_ppo ? log(x) : x), y = (double)t->truth[i];
@@ -57,7 +57,7 @@ static void fit_curve(trace *t) {
 static void interval(const float *x, int n, char text[32]) {
     static const double t[SEEDS] = {0,    12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36,
                                     2.31, 2.26,  2.23, 2.20, 2.18, 2.16, 2.14, 2.13};
-    double              mean = 0, squares = 0;
+    double mean = 0, squares = 0;
     for (int i = 0; i < n; i++) mean += (double)x[i] / n;
     for (int i = 0; i < n; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
     if (n > 1) snprintf(text, 32, "%.2f +- %.2f", mean, t[n - 1] * sqrt(squares / (n - 1) / n));
@@ -70,11 +70,11 @@ static void print_table(traces *all, int seeds) {
            "the proxy's", "sqrt(KL)");
     for (int k = 0; k < all[0].count; k++) {
         float x[6][SEEDS];
-        char  text[6][32];
-        int   curve = all[0].trace[k].n > 2;
+        char text[6][32];
+        int curve = all[0].trace[k].n > 2;
         for (int s = 0; s < seeds; s++) {
             trace *t = &all[s].trace[k];
-            int    last = t->n - 1;
+            int last = t->n - 1;
             fit_curve(t);
             x[0][s] = t->a, x[1][s] = t->b, x[2][s] = t->truth[0];
             for (int i = 0; i < t->n; i++) x[2][s] = fmaxf(x[2][s], t->truth[i]);
@@ -91,9 +91,9 @@ static void print_table(traces *all, int seeds) {
    curve for each. For proxies = 1, also the proxy's. */
 typedef struct drawing {
     ppo_curve curve[32];
-    float     x[32][POINTS], y[32][POINTS];
-    char      name[32][48];
-    int       n;
+    float x[32][POINTS], y[32][POINTS];
+    char name[32][48];
+    int n;
 } drawing;
 
 static void add_curve(drawing *g, const traces *all, int seeds, const char *begins, int join, int proxies) {
@@ -110,7 +110,7 @@ static void add_curve(drawing *g, const traces *all, int seeds, const char *begi
             }
             for (int i = 0; i < all[0].trace[k].n && c->n < POINTS; i++) {
                 double x = 0, y = 0;
-                int    n = 0;
+                int n = 0;
                 for (int s = 0; s < seeds; s++) {
                     const trace *t = &all[s].trace[k];
                     if (i >= t->n) continue;
@@ -141,9 +141,9 @@ static ppo_status draw(drawing *g, const char *path, const char *title) {
 }
 
 static ppo_status report_seeds(const uint64_t *seed, int seeds) {
-    static traces  all[SEEDS];
+    static traces all[SEEDS];
     static drawing g;
-    ppo_status     status = PPO_OK;
+    ppo_status status = PPO_OK;
     for (int s = 0; s < seeds && !status; s++) status = read_traces(seed[s], &all[s]);
     for (int s = 1; s < seeds && !status; s++)
         if (all[s].count != all[0].count)

@@ -41,8 +41,8 @@ static void on_interrupt(int sig) {
 
 /* A whole file, with a 0 after it; NULL if it cannot be read. */
 static char *read_file(const char *path, size_t *bytes) {
-    FILE  *in = fopen(path, "rb");
-    char  *text = NULL;
+    FILE *in = fopen(path, "rb");
+    char *text = NULL;
     size_t n = in != NULL;
     for (*bytes = 0; n && (text = (char *)realloc(text, *bytes + 65537)) != NULL; *bytes += n)
         n = fread(text + *bytes, 1, 65536, in);
@@ -58,11 +58,11 @@ static ppo_status read_text(const char *path, char **text, size_t *bytes) {
 
 /* What the method learns from, or is measured with. */
 static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens, ppo_tokens *rejected) {
-    char      *text = NULL;
-    size_t     bytes;
-    int        left_out = 0;
-    const int  kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
-    const int  longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
+    char *text = NULL;
+    size_t bytes;
+    int left_out = 0;
+    const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
+    const int longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
     ppo_status status;
     if (kind != TEXT || strstr(paths, ".json"))
         status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
@@ -96,14 +96,14 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
 /* A ppo_reward_fn: the samples go to a file, which the command reads. */
 static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *user) {
     const job *j = (const job *)user;
-    char       path[512], command[2048], line[256] = "", *end = NULL;
-    const int  count = samples->tokens.count;
-    int        n = 0;
+    char path[512], command[2048], line[256] = "", *end = NULL;
+    const int count = samples->tokens.count;
+    int n = 0;
     snprintf(path, sizeof path, "%s.samples.jsonl", j->out);
     if (snprintf(command, sizeof command, SHIELD "( %s\n) < \"%s\"", j->judge, path) >= (int)sizeof command)
         return ppo_fail(PPO_ERROR_ARGUMENT, "judge: the command is too long");
     ppo_status status = ppo_tokens_save_lines(&samples->tokens, j->tokenizer, path);
-    FILE      *answers = status ? NULL : popen(command, "r");
+    FILE *answers = status ? NULL : popen(command, "r");
     if (!answers)
         return status ? status : ppo_fail(PPO_ERROR_FILE, "judge: it cannot be started: %s", j->judge);
     for (; n <= count && end != line && fgets(line, sizeof line, answers); n++) {
@@ -126,13 +126,13 @@ static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *use
 
 typedef struct figure {
     const char *name;
-    double      value; /* NaN: not known */
+    double value; /* NaN: not known */
 } figure;
 
 /* The log of a run that continues keeps its rows from before this step. */
 static ppo_status open_log(job *j, int64_t step, const figure *f, int n) {
     size_t bytes = 0;
-    char  *old = step > 1 ? read_file(j->log, &bytes) : NULL, *row = old;
+    char *old = step > 1 ? read_file(j->log, &bytes) : NULL, *row = old;
     j->rows = fopen(j->log, "wb");
     if (j->rows) fprintf(j->rows, "step");
     for (int k = 0; k < n && j->rows; k++) fprintf(j->rows, ",%s", f[k].name);
@@ -160,7 +160,7 @@ static ppo_status report(job *j, int64_t step, int64_t steps, int now, const fig
 }
 
 static int on_step(const ppo_fit_progress *p, void *user) {
-    job         *j = (job *)user;
+    job *j = (job *)user;
     const figure f[] = {{"loss", p->loss},
                         {"accuracy", p->accuracy},
                         {"held_out_loss", p->held_out_loss},
@@ -188,12 +188,12 @@ static ppo_status on_iteration(job *j, const ppo_rlhf_progress *p) {
 /* Continues the first prompts; pieces of the text, where there are none. */
 static ppo_status show_samples(const job *j, const ppo_lm *lm) {
     const ppo_tokens *data = &j->held_out[0];
-    ppo_generator    *generator = NULL;
-    ppo_tokens        prompts = {0};
-    ppo_samples       samples;
-    const int         all = data->start[data->count], piece = all < 8 ? all : 8;
-    float            *reward = (float *)calloc((size_t)j->show + 1, sizeof(float));
-    ppo_status        status = reward ? PPO_OK : PPO_ERROR_MEMORY;
+    ppo_generator *generator = NULL;
+    ppo_tokens prompts = {0};
+    ppo_samples samples;
+    const int all = data->start[data->count], piece = all < 8 ? all : 8;
+    float *reward = (float *)calloc((size_t)j->show + 1, sizeof(float));
+    ppo_status status = reward ? PPO_OK : PPO_ERROR_MEMORY;
     for (int s = 0; s < j->show && !status; s++)
         if (j->method->kind == TEXT)
             status =
@@ -240,9 +240,9 @@ static int exists(const char *path) {
 /* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
    of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
-    char       path[600];
-    ppo_file  *empty = NULL;
-    const int  file = is_file(j->out), is_new = !exists(j->out) && errno == ENOENT;
+    char path[600];
+    ppo_file *empty = NULL;
+    const int file = is_file(j->out), is_new = !exists(j->out) && errno == ENOENT;
     ppo_status status = ppo_file_create(&empty);
     snprintf(path, sizeof path, "%s/%s", j->out, lora ? "config.json" : "adapter_config.json");
     if (!status && !file && exists(path))
@@ -263,9 +263,9 @@ static ppo_status check_out(const job *j, int lora) {
 static ppo_status copy_others(const job *j) {
     static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
                                         "chat_template.jinja", "generation_config.json"};
-    char                     from[512], to[512];
-    const ppo_sampling      *how = &j->rlhf.sampling;
-    int                      k = 0, ends_so = j->end < 0;
+    char from[512], to[512];
+    const ppo_sampling *how = &j->rlhf.sampling;
+    int k = 0, ends_so = j->end < 0;
     while (k < how->end_count) ends_so |= how->ends[k++] == j->end;
     for (k = 0; k < 3 + ends_so; k++) {
         size_t bytes;
@@ -273,7 +273,7 @@ static ppo_status copy_others(const job *j) {
         snprintf(to, sizeof to, "%s/%s", j->out, names[k]);
         char *text = strcmp(from, to) ? read_file(from, &bytes) : NULL;
         FILE *out = text ? fopen(to, "wb") : NULL;
-        int   failed = text && (!out || fwrite(text, 1, bytes, out) != bytes);
+        int failed = text && (!out || fwrite(text, 1, bytes, out) != bytes);
         if (out && fclose(out)) failed = 1;
         free(text);
         if (failed) return ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", to);
@@ -283,9 +283,9 @@ static ppo_status copy_others(const job *j) {
 
 static ppo_status save_model(const job *j, const ppo_lm *lm) {
     static const int types[] = {PPO_F32, PPO_F16, PPO_BF16};
-    ppo_lm          *merged = NULL;
-    const int        file = is_file(j->out), whole = lm->base && (file || writes_whole(j));
-    ppo_status       status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
+    ppo_lm *merged = NULL;
+    const int file = is_file(j->out), whole = lm->base && (file || writes_whole(j));
+    ppo_status status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
     if (whole) lm = merged;
     if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
     if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
@@ -310,10 +310,10 @@ static ppo_status load_model(job *j) {
 }
 
 static ppo_status make_tokenizer(job *j) {
-    char       *text = NULL, names[1024], path[512];
-    size_t      bytes;
+    char *text = NULL, names[1024], path[512];
+    size_t bytes;
     const char *special[64];
-    int         count = 0;
+    int count = 0;
     snprintf(names, sizeof names, "%s", j->specials);
     for (char *name = strtok(names, ","); name && count < 64; name = strtok(NULL, ","))
         special[count++] = name;
@@ -361,10 +361,10 @@ static ppo_status fit(job *j, ppo_lm *lm) {
 /* A run continues with the settings that it began with, to the same result. These may differ; the judge, too, which
    may have been mended. */
 static ppo_status check_checkpoint(const job *j) {
-    static const char   may[] = " iterations slots micro_batch recompute ";
+    static const char may[] = " iterations slots micro_batch recompute ";
     const ppo_settings *settings = ppo_rlhf_settings();
-    ppo_rlhf_config     began = j->rlhf;
-    ppo_status          status = ppo_settings_load(settings, j->checkpoint, &began);
+    ppo_rlhf_config began = j->rlhf;
+    ppo_status status = ppo_settings_load(settings, j->checkpoint, &began);
     for (int k = 0; k < settings->count && !status; k++) {
         char was[64], is[64], name[64];
         snprintf(name, sizeof name, " %s ", settings->field[k].name);
@@ -380,10 +380,10 @@ static ppo_status check_checkpoint(const job *j) {
 
 /* PPO and its relatives: the model samples, the reward function judges, the model learns. */
 static ppo_status reinforce(job *j, ppo_lm *lm) {
-    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_reward_model *model = NULL;
     ppo_rlhf_progress p = {0};
-    ppo_status        status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
+    ppo_status status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
     if (!status && j->scorer) status = ppo_reward_model_create(&j->scorer, 1, PPO_ENSEMBLE_MEAN, 16, &model);
     j->give = model ? ppo_reward_by_model : ask_judge;
     j->give_user = model ? (void *)model : (void *)j;
@@ -427,8 +427,8 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
 
 /* Opens the model and the data, trains, and saves. */
 static ppo_status train(job *j) {
-    const int  kind = j->method->kind, keeps = kind == RL || kind == REWARD;
-    ppo_lm    *lm = NULL; /* what is trained: the model, or a copy, so that it stays as it was */
+    const int kind = j->method->kind, keeps = kind == RL || kind == REWARD;
+    ppo_lm *lm = NULL; /* what is trained: the model, or a copy, so that it stays as it was */
     ppo_status status = load_model(j);
     if (!status) status = read_data(j, j->data_path, &j->data[0], &j->data[1]);
     if (!status)
@@ -464,8 +464,8 @@ static void say_how_to_continue(const job *j) {
 }
 
 int main(int argc, char **argv) {
-    job        j;
-    double     began = ppo_clock();
+    job j;
+    double began = ppo_clock();
     ppo_status status = read_options(&j, argc, argv);
     if (j.help) return 0;
     if (!status && j.model) status = ppo_tokenizer_load(j.model, &j.tokenizer);

@@ -14,7 +14,7 @@ enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, RL };
 
 typedef struct training {
     const char *name;
-    int         kind;
+    int kind;
 } training;
 
 /* All others are presets of PPO on tokens. */
@@ -25,35 +25,35 @@ enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
     const training *method;
-    const char     *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
+    const char *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
-    const char     *start_name, *end_name, *kernels, *adapter;
-    int             form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, help;
-    ppo_lora        lora;
-    ppo_lm_config   shape;
-    ppo_fit_config  fit;
+    const char *start_name, *end_name, *kernels, *adapter;
+    int form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, help;
+    ppo_lora lora;
+    ppo_lm_config shape;
+    ppo_fit_config fit;
     ppo_rlhf_config rlhf; /* its sampling is that of all methods */
 
     ppo_tokenizer *tokenizer;
-    ppo_lm        *base;                 /* the model that was loaded */
-    ppo_lm        *lm;                   /* the same, or LoRA on it, as it was before */
-    ppo_lm        *scorer;               /* that of the reward */
-    ppo_tokens     data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
-    int            start, end;           /* tokens around a text; -1: none */
-    int            ends[MOST_ENDS];      /* more that end one, by the folder */
-    int            argc;                 /* the command line */
-    char         **argv;
-    ppo_reward_fn  give; /* the reward */
-    void          *give_user;
-    FILE          *rows;    /* of the log */
-    ppo_status     failed;  /* to write it */
-    int            stopped; /* by Ctrl-C, before the end */
-    char           checkpoint[512];
+    ppo_lm *base;                    /* the model that was loaded */
+    ppo_lm *lm;                      /* the same, or LoRA on it, as it was before */
+    ppo_lm *scorer;                  /* that of the reward */
+    ppo_tokens data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
+    int start, end;                  /* tokens around a text; -1: none */
+    int ends[MOST_ENDS];             /* more that end one, by the folder */
+    int argc;                        /* the command line */
+    char **argv;
+    ppo_reward_fn give; /* the reward */
+    void *give_user;
+    FILE *rows;        /* of the log */
+    ppo_status failed; /* to write it */
+    int stopped;       /* by Ctrl-C, before the end */
+    char checkpoint[512];
 } job;
 
 static const struct {
     const char *name;
-    size_t      offset;
+    size_t offset;
     const char *help;
 } texts[] = {
     {"model", offsetof(job, model), "the folder (or file) to start from; of `new`, where the tokenizer is"},
@@ -101,7 +101,7 @@ static const ppo_settings *own_settings(int with_checkpoints) {
 enum { FITS = 1 << TEXT | 1 << SFT | 1 << REWARD | 1 << DPO, TRAINS = FITS | 1 << RL, MERGES = 1 << MERGE };
 static const struct {
     const char *name;
-    int         methods; /* a bit for each */
+    int methods; /* a bit for each */
     const char *needs;
 } effects[] = {
     {"specials", 1 << TOKENIZER, NULL},
@@ -171,7 +171,7 @@ static int is_file(const char *path) {
 
 static int usage(job *j) {
     const ppo_settings *table[3];
-    void               *config[3];
+    void *config[3];
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
            "methods: tokenizer new merge text sft reward dpo %s\n"
            "finetune METHOD help: its settings\n\n",
@@ -185,9 +185,9 @@ static int usage(job *j) {
 
 static ppo_status take(job *j, const char *argument) {
     const ppo_settings *table[3];
-    void               *config[3];
-    char                name[64], is[64];
-    const char         *equals = strchr(argument, '=');
+    void *config[3];
+    char name[64], is[64];
+    const char *equals = strchr(argument, '=');
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     if (!equals) return ppo_fail(PPO_ERROR_ARGUMENT, "%s is not name=value", argument);
     for (int k = 0; k < TEXTS && has_option(j, name); k++)
@@ -210,7 +210,7 @@ static size_t length_of(const char *path) {
 
 /* What the method needs must be there. */
 static ppo_status check(const job *j) {
-    const int   kind = j->method->kind;
+    const int kind = j->method->kind;
     const char *missing = !j->out                                         ? "out"
                           : !j->model && kind != TOKENIZER                ? "model"
                           : !j->adapter && kind == MERGE                  ? "adapter"
@@ -241,7 +241,7 @@ static ppo_status check(const job *j) {
 /* Everything from the command line. */
 static ppo_status read_options(job *j, int argc, char **argv) {
     static training preset = {NULL, RL};
-    ppo_status      status = PPO_OK;
+    ppo_status status = PPO_OK;
     memset(j, 0, sizeof *j);
     j->argc = argc;
     j->argv = argv;
@@ -282,10 +282,10 @@ static ppo_status read_options(job *j, int argc, char **argv) {
 
 /* The tokens around a text, or the one that ends the assistant's turn; and others that the folder says end one. */
 static ppo_status find_ends(job *j) {
-    const char   *end = j->end_name ? j->end_name : j->form ? end_names[j->form - 1] : NULL;
+    const char *end = j->end_name ? j->end_name : j->form ? end_names[j->form - 1] : NULL;
     ppo_sampling *how = &j->rlhf.sampling;
-    int           bounds[8], count = 0;
-    ppo_status    status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
+    int bounds[8], count = 0;
+    ppo_status status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
     j->start = j->start_name      ? ppo_tokenizer_special(j->tokenizer, j->start_name)
                : !status && count ? bounds[0]
                                   : -1;

@@ -59,12 +59,12 @@ static int move_on(character *c, int action, ppo_rng *rng) {
 /* ---- the learner's thread: learns whenever it is lent the trainer ---- */
 
 typedef struct loan {
-    ppo_trainer    *trainer;
+    ppo_trainer *trainer;
     pthread_mutex_t lock; /* for what follows; held only to read or to write it */
-    pthread_cond_t  lent_or_quit;
-    int             lent, quit;
-    ppo_status      status; /* of the latest learning, and what was wrong */
-    char            error[256];
+    pthread_cond_t lent_or_quit;
+    int lent, quit;
+    ppo_status status; /* of the latest learning, and what was wrong */
+    char error[256];
 } loan;
 
 static void *learner_thread(void *user) {
@@ -124,16 +124,16 @@ static int by_size(const void *a, const void *b) {
 
 typedef struct result {
     double caught;                     /* share of the things, in the last second */
-    int    rollouts;                   /* learned from, or being learned from at the end */
+    int rollouts;                      /* learned from, or being learned from at the end */
     double median, longest, processor; /* seconds of a frame; the longest in processor time */
 } result;
 
 /* Plays `frames` frames, one each `frame` seconds (0: no waiting), and prints every second. */
 static result play(int threaded, int frames, double frame, uint64_t seed, FILE *out) {
     enum { SECOND = 1000 };
-    ppo_env      env; /* a description: the world is ours */
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL, *copy = NULL;
+    ppo_env env; /* a description: the world is ours */
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL, *copy = NULL;
     ppo_trainer *trainer = NULL;
     memset(&env, 0, sizeof env);
     env.obs_size = OBS;
@@ -145,18 +145,18 @@ static result play(int threaded, int frames, double frame, uint64_t seed, FILE *
     must(ppo_agent_create(&env, &cfg, &agent));
     must(ppo_agent_copy(agent, &copy));
     must(ppo_trainer_create(&env, &cfg, agent, &trainer));
-    loan      l = {trainer, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, PPO_OK, ""};
+    loan l = {trainer, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, PPO_OK, ""};
     pthread_t thread;
     if (threaded && pthread_create(&thread, NULL, learner_thread, &l))
         must(ppo_fail(PPO_ERROR_MEMORY, "no thread can be started"));
 
-    character   all[CHARACTERS];
-    ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    float       obs[CHARACTERS][OBS];
-    int         choice[CHARACTERS], here = 1, caught = 0, things = 0;
+    character all[CHARACTERS];
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    float obs[CHARACTERS][OBS];
+    int choice[CHARACTERS], here = 1, caught = 0, things = 0;
     ppo_actions choices = {choice, NULL};
-    result      r = {0, 0, 0, 0, 0};
-    double     *took = (double *)malloc((size_t)frames * sizeof *took), start = ppo_clock();
+    result r = {0, 0, 0, 0, 0};
+    double *took = (double *)malloc((size_t)frames * sizeof *took), start = ppo_clock();
     if (!took) must(ppo_fail(PPO_ERROR_MEMORY, "no memory for %d frames", frames));
     for (int i = 0; i < CHARACTERS; i++) all[i].x = 0, drop_thing(&all[i], &rng);
 
@@ -218,8 +218,8 @@ static result play(int threaded, int frames, double frame, uint64_t seed, FILE *
 
 int main(int argc, char **argv) {
     const char *const way[2] = {"learning in slices of half a millisecond", "learning in another thread"};
-    int               seconds = argc > 1 ? atoi(argv[1]) : 8;
-    uint64_t          seed = argc > 2 ? (uint64_t)atoi(argv[2]) : 1;
+    int seconds = argc > 1 ? atoi(argv[1]) : 8;
+    uint64_t seed = argc > 2 ? (uint64_t)atoi(argv[2]) : 1;
     if (seconds < 1 || seconds > 3600)
         must(ppo_fail(PPO_ERROR_ARGUMENT, "seconds are 1 to 3600, not %d", seconds));
     for (int threaded = 0; threaded < 2; threaded++) {

@@ -14,7 +14,7 @@ static const char *const end_names[ALL_ENDS] = {"<|im_end|>", "<|eot_id|>", "</s
 
 /* The tokens below vocab that the folder says end a text, and how many. */
 static ppo_status read_ends(const char *folder, int vocab, int ends[MOST_ENDS], int *count) {
-    int        all, kept = 0;
+    int all, kept = 0;
     ppo_status status = ppo_lm_load_ends(folder, ends, MOST_ENDS, &all);
     for (int k = 0; k < all && k < MOST_ENDS; k++)
         if (ends[k] < vocab) ends[kept++] = ends[k];
@@ -31,7 +31,7 @@ static void print_settings(const ppo_settings *settings, const void *config, con
                            int (*has)(const void *user, const char *name), const void *user) {
     for (int i = 0; i < settings->count; i++) {
         const ppo_field *field = &settings->field[i];
-        char             name[64], value[64] = "";
+        char name[64], value[64] = "";
         if (is_no_option(field->name) || (has && !has(user, field->name))) continue;
         snprintf(name, sizeof name, "%s%s", dashes, field->name);
         for (char *at = name; *at && *dashes; at++) *at = *at == '_' ? '-' : *at;

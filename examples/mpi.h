@@ -34,7 +34,7 @@ static ppo_status mpi_exchange(void *user, int peer, const void *send, size_t se
 }
 
 static ppo_group mpi_group = {0, 1, mpi_exchange, NULL};
-static int       mpi_all_failed; /* 1: all processes, so that nobody waits for another */
+static int mpi_all_failed; /* 1: all processes, so that nobody waits for another */
 
 /* Whether this process prints that it failed. Where all fail within a second, for the same reason, rank 0 does; a process
    that fails alone does, too. */

@@ -20,12 +20,12 @@
 #include <sched.h>
 
 static struct nccl_link {
-    ncclComm_t   comm; /* NULL: not connected */
+    ncclComm_t comm; /* NULL: not connected */
     cudaStream_t stream;
-    char        *out, *in; /* [piece] on the GPU */
-    int          gpu;
-    double       patience; /* seconds */
-    size_t       piece;    /* bytes: both sides cut what they exchange into such pieces */
+    char *out, *in; /* [piece] on the GPU */
+    int gpu;
+    double patience; /* seconds */
+    size_t piece;    /* bytes: both sides cut what they exchange into such pieces */
 } nccl_link = {NULL, NULL, NULL, NULL, 0, 600, 1 << 24};
 
 /* Aborts the communicator and says why. */
@@ -41,7 +41,7 @@ static ppo_status nccl_failed(int peer, const char *why) {
    stream: where a connection breaks, the stream would never end. */
 static ppo_status nccl_await(int peer, ncclResult_t state) {
     struct nccl_link *l = &nccl_link;
-    const double      began = ppo_clock();
+    const double began = ppo_clock();
     while (state == ncclSuccess || state == ncclInProgress) {
         const ncclResult_t asked = ncclCommGetAsyncError(l->comm, &state);
         if (asked != ncclSuccess) state = asked;
@@ -92,8 +92,8 @@ static ppo_status nccl_start(void) {
         {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
         {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}};
     struct nccl_link *l = &nccl_link;
-    int               k = 0, gpus = 0;
-    char              place[300];
+    int k = 0, gpus = 0;
+    char place[300];
     while (k < 2 && !getenv(launchers[k][0])) k++;
     nccl_group.rank = nccl_number(launchers[k][0], 0);
     nccl_group.size = getenv(launchers[k][0]) ? nccl_number(launchers[k][1], 1) : 1;

@@ -24,9 +24,9 @@
 #include "envs/tictactoe.h"
 
 /* The games of 10 x 10 pixels. */
-static const char of_pixels[] =
-    "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 learning_rate=5e-3 entropy_coef=0.01 activation=relu "
-    "conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000";
+static const char of_pixels[] = "num_envs=64 rollout_steps=128 minibatch_size=256 epochs=4 "
+                                "learning_rate=5e-3 entropy_coef=0.01 activation=relu "
+                                "conv=8x3x1 hidden=128 shared_trunk=yes total_steps=1000000";
 
 /* A new environment is an #include above and a row here: its name, its description, and settings with which it is
    learned, where the defaults are not enough (those of the zoo of Stable-Baselines3, where it has them). */
@@ -65,13 +65,14 @@ static const struct {
 enum { ENVIRONMENTS = sizeof environments / sizeof *environments };
 
 typedef struct options {
-    ppo_config  config;
-    ppo_env     env;
-    const char *env_name, *preset, *kernels;                                  /* NULL: not given */
-    const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to, *export_int8; /* paths, or NULL */
-    int         save_every, eval_episodes, no_train, inspect, json, quiet, help;
-    const char *program;       /* as it was called */
-    char        saved_env[64]; /* the environment of the saved file */
+    ppo_config config;
+    ppo_env env;
+    const char *env_name, *preset, *kernels; /* NULL: not given */
+    const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to,
+        *export_int8; /* paths, or NULL */
+    int save_every, eval_episodes, no_train, inspect, json, quiet, help;
+    const char *program; /* as it was called */
+    char saved_env[64];  /* the environment of the saved file */
 } options;
 
 static int fail(const char *format, ...) {
@@ -89,8 +90,8 @@ static int fail(const char *format, ...) {
 enum { TEXT, NUMBER, SWITCH };
 static const struct flag {
     const char *name, *value, *help;
-    int         kind;
-    size_t      offset; /* in options: a const char *, or an int */
+    int kind;
+    size_t offset; /* in options: a const char *, or an int */
 } flags[] = {
     {"env", "NAME", "the environment", TEXT, offsetof(options, env_name)},
     {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
@@ -102,11 +103,13 @@ static const struct flag {
     {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},
     {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
     {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
-    {"export-int8", "FILE.h", "the same with weights of 8 bits, a fourth of the size", TEXT, offsetof(options, export_int8)},
+    {"export-int8", "FILE.h", "the same with weights of 8 bits, a fourth of the size", TEXT,
+     offsetof(options, export_int8)},
     {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
-    {"inspect", "", "plays the environment at random, and says what may go wrong", SWITCH, offsetof(options, inspect)},
+    {"inspect", "", "plays the environment at random, and says what may go wrong", SWITCH,
+     offsetof(options, inspect)},
     {"json", "", "stdout gets one line of JSON and nothing else", SWITCH, offsetof(options, json)},
     {"quiet", "", "no progress, no curve", SWITCH, offsetof(options, quiet)},
     {"help", "", "prints this", SWITCH, offsetof(options, help)},
@@ -114,7 +117,7 @@ static const struct flag {
 enum { FLAGS = sizeof flags / sizeof *flags };
 
 static void print_help(const options *o) {
-    int              count;
+    int count;
     const ppo_field *field = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     printf("usage: train [--flag value | --flag=value] ...    in brackets: the default; what is allowed\n\n");
@@ -127,7 +130,8 @@ static void print_help(const options *o) {
     }
     printf("  --steps N                  the same as --total-steps\n\n");
     printf("environments, and the settings that each begins with, before --preset and flags:\n");
-    for (int i = 0; i < ENVIRONMENTS; i++) printf("  %s %s\n", environments[i].name, environments[i].settings);
+    for (int i = 0; i < ENVIRONMENTS; i++)
+        printf("  %s %s\n", environments[i].name, environments[i].settings);
 #ifndef MORE_ENVIRONMENTS
     printf("  (more: make lunarlander, make mujoco)\n");
 #endif
@@ -141,8 +145,7 @@ static void print_help(const options *o) {
         if (field->choices) { /* a schedule of one's own is a function: no command line can give it */
             const char *custom = strstr(field->choices, "|custom");
             printf("%.*s]\n", custom ? (int)(custom - field->choices) : 1000, field->choices);
-        }
-        else if (field->max >= 1e9) printf("%g or more]\n", field->min);
+        } else if (field->max >= 1e9) printf("%g or more]\n", field->min);
         else printf("%g to %.9g]\n", field->min, field->max);
     }
 }
@@ -196,7 +199,7 @@ static int take_setting(options *o, const char *name, const char *value) {
 
 /* One pass over the command line: for the flags of the table, or for the settings. 0 if it worked. */
 static int parse(options *o, int argc, char **argv, int settings) {
-    char        name[64];
+    char name[64];
     const char *value, *text;
     for (int at = 1; (text = next_flag(argc, argv, &at, name, &value)) != NULL;) {
         if (strncmp(text, "--", 2) != 0) return fail("a flag starts with --, unlike %s", text);
@@ -213,7 +216,8 @@ static int check_together(const options *o) {
     int writes = o->save || o->csv || o->tensorboard;
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
     if (o->watch && (writes || o->export_to || o->export_int8 || o->json || o->no_train))
-        return fail("--watch goes with no --save, --csv, --tensorboard, --export, --export-int8, --json, --no-train");
+        return fail(
+            "--watch goes with no --save, --csv, --tensorboard, --export, --export-int8, --json, --no-train");
     if (o->save_every && !o->save) return fail("--save-every goes with --save");
     if (o->no_train && (writes || !(o->resume || o->load)))
         return fail("--no-train needs --load or --resume, and goes with no --save, --csv, --tensorboard");
@@ -234,11 +238,11 @@ static int find_environment(const options *o, const char *file) {
    the library refuses settings without effect. Those of the command line itself stay, to be refused. */
 static ppo_status drop_useless(options *o, const ppo_config *before, int keep_network) {
     const ppo_settings *all = ppo_config_settings();
-    const ppo_config    usual = ppo_config_default();
-    ppo_status          status = PPO_OK;
+    const ppo_config usual = ppo_config_default();
+    ppo_status status = PPO_OK;
     for (int i = 0; i < all->count && !status; i++) {
         const char *name = all->field[i].name;
-        char        was[1024], is[1024];
+        char was[1024], is[1024];
         status = ppo_config_get(before, name, was, sizeof was);
         if (!status) status = ppo_config_get(&o->config, name, is, sizeof is);
         if (status || strcmp(was, is) || !ppo_config_check_effect(&o->config, &o->env, name)) continue;
@@ -258,12 +262,12 @@ static int read_options(options *o, int argc, char **argv) {
     o->eval_episodes = 20;
     for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (o->help) return 0; /* whatever else is wrong */
-    o->save_every = 0; /* not given */
+    o->save_every = 0;     /* not given */
     if (parse(o, argc, argv, 0) || check_together(o)) return 1;
     if (!o->save_every) o->save_every = 10;
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
-    ppo_status  status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
-    int         row = status ? -1 : find_environment(o, from);
+    ppo_status status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
+    int row = status ? -1 : find_environment(o, from);
     if (row < 0) return status ? fail("%s", ppo_last_error()) : 1;
     o->env = environments[row].make();
     if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);

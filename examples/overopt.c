@@ -37,7 +37,7 @@ enum { SMALL, MIDDLE, LARGE, MEAN, MINIMUM };
 
 static const struct experiment {
     const char *name, *settings;
-    int         judge, only_the_end;
+    int judge, only_the_end;
 } experiments[] = {
     {"PPO, width 8", PRESSED, SMALL, 0},
     {"PPO, width 16", PRESSED, MIDDLE, 0},
@@ -57,22 +57,22 @@ static const struct experiment {
 enum { EXPERIMENTS = sizeof experiments / sizeof *experiments };
 
 typedef struct study {
-    lab               lab;
-    ppo_lm           *first; /* the model that everything starts from */
-    ppo_tokens        prompts, chosen, rejected;
-    float             mean, std; /* of its true reward */
-    ppo_lm           *member[SIZES + MEMBERS - 1];
+    lab lab;
+    ppo_lm *first; /* the model that everything starts from */
+    ppo_tokens prompts, chosen, rejected;
+    float mean, std; /* of its true reward */
+    ppo_lm *member[SIZES + MEMBERS - 1];
     ppo_reward_model *judge[JUDGES];
-    FILE             *csv;
+    FILE *csv;
 } study;
 
 /* -- the first model, and the judges of what it writes -- */
 
 static ppo_status prepare(study *s) {
-    ppo_tokens        lines = {0};
-    ppo_fit_config    config = ppo_fit_config_default();
+    ppo_tokens lines = {0};
+    ppo_fit_config config = ppo_fit_config_default();
     ppo_lm_evaluation e;
-    ppo_sampling      how = sampling(&s->lab, 5);
+    ppo_sampling how = sampling(&s->lab, 5);
     config.epochs = 2;
     config.seed = s->lab.seed;
     ppo_status status = learn_to_write(&s->lab, CORPUS, &config, &s->first);
@@ -88,7 +88,7 @@ static ppo_status prepare(study *s) {
 
 /* A proxy of its own size and seed, from nothing but the comparisons. */
 static ppo_status train_proxy(study *s, int width, int k) {
-    ppo_lm_config  c = s->first->config;
+    ppo_lm_config c = s->first->config;
     ppo_fit_config config = ppo_fit_config_default();
     c.width = width;
     c.layers = 1;
@@ -123,17 +123,17 @@ static void note(const study *s, const char *name, float kl, float truth, float 
 }
 
 static ppo_status note_model(study *s, const char *name, const ppo_lm *model, ppo_reward_model *judge) {
-    worth      w;
+    worth w;
     ppo_status status = evaluate(&s->lab, model, s->first, judge, &s->prompts, &w);
     if (!status) note(s, name, w.e.kl, w.e.reward, w.proxy_reward);
     return status;
 }
 
 static ppo_status trace_ppo(study *s, const struct experiment *e) {
-    ppo_lm         *policy = NULL;
-    ppo_rlhf       *rlhf = NULL;
+    ppo_lm *policy = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config config = ppo_rlhf_config_default();
-    ppo_status      status = ppo_settings_set_all(ppo_rlhf_settings(), &config, e->settings);
+    ppo_status status = ppo_settings_set_all(ppo_rlhf_settings(), &config, e->settings);
     config.sampling = sampling(&s->lab, 0);
     config.seed = s->lab.seed;
     if (!status) status = ppo_lm_copy(s->first, 0, &policy);
@@ -176,13 +176,13 @@ static ppo_status trace_best_of_n(study *s) {
     enum { ASKED = 64 };
     static const char *const names[SIZES] = {"best-of-n, width 8", "best-of-n, width 16",
                                              "best-of-n, width 64"};
-    static double            truth[SIZES][BON + 1], gain[SIZES][BON + 1];
-    ppo_generator           *generator = NULL;
-    float                    score[BON], reward[BON];
-    ppo_sampling             how = sampling(&s->lab, 11);
-    ppo_status               status = ppo_generator_create(s->first, s->lab.slots, &generator);
+    static double truth[SIZES][BON + 1], gain[SIZES][BON + 1];
+    ppo_generator *generator = NULL;
+    float score[BON], reward[BON];
+    ppo_sampling how = sampling(&s->lab, 11);
+    ppo_status status = ppo_generator_create(s->first, s->lab.slots, &generator);
     for (int k = 0; k < ASKED && !status; k++) {
-        ppo_tokens  asked = {0};
+        ppo_tokens asked = {0};
         ppo_samples samples;
         for (int i = 0; i < BON && !status; i++) status = ppo_tokens_add_from(&asked, &s->prompts, k);
         how.seed++;
@@ -206,19 +206,19 @@ static ppo_status trace_best_of_n(study *s) {
 
 /* Fine-tuning on the best of four of its own samples, three times (ReST); and DPO with several beta. */
 static ppo_status trace_others(study *s) {
-    static const float       betas[] = {2, 0.7f, 0.3f};
+    static const float betas[] = {2, 0.7f, 0.3f};
     static const char *const names[] = {"DPO, beta 2", "DPO, beta 0.7", "DPO, beta 0.3"};
-    ppo_fit_config           config = ppo_fit_config_default();
-    ppo_lm                  *model = NULL;
-    ppo_status               status = ppo_lm_copy(s->first, 0, &model);
+    ppo_fit_config config = ppo_fit_config_default();
+    ppo_lm *model = NULL;
+    ppo_status status = ppo_lm_copy(s->first, 0, &model);
     config.seed = s->lab.seed;
     config.epochs = 2;
     config.learning_rate = 3e-4f;
     for (int round = 0; round < 3 && !status; round++) {
         static const char *const rounds[] = {"ReST, round 1", "ReST, round 2", "ReST, round 3"};
-        ppo_tokens               best = {0};
-        ppo_generator           *generator = NULL;
-        ppo_sampling             how = sampling(&s->lab, 20 + (uint64_t)round);
+        ppo_tokens best = {0};
+        ppo_generator *generator = NULL;
+        ppo_sampling how = sampling(&s->lab, 20 + (uint64_t)round);
         status = ppo_generator_create(model, s->lab.slots, &generator);
         if (!status)
             status = ppo_best_of_n(generator, &s->prompts, 4, &how, ppo_reward_by_model, s->judge[LARGE],
@@ -244,9 +244,9 @@ static ppo_status trace_others(study *s) {
 
 /* Everything of one seed, into its file. */
 static ppo_status trace_seed(uint64_t seed) {
-    char   path[64];
+    char path[64];
     double began = ppo_clock();
-    study  s;
+    study s;
     memset(&s, 0, sizeof s);
     s.lab.task = &tasks[0];
     s.lab.slots = 16;
@@ -272,8 +272,8 @@ static ppo_status trace_seed(uint64_t seed) {
 }
 
 int main(int argc, char **argv) {
-    int        report = argc > 1 && !strcmp(argv[1], "report"), usage = argc < 3;
-    uint64_t   seed[SEEDS];
+    int report = argc > 1 && !strcmp(argv[1], "report"), usage = argc < 3;
+    uint64_t seed[SEEDS];
     ppo_status status = PPO_OK;
     for (int i = 2; i < argc; i++) {
         char *end;

@@ -16,7 +16,7 @@ enum { MOST = 64, LINE = 65536, NAME = 256 }; /* curves, columns or files; chara
 typedef struct options {
     const char *x, *out, *title;
     const char *column[MOST], *file[MOST];
-    int         columns, files;
+    int columns, files;
 } options;
 
 static int fail(const char *reason, const char *what) {
@@ -81,9 +81,9 @@ static float number(const char *text) { /* NaN, which is not drawn, for an empty
 /* Reads a curve from two columns of a file. Returns 0 on success. */
 static int load(const char *path, const char *x_name, const char *y_name, ppo_curve *curve) {
     static char line[LINE];
-    float      *x = NULL, *y = NULL;
-    int         n = 0, room = 0, x_column = -1, y_column = -1;
-    FILE       *file = fopen(path, "r");
+    float *x = NULL, *y = NULL;
+    int n = 0, room = 0, x_column = -1, y_column = -1;
+    FILE *file = fopen(path, "r");
     if (!file) return fail("there is no file ", path);
     if (fgets(line, sizeof line, file)) {
         x_column = find_column(line, x_name);
@@ -110,10 +110,10 @@ static int load(const char *path, const char *x_name, const char *y_name, ppo_cu
 }
 
 int main(int argc, char **argv) {
-    static options   o = {.x = "time/total_timesteps", .out = "curve.svg"};
+    static options o = {.x = "time/total_timesteps", .out = "curve.svg"};
     static ppo_curve curve[MOST];
-    static char      name[MOST][NAME];
-    int              n = 0;
+    static char name[MOST][NAME];
+    int n = 0;
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) return print_help();
     if (parse(&o, argc, argv)) return 1;

@@ -30,7 +30,7 @@ static void must(ppo_status status) {
 /* A scripted hunter's move. */
 static int scripted(const pursuit *s, int i, int patient, ppo_rng *rng) {
     pursuit_place at = s->hunter[i];
-    int           nearest = -1, best = 2 * PURSUIT_SIZE, others = 0;
+    int nearest = -1, best = 2 * PURSUIT_SIZE, others = 0;
     for (int k = 0; k < PURSUIT_BOARS; k++) {
         int x = abs(pursuit_way(at.x, s->boar[k].x)), y = abs(pursuit_way(at.y, s->boar[k].y));
         if (x <= PURSUIT_SIGHT && y <= PURSUIT_SIGHT && x + y < best) best = x + y, nearest = k;
@@ -56,14 +56,14 @@ static void hunt(int who, ppo_agent *agent, const char *name) {
     enum { WORLDS = 50 };
     ppo_env env = pursuit_env();
     ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)who);
-    double  caught = 0, hurt = 0;
+    double caught = 0, hurt = 0;
     for (int world = 0; world < WORLDS; world++) {
         static float obs[PURSUIT_HUNTERS * PURSUIT_OBS];
-        ppo_outcome  out[PURSUIT_HUNTERS];
-        ppo_action   action[PURSUIT_HUNTERS];
-        int          move[PURSUIT_HUNTERS];
-        ppo_actions  moves = {move, NULL};
-        pursuit      s;
+        ppo_outcome out[PURSUIT_HUNTERS];
+        ppo_action action[PURSUIT_HUNTERS];
+        int move[PURSUIT_HUNTERS];
+        ppo_actions moves = {move, NULL};
+        pursuit s;
         memset(out, 0, sizeof out);
         memset(action, 0, sizeof action);
         env.reset_all(&s, &rng, obs, out);
@@ -83,7 +83,7 @@ static void hunt(int who, ppo_agent *agent, const char *name) {
 }
 
 int main(int argc, char **argv) {
-    ppo_env    env = pursuit_env();
+    ppo_env env = pursuit_env();
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
     must(ppo_config_set_all(&cfg,

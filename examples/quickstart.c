@@ -7,7 +7,7 @@
 #include "envs/cartpole.h"
 
 int main(void) {
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config cfg = ppo_config_default();
     cfg.total_steps = 100000;
 

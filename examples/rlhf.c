@@ -59,7 +59,7 @@ static ppo_status perform(run *r, const struct stage *stage) {
 
 static ppo_status perform_named(run *r, const char *name) {
     ppo_status status = PPO_OK;
-    int        all = !strcmp(name, "all"), found = all;
+    int all = !strcmp(name, "all"), found = all;
     for (int k = 0; k < STAGES && !status; k++) {
         if (all ? !stages[k].is_in_all : strcmp(name, stages[k].name) != 0) continue;
         found = 1;
@@ -86,9 +86,9 @@ static ppo_status use_device(run *r) {
 }
 
 int main(int argc, char **argv) {
-    run    r;
+    run r;
     double began = ppo_clock();
-    int    count = read_flags(&r, argc, argv);
+    int count = read_flags(&r, argc, argv);
     if (count < 0) return usage(&r);
     r.quiet |= ppo_group_rank() > 0;
     const char *problem = count ? r.lab.task->open() : NULL;

@@ -11,7 +11,7 @@ static int is_flag(const char *name) { return strcmp(name, "eos") != 0 && strcmp
 static void print_settings(const ppo_settings *settings, const void *config) {
     for (int i = 0; i < settings->count; i++) {
         const ppo_field *field = &settings->field[i];
-        char             name[64], value[64] = "";
+        char name[64], value[64] = "";
         if (!is_flag(field->name)) continue;
         snprintf(name, sizeof name, "%s", field->name);
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
@@ -50,7 +50,7 @@ static int complain(const char *flag, const char *problem) {
 /* A whole number from 1 to most; 0 after a complaint. */
 static int take_number(const char *flag, const char *value, int most, int *number) {
     char *end;
-    long  x = strtol(value, &end, 10);
+    long x = strtol(value, &end, 10);
     *number = (int)x;
     return (end > value && !*end && x >= 1 && x <= most) || complain(flag, "not a number that is allowed");
 }

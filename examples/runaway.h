@@ -15,7 +15,7 @@ enum { VARIANTS = 4, MOST_ITERATIONS = 200 };
 
 static const struct variant {
     const char *name, *settings;
-    int         shared; /* 1: the critic is the policy with a score */
+    int shared; /* 1: the critic is the policy with a score */
 } variants[VARIANTS] = {
     {"critic in the policy, no target_kl", "target_kl=0", 1},
     {"critic of its own, no target_kl", "target_kl=0", 0},
@@ -25,18 +25,18 @@ static const struct variant {
 
 typedef struct history {
     float iteration[MOST_ITERATIONS], kl[MOST_ITERATIONS];
-    int   n;
+    int n;
     float first_step, highest; /* approx_kl of the first iteration; the highest KL */
 } history;
 
 static ppo_status train_variant(run *r, const struct variant *v, history *h) {
-    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p;
-    ppo_rlhf_config   config = ppo_rlhf_config_default();
-    ppo_status        status = ppo_settings_set_all(ppo_rlhf_settings(), &config,
-                                                    "iterations=40 prompts=256 minibatch_size=64 epochs=4 "
-                                                           "learning_rate=3e-3 learning_rate_schedule=linear "
-                                                           "kl_coef=0.2 missing_eos_penalty=1 normalize_rewards=no");
+    ppo_rlhf_config config = ppo_rlhf_config_default();
+    ppo_status status = ppo_settings_set_all(ppo_rlhf_settings(), &config,
+                                             "iterations=40 prompts=256 minibatch_size=64 epochs=4 "
+                                             "learning_rate=3e-3 learning_rate_schedule=linear "
+                                             "kl_coef=0.2 missing_eos_penalty=1 normalize_rewards=no");
     if (!status) status = ppo_settings_set_all(ppo_rlhf_settings(), &config, v->settings);
     config.seed = r->lab.seed;
     config.sampling.eos = r->lab.end;
@@ -60,8 +60,8 @@ static ppo_status train_variant(run *r, const struct variant *v, history *h) {
 
 static ppo_status stage_runaway(run *r) {
     static history h[VARIANTS];
-    ppo_curve      curves[VARIANTS];
-    ppo_status     status = PPO_OK;
+    ppo_curve curves[VARIANTS];
+    ppo_status status = PPO_OK;
     for (int k = 0; k < VARIANTS && !status; k++) {
         const ppo_curve curve = {variants[k].name, h[k].iteration, h[k].kl, MOST_ITERATIONS};
         curves[k] = curve;

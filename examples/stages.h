@@ -13,16 +13,16 @@ static const char ppo_defaults[] =
     "kl_coef=0.35 kl_target=2.25 kl_horizon=1500 missing_eos_penalty=1";
 
 typedef struct run {
-    lab               lab;
-    const char       *dir, *device, *fit; /* fit: settings of fine-tuning, by name */
-    int               json, quiet, best_of, threads;
-    ppo_rlhf_config   ppo;
-    ppo_lm           *sft, *reward, *policy; /* policy: of the stage */
-    ppo_reward_model *proxy;                 /* the reward model, normalized */
-    ppo_tokens        prompts, held_out;     /* to train with, and to measure with */
-    ppo_tokens        chosen, rejected;
-    worth             worth;
-    float             most_kl; /* of an iteration of PPO */
+    lab lab;
+    const char *dir, *device, *fit; /* fit: settings of fine-tuning, by name */
+    int json, quiet, best_of, threads;
+    ppo_rlhf_config ppo;
+    ppo_lm *sft, *reward, *policy; /* policy: of the stage */
+    ppo_reward_model *proxy;       /* the reward model, normalized */
+    ppo_tokens prompts, held_out;  /* to train with, and to measure with */
+    ppo_tokens chosen, rejected;
+    worth worth;
+    float most_kl; /* of an iteration of PPO */
 } run;
 
 static void forget_reward(run *r) {
@@ -50,8 +50,8 @@ static const char *path_to(const run *r, const char *name, char path[512]) {
 
 /* A model's file holds its tokenizer, too, and which sft model it comes from: that of some seed. */
 static ppo_status save(const run *r, const ppo_lm *model, const char *name) {
-    char       path[512], seed[32];
-    ppo_file  *file = NULL;
+    char path[512], seed[32];
+    ppo_file *file = NULL;
     if (ppo_group_rank()) return PPO_OK;
     ppo_status status = ppo_file_create(&file);
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)r->lab.sft_seed);
@@ -64,12 +64,12 @@ static ppo_status save(const run *r, const ppo_lm *model, const char *name) {
 }
 
 static ppo_status load(run *r, const char *name, ppo_lm **model) {
-    char       path[512];
-    ppo_file  *file = NULL;
+    char path[512];
+    ppo_file *file = NULL;
     ppo_status status = *model ? PPO_OK : ppo_file_read(path_to(r, name, path), &file);
     if (!status && file) {
         const char *text = ppo_file_text(file, "sft_seed");
-        uint64_t    seed = text ? strtoull(text, NULL, 10) : 0;
+        uint64_t seed = text ? strtoull(text, NULL, 10) : 0;
         if (!text) status = ppo_fail(PPO_ERROR_FILE, "%s is not of this program", path);
         else if (!r->lab.tokenizer)
             r->lab.sft_seed = seed, status = ppo_tokenizer_get(file, &r->lab.tokenizer);
@@ -138,7 +138,7 @@ static ppo_status need_proxy(run *r) {
 /* The reward model: the sft model with a score, which learns from comparisons. */
 static ppo_status stage_reward(run *r) {
     ppo_fit_config config = fit(r, "epochs=2");
-    ppo_status     status = need_comparisons(r);
+    ppo_status status = need_comparisons(r);
     forget_reward(r);
     if (!status) status = ppo_lm_copy(r->sft, 1, &r->reward);
     if (!status) status = ppo_fit_reward(r->reward, &r->chosen, &r->rejected, &config);
@@ -147,9 +147,9 @@ static ppo_status stage_reward(run *r) {
 }
 
 static ppo_status stage_ppo(run *r) {
-    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p;
-    ppo_rlhf_config   config = r->ppo;
+    ppo_rlhf_config config = r->ppo;
     r->most_kl = 0;
     config.sampling.eos = r->lab.end;
     config.slots = r->lab.slots;
@@ -173,7 +173,7 @@ static ppo_status stage_ppo(run *r) {
 static ppo_status stage_dpo(run *r) {
     /* with a higher rate, or less beta, words fall apart: DPO never samples, so it does not notice */
     ppo_fit_config config = fit(r, "epochs=2 learning_rate=1e-4 beta=0.5");
-    ppo_status     status = need_comparisons(r);
+    ppo_status status = need_comparisons(r);
     if (!status) status = ppo_lm_copy(r->sft, 0, &r->policy);
     if (!status) status = ppo_fit_dpo(r->policy, r->sft, &r->chosen, &r->rejected, &config);
     return status ? status : save(r, r->policy, "dpo");
@@ -183,9 +183,9 @@ static ppo_status stage_dpo(run *r) {
 static ppo_status stage_rest(run *r) {
     ppo_status status = ppo_lm_copy(r->sft, 0, &r->policy);
     for (int round = 0; round < 3 && !status; round++) {
-        ppo_tokens     best = {0};
+        ppo_tokens best = {0};
         ppo_generator *generator = NULL;
-        ppo_sampling   how = sampling(&r->lab, 20 + (uint64_t)round);
+        ppo_sampling how = sampling(&r->lab, 20 + (uint64_t)round);
         ppo_fit_config config = fit(r, "epochs=2 learning_rate=3e-4");
         status = ppo_generator_create(r->policy, r->lab.slots, &generator);
         if (!status)
@@ -200,12 +200,12 @@ static ppo_status stage_rest(run *r) {
 
 /* The best of n samples is a policy as well, though nothing is trained: KL at most log n - (n - 1) / n. */
 static ppo_status stage_bon(run *r) {
-    ppo_generator    *generator = NULL;
-    ppo_tokens        best = {0};
-    ppo_sampling      how = sampling(&r->lab, 7);
+    ppo_generator *generator = NULL;
+    ppo_tokens best = {0};
+    ppo_sampling how = sampling(&r->lab, 7);
     ppo_lm_evaluation e = {0};
-    float            *score = (float *)malloc((size_t)r->held_out.count * sizeof(float));
-    int               n = r->held_out.count;
+    float *score = (float *)malloc((size_t)r->held_out.count * sizeof(float));
+    int n = r->held_out.count;
     r->worth.proxy_reward = 0;
     ppo_status status = score ? ppo_generator_create(r->sft, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
     if (!status)
@@ -232,10 +232,10 @@ static ppo_status stage_sample(run *r) { return load(r, "ppo", &r->policy); }
 /* Six lines that a model writes, each with its true reward. */
 static ppo_status show_samples(run *r, const ppo_lm *model) {
     ppo_generator *generator = NULL;
-    ppo_samples    samples;
-    ppo_sampling   how = sampling(&r->lab, 9);
-    float         *reward = (float *)malloc((size_t)r->held_out.count * sizeof(float));
-    ppo_status     status = reward ? ppo_generator_create(model, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
+    ppo_samples samples;
+    ppo_sampling how = sampling(&r->lab, 9);
+    float *reward = (float *)malloc((size_t)r->held_out.count * sizeof(float));
+    ppo_status status = reward ? ppo_generator_create(model, r->lab.slots, &generator) : PPO_ERROR_MEMORY;
     if (!status) status = ppo_generate(generator, &r->held_out, &how, &samples);
     if (!status) status = true_reward(&samples, reward, &r->lab);
     if (!status) ppo_print_samples(stdout, r->lab.tokenizer, &samples, reward, 6);

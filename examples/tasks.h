@@ -17,7 +17,7 @@ enum { LINE = 256 };
 
 typedef struct task {
     const char *name;
-    int         bpe, context;  /* tokens of byte-pair encoding, 0: characters; tokens of the longest line */
+    int bpe, context;          /* tokens of byte-pair encoding, 0: characters; tokens of the longest line */
     const char *(*open)(void); /* NULL, or why there are no lines */
     void (*line)(ppo_rng *rng, char *line); /* a random line [LINE] */
     size_t (*prompt)(const char *line);     /* how many of its characters are the prompt */
@@ -30,8 +30,8 @@ enum { ARTICLE, ADJECTIVE, NOUN, VERB, ADVERB, STOP, KINDS };
 
 static const struct word {
     const char *text;
-    int         kind;
-    float       kindness;
+    int kind;
+    float kindness;
 } vocabulary[] = {
     {"the", ARTICLE, 0},        {"a", ARTICLE, 0},         {"kind", ADJECTIVE, 1},
     {"gentle", ADJECTIVE, 1},   {"warm", ADJECTIVE, 0.5f}, {"brave", ADJECTIVE, 0.5f},
@@ -62,7 +62,7 @@ static void sentences_line(ppo_rng *rng, char *line) {
     *line = 0;
     for (int state = START; state != END;) {
         const struct word *w = &vocabulary[ppo_rng_below(rng, WORDS)];
-        int                next = rules[state][w->kind];
+        int next = rules[state][w->kind];
         if (next < 0) continue;
         snprintf(line + strlen(line), LINE - strlen(line), "%s%s", *line ? " " : "", w->text);
         state = next;
@@ -87,7 +87,7 @@ static size_t sentences_prompt(const char *line) {
    the sentence does not end. */
 static float sentences_reward(const char *line) {
     float reward = 0;
-    int   used[WORDS] = {0}, state = START;
+    int used[WORDS] = {0}, state = START;
     for (const char *at = line; *at;) {
         size_t n = strcspn(at, " "), found = WORDS;
         for (int i = 0; i < WORDS; i++)
@@ -104,7 +104,7 @@ static float sentences_reward(const char *line) {
 
 /* -- words -- */
 
-static char  *dictionary;
+static char *dictionary;
 static size_t dictionary_size;
 
 /* The letters of the word that begins here if it has 4 to 14, all of them small; otherwise 0. */
@@ -146,7 +146,7 @@ static size_t words_prompt(const char *line) { return (void)line, 0; }
 /* Soft letters count for it, hard ones against it, three in a row of the same sort of letter, too. */
 static float words_reward(const char *line) {
     float reward = 0;
-    int   run = 0, vowel = -1;
+    int run = 0, vowel = -1;
     for (const char *c = line; *c; c++) {
         int is = strchr("aeiouy", *c) != NULL;
         run = is == vowel ? run + 1 : 1;

@@ -26,8 +26,8 @@ static ppo_tokenizer *tokenizer;
 /* The result of "a*b" or "a+b" from `at` on; -1 if it is neither. */
 static long calculate(const char *at) {
     char *end;
-    long  a = strtol(at, &end, 10), b = 0;
-    char  sign = *end;
+    long a = strtol(at, &end, 10), b = 0;
+    char sign = *end;
     if (end == at || (sign != '*' && sign != '+')) return -1;
     b = strtol(at = end + 1, &end, 10);
     if (end == at || *end != ']' || a < 0 || b < 0 || a > 99999 || b > 99999) return -1;
@@ -36,11 +36,11 @@ static long calculate(const char *at) {
 
 /* A ppo_tool_fn: the answer to the last "[...]"; "?" if it cannot be computed. */
 static ppo_status calculator(const int *token, int n, int *answer, int room, int *count, void *user) {
-    char       text[2 * TEXT], result[32] = "?";
+    char text[2 * TEXT], result[32] = "?";
     ppo_status status = ppo_decode(tokenizer, token, n, text, sizeof text, NULL);
     if (status) return status;
     const char *open = strrchr(text, '[');
-    long        value = open ? calculate(open + 1) : -1;
+    long value = open ? calculate(open + 1) : -1;
     (void)user;
     if (value >= 0) snprintf(result, sizeof result, "%ld", value);
     int length = (int)strlen(result);
@@ -62,8 +62,8 @@ static problem random_problem(ppo_rng *rng) {
    calculator wrote is given. */
 static ppo_status demonstrate(problem p, int calls, ppo_rng *rng, ppo_tokens *tokens) {
     char text[6][32];
-    int  product = p.a * p.b, right = product + p.c;
-    int  answer = calls == 2 ? right : right / 2 + ppo_rng_below(rng, right);
+    int product = p.a * p.b, right = product + p.c;
+    int answer = calls == 2 ? right : right / 2 + ppo_rng_below(rng, right);
     snprintf(text[0], 32, "%d*%d+%d=", p.a, p.b, p.c);
     snprintf(text[1], 32, "[%d*%d]", p.a, p.b);
     snprintf(text[2], 32, "%d", product);
@@ -81,8 +81,8 @@ static ppo_status demonstrate(problem p, int calls, ppo_rng *rng, ppo_tokens *to
 static ppo_status is_right(const ppo_samples *samples, float *reward, void *user) {
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) {
-        char       text[2 * TEXT], want[32] = "";
-        problem    p;
+        char text[2 * TEXT], want[32] = "";
+        problem p;
         ppo_status status =
             ppo_tokens_text(&samples->tokens, s, PPO_WHOLE_TEXT, tokenizer, text, sizeof text);
         if (status) return status;
@@ -96,9 +96,9 @@ static ppo_status is_right(const ppo_samples *samples, float *reward, void *user
 /* The share of right answers to new problems, and three of them. */
 static ppo_status test(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how) {
     ppo_generator *generator = NULL;
-    ppo_samples    samples;
-    float          reward[TESTS], sum = 0;
-    ppo_status     status = ppo_generator_create(lm, 16, &generator);
+    ppo_samples samples;
+    float reward[TESTS], sum = 0;
+    ppo_status status = ppo_generator_create(lm, 16, &generator);
     if (!status) status = ppo_generate(generator, prompts, how, &samples);
     if (!status) status = is_right(&samples, reward, NULL);
     for (int s = 0; s < TESTS && !status; s++) sum += reward[s] / TESTS;
@@ -111,20 +111,20 @@ static ppo_status test(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sa
 
 int main(int argc, char **argv) {
     static const char characters[] = "0123456789*+=[]>.?";
-    char             *end = argc > 1 ? argv[1] : NULL;
-    ppo_rlhf_config   config = ppo_rlhf_config_default();
-    ppo_fit_config    fit = ppo_fit_config_default();
-    ppo_lm_config     shape = ppo_lm_config_default();
+    char *end = argc > 1 ? argv[1] : NULL;
+    ppo_rlhf_config config = ppo_rlhf_config_default();
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_rlhf_progress p;
-    ppo_lm           *lm = NULL;
-    ppo_rlhf         *rlhf = NULL;
-    ppo_tokens        demonstrations = {0}, prompts = {0}, tests = {0};
-    double            began = ppo_clock();
+    ppo_lm *lm = NULL;
+    ppo_rlhf *rlhf = NULL;
+    ppo_tokens demonstrations = {0}, prompts = {0}, tests = {0};
+    double began = ppo_clock();
     config.seed = fit.seed = shape.seed = argc > 1 ? strtoull(argv[1], &end, 10) : 1;
     if (argc > 3 || (end && (end == argv[1] || *end)))
         return fprintf(stderr, "usage: tools [SEED [KERNELS]], a number and a name\n"), 1;
     if (argc > 2 && ppo_use_kernels(argv[2])) return fprintf(stderr, "tools: %s\n", ppo_last_error()), 1;
-    ppo_rng    rng = ppo_rng_stream(config.seed, PPO_STREAM_USER, 0);
+    ppo_rng rng = ppo_rng_stream(config.seed, PPO_STREAM_USER, 0);
     ppo_status status = ppo_tokenizer_characters(characters, strlen(characters), NULL, 0, &tokenizer);
     if (!status) status = ppo_encode(tokenizer, "]", 1, &config.sampling.call, 1, NULL);
     if (!status) status = ppo_encode(tokenizer, ".", 1, &config.sampling.eos, 1, NULL);

@@ -17,8 +17,8 @@
 enum { MAX_POINTS = 1024 };
 
 typedef struct history { /* the learning curve */
-    int64_t stride;        /* iterations per point */
-    int   points;
+    int64_t stride;      /* iterations per point */
+    int points;
     float x[MAX_POINTS], y[MAX_POINTS];
 } history;
 
@@ -53,9 +53,9 @@ static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trai
 
 /* The loop. Ends when all steps are done, at Ctrl-C, or with a failure. */
 static ppo_status train(const options *o, const ppo_agent *agent, ppo_trainer *trainer, history *h) {
-    ppo_log     *log = NULL;
+    ppo_log *log = NULL;
     ppo_progress p;
-    ppo_status   status = PPO_OK;
+    ppo_status status = PPO_OK;
     if (o->csv || o->tensorboard)
         status = ppo_log_open(o->csv, o->tensorboard, ppo_trainer_steps(trainer), &log);
     if (!status) status = store(o, agent, trainer); /* what cannot be written shows at once */
@@ -97,7 +97,7 @@ static const char *json_number(char text[64], float x) { /* JSON has no NaN */
 
 /* steps: of the whole run; done: in these seconds. */
 static int report(const options *o, const ppo_evaluation *e, int64_t steps, int64_t done, double seconds) {
-    char   mean[64], std[64];
+    char mean[64], std[64];
     double speed = seconds > 0 ? (double)done / seconds : 0;
     if (o->json) {
         printf("{\"env\":\"%s\",\"seed\":%llu,\"steps\":%lld,\"seconds\":%.2f,\"steps_per_second\":%.0f,"
@@ -117,37 +117,39 @@ static int inspect(const options *o) {
     if (ppo_env_inspect(&o->env, 10000, o->config.seed, &found)) return fail("%s", ppo_last_error());
     for (int i = 0; i < found.findings; i++) printf("%s: %s\n", o->env.name, found.finding[i]);
     if (!found.findings)
-        printf("%s: nothing to complain about in %d random steps, %d episodes\n", o->env.name, found.steps, found.episodes);
+        printf("%s: nothing to complain about in %d random steps, %d episodes\n", o->env.name, found.steps,
+               found.episodes);
     return found.findings > 0;
 }
 
 int main(int argc, char **argv) {
     static history h = {1, 0, {0}, {0}};
-    options        o;
+    options o;
     if (read_options(&o, argc, argv)) return 1;
     if (o.help) {
         print_help(&o);
         return fflush(stdout) ? fail("the help could not be written") : 0;
     }
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* in one file or pipe, lines of stdout and stderr stay in order */
-#ifndef WITH_MPI /* where mpirun ends all processes */
+#ifndef WITH_MPI                           /* where mpirun ends all processes */
     signal(SIGINT, on_interrupt);
 #endif
     if (o.watch) return watch(&o);
     if (o.inspect) return inspect(&o);
 
-    ppo_agent     *agent = NULL;
-    ppo_trainer   *trainer = NULL;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
-    double         begin = ppo_clock();
-    ppo_status     status = start(&o, &agent, &trainer);
-    int64_t        before = ppo_trainer_steps(trainer);
+    double begin = ppo_clock();
+    ppo_status status = start(&o, &agent, &trainer);
+    int64_t before = ppo_trainer_steps(trainer);
     if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
-        fprintf(stderr, "all %lld steps are done: give a larger --total-steps to continue\n", (long long)o.config.total_steps);
+        fprintf(stderr, "all %lld steps are done: give a larger --total-steps to continue\n",
+                (long long)o.config.total_steps);
     if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
     double seconds = ppo_clock() - begin;
     int64_t steps = ppo_trainer_steps(trainer);
-    int    cut_short = interrupted && !ppo_trainer_done(trainer);
+    int cut_short = interrupted && !ppo_trainer_done(trainer);
     ppo_trainer_free(trainer);
     signal(SIGINT, SIG_DFL); /* the evaluation ends at once */
     if (!status && cut_short) say_how_to_continue(&o);

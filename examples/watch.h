@@ -44,7 +44,7 @@ static int show(const ppo_frame *frame, void *user) {
 
 static int watch(const options *o) {
     ppo_agent *agent = NULL;
-    ppo_env    env = o->env;
+    ppo_env env = o->env;
     ppo_status status = ppo_agent_load(o->watch, &env, &agent);
     for (int i = 0; i < o->eval_episodes && !status && !interrupted; i++) {
         status = ppo_play(agent, &env, o->config.seed + (uint64_t)i, 0, show, &env, NULL);

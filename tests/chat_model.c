@@ -34,14 +34,14 @@ static void write_tokenizer(const char *folder, int specials) {
 int main(int argc, char **argv) {
     static const char *const said[][2] = {{"hello", "Gr\303\274\303\237 dich!"},
                                           {"bye", "Tsch\303\274\303\237."}};
-    ppo_tokenizer           *tokenizer = NULL;
-    ppo_tokens               chats = {0};
-    ppo_fit_config           fit = ppo_fit_config_default();
-    ppo_status               status = PPO_OK;
+    ppo_tokenizer *tokenizer = NULL;
+    ppo_tokens chats = {0};
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_status status = PPO_OK;
     if (argc < 2) return 1;
     for (int random = 0; random < 2 && !status; random++) {
-        char          folder[200];
-        ppo_lm       *lm = NULL;
+        char folder[200];
+        ppo_lm *lm = NULL;
         ppo_lm_config c = ppo_lm_config_default();
         snprintf(folder, sizeof folder, "%s/%s", argv[1], random ? "text" : "chat");
         mkdir(folder, 0777);

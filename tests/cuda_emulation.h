@@ -45,8 +45,8 @@ enum cudaError_t {
 };
 
 struct cudaDeviceProp {
-    char   name[256];
-    int    major, minor, multiProcessorCount;
+    char name[256];
+    int major, minor, multiProcessorCount;
     size_t sharedMemPerBlockOptin, totalGlobalMem;
 };
 
@@ -61,16 +61,16 @@ inline struct emulation_settings {
     uint32_t seed = 0; /* of the orders of threads and blocks; 0: as numbered */
     void (*complain)(const char *sentence) = emulated::say_and_abort; /* may longjmp */
 
-    long        fail_at = -1;                      /* the call that fails; 0: the next; -1: none */
-    bool        for_good = false;                  /* all calls after it fail, too */
+    long fail_at = -1;                             /* the call that fails; 0: the next; -1: none */
+    bool for_good = false;                         /* all calls after it fail, too */
     cudaError_t error = cudaErrorMemoryAllocation; /* of that call; calls that free do free */
 
-    int            devices = 1, driver_version = 13000;
+    int devices = 1, driver_version = 13000;
     cudaDeviceProp device = {"emulated GPU", 8, 0, 4, 163 << 10, (size_t)1 << 30};
 
-    long   calls = 0;         /* of the runtime and of cuBLAS so far, launches among them */
-    long   allocations = 0;   /* of device and of pinned memory so far */
-    long   live = 0;          /* blocks of such memory, streams, events and handles of cuBLAS now */
+    long calls = 0;           /* of the runtime and of cuBLAS so far, launches among them */
+    long allocations = 0;     /* of device and of pinned memory so far */
+    long live = 0;            /* blocks of such memory, streams, events and handles of cuBLAS now */
     size_t device_bytes = 0;  /* now */
     size_t bytes_to_host = 0; /* copied from the device so far */
 } emulation;
@@ -110,7 +110,7 @@ __attribute__((format(printf, 1, 2))) inline cudaError_t complain(const char *fo
 
 struct block {
     size_t size;
-    bool   device;
+    bool device;
 };
 /* Keys are complements of addresses, so that a leak checker does not find the block here. */
 inline std::map<uintptr_t, block> blocks;
@@ -126,7 +126,7 @@ inline const block *find(const void *p, size_t *left) {
 
 /* May a call use p as memory of the device, or of the host? An empty range may be anywhere. */
 inline bool fits(const char *call, const char *what, const void *p, size_t size, bool device) {
-    size_t       left = 0;
+    size_t left = 0;
     const block *b = size ? find(p, &left) : NULL;
     if (size && (b && b->device) != device)
         complain("%s: %s %p is %sdevice memory", call, what, p, device ? "not " : "");
@@ -191,7 +191,7 @@ struct stream {
     bool busy;
 };
 inline std::set<stream *> streams;
-inline bool               default_is_busy;
+inline bool default_is_busy;
 
 /* Streams and the default stream do not wait for each other (streams are non-blocking). */
 inline void use(stream *s) {
@@ -204,17 +204,17 @@ inline void use(stream *s) {
 /* A copy between host and device may read host memory as late as when the host waits for it. It writes pinned
    memory only then. */
 struct copy {
-    void             *host;
-    bool              to_host;
+    void *host;
+    bool to_host;
     std::vector<char> bytes;
 };
 inline std::vector<copy> copies;
 
 inline void copy_bytes(void *to, const void *from, size_t size, bool to_host, bool one_side) {
     const char *now = static_cast<const char *>(from);
-    void       *host = to_host ? to : const_cast<void *>(from);
-    size_t      left;
-    const bool  late = !one_side && (!to_host || find(host, &left));
+    void *host = to_host ? to : const_cast<void *>(from);
+    size_t left;
+    const bool late = !one_side && (!to_host || find(host, &left));
     if (late) copies.push_back({host, to_host, std::vector<char>(now, now + size)});
     if (late && to_host) memset(to, 0xff, size);
     else memcpy(to, from, size);
@@ -248,7 +248,7 @@ enum cudaMemcpyKind {
 };
 
 inline bool emulation_is_device(const void *p) {
-    size_t                 left;
+    size_t left;
     const emulated::block *b = emulated::find(p, &left);
     return b && b->device;
 }
@@ -276,8 +276,8 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
     emulated::use(stream);
     if (!width || !height) return cudaSuccess;
     size_t to_size = (height - 1) * to_pitch + width, from_size = (height - 1) * from_pitch + width;
-    bool   to_device = kind == cudaMemcpyDefault ? emulation_is_device(to) : kind & 1;
-    bool   from_device = kind == cudaMemcpyDefault ? emulation_is_device(from) : kind & 2;
+    bool to_device = kind == cudaMemcpyDefault ? emulation_is_device(to) : kind & 1;
+    bool from_device = kind == cudaMemcpyDefault ? emulation_is_device(from) : kind & 2;
     if (to_pitch < width || from_pitch < width ||
         !emulated::fits("a copy", "the destination", to, to_size, to_device) ||
         !emulated::fits("a copy", "the source", from, from_size, from_device))
@@ -485,7 +485,7 @@ inline cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_
     if (!grid.x || !grid.y || !grid.z || grid.x > INT_MAX || grid.y > 65535 || grid.z > 65535 || !threads ||
         threads > max_threads || block.z > 64)
         return result(cudaErrorInvalidConfiguration);
-    auto   granted = most_shared.find(kernel);
+    auto granted = most_shared.find(kernel);
     size_t most = granted == most_shared.end() ? 48 << 10 : granted->second;
     return result(shared_bytes <= most ? cudaSuccess : cudaErrorInvalidValue);
 }

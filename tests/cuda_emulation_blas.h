@@ -40,13 +40,13 @@ inline cublasStatus_t blas_status(cudaError_t error) {
 }
 
 struct matrix {
-    const void  *data;
+    const void *data;
     cudaDataType type;
-    int          rows, columns, ld;
-    long long    stride; /* between the matrices of a batch */
-    bool         transposed;
+    int rows, columns, ld;
+    long long stride; /* between the matrices of a batch */
+    bool transposed;
 
-    bool   is_float() const { return type == CUDA_R_32F; }
+    bool is_float() const { return type == CUDA_R_32F; }
     size_t at(int row, int column, int batch) const {
         if (transposed) std::swap(row, column);
         return (size_t)(stride * batch) + (size_t)column * (size_t)ld + (size_t)row;
@@ -88,8 +88,8 @@ inline cublasStatus_t multiply(blas *handle, float alpha, matrix a, matrix b, fl
     if (a.type != b.type || (c.type != a.type && c.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!a.fits("A", batches) || !b.fits("B", batches) || !c.fits("C", batches))
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    const bool   round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    access       access;
+    const bool round = !c.is_float() && handle->math != CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    access access;
     const size_t length = (size_t)a.columns;
     std::vector<double> rows((size_t)a.rows * length + 1), columns((size_t)b.columns * length + 1);
     for (int batch = 0; batch < batches; batch++) {

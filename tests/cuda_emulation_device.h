@@ -77,21 +77,21 @@ template <class T> struct emulated_four {
     alignas(4 * sizeof(T)) T x;
     T y, z, w;
 };
-typedef emulated_pair<float>    float2;
-typedef emulated_four<float>    float4;
-typedef emulated_four<int>      int4;
+typedef emulated_pair<float> float2;
+typedef emulated_four<float> float4;
+typedef emulated_four<int> int4;
 typedef emulated_four<unsigned> uint4;
 
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline int4   make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-inline uint4  make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
-inline dim3   threadIdx, blockIdx, blockDim, gridDim; /* of the running thread */
+inline dim3 threadIdx, blockIdx, blockDim, gridDim; /* of the running thread */
 constexpr int warpSize = 32;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -106,25 +106,25 @@ struct abandoned {}; /* thrown through the kernel by the threads of a failed lau
 
 struct site {
     const char *file;
-    int         line;
+    int line;
 };
 
 struct thread {
-    dim3   index;
-    int    number; /* in its block */
+    dim3 index;
+    int number; /* in its block */
     status now;
 
     /* what it waits for */
     const char *call;
-    site        where;
-    unsigned    mask;         /* the lanes that must arrive; 0: the whole block */
-    int         source;       /* the lane whose number it takes; -1: the ballot */
-    uint64_t    given, taken; /* its number, and the number that it gets */
+    site where;
+    unsigned mask;         /* the lanes that must arrive; 0: the whole block */
+    int source;            /* the lane whose number it takes; -1: the ballot */
+    uint64_t given, taken; /* its number, and the number that it gets */
 
     /* its stack, which the next thread of this number uses again */
     const void *bottom;
-    size_t      size;
-    void       *fake_stack; /* AddressSanitizer's */
+    size_t size;
+    void *fake_stack; /* AddressSanitizer's */
 #ifdef EMULATION_UCONTEXT
     ucontext_t context;
 #else
@@ -133,18 +133,18 @@ struct thread {
 };
 
 inline struct machine {
-    thread  host, threads[max_threads];
+    thread host, threads[max_threads];
     thread *current, *left; /* the running thread, and the one before */
 
-    thread   *queue[max_threads]; /* of threads that are ready: a ring */
-    int       first, queued, count, running;
+    thread *queue[max_threads]; /* of threads that are ready: a ring */
+    int first, queued, count, running;
     uint32_t *seed; /* shuffles the orders of threads and blocks; 0: as numbered */
 
     const char *kernel;
     void (*body)(void *);
     void *arguments, *shared;
-    bool  failed;
-    char  sentence[512]; /* what went wrong */
+    bool failed;
+    char sentence[512]; /* what went wrong */
 } gpu;
 
 #ifdef EMULATION_UCONTEXT
@@ -216,7 +216,7 @@ EMULATION_OWN inline thread *take() {
 
 /* Ends the launch with a sentence about a thread. Wakes waiting threads, which throw. */
 __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const char *format, ...) {
-    char    what[400];
+    char what[400];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -230,7 +230,7 @@ __attribute__((format(printf, 2, 3))) inline void fail(const thread *t, const ch
 
 /* The threads that a thread waits for, including itself: those from begin to end - 1 with has(). */
 struct group {
-    int      begin, end;
+    int begin, end;
     unsigned mask;
     EMULATION_OWN explicit group(const thread *t)
         : begin(t->mask ? t->number & ~31 : 0), end(gpu.count), mask(t->mask) {
@@ -246,7 +246,7 @@ EMULATION_OWN inline bool at_the_same_place(const thread *a, const thread *b) {
 
 /* A thread that t still has to wait for, or -1. */
 EMULATION_OWN inline int missing(const thread *t) {
-    group   g(t);
+    group g(t);
     thread *all = gpu.threads;
     for (int i = g.end - 1; i >= g.begin; i--)
         if (g.has(i) && (i >= gpu.count || all[i].now != waiting || !at_the_same_place(t, &all[i]))) return i;
@@ -254,7 +254,7 @@ EMULATION_OWN inline int missing(const thread *t) {
 }
 
 EMULATION_OWN inline void release(const thread *t) {
-    group    g(t);
+    group g(t);
     unsigned ballot = 0;
     for (int i = g.begin; i < g.end; i++)
         if (g.has(i) && gpu.threads[i].given) ballot |= 1u << (i & 31);
@@ -277,7 +277,7 @@ inline std::string place(const thread *t) {
 inline void explain_stall() {
     const thread *t = gpu.threads;
     while (t->now != waiting) t++;
-    int         i = missing(t);
+    int i = missing(t);
     std::string what = i >= gpu.count                   ? "does not exist"
                        : gpu.threads[i].now == returned ? "has returned"
                                                         : place(&gpu.threads[i]);
@@ -369,7 +369,7 @@ EMULATION_OWN inline void meet(const char *call, site where, unsigned mask) {
 EMULATION_OWN inline uint64_t exchange(const char *call, site where, unsigned mask, uint64_t given,
                                        int source) {
     thread *t = gpu.current;
-    int     lane = t->number & 31, absent = mask >> lane & 1 ? source : lane;
+    int lane = t->number & 31, absent = mask >> lane & 1 ? source : lane;
     if (absent >= 0 && !(mask >> absent & 1)) {
         fail(t, "%s lane %d, which the mask 0x%08x does not name, at %s (%s:%d)",
              absent == lane ? "is" : "reads from", absent, mask, call, where.file, where.line);
@@ -442,15 +442,15 @@ template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned by, int wid
 }
 
 inline int atomicAdd(int *at, int x) { return emulated::replace(at, (int)((unsigned)*at + (unsigned)x)); }
-inline unsigned           atomicAdd(unsigned *at, unsigned x) { return emulated::replace(at, *at + x); }
-inline float              atomicAdd(float *at, float x) { return emulated::replace(at, *at + x); }
+inline unsigned atomicAdd(unsigned *at, unsigned x) { return emulated::replace(at, *at + x); }
+inline float atomicAdd(float *at, float x) { return emulated::replace(at, *at + x); }
 inline unsigned long long atomicAdd(unsigned long long *at, unsigned long long x) {
     return emulated::replace(at, *at + x);
 }
 inline unsigned long long atomicMin(unsigned long long *at, unsigned long long x) {
     return emulated::replace(at, std::min(*at, x));
 }
-inline int      atomicMax(int *at, int x) { return emulated::replace(at, std::max(*at, x)); }
+inline int atomicMax(int *at, int x) { return emulated::replace(at, std::max(*at, x)); }
 inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned x) {
     return emulated::replace(at, *at == old ? x : *at);
 }
@@ -476,12 +476,12 @@ inline float __fmul_rn(float x, float y) {
 }
 
 inline unsigned __float_as_uint(float x) { return emulated::same_bits<unsigned>(x); }
-inline float    __uint_as_float(unsigned x) { return emulated::same_bits<float>(x); }
-inline int      __float_as_int(float x) { return emulated::same_bits<int>(x); }
-inline float    __int_as_float(int x) { return emulated::same_bits<float>(x); }
+inline float __uint_as_float(unsigned x) { return emulated::same_bits<float>(x); }
+inline int __float_as_int(float x) { return emulated::same_bits<int>(x); }
+inline float __int_as_float(int x) { return emulated::same_bits<float>(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
-inline int      __popc(unsigned x) { return __builtin_popcount(x); }
-inline int      __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
+inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 inline unsigned __brev(unsigned x) {
     unsigned reversed = 0;
     for (int i = 0; i < 32; i++) reversed |= (x >> i & 1) << (31 - i);
@@ -494,9 +494,9 @@ struct __nv_bfloat16 {
 };
 typedef emulated_pair<__nv_bfloat16> __nv_bfloat162;
 
-inline __nv_bfloat16  __ushort_as_bfloat16(unsigned short bits) { return {bits}; }
+inline __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return {bits}; }
 inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
-inline float          __bfloat162float(__nv_bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
+inline float __bfloat162float(__nv_bfloat16 x) { return __uint_as_float((unsigned)x.bits << 16); }
 /* Rounds to nearest even; every NaN becomes the same NaN. */
 inline __nv_bfloat16 __float2bfloat16(float x) {
     unsigned bits = __float_as_uint(x);

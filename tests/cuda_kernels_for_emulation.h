@@ -12,7 +12,7 @@
     kernel<<<grid, block, shared_bytes, stream>>>(__VA_ARGS__)
 #define PPO__DYNAMIC_SHARED(type, name)                             \
     extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
-    auto                                          name = reinterpret_cast<type *>(dynamic_shared)
+    auto name = reinterpret_cast<type *>(dynamic_shared)
 #else
 #include "cuda_emulation.h"
 #endif
@@ -43,7 +43,7 @@ static __forceinline__ __device__ float warp_sum(float x) {
 /* The sum over the block, in its first thread. */
 static __device__ float block_sum(float x) {
     __shared__ float part[32];
-    unsigned         lane = threadIdx.x % warpSize, warp = threadIdx.x / warpSize;
+    unsigned lane = threadIdx.x % warpSize, warp = threadIdx.x / warpSize;
     x = warp_sum(x);
     if (lane == 0) part[warp] = x;
     __syncthreads();
@@ -70,7 +70,7 @@ static __global__ void sum_by_shared(const float *x, float *out) {
 /* Prefix sums over a block (Hillis and Steele). */
 static __global__ void scan(int *x) {
     __shared__ int warps[32];
-    int            lane = threadIdx.x % warpSize, warp = threadIdx.x / warpSize, sum = x[threadIdx.x];
+    int lane = threadIdx.x % warpSize, warp = threadIdx.x / warpSize, sum = x[threadIdx.x];
     for (unsigned by = 1; by < 32; by *= 2) {
         int before = __shfl_up_sync(0xffffffff, sum, by);
         if (lane >= (int)by) sum += before;
@@ -106,9 +106,9 @@ static __global__ void vote(unsigned yes, unsigned *out) {
 }
 
 struct totals {
-    int                whole, most;
-    unsigned           positive, by_cas;
-    float              real;
+    int whole, most;
+    unsigned positive, by_cas;
+    float real;
     unsigned long long large;
 };
 
@@ -144,7 +144,7 @@ static inline void launch_a_template(const float4 *x, int n, __nv_bfloat162 *out
 }
 
 static __global__ void transcendental(const float *x, float *out) {
-    float  v = x[threadIdx.x];
+    float v = x[threadIdx.x];
     float *mine = out + 4 * threadIdx.x;
     mine[0] = __expf(v), mine[1] = __logf(v), mine[2] = rsqrtf(v), mine[3] = __fdividef(1, v);
 }
@@ -234,8 +234,8 @@ static_assert(sizeof(float2) == 8 && sizeof(int4) == 16 && sizeof(uint4) == 16 &
 
 /* Each returns 0 or the first error, and frees everything. */
 static int ask_the_device(void) {
-    int            error = 0, number = 0;
-    size_t         unused = 0, all = 0;
+    int error = 0, number = 0;
+    size_t unused = 0, all = 0;
     cudaDeviceProp properties;
     DO(cudaGetDeviceCount(&number));
     DO(cudaSetDevice(0));
@@ -261,7 +261,7 @@ static int ask_the_device(void) {
 }
 
 static int copy_there_and_back(cudaStream_t stream) {
-    int  error = 0, n = 12, ok = 1;
+    int error = 0, n = 12, ok = 1;
     int *device = NULL, *other = NULL, *host = NULL;
     DO(cudaMallocHost(&host, n * sizeof *host));
     DO(cudaMalloc(&device, n * sizeof *device));
@@ -282,9 +282,9 @@ static int copy_there_and_back(cudaStream_t stream) {
 }
 
 static int time_a_kernel(cudaStream_t stream) {
-    int         error = 0;
-    int        *device = NULL;
-    float       ms = -1;
+    int error = 0;
+    int *device = NULL;
+    float ms = -1;
     cudaEvent_t from = NULL, to = NULL;
     DO(cudaEventCreate(&from));
     DO(cudaEventCreate(&to));
@@ -309,8 +309,8 @@ static int time_a_kernel(cudaStream_t stream) {
 }
 
 static int multiply_matrices(cudaStream_t stream) {
-    int            error = 0;
-    float         *x = NULL, one = 1, zero = 0;
+    int error = 0;
+    float *x = NULL, one = 1, zero = 0;
     __nv_bfloat16 *h = NULL;
     cublasHandle_t handle = NULL;
     DO(cublasCreate(&handle));
@@ -338,7 +338,7 @@ static int multiply_matrices(cudaStream_t stream) {
 }
 
 static inline int make_every_call(void) {
-    int          error = 0;
+    int error = 0;
     cudaStream_t stream = NULL;
     DO(ask_the_device());
     DO(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

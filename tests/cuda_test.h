@@ -46,7 +46,7 @@ static int leaks(void) {
 }
 #else
 static void emulate(void) {}
-static int  leaks(void) { return 0; }
+static int leaks(void) { return 0; }
 #endif
 
 static inline int open_device(void **state) {
@@ -68,7 +68,7 @@ static inline int close_device(void **state) {
 
 /* An array on the device, freed by the destructor. at() is `shift` elements after a multiple of 256 bytes. */
 template <class T> struct device_array {
-    T     *memory = NULL;
+    T *memory = NULL;
     size_t n, shift;
 
     explicit device_array(size_t count, const T *host = NULL, size_t shift_by = 0)
@@ -129,8 +129,8 @@ static inline std::vector<unsigned char> random_mask(ppo_rng *rng, size_t n, int
 
 /* Orders of threads and blocks that tests try in the emulation. */
 static const uint32_t thread_orders[] = {0, 1, 20170720};
-static inline void    set_thread_order(uint32_t seed) {
-       (void)seed;
+static inline void set_thread_order(uint32_t seed) {
+    (void)seed;
 #ifndef __CUDACC__
     emulation.seed = seed;
 #endif

@@ -29,9 +29,9 @@ static void noise_step(void *state, ppo_rng *rng, const ppo_action *action, floa
 
 static const struct {
     const char *name, *space, *settings;
-    float       place, spread;
-    int         actor_obs; /* 0: the actor sees all */
-    int         int8;      /* 1: weights of 8 bits, 2: and by random observations */
+    float place, spread;
+    int actor_obs; /* 0: the actor sees all */
+    int int8;      /* 1: weights of 8 bits, 2: and by random observations */
 } agents[] = {
     {"discrete", "discrete 4", "", 0, 1},
     {"one_action", "discrete 1", "hidden=3", 0, 1},
@@ -61,10 +61,10 @@ static const struct {
     {"layer_norm", "box 2 -9 9", "activation=elu layer_norm=yes", 3, 9},
     {"layer_norm_shared", "discrete 5", "layer_norm=yes shared_trunk=yes recurrent=4", 0, 0.01f},
     {"asymmetric", "discrete 4", "normalize_obs=yes", 2, 5, 7},
-    {"asymmetric_convolution", "discrete 4", "conv=3x2x1 recurrent=3", 0, 1, HEIGHT * WIDTH},
+    {"asymmetric_convolution", "discrete 4", "conv=3x2x1 recurrent=3", 0, 1, HEIGHT *WIDTH},
     {"int8_layer_norm", "box 3 -2 2", "normalize_obs=yes layer_norm=yes squash=yes", 2, 5, 7, 1},
-    {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0,
-     1, 0, 1},
+    {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0, 1,
+     0, 1},
     {"int8_without_env", "multi-discrete 3,2,5", "normalize_obs=yes", 2, 5, 0, 2},
     {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
 };
@@ -103,7 +103,7 @@ static FILE *create(const char *folder, const char *name, const char *end) {
 /* The outputs for an observation, from the memory that the agent has now. */
 static const float *outputs(ppo_agent *agent, ppo_tape *tape, const float *obs) {
     ppo_inputs inputs = {0};
-    float      view[OBS];
+    float view[OBS];
     memcpy(view, obs, sizeof view);
     if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, obs, 1, agent->clip_obs, view);
     inputs.rows = 1;
@@ -115,12 +115,12 @@ static const float *outputs(ppo_agent *agent, ppo_tape *tape, const float *obs) 
 
 static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numbers) {
     ppo_tape *tape = NULL;
-    ppo_rng   rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
     check(ppo_tape_create(&tape));
     for (int line = 0; line < LINES; line++) {
-        float      obs[OBS];
+        float obs[OBS];
         ppo_action action;
-        int        begins = line % 40 == 0;
+        int begins = line % 40 == 0;
         noise(&rng, obs);
         if (line % 10 == 9) obs[line % OBS] += 5 * spread; /* something rare */
         if (begins) ppo_agent_reset(agent);
@@ -137,7 +137,7 @@ static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numb
 }
 
 static void write_agent(const char *folder, int i) {
-    char    path[512];
+    char path[512];
     ppo_env env = {0};
     env.name = agents[i].name;
     env.obs_size = OBS;
@@ -152,12 +152,12 @@ static void write_agent(const char *folder, int i) {
     env.step = noise_step;
     place = agents[i].place;
     spread = agents[i].spread;
-    ppo_agent  *agent = train(i, &env);
+    ppo_agent *agent = train(i, &env);
     const char *name = agents[i].name;
-    int         kind = env.action_space.kind, n_outputs = ppo__space_outputs(&env.action_space);
-    int         n_numbers = ppo__space_width(&env.action_space), heads;
-    const int  *sizes = ppo__space_heads(&env.action_space, &heads);
-    FILE       *flags = create(folder, name, "flags"), *answers = create(folder, name, "txt");
+    int kind = env.action_space.kind, n_outputs = ppo__space_outputs(&env.action_space);
+    int n_numbers = ppo__space_width(&env.action_space), heads;
+    const int *sizes = ppo__space_heads(&env.action_space, &heads);
+    FILE *flags = create(folder, name, "flags"), *answers = create(folder, name, "txt");
     const char *kinds[] = {"", "DISCRETE", "BOX", "MULTI", "MULTI"};
     fprintf(flags, "-DNAME=%s -D%s -DOUTPUTS=%d -DNUMBERS=%d", name, kinds[kind], n_outputs, n_numbers);
     if (agents[i].int8) fprintf(flags, " -DTOLERANCE=0.2f");
@@ -185,7 +185,7 @@ static int refuses(const ppo_agent *agent, const char *name, ppo_status status, 
     char path[512];
     snprintf(path, sizeof path, "%s/refused.h", folder);
     ppo_status is = ppo_export_c(agent, name, path), small = ppo_export_c_int8(agent, NULL, name, path);
-    FILE      *left = fopen(path, "r");
+    FILE *left = fopen(path, "r");
     if (left) fclose(left);
     if (is == status && small == status && !left && strstr(ppo_last_error(), word)) return 0;
     fprintf(stderr, "\"%s\": status %d, \"%s\"%s\n", name, is, ppo_last_error(),
@@ -199,10 +199,10 @@ static int refusals(const char *folder) {
         "a b",      "a-b", "a.b", "a\n",
         "\303\251", "a\"", "a+",  "(a)",
         " a",       "a;",  "a/b", "a_name_that_is_longer_than_60_characters_and_therefore_is_refused_"};
-    ppo_env    env = {0};
+    ppo_env env = {0};
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
-    int        wrong = 0;
+    int wrong = 0;
     env.obs_size = OBS;
     env.action_space = ppo_discrete(2);
     env.reset = noise_reset;

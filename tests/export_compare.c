@@ -36,9 +36,9 @@ static int close_call(const float *output, const int *sizes, int which, float to
    exactly these sizes, for the sanitizers. */
 typedef struct {
     const char *name;
-    int         obs, outputs, numbers, width;
-    const int  *sizes; /* NULL: no choices */
-    float       tolerance;
+    int obs, outputs, numbers, width;
+    const int *sizes; /* NULL: no choices */
+    float tolerance;
     void (*forward)(const float *, float *, float *);
     void (*predict)(const float *, float *, float *);
     float *seen, *output, *action, *one, *other;
@@ -47,7 +47,7 @@ typedef struct {
 /* 1 if the policy answers otherwise than the file says. */
 static int compare(const policy *p, FILE *in) {
     float begins, wanted[64], wanted_action[64], worst = 0;
-    int   line = 0, wrong = 0;
+    int line = 0, wrong = 0;
     if (!in || p->outputs > 64 || p->numbers > 64) return 1;
     while (read_numbers(in, &begins, 1)) {
         ++line;
@@ -120,7 +120,7 @@ static int GLUE(compare, NAME)(FILE *in) {
 #else
     const int *sizes = NULL;
 #endif
-    float  seen[GLUE(NAME, OBS)], output[OUTPUTS], action[NUMBERS], one[WIDTH] = {0}, other[WIDTH] = {0};
+    float seen[GLUE(NAME, OBS)], output[OUTPUTS], action[NUMBERS], one[WIDTH] = {0}, other[WIDTH] = {0};
     policy p = {TEXT(NAME),          GLUE(NAME, OBS),     OUTPUTS, NUMBERS, WIDTH,  sizes, TOLERANCE,
                 GLUE(forward, NAME), GLUE(predict, NAME), seen,    output,  action, one,   other};
     return compare(&p, in);

@@ -11,14 +11,14 @@ enum { STEPS = 50000 };
 
 /* How many of the actions are the same, where `random` in ten are replaced. */
 static int play(int random) {
-    ppo_rng  rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     cartpole state;
-    float    obs[4];
-    int      same = 0;
+    float obs[4];
+    int same = 0;
     cartpole_reset(&state, &rng, obs);
     for (int i = 0, age = 0; i < STEPS; i++) {
         ppo_outcome out;
-        ppo_action  action = {policy_predict(obs), NULL, NULL};
+        ppo_action action = {policy_predict(obs), NULL, NULL};
         same += int8_predict(obs) == action.discrete;
         if (ppo_rng_below(&rng, 10) < random) action.discrete = ppo_rng_below(&rng, 2);
         memset(&out, 0, sizeof out);

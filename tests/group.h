@@ -8,16 +8,16 @@ enum { MOST = 8 };
 /* What a process of a group reports: hashes and errors, which are compared. */
 typedef struct result {
     ppo_status status;
-    char       error[256];
-    uint64_t   hash[4];
-    int64_t    sent, messages;
-    int        ended; /* without a report */
+    char error[256];
+    uint64_t hash[4];
+    int64_t sent, messages;
+    int ended; /* without a report */
 } result;
 
 /* A group connected by pipes: what rank r writes to rank p goes through link[r][p]. */
 typedef struct line {
-    int     link[MOST][MOST][2];
-    int     rank;
+    int link[MOST][MOST][2];
+    int rank;
     int64_t sent, messages;
 } line;
 
@@ -36,9 +36,9 @@ static int read_all(int from, char *data, size_t n) {
 /* The lower rank writes first, so that no two wait for each other with full pipes. */
 static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive,
                            size_t received) {
-    line     *l = (line *)user;
+    line *l = (line *)user;
     const int to = l->link[l->rank][peer][1], from = l->link[peer][l->rank][0], first = l->rank < peer;
-    int       ok = !first || write_all(to, (const char *)send, sent);
+    int ok = !first || write_all(to, (const char *)send, sent);
     ok = ok && read_all(from, (char *)receive, received);
     ok = ok && (first || write_all(to, (const char *)send, sent));
     l->sent += (int64_t)sent, l->messages++;
@@ -50,7 +50,7 @@ typedef void (*job_fn)(void *user, const ppo_group *group, result *r);
 /* Runs job in `size` processes; results [size].  */
 static void run_group(int size, job_fn job, void *user, result *results) {
     static line l;
-    int         report[MOST][2], child[MOST];
+    int report[MOST][2], child[MOST];
     signal(SIGPIPE, SIG_IGN);
     fflush(NULL);
     for (int r = 0; r < size; r++) {
@@ -62,7 +62,7 @@ static void run_group(int size, job_fn job, void *user, result *results) {
         assert_true(child[rank] >= 0);
         if (child[rank]) continue;
         ppo_group group = {rank, size, exchange, &l};
-        result    r = {PPO_OK, "", {0}, 0, 0, 0};
+        result r = {PPO_OK, "", {0}, 0, 0, 0};
         for (int a = 0; a < size; a++) {
             close(report[a][a == rank ? 0 : 1]);
             for (int p = 0; p < size; p++) {
@@ -116,10 +116,10 @@ enum { VOCAB = 9, END = 1, CALL = 2 };
 
 typedef struct tuning {
     const char *name, *settings;
-    int         fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
+    int fit; /* 0: PPO on tokens; 1: on texts, 2: on pairs, 3: on pairs and a reference */
     const char *save, *resume;
-    int         width;   /* of the model; 0: 8 */
-    int         threads; /* 0: one */
+    int width;   /* of the model; 0: 8 */
+    int threads; /* 0: one */
 } tuning;
 
 static ppo_status count_threes(const ppo_samples *samples, float *reward, void *user) {
@@ -140,10 +140,10 @@ static ppo_status answer_four(const int *text, int length, int *answer, int room
 }
 
 static uint64_t hash_rlhf_progress(uint64_t hash, ppo_rlhf_progress p) {
-    const float   figures[] = {p.reward,      p.reward_std,    p.kl_coef,         p.entropy,
-                               p.mean_length, p.distinct,      p.policy_loss,     p.value_loss,
-                               p.approx_kl,   p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
-                               p.grad_norm,   p.learning_rate};
+    const float figures[] = {p.reward,      p.reward_std,    p.kl_coef,         p.entropy,
+                             p.mean_length, p.distinct,      p.policy_loss,     p.value_loss,
+                             p.approx_kl,   p.clip_fraction, p.first_ratio_min, p.first_ratio_max,
+                             p.grad_norm,   p.learning_rate};
     const int64_t counts[] = {p.iteration, p.samples, p.tokens, p.gradient_steps, p.refilled};
     hash = hash_bytes(hash, p.warning, strlen(p.warning));
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
@@ -155,15 +155,15 @@ static int look_at_model(const ppo_fit_progress *p, void *user) {
 }
 
 static void tune(void *user, const ppo_group *group, result *r) {
-    const tuning   *t = (const tuning *)user;
-    const int       wide = t->width ? t->width : 8;
-    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, wide, 1, 2), 0.4f), *other = NULL;
+    const tuning *t = (const tuning *)user;
+    const int wide = t->width ? t->width : 8;
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, wide, 1, 2), 0.4f), *other = NULL;
     ppo_rlhf_config cfg = ppo_rlhf_config_default();
-    ppo_fit_config  fit = ppo_fit_config_default();
-    ppo_tokens      data[2] = {{0}, {0}};
-    ppo_rng         rng = test_rng(7);
-    ppo_rlhf       *rlhf = NULL;
-    ppo_params     *trained = lm->params;
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens data[2] = {{0}, {0}};
+    ppo_rng rng = test_rng(7);
+    ppo_rlhf *rlhf = NULL;
+    ppo_params *trained = lm->params;
     (void)group;
     if (t->threads && ppo_set_threads(t->threads)) fail_msg("%s", ppo_last_error());
     for (int i = 0; i < 23; i++)

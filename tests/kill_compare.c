@@ -15,13 +15,13 @@ static ppo_file *read_file(const char *path) {
 
 /* 60 steps, and a checkpoint after each; prints the seconds. */
 static int fit(const char *path) {
-    ppo_lm_config  shape = ppo_lm_config_default();
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_fit_config c = ppo_fit_config_default();
-    ppo_rng        rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    ppo_tokens     text = {0};
-    ppo_lm        *lm = NULL;
-    double         began = ppo_clock();
-    int            token[2000];
+    ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
+    ppo_tokens text = {0};
+    ppo_lm *lm = NULL;
+    double began = ppo_clock();
+    int token[2000];
     for (int i = 0; i < 2000; i++) token[i] = i ? (token[i - 1] + ppo_rng_below(&rng, 3)) % 16 : 0;
     shape.vocab = 16, shape.width = 16, shape.layers = 1, shape.context = 16;
     c.window = 16, c.random_windows = 1, c.batch_size = 8, c.steps = 60;

@@ -61,19 +61,19 @@ static inline int scandir(const char *path, struct dirent ***entry, void *filter
 #define alphasort            NULL
 #define _SC_NPROCESSORS_ONLN 0
 static inline long sysconf(int what) { return what + 2; }
-static inline int  fsync(int descriptor) { return _commit(descriptor); }
+static inline int fsync(int descriptor) { return _commit(descriptor); }
 static inline long pread(int descriptor, void *to, unsigned n, long at) {
     return _lseek(descriptor, at, SEEK_SET) == at ? _read(descriptor, to, n) : -1;
 }
-static inline int      seteuid(int user) { return user ? -1 : 0; }
-static inline int      kill(int child, int sig) { return (void)child, (void)sig, -1; }
-static inline int      waitpid(int child, int *how, int options) { return (void)child, (void)how, options; }
-static inline int      geteuid(void) { return 0; }
+static inline int seteuid(int user) { return user ? -1 : 0; }
+static inline int kill(int child, int sig) { return (void)child, (void)sig, -1; }
+static inline int waitpid(int child, int *how, int options) { return (void)child, (void)how, options; }
+static inline int geteuid(void) { return 0; }
 static inline unsigned alarm(unsigned seconds) { return seconds; }
-static inline int      setenv(const char *name, const char *value, int replace) {
-         return replace ? _putenv_s(name, value) : 0;
+static inline int setenv(const char *name, const char *value, int replace) {
+    return replace ? _putenv_s(name, value) : 0;
 }
-static inline int   unsetenv(const char *name) { return _putenv_s(name, ""); }
+static inline int unsetenv(const char *name) { return _putenv_s(name, ""); }
 static inline char *mkdtemp(char *path) { return _mktemp(path) && _mkdir(path) == 0 ? path : NULL; }
 #define mkdir(path, mode)    _mkdir(path)
 #endif
@@ -81,20 +81,20 @@ static inline char *mkdtemp(char *path) { return _mktemp(path) && _mkdir(path) =
 /* A path of this process, in memory where that can be, for a file that a test writes again and again. */
 static inline const char *scratch_path(const char *name) {
     static char path[4][128];
-    static int  next;
+    static int next;
     const char *folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     snprintf(path[next = (next + 1) % 4], sizeof path[0], "%s/ppo-test-%ld-%s", folder, (long)getpid(), name);
     return path[next];
 }
 
 typedef struct file_bytes {
-    size_t         n;
+    size_t n;
     unsigned char *data;
 } file_bytes;
 
 static inline file_bytes bytes_of(const char *path) {
     file_bytes bytes = {0, NULL};
-    FILE      *in = fopen(path, "rb");
+    FILE *in = fopen(path, "rb");
     assert_non_null(in);
     fseek(in, 0, SEEK_END);
     bytes.n = (size_t)ftell(in);

@@ -51,11 +51,11 @@ static void must(ppo_status status) {
 }
 
 static int write_files(const char *folder, int steps, double minimum) {
-    ppo_env      env = cartpole_env();
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_env env = cartpole_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    char         policy_hash[32], checkpoint_hash[32];
+    char policy_hash[32], checkpoint_hash[32];
     cfg.total_steps = steps;
     cfg.normalize_obs = 1;
     cfg.threads = ppo_set_threads(2) == PPO_OK ? 2 : 1; /* where the system has threads */
@@ -82,19 +82,20 @@ static int write_files(const char *folder, int steps, double minimum) {
 }
 
 static int read_files(const char *folder) {
-    ppo_env      env = cartpole_env();
-    ppo_agent   *policy = NULL, *agent = NULL;
+    ppo_env env = cartpole_env();
+    ppo_agent *policy = NULL, *agent = NULL;
     ppo_trainer *trainer = NULL;
-    char         policy_hash[32], checkpoint_hash[32], want[2][32] = {"", ""};
+    char policy_hash[32], checkpoint_hash[32], want[2][32] = {"", ""};
     must(ppo_agent_load(in(folder, "policy"), &env, &policy));
     hash_agent(policy, 0, policy_hash);
     ppo_agent_free(policy);
 
     FILE *sum = fopen(in(folder, "sum"), "rb");
-    if (!sum || !fgets(want[0], 32, sum) || !fgets(want[1], 32, sum)) return printf("cannot read %s\n", path), 1;
+    if (!sum || !fgets(want[0], 32, sum) || !fgets(want[1], 32, sum))
+        return printf("cannot read %s\n", path), 1;
     fclose(sum);
     ppo_status status = ppo_trainer_resume(in(folder, "checkpoint"), &env, NULL, &agent, &trainer);
-    int        foreign = status != PPO_OK && strstr(ppo_last_error(), "big-endian") != NULL;
+    int foreign = status != PPO_OK && strstr(ppo_last_error(), "big-endian") != NULL;
     if (foreign) must(ppo_agent_load(path, &env, &agent));
     else must(status);
     hash_agent(agent, !foreign, checkpoint_hash);

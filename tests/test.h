@@ -122,10 +122,10 @@ static inline void check_ok(ppo_status status, const char *call, const char *fil
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct heap {
-    long live;     /* blocks not freed yet */
-    long calls;    /* allocations and reallocations asked for */
-    long fail_at;  /* the one that fails, counted from 0; -1: none */
-    int  for_good; /* and all after it */
+    long live;    /* blocks not freed yet */
+    long calls;   /* allocations and reallocations asked for */
+    long fail_at; /* the one that fails, counted from 0; -1: none */
+    int for_good; /* and all after it */
 } heap;
 
 static inline void *heap_hook(void *user, void *ptr, size_t size) {
@@ -212,7 +212,7 @@ static inline int bits_differ(const float *a, const float *b, size_t n) {
 /* The kernel sets, with the floats of a vector; those which this processor lacks are skipped. */
 static const struct kernel_set {
     const char *name;
-    int         lanes;
+    int lanes;
 } kernel_sets[] = {{"plain", 1}, {"vector16", 4}, {"avx2", 8}, {"avx512", 16},
                    {"neon", 4},  {"fma", 4},      {"amx", 16}};
 #define FOR_EACH_KERNEL_SET(k)                       \
@@ -252,7 +252,7 @@ static inline void walk_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void walk_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                              ppo_outcome *out) {
     walk *w = (walk *)state;
-    int   way = ppo_rng_uniform(rng) < 0.2f ? ppo_rng_below(rng, 3) : action->discrete;
+    int way = ppo_rng_uniform(rng) < 0.2f ? ppo_rng_below(rng, 3) : action->discrete;
     w->x += way - 1;
     obs[0] = 0.2f * (float)w->x;
     obs[1] = ppo_rng_uniform(rng);
@@ -317,7 +317,7 @@ static inline void fenced_mask(const void *state, unsigned char *mask) {
 
 static inline void fenced_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                ppo_outcome *out) {
-    walk         *w = (walk *)state;
+    walk *w = (walk *)state;
     unsigned char mask[3] = {1, 1, 1};
     fenced_mask(state, mask);
     if (!mask[action->discrete]) __atomic_fetch_add(&illegal_actions, 1, __ATOMIC_SEQ_CST);
@@ -363,7 +363,7 @@ static inline void dials_mask(const void *state, unsigned char *mask) {
 
 static inline void dials_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                               ppo_outcome *out) {
-    dials        *d = (dials *)state;
+    dials *d = (dials *)state;
     unsigned char mask[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     dials_mask(state, mask);
     if (!mask[action->choices[0]] || !mask[5 + action->choices[2]])
@@ -422,9 +422,9 @@ typedef struct ticks {
 } ticks;
 
 static struct {
-    int   fault_at[4]; /* of copies 0 to 3: the episode's step at which it misbehaves (0: reset); -1: none */
+    int fault_at[4];   /* of copies 0 to 3: the episode's step at which it misbehaves (0: reset); -1: none */
     float obs, reward; /* what it then hands out, where not 0 */
-    int   terminate_at, truncate_at; /* episode steps; 0: never */
+    int terminate_at, truncate_at; /* episode steps; 0: never */
 } ticks_plan = {{-1, -1, -1, -1}, 0, 0, 0, 0};
 
 static inline int ticks_fault(const ticks *c, const ppo_rng *rng) {
@@ -506,7 +506,7 @@ static inline ppo_agent *trained(const ppo_env *env, const ppo_config *cfg) {
 /* 0 where two agents agree in every bit of parameters, moments and statistics. */
 static inline int agents_differ(const ppo_agent *a, const ppo_agent *b) {
     const ppo_params *p = a->model.params, *q = b->model.params;
-    size_t            n = (size_t)a->obs_norm.size * sizeof(double);
+    size_t n = (size_t)a->obs_norm.size * sizeof(double);
     if (p->count != q->count || p->step != q->step || a->obs_norm.size != b->obs_norm.size) return 1;
     if (a->obs_norm.count != b->obs_norm.count) return 1;
     if (n && (memcmp(a->obs_norm.mean, b->obs_norm.mean, n) || memcmp(a->obs_norm.var, b->obs_norm.var, n)))
@@ -516,7 +516,7 @@ static inline int agents_differ(const ppo_agent *a, const ppo_agent *b) {
 }
 
 typedef struct log_of_run {
-    int          calls, stop_at;
+    int calls, stop_at;
     ppo_progress p[64];
 } log_of_run;
 
@@ -595,12 +595,12 @@ static inline float golden_weight(uint32_t tensor, uint32_t index, int is_scale)
 
 static inline ppo_lm *golden_lm(void) {
     ppo_lm_config c = lm_config(g_gpt_vocab, g_gpt_positions, g_gpt_width, g_gpt_layers, g_gpt_heads);
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     assert_ok(ppo_lm_create(&c, &lm));
     assert_int_equal(lm->params->tensor_count, g_gpt_tensors);
     for (int k = 0; k < g_gpt_tensors; k++) {
         const ppo_tensor *t = lm->params->tensors[k];
-        int               n = t->rows * t->cols;
+        int n = t->rows * t->cols;
         for (int i = 0; i < n; i++) t->data[i] = golden_weight((uint32_t)k, (uint32_t)i, g_gpt_is_scale[k]);
         assert_true(t->data[0] == g_gpt_first[k] && t->data[n - 1] == g_gpt_last[k]);
     }

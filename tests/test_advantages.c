@@ -26,7 +26,7 @@ static void gae_agrees_with_its_formula_in_double_precision(void **state) {
 
 static void gae_agrees_with_stable_baselines3_where_nothing_is_truncated(void **state) {
     (void)state;
-    float                      advantage[SIZE], target[SIZE];
+    float advantage[SIZE], target[SIZE];
     static const unsigned char zeros[SIZE] = {0};
     for (int k = 0; k < 2; k++) {
         assert_ok(ppo_gae(g_gae_reward, g_gae_value, g_gae_sb3_next_value, g_gae_terminated, k ? zeros : NULL,
@@ -69,7 +69,7 @@ static void lambda_1_is_the_discounted_return_minus_the_baseline(void **state) {
 
 static void truncation_bootstraps_and_termination_does_not_even_read_next_value(void **state) {
     (void)state;
-    float         reward[2] = {1, 1}, value[2] = {0.5f, 0.5f}, next[2] = {NAN, 10}, advantage[2], target[2];
+    float reward[2] = {1, 1}, value[2] = {0.5f, 0.5f}, next[2] = {NAN, 10}, advantage[2], target[2];
     unsigned char terminated[2] = {1, 0}, truncated[2] = {0, 1};
     assert_ok(ppo_gae(reward, value, next, terminated, truncated, 1, 2, 0.9f, 0.95f, advantage, target));
     assert_close(advantage[0], 0.5, 1e-6);
@@ -84,7 +84,7 @@ static void truncation_bootstraps_and_termination_does_not_even_read_next_value(
 static void both_ends_cut_the_recursion(void **state) {
     (void)state;
     for (int k = 0; k < 2; k++) {
-        float         reward[2] = {1, 1}, value[2] = {0, 0}, next[2] = {0, 0}, advantage[2];
+        float reward[2] = {1, 1}, value[2] = {0, 0}, next[2] = {0, 0}, advantage[2];
         unsigned char terminated[2] = {k == 0, 0}, truncated[2] = {k == 1, 0};
         assert_ok(ppo_gae(reward, value, next, terminated, truncated, 2, 1, 0.9f, 0.95f, advantage, NULL));
         assert_true(advantage[0] == 1 && advantage[1] == 1);
@@ -130,8 +130,8 @@ static void whiten_agrees_with_trl(void **state) {
     (void)state;
     static const struct {
         const unsigned char *mask;
-        int                  shift_mean;
-        const float         *want;
+        int shift_mean;
+        const float *want;
     } cases[] = {{NULL, 1, g_whiten_shift},
                  {NULL, 0, g_whiten_keep},
                  {g_whiten_mask, 1, g_whiten_shift_masked},
@@ -150,8 +150,8 @@ static void whitened_numbers_have_mean_0_and_unbiased_variance_1(void **state) {
     (void)state;
     enum { N = 1001 };
     ppo_rng rng = test_rng(1);
-    float   x[N];
-    double  sum = 0, squares = 0;
+    float x[N];
+    double sum = 0, squares = 0;
     for (int i = 0; i < N; i++)
         x[i] = 1000 + ppo_rng_normal(&rng); /* a mean that would drown in float sums */
     assert_ok(ppo_whiten(x, NULL, N, 1));
@@ -162,7 +162,7 @@ static void whitened_numbers_have_mean_0_and_unbiased_variance_1(void **state) {
 
 static void whiten_leaves_fewer_than_two_numbers_and_equal_ones_finite(void **state) {
     (void)state;
-    float         one[1] = {5}, two[2] = {5, 7}, equal[3] = {2, 2, 2};
+    float one[1] = {5}, two[2] = {5, 7}, equal[3] = {2, 2, 2};
     unsigned char first[2] = {1, 0}, none[2] = {0, 0};
     assert_ok(ppo_whiten(one, NULL, 1, 1));
     assert_true(one[0] == 5);
@@ -176,7 +176,7 @@ static void whiten_leaves_fewer_than_two_numbers_and_equal_ones_finite(void **st
 
 static void whiten_refuses_bad_input(void **state) {
     (void)state;
-    float         x[3] = {1, NAN, 3}, y[3] = {1, 2, INFINITY}, z[3] = {1, 2, 3};
+    float x[3] = {1, NAN, 3}, y[3] = {1, 2, INFINITY}, z[3] = {1, 2, 3};
     unsigned char masked[3] = {1, 0, 1};
     assert_fails(ppo_whiten(NULL, NULL, 3, 1), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_whiten(z, NULL, 0, 1), PPO_ERROR_ARGUMENT, "0");

@@ -26,9 +26,9 @@ static int same_policy(const ppo_agent *a, const ppo_agent *b) {
 
 static void a_copy_stays_as_it_was_until_it_is_assigned(void **state) {
     (void)state;
-    ppo_env      env = cartpole_env();
-    ppo_config   cfg = config_of("total_steps=2000 normalize_obs=yes normalize_reward=yes rollout_steps=64");
-    ppo_agent   *agent = NULL, *copy = NULL, *early = NULL;
+    ppo_env env = cartpole_env();
+    ppo_config cfg = config_of("total_steps=2000 normalize_obs=yes normalize_reward=yes rollout_steps=64");
+    ppo_agent *agent = NULL, *copy = NULL, *early = NULL;
     ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_agent_copy(agent, &early)); /* before there are statistics of rewards */
@@ -61,7 +61,7 @@ static void a_copy_stays_as_it_was_until_it_is_assigned(void **state) {
 
 static void agents_of_other_networks_are_not_assigned(void **state) {
     (void)state;
-    ppo_env    env = cartpole_env(), other = memory_env();
+    ppo_env env = cartpole_env(), other = memory_env();
     ppo_config cfg = ppo_config_default(), wide = config_of("hidden=32"),
                norm = config_of("normalize_obs=yes");
     ppo_agent *a = NULL, *b = NULL;
@@ -92,7 +92,7 @@ static ppo_status copy_once(void *user) {
 
 static void a_copy_survives_every_failed_allocation(void **state) {
     (void)state;
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config cfg = config_of("normalize_obs=yes hidden=8 recurrent=4");
     ppo_agent *agent = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -107,22 +107,22 @@ static void a_copy_survives_every_failed_allocation(void **state) {
 static void many_act_as_each_by_itself(void **state) {
     (void)state;
     enum { N = 7, SIZE = 5, STEPS = 4 };
-    const int       sizes[2] = {3, 2};
+    const int sizes[2] = {3, 2};
     const ppo_space spaces[] = {ppo_discrete(4), ppo_box(2, -0.5f, 1), ppo_multi_discrete(sizes, 2)};
     for (int k = 0; k < 6; k++) {
-        ppo_space   space = spaces[k % 3];
-        ppo_env     env = {.obs_size = SIZE, .action_space = space};
-        ppo_config  cfg = config_of(k < 3 ? "hidden=16" : "hidden=16 recurrent=6");
-        ppo_agent  *agent = NULL, *one[N] = {NULL};
-        ppo_rng     rng = ppo_rng_stream(5, PPO_STREAM_USER, (uint32_t)k);
-        int         width = cfg.recurrent, choices[2 * N], options = k % 3 == 0 ? 4 : 5;
-        float       obs[N * SIZE], box[2 * N], memory[N * 6] = {0};
+        ppo_space space = spaces[k % 3];
+        ppo_env env = {.obs_size = SIZE, .action_space = space};
+        ppo_config cfg = config_of(k < 3 ? "hidden=16" : "hidden=16 recurrent=6");
+        ppo_agent *agent = NULL, *one[N] = {NULL};
+        ppo_rng rng = ppo_rng_stream(5, PPO_STREAM_USER, (uint32_t)k);
+        int width = cfg.recurrent, choices[2 * N], options = k % 3 == 0 ? 4 : 5;
+        float obs[N * SIZE], box[2 * N], memory[N * 6] = {0};
         ppo_actions actions = {choices, box};
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         for (int i = 0; i < N; i++) assert_ok(ppo_agent_copy(agent, &one[i]));
         for (int t = 0; t < STEPS; t++) {
             unsigned char mask[N * 5];
-            heap          h = {0, 0, -1, 0};
+            heap h = {0, 0, -1, 0};
             for (int i = 0; i < N * SIZE; i++) obs[i] = ppo_rng_normal(&rng);
             for (int i = 0; i < N * options; i++)
                 mask[i] = i % options == 0 || i % options == 3 || i % 3 != 0;
@@ -169,14 +169,14 @@ static void many_act_as_each_by_itself(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct pushed {
-    ppo_env      env;
-    ppo_agent   *agent;
+    ppo_env env;
+    ppo_agent *agent;
     ppo_trainer *trainer;
-    cartpole     world[8];
-    ppo_rng      rng[8];
-    int          age[8], over[8];
-    float        obs[8][4];
-    ppo_action   action;
+    cartpole world[8];
+    ppo_rng rng[8];
+    int age[8], over[8];
+    float obs[8][4];
+    ppo_action action;
 } pushed;
 
 /* What ppo_trainer_iterate() does with each CartPole, in a loop of our own: to the next observation. */
@@ -203,7 +203,7 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
                                  "recompute_advantages=yes normalize_obs=yes",
                                  "recompute_advantages=yes recurrent=5 sequence_steps=8 hidden=12"};
     for (int k = 0; k < COUNT(kinds); k++) {
-        ppo_env    env = cartpole_env(), described = {0};
+        ppo_env env = cartpole_env(), described = {0};
         ppo_config cfg =
             config_of("total_steps=700 num_envs=3 rollout_steps=50 minibatch_size=40 epochs=3 hidden=16");
         assert_ok(ppo_config_set_all(&cfg, kinds[k]));
@@ -211,10 +211,10 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
         described.name = env.name;
         described.obs_size = env.obs_size;
         described.action_space = env.action_space;
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        pushed       p = {.env = env};
-        int64_t      gradients = 0;
+        pushed p = {.env = env};
+        int64_t gradients = 0;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
         assert_ok(ppo_agent_create(&described, &cfg, &p.agent));
@@ -226,7 +226,7 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
         }
         while (!ppo_trainer_done(trainer)) {
             ppo_progress pulled, got = {0};
-            int          slices = 0;
+            int slices = 0;
             assert_ok(ppo_trainer_iterate(trainer, &pulled));
             for (int t = 0; !got.iteration; t++) {
                 assert_true(t < 10000);
@@ -259,18 +259,18 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
 
 static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     (void)state;
-    ppo_env      env = cartpole_env(), described = {.obs_size = 4, .action_space = ppo_discrete(2)};
-    ppo_config   cfg = config_of("num_envs=2 rollout_steps=8 minibatch_size=8 total_steps=64");
-    ppo_agent   *agent = NULL;
+    ppo_env env = cartpole_env(), described = {.obs_size = 4, .action_space = ppo_discrete(2)};
+    ppo_config cfg = config_of("num_envs=2 rollout_steps=8 minibatch_size=8 total_steps=64");
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL, *pulled = NULL;
-    ppo_action   action;
-    ppo_outcome  out = {.reward = 1, .terminated = 0, .waits = 0},
+    ppo_action action;
+    ppo_outcome out = {.reward = 1, .terminated = 0, .waits = 0},
                 bad = {.reward = NAN, .terminated = 0, .waits = 0},
                 ends = {.reward = 1, .terminated = 1, .waits = 0},
                 cut = {.reward = 1, .truncated = 1, .waits = 0},
                 both = {.reward = 1, .terminated = 1, .truncated = 1},
                 waits = {.reward = 1, .terminated = 0, .waits = 1};
-    const float         obs[4] = {0.1f, 0, 0, 0}, nan[4] = {0, NAN, 0, 0};
+    const float obs[4] = {0.1f, 0, 0, 0}, nan[4] = {0, NAN, 0, 0};
     const unsigned char none[2] = {0, 0}, second[2] = {0, 1};
     assert_ok(ppo_agent_create(&described, &cfg, &agent));
     assert_ok(ppo_trainer_create(&described, &cfg, agent, &trainer));
@@ -312,7 +312,7 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     }
     assert_true(ppo_trainer_ready(trainer)); /* source 1 has never been there */
     ppo_progress progress;
-    int          slices = 0;
+    int slices = 0;
     do {
         assert_ok(ppo_trainer_learn(trainer, -1, &progress)); /* no time: one minibatch */
         if (!slices++)
@@ -454,7 +454,7 @@ static void turns_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out)
 
 static void turns_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     turns *w = (turns *)state;
-    int    k = w->step % 2;
+    int k = w->step % 2;
     (void)rng;
     if (action[!k].choices) out[k].reward = 1000; /* who waits has no action */
     w->score[k] += action[k].discrete == k;
@@ -483,10 +483,10 @@ static ppo_env turns_env(void) {
 
 static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void **state) {
     (void)state;
-    ppo_env    env = turns_env();
+    ppo_env env = turns_env();
     ppo_config cfg = config_of(
         "num_envs=2 rollout_steps=15 minibatch_size=0 total_steps=100 hidden=8 gamma=0.5 gae_lambda=1");
-    ppo_agent   *agent = NULL;
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress progress;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -526,15 +526,15 @@ static void what_an_agent_earns_while_it_waits_counts_for_its_latest_action(void
 /* An action whose outcome comes in the next rollout is recorded there. */
 static void no_outcome_is_lost_between_rollouts(void **state) {
     (void)state;
-    ppo_env    env = turns_env();
+    ppo_env env = turns_env();
     ppo_config cfg =
         config_of("num_envs=4 rollout_steps=5 minibatch_size=0 total_steps=1000 hidden=8 recurrent=3 "
                   "normalize_obs=yes normalize_reward=yes objective=kl-penalty threads=2");
     ppo_agent *kept = NULL;
     for (int resumed = 0; resumed < 2; resumed++) {
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        int          moves = 0, ends[2] = {0, 0};
+        int moves = 0, ends[2] = {0, 0};
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
         for (int i = 0; i < 12; i++) { /* 60 steps of two worlds: ten games in each */
@@ -574,7 +574,7 @@ static void turns_env_without_teams_is_no_match(ppo_agent *agent) {
 /* Whose memory is of another size. */
 static void players_of_any_kind_meet(void **state) {
     (void)state;
-    ppo_env    env = turns_env();
+    ppo_env env = turns_env();
     ppo_config cfg[3] = {config_of("hidden=4 num_envs=2"), config_of("hidden=4 num_envs=2 recurrent=3"),
                          config_of("hidden=4 num_envs=2 recurrent=40 seed=2")};
     ppo_agent *agent[3] = {NULL, NULL, NULL};
@@ -592,22 +592,22 @@ static void players_of_any_kind_meet(void **state) {
 
 static void earlier_policies_play_and_are_not_learned_from(void **state) {
     (void)state;
-    ppo_env    env = turns_env();
+    ppo_env env = turns_env();
     ppo_config cfg =
         config_of("num_envs=8 rollout_steps=12 minibatch_size=32 total_steps=1500 hidden=8 "
                   "learning_rate=3e-3 self_play=2 snapshot_every=2 self_play_latest=0.25 normalize_obs=yes");
     ppo_agent *kept = NULL;
     for (int threads = 1; threads <= 2; threads++) {
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        int          fewer = 0, i = 0;
+        int fewer = 0, i = 0;
         cfg.threads = threads;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
         for (; !ppo_trainer_done(trainer); i++) {
-            ppo_progress       progress;
+            ppo_progress progress;
             const ppo_rollout *r = ppo_trainer_rollout(trainer);
-            heap               h = {0, 0, -1, 0};
+            heap h = {0, 0, -1, 0};
             if (i > 3 && i % 5) ppo_set_allocator(heap_hook, &h);
             assert_ok(ppo_trainer_iterate(trainer, &progress));
             ppo_set_allocator(NULL, NULL);
@@ -651,15 +651,15 @@ static void earlier_policies_play_and_are_not_learned_from(void **state) {
 /* A shorter one could end before some agent has had its turn. */
 static void the_last_rollout_of_a_world_is_a_whole_one(void **state) {
     (void)state;
-    ppo_env      env = {.obs_size = 2,
-                        .action_space = ppo_discrete(2),
-                        .state_size = sizeof(way),
-                        .agents = 3,
-                        .reset_all = ways_reset,
-                        .step_all = ways_step,
-                        .open = way_open};
-    ppo_config   cfg = config_of("num_envs=6 rollout_steps=10 minibatch_size=0 total_steps=61 hidden=8");
-    ppo_agent   *agent = NULL;
+    ppo_env env = {.obs_size = 2,
+                   .action_space = ppo_discrete(2),
+                   .state_size = sizeof(way),
+                   .agents = 3,
+                   .reset_all = ways_reset,
+                   .step_all = ways_step,
+                   .open = way_open};
+    ppo_config cfg = config_of("num_envs=6 rollout_steps=10 minibatch_size=0 total_steps=61 hidden=8");
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress progress;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -672,7 +672,7 @@ static void the_last_rollout_of_a_world_is_a_whole_one(void **state) {
 
 static void worlds_that_do_not_fit_are_refused(void **state) {
     (void)state;
-    ppo_env    env = turns_env(), lonely = turns_env(), single = cartpole_env();
+    ppo_env env = turns_env(), lonely = turns_env(), single = cartpole_env();
     ppo_config cfg = config_of("num_envs=3"), match = config_of("self_play=2");
     ppo_agent *agent = NULL;
     assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "num_envs is 3|env.agents|2");
@@ -756,8 +756,8 @@ static void an_environment_reaches_its_user_and_gives_reasons(void **state) {
     (void)state;
     static const char *const names[] = {"", "env.reset failed", "env.step failed", "env.action_mask failed"};
     for (int k = 0; k < 5; k++) {
-        told       user = {k < 4 ? k : 1, 0, k == 4};
-        ppo_env    env = told_env(&user);
+        told user = {k < 4 ? k : 1, 0, k == 4};
+        ppo_env env = told_env(&user);
         ppo_config cfg = config_of("total_steps=64 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
         ppo_agent *agent = NULL;
         assert_null(ppo_env_user());
@@ -787,12 +787,12 @@ static int keep_progress(const ppo_progress *progress, void *user) {
 
 static void an_environments_own_figures_are_reported(void **state) {
     (void)state;
-    told         user = {0, 0, 0};
-    ppo_env      env = told_env(&user);
-    ppo_config   cfg = config_of("total_steps=128 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
-    ppo_agent   *agent = NULL, *again = NULL;
+    told user = {0, 0, 0};
+    ppo_env env = told_env(&user);
+    ppo_config cfg = config_of("total_steps=128 num_envs=2 rollout_steps=16 minibatch_size=16 hidden=4");
+    ppo_agent *agent = NULL, *again = NULL;
     ppo_trainer *trainer = NULL, *resumed = NULL;
-    ppo_log     *log = NULL;
+    ppo_log *log = NULL;
     ppo_progress progress, more;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
@@ -810,7 +810,7 @@ static void an_environments_own_figures_are_reported(void **state) {
     assert_ok(ppo_log_open("figures.csv", NULL, progress.steps - progress.iteration_steps, &log));
     assert_ok(ppo_log_write(log, &progress));
     ppo_log_close(log);
-    char  lines[3][1024], *tail;
+    char lines[3][1024], *tail;
     FILE *file = fopen("figures.csv", "r");
     for (int i = 0; i < 3; i++) assert_non_null(fgets(lines[i], sizeof lines[i], file));
     assert_null(fgets(lines[0] + 512, 16, file));
@@ -849,7 +849,7 @@ static void chance_step(void *state, ppo_rng *rng, const ppo_action *action, flo
 static void what_seems_to_go_wrong_is_said(void **state) {
     (void)state;
     static const struct {
-        float       scale;
+        float scale;
         const char *settings, *says;
     } cases[] = {
         {1, "learning_rate=1e-6 total_steps=3000", "at random (entropy 1.386 of 1.386"},
@@ -860,16 +860,16 @@ static void what_seems_to_go_wrong_is_said(void **state) {
         {1, "total_steps=256", ""},
     };
     for (int k = 0; k < COUNT(cases); k++) {
-        float        scale = cases[k].scale;
-        ppo_env      env = {.obs_size = 1,
-                            .action_space = ppo_discrete(4),
-                            .state_size = sizeof(int),
-                            .reset = chance_reset,
-                            .step = chance_step,
-                            .user = &scale};
-        ppo_config   cfg = config_of("num_envs=4 rollout_steps=32 hidden=8");
+        float scale = cases[k].scale;
+        ppo_env env = {.obs_size = 1,
+                       .action_space = ppo_discrete(4),
+                       .state_size = sizeof(int),
+                       .reset = chance_reset,
+                       .step = chance_step,
+                       .user = &scale};
+        ppo_config cfg = config_of("num_envs=4 rollout_steps=32 hidden=8");
         ppo_progress progress;
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
         cfg.callback = keep_progress;
         cfg.callback_user = &progress;
@@ -903,15 +903,15 @@ enum {
 };
 
 typedef struct faulty {
-    int         fault, step;
+    int fault, step;
     const void *self;
-    int         drawn[3]; /* the last one is half a pointer's size */
+    int drawn[3]; /* the last one is half a pointer's size */
 } faulty;
 
 static void faulty_show(faulty *s, float *obs) {
     static unsigned elsewhere;
-    int             fault = *(int *)ppo_env_user();
-    float           size = fault == LARGE ? 300 : fault == TINY ? 1e-4f : fault == FROZEN ? 0 : 1;
+    int fault = *(int *)ppo_env_user();
+    float size = fault == LARGE ? 300 : fault == TINY ? 1e-4f : fault == FROZEN ? 0 : 1;
     if (fault == POINTER) s->self = &s->step;
     if (fault == STATIC) s->self = &elsewhere;
     if (fault == TAIL) s->drawn[2] = (int)elsewhere++;
@@ -928,7 +928,7 @@ static void faulty_reset(void *state, ppo_rng *rng, float *obs) {
 
 static void faulty_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     faulty *s = (faulty *)state;
-    int     fault = *(int *)ppo_env_user();
+    int fault = *(int *)ppo_env_user();
     (void)rng;
     s->step++;
     faulty_show(s, obs);
@@ -977,8 +977,8 @@ static void an_inspection_names_what_is_wrong(void **state) {
                                              "observation[|far from unit scale: set normalize_obs=yes",
                                              "all observations are within",
                                              "the observation never changed"};
-    const int                sizes[2] = {3, 2};
-    ppo_inspection           report;
+    const int sizes[2] = {3, 2};
+    ppo_inspection report;
     for (int fault = 0; fault < FAULTS; fault++) {
         ppo_env env = {.obs_size = 2,
                        .action_space = ppo_multi_discrete(sizes, 2),
@@ -987,8 +987,8 @@ static void an_inspection_names_what_is_wrong(void **state) {
                        .step = faulty_step,
                        .action_mask = faulty_mask,
                        .user = &fault};
-        if (sizeof(void *) < 8 && fault > RAND && fault < FORGETS) continue; /* other bytes */
-        if (!((uint64_t)(uintptr_t)faulty_reset >> 40) && fault == STATIC) continue;  /* such addresses stay */
+        if (sizeof(void *) < 8 && fault > RAND && fault < FORGETS) continue;         /* other bytes */
+        if (!((uint64_t)(uintptr_t)faulty_reset >> 40) && fault == STATIC) continue; /* such addresses stay */
         assert_ok(ppo_env_inspect(&env, 500, 1, &report));
         if (report.findings != !!fault)
             fail_msg("fault %d: %d findings: %s", fault, report.findings, report.finding[0]);
@@ -1004,7 +1004,7 @@ static void an_inspection_names_what_is_wrong(void **state) {
         assert_ok(ppo_env_inspect(&sound[i], 500, 1, &report));
         if (report.findings) fail_msg("%s: %s", sound[i].name, report.finding[0]);
     }
-    float   scale = -1;
+    float scale = -1;
     ppo_env far_off = {.obs_size = 1,
                        .action_space = ppo_box(1, -20, 100),
                        .state_size = sizeof(int),

@@ -42,8 +42,8 @@ static int draw(ppo_rng *rng, const double *p) {
 /* Sequences of that language; *nats is what the language itself makes of the tokens after the first. */
 static ppo_tokens sentences(uint32_t seed, int count, double *nats) {
     ppo_tokens tokens = {0};
-    ppo_rng    rng = test_rng(seed);
-    double     sum = 0;
+    ppo_rng rng = test_rng(seed);
+    double sum = 0;
     for (int s = 0; s < count; s++) {
         int text[LENGTH] = {ppo_rng_below(&rng, VOCAB)};
         for (int i = 1; i < LENGTH; i++) {
@@ -84,7 +84,7 @@ static void comparisons(uint32_t seed, int count, ppo_tokens *chosen, ppo_tokens
 
 static ppo_lm *new_lm(int score) {
     ppo_lm_config c = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     c.score = score;
     assert_ok(ppo_lm_create(&c, &lm));
     return lm;
@@ -109,9 +109,9 @@ static double loss_of(const ppo_lm *lm, const ppo_tokens *tokens) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct fit_log {
-    int              calls, stop_at;
-    const heap      *h;
-    long             allocations[512];
+    int calls, stop_at;
+    const heap *h;
+    long allocations[512];
     ppo_fit_progress p[512];
 } fit_log;
 
@@ -139,9 +139,9 @@ static ppo_fit_config logged_config(void) {
 
 static void sft_learns_a_language_down_to_its_entropy(void **state) {
     (void)state;
-    double         nats;
-    ppo_tokens     data = sentences(50, 512, NULL), held_out = sentences(51, 200, &nats);
-    ppo_lm        *lm = new_lm(0);
+    double nats;
+    ppo_tokens data = sentences(50, 512, NULL), held_out = sentences(51, 200, &nats);
+    ppo_lm *lm = new_lm(0);
     ppo_fit_config c = logged_config();
     c.epochs = 12, c.learning_rate = 1e-2f;
     assert_close(loss_of(lm, &held_out), log(VOCAB), 0.05);
@@ -157,11 +157,11 @@ static void sft_learns_a_language_down_to_its_entropy(void **state) {
 
 static void tokens_of_prompts_are_not_learned(void **state) {
     (void)state;
-    ppo_tokens     data = {0}, prompts = {0};
-    ppo_rng        rng = test_rng(52);
-    ppo_lm        *lm = new_lm(0);
+    ppo_tokens data = {0}, prompts = {0};
+    ppo_rng rng = test_rng(52);
+    ppo_lm *lm = new_lm(0);
     ppo_fit_config c = ppo_fit_config_default();
-    float          logp[2];
+    float logp[2];
     for (int s = 0; s < 128; s++) {
         int text[6] = {1, 2};
         for (int i = 2; i < 6; i++) text[i] = 3 + ppo_rng_below(&rng, 3);
@@ -182,10 +182,10 @@ static void tokens_of_prompts_are_not_learned(void **state) {
 static void a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divided(void **state) {
     (void)state;
     ppo_tokens tokens = golden_tokens(g_gpt_length, g_gpt_prompt, g_gpt_token, g_gpt_sequences);
-    double     squares = 0;
+    double squares = 0;
     for (int i = 0; i < g_gpt_params; i++) squares += (double)g_gpt_grad[i] * g_gpt_grad[i];
     for (int micro = 0; micro < 5; micro++) {
-        ppo_lm        *lm = golden_lm();
+        ppo_lm *lm = golden_lm();
         ppo_fit_config c = logged_config();
         c.micro_batch = micro;
         assert_ok(ppo_fit_sft(lm, &tokens, &c));
@@ -199,10 +199,10 @@ static void a_step_has_the_loss_and_gradient_of_transformers_however_it_is_divid
 /* One step by hand, with all that a config says of it. */
 static void a_step_is_adams_on_the_clipped_gradient_of_the_mean(void **state) {
     (void)state;
-    ppo_tokens     data = sentences(53, 16, NULL);
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f), *copy = NULL;
+    ppo_tokens data = sentences(53, 16, NULL);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f), *copy = NULL;
     ppo_fit_config c = logged_config();
-    ppo_adam       adam = ppo_adam_default();
+    ppo_adam adam = ppo_adam_default();
     c.weight_decay = 0.5f, c.max_grad_norm = 0.01f, c.learning_rate = 0.02f, c.warmup = 0;
     assert_ok(ppo_lm_copy(lm, 0, &copy));
     assert_ok(ppo_params_freeze(copy->params, 0));
@@ -233,7 +233,7 @@ static ppo_status fit(int kind, ppo_lm *lm, const ppo_lm *reference, const ppo_t
 static ppo_lm *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *rejected,
                       const ppo_fit_config *c) {
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_lm       *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
+    ppo_lm *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.2f);
     assert_ok(fit(kind, lm, reference, chosen, rejected, c));
     ppo_lm_free(reference);
     return lm;
@@ -242,7 +242,7 @@ static ppo_lm *fitted(int kind, const ppo_tokens *chosen, const ppo_tokens *reje
 static void every_training_comes_out_alike_however_its_batches_are_divided(void **state) {
     (void)state;
     static const int micro[] = {0, 1, 3, 5, 100};
-    ppo_tokens       chosen, rejected;
+    ppo_tokens chosen, rejected;
     comparisons(54, 20, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_fit_config c = ppo_fit_config_default();
@@ -271,13 +271,13 @@ static void by_default_memory_does_not_grow_with_the_batch(void **state) {
     (void)state;
     enum { N = 192 };
     static const int batch[] = {N / 3, N, N};
-    ppo_tokens       chosen, rejected;
+    ppo_tokens chosen, rejected;
     comparisons(71, N, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
-        size_t  bytes[3];
+        size_t bytes[3];
         ppo_lm *lm[3];
         for (int k = 0; k < 3; k++) { /* the last one at once */
-            heap           h = {0, 0, -1, 0};
+            heap h = {0, 0, -1, 0};
             ppo_fit_config c = ppo_fit_config_default();
             c.batch_size = batch[k], c.micro_batch = k == 2 ? N : 0, c.shards = k == 2;
             asked_for = 0;
@@ -299,13 +299,13 @@ static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **
     (void)state;
     enum { N = 6 };
     static const int sizes[][2] = {{N, 0}, {N, N}, {N, 1 << 20}, {1 << 20, 0}, {INT_MAX, INT_MAX}};
-    ppo_tokens       chosen, rejected;
+    ppo_tokens chosen, rejected;
     comparisons(70, N, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_lm *want = NULL;
-        size_t  bytes = 0;
+        size_t bytes = 0;
         for (int k = 0; k < COUNT(sizes); k++) {
-            heap           h = {0, 0, -1, 0};
+            heap h = {0, 0, -1, 0};
             ppo_fit_config c = ppo_fit_config_default();
             c.batch_size = sizes[k][0], c.micro_batch = sizes[k][1], c.epochs = 2;
             asked_for = 0;
@@ -325,8 +325,8 @@ static void batches_above_the_data_are_all_of_it_and_take_no_more_memory(void **
 /* As for all trainings: what an optimizer knows of the last one is not used again. */
 static void every_training_starts_its_optimizer_afresh(void **state) {
     (void)state;
-    ppo_tokens     chosen, rejected;
-    ppo_lm        *reference = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f);
+    ppo_tokens chosen, rejected;
+    ppo_lm *reference = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f);
     ppo_fit_config c = ppo_fit_config_default();
     comparisons(71, 12, &chosen, &rejected);
     c.batch_size = 4, c.epochs = 2;
@@ -353,7 +353,7 @@ static void every_training_starts_its_optimizer_afresh(void **state) {
 
 static void a_new_start_forgets_all_but_the_parameters(void **state) {
     (void)state;
-    ppo_lm     *lm = new_lm(1), *copy = NULL;
+    ppo_lm *lm = new_lm(1), *copy = NULL;
     ppo_params *p = lm->params;
     assert_ok(ppo_lm_copy(lm, 0, &copy));
     for (size_t i = 0; i < p->count; i++) p->grad[i] = p->m[i] = p->v[i] = 1;
@@ -387,10 +387,10 @@ static void the_same_seed_gives_the_same_bits_and_another_another_order(void **s
 /* With steps that change next to nothing, losses of an epoch's batches have the mean of the whole data. */
 static void an_epoch_sees_each_sequence_once_in_an_order_of_its_own(void **state) {
     (void)state;
-    ppo_tokens     data = sentences(56, 30, NULL);
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens data = sentences(56, 30, NULL);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_fit_config c = logged_config();
-    double         loss = loss_of(lm, &data), sum = 0;
+    double loss = loss_of(lm, &data), sum = 0;
     c.batch_size = 12, c.epochs = 3, c.learning_rate = 1e-12f; /* batches of 10 */
     assert_ok(ppo_fit_sft(lm, &data, &c));
     assert_int_equal(last_log.calls, 9);
@@ -418,12 +418,12 @@ static ppo_tokens one_text(const int *token, int n, int start[2]) {
 /* nanoGPT's recipe: AdamW with decay of matrices alone, a warmup, a cosine to a least rate. */
 static void a_training_on_windows_is_pytorchs_step_for_step(void **state) {
     (void)state;
-    int            start[2][2];
-    ppo_tokens     text = one_text(g_fit_token, g_fit_text, start[0]);
-    ppo_tokens     other = one_text(g_fit_other_token, g_fit_other, start[1]);
-    ppo_lm        *lm = golden_lm();
+    int start[2][2];
+    ppo_tokens text = one_text(g_fit_token, g_fit_text, start[0]);
+    ppo_tokens other = one_text(g_fit_other_token, g_fit_other, start[1]);
+    ppo_lm *lm = golden_lm();
     ppo_fit_config c = logged_config();
-    float          kept[g_fit_kept];
+    float kept[g_fit_kept];
     c.window = g_fit_window, c.steps = g_fit_steps, c.warmup_steps = g_fit_warm, c.micro_batch = 3;
     c.learning_rate = g_fit_rate, c.min_learning_rate = g_fit_least, c.max_grad_norm = g_fit_clip;
     c.adam_beta1 = g_fit_beta1, c.adam_beta2 = g_fit_beta2, c.adam_eps = g_fit_eps,
@@ -433,7 +433,7 @@ static void a_training_on_windows_is_pytorchs_step_for_step(void **state) {
     assert_int_equal(last_log.calls, g_fit_steps);
     for (int i = 0; i < g_fit_steps; i++) {
         const ppo_fit_progress *p = &last_log.p[i];
-        const float            *want = g_fit_figures + 4 * i;
+        const float *want = g_fit_figures + 4 * i;
         assert_close(p->loss, want[0], 1e-5);
         assert_close(p->grad_norm, want[1], 1e-4);
         assert_close(p->learning_rate, want[2], 1e-6);
@@ -451,10 +451,10 @@ static void a_training_on_windows_is_pytorchs_step_for_step(void **state) {
 static void windows_learn_each_token_once_but_those_that_are_given(void **state) {
     (void)state;
     enum { W = 7 };
-    ppo_lm    *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.3f);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.3f);
     ppo_tokens data = {0}, windows = {0};
-    ppo_rng    rng = test_rng(90);
-    int        given[200], learned = 0;
+    ppo_rng rng = test_rng(90);
+    int given[200], learned = 0;
     for (int s = 0, at = 0; s < 12; s++) {
         int n = 1 + ppo_rng_below(&rng, 15), prompt = ppo_rng_below(&rng, n + 1) / 2;
         add_random(&data, &rng, VOCAB, n, prompt); /* also sequences above the context */
@@ -475,7 +475,7 @@ static void windows_learn_each_token_once_but_those_that_are_given(void **state)
     }
     assert_int_equal(ppo_response_row(&windows, windows.count), learned);
     for (int micro = 0; micro < 4; micro++) {
-        ppo_lm        *copy = NULL;
+        ppo_lm *copy = NULL;
         ppo_fit_config c = logged_config();
         assert_ok(ppo_lm_copy(lm, 0, &copy));
         c.window = W, c.batch_size = 1000, c.micro_batch = micro, c.held_out = &data;
@@ -500,17 +500,17 @@ static void windows_learn_each_token_once_but_those_that_are_given(void **state)
 static void random_windows_begin_anywhere_and_have_something_to_learn(void **state) {
     (void)state;
     enum { N = 60, W = 5, STEPS = 300 };
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.5f);
-    ppo_tokens     data = {0};
-    ppo_rng        rng = test_rng(91);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.5f);
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(91);
     ppo_fit_config c = logged_config();
-    float          logp[2 * W];
-    int            seen[2 * W] = {0}, places = 0;
+    float logp[2 * W];
+    int seen[2 * W] = {0}, places = 0;
     add_random(&data, &rng, VOCAB, N, 1);
     assert_ok(ppo_tokens_mark_given(&data, 0, N));
     data.given[25] = data.given[N - 10] = 0;
     for (int k = 0; k < 2 * W; k++) { /* the token is the k-th of a window */
-        int        at = (k < W ? 25 : N - 10) - k % W;
+        int at = (k < W ? 25 : N - 10) - k % W;
         ppo_tokens window = {0};
         if (k % W == 0) continue;
         assert_ok(ppo_tokens_add(&window, data.token + at, k % W + 1, k % W));
@@ -540,7 +540,7 @@ static void steps_may_end_in_the_middle_of_an_epoch_or_after_several(void **stat
     (void)state;
     ppo_tokens data = sentences(92, 12, NULL);
     for (int steps = 1; steps < 9; steps++) {
-        ppo_lm        *lm = new_lm(0);
+        ppo_lm *lm = new_lm(0);
         ppo_fit_config c = logged_config();
         c.batch_size = 4, c.steps = steps, c.held_out = &data;
         assert_ok(ppo_fit_sft(lm, &data, &c));
@@ -561,13 +561,13 @@ static void held_out_data_are_measured_after_the_step(void **state) {
     (void)state;
     enum { N = 9 };
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_tokens    chosen, rejected, held, held_rejected;
+    ppo_tokens chosen, rejected, held, held_rejected;
     comparisons(93, 20, &chosen, &rejected), comparisons(94, N, &held, &held_rejected);
     for (int kind = 0; kind < KINDS; kind++) {
-        ppo_lm        *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_lm *lm = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
         ppo_fit_config c = logged_config();
-        float          x[4][N], loss = 0;
-        int            right = 0;
+        float x[4][N], loss = 0;
+        int right = 0;
         c.held_out = &held, c.held_out_rejected = kind == SFT ? NULL : &held_rejected;
         c.batch_size = 5, c.micro_batch = 2, c.evaluate_every = 3, c.learning_rate = 1e-2f;
         assert_ok(fit(kind, lm, reference, &chosen, &rejected, &c));
@@ -603,10 +603,10 @@ static void held_out_data_are_measured_after_the_step(void **state) {
 /* Few data are learned by heart; what was best for others is what is left. */
 static void patience_ends_a_training_and_leaves_the_best_model(void **state) {
     (void)state;
-    ppo_tokens     data = sentences(95, 4, NULL), held_out = sentences(96, 60, NULL);
-    ppo_lm        *lm = new_lm(0);
+    ppo_tokens data = sentences(95, 4, NULL), held_out = sentences(96, 60, NULL);
+    ppo_lm *lm = new_lm(0);
     ppo_fit_config c = logged_config();
-    float          best = INFINITY;
+    float best = INFINITY;
     c.epochs = 200, c.learning_rate = 2e-2f, c.held_out = &held_out, c.evaluate_every = 2, c.patience = 3;
     assert_ok(ppo_fit_sft(lm, &data, &c));
     assert_true(last_log.calls < 100 && last_log.calls % 2 == 0);
@@ -616,10 +616,10 @@ static void patience_ends_a_training_and_leaves_the_best_model(void **state) {
         assert_int_equal(since == 3, i == last_log.calls - 1);
     }
     assert_close(loss_of(lm, &held_out), best, 1e-6);
-    ppo_lm     *again = NULL; /* patience is remembered by a checkpoint */
+    ppo_lm *again = NULL; /* patience is remembered by a checkpoint */
     const char *path = scratch_path("fit");
-    const int   calls = last_log.calls;
-    int         done = 0;
+    const int calls = last_log.calls;
+    int done = 0;
     remove(path);
     for (last_log.calls = 1; last_log.calls; done += last_log.calls) {
         ppo_lm_free(again);
@@ -641,8 +641,8 @@ static void tokens_that_are_given_are_not_learned(void **state) {
     (void)state;
     enum { N = 12 };
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_tokens    bare[2], marked[2] = {{0}, {0}};
-    static int    row[2][N * LENGTH];
+    ppo_tokens bare[2], marked[2] = {{0}, {0}};
+    static int row[2][N * LENGTH];
     comparisons(97, N, &bare[0], &bare[1]);
     for (int k = 0; k < 2; k++)
         for (int s = 0; s < N; s++) {
@@ -651,10 +651,10 @@ static void tokens_that_are_given_are_not_learned(void **state) {
             if (length > 4) assert_ok(ppo_tokens_mark_given(&marked[k], 2 + s % 2, 2));
         }
     for (int kind = 0; kind < KINDS; kind++) {
-        ppo_lm        *lm = random_lm(config, 0.3f), *reference = random_lm(config, 0.1f), *copy = NULL;
+        ppo_lm *lm = random_lm(config, 0.3f), *reference = random_lm(config, 0.1f), *copy = NULL;
         ppo_fit_config c = logged_config();
-        ppo_tensor    *sum[2] = {NULL, NULL};
-        float          ref[2][N], norm = 0;
+        ppo_tensor *sum[2] = {NULL, NULL};
+        float ref[2][N], norm = 0;
         c.micro_batch = 5, c.max_grad_norm = 0, c.learning_rate = 1e-2f;
         assert_ok(ppo_lm_copy(lm, 0, &copy));
         assert_ok(ppo_params_freeze(copy->params, 0));
@@ -692,7 +692,7 @@ static void settings_of_windows_and_held_out_data_must_fit(void **state) {
     (void)state;
     static const struct {
         const char *settings;
-        int         pairs, held_out; /* 1: held_out; 2: also held_out_rejected */
+        int pairs, held_out; /* 1: held_out; 2: also held_out_rejected */
         const char *words;
     } bad[] = {{"window=1", 0, 0, "window is 1, must be 2 to 10"},
                {"window=11", 0, 0, "window is 11, must be 2 to 10, the context"},
@@ -709,7 +709,7 @@ static void settings_of_windows_and_held_out_data_must_fit(void **state) {
                {"", 0, 2, "held_out_rejected is not NULL|none"},
                {"", 1, 1, "held_out_rejected is NULL|pairs"}};
     ppo_tokens chosen, rejected;
-    ppo_lm    *lm = new_lm(1);
+    ppo_lm *lm = new_lm(1);
     comparisons(98, 5, &chosen, &rejected);
     for (int i = 0; i < COUNT(bad); i++) {
         ppo_fit_config c = ppo_fit_config_default();
@@ -750,9 +750,9 @@ static void check_pairs(ppo_tensor *loss, double want, const float *grad[2], con
 static void losses_of_pairs_on_the_tape_agree_with_trl(void **state) {
     (void)state;
     const float *want[2] = {g_pairs_grad_chosen_0, g_pairs_grad_rejected_0};
-    float        data[2][g_rmodel_n], grad[2][g_rmodel_n];
+    float data[2][g_rmodel_n], grad[2][g_rmodel_n];
     const float *grads[2] = {grad[0], grad[1]};
-    ppo_tensor   chosen = {g_pairs_n, 1, data[0], grad[0]}, rejected = {g_pairs_n, 1, data[1], grad[1]};
+    ppo_tensor chosen = {g_pairs_n, 1, data[0], grad[0]}, rejected = {g_pairs_n, 1, data[1], grad[1]};
     memcpy(data[0], g_pairs_chosen, sizeof g_pairs_chosen),
         memcpy(data[1], g_pairs_rejected, sizeof g_pairs_rejected);
     for (int smooth = 0; smooth < 2; smooth++) {
@@ -780,9 +780,9 @@ static double share_above(const float *a, const float *b, int n) {
 static void a_reward_model_learns_a_preference_and_tells_it_of_new_pairs(void **state) {
     (void)state;
     enum { HELD_OUT = 150 };
-    ppo_tokens     chosen, rejected, new_chosen, new_rejected;
-    float          good[HELD_OUT], bad[HELD_OUT];
-    ppo_lm        *lm = new_lm(1);
+    ppo_tokens chosen, rejected, new_chosen, new_rejected;
+    float good[HELD_OUT], bad[HELD_OUT];
+    ppo_lm *lm = new_lm(1);
     ppo_fit_config c = logged_config();
     comparisons(57, 500, &chosen, &rejected), comparisons(58, HELD_OUT, &new_chosen, &new_rejected);
     c.epochs = 10, c.learning_rate = 1e-2f;
@@ -803,9 +803,9 @@ static void a_reward_model_learns_a_preference_and_tells_it_of_new_pairs(void **
 static void dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference(void **state) {
     (void)state;
     enum { N = 96 };
-    ppo_tokens     chosen, rejected;
-    float          now[2][N], before[2][N];
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f), *reference = NULL, *copy = NULL;
+    ppo_tokens chosen, rejected;
+    float now[2][N], before[2][N];
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.1f), *reference = NULL, *copy = NULL;
     ppo_fit_config c = logged_config();
     comparisons(59, N, &chosen, &rejected);
     assert_ok(ppo_lm_copy(lm, 0, &reference));
@@ -827,9 +827,9 @@ static void dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference(vo
 
 static void the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start(void **state) {
     (void)state;
-    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_lm        *a = random_lm(config, 0.2f), *b = random_lm(config, 0.2f), *reference = NULL;
-    ppo_tokens     chosen, rejected;
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm *a = random_lm(config, 0.2f), *b = random_lm(config, 0.2f), *reference = NULL;
+    ppo_tokens chosen, rejected;
     ppo_fit_config c = ppo_fit_config_default();
     comparisons(72, 12, &chosen, &rejected);
     assert_ok(ppo_lm_copy(a, 0, &reference));
@@ -846,10 +846,10 @@ static void the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start(void **s
 static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
     (void)state;
     enum { N = 12 };
-    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 16, 1, 2);
-    ppo_lm        *lm = random_lm(config, 0.2f), *reference;
-    ppo_tokens     chosen, rejected;
-    float          logp[4][N], loss;
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm *lm = random_lm(config, 0.2f), *reference;
+    ppo_tokens chosen, rejected;
+    float logp[4][N], loss;
     ppo_fit_config c = logged_config();
     config.seed = 5;
     reference = random_lm(config, 0.2f);
@@ -873,14 +873,14 @@ static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
 
 static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
     (void)state;
-    static const int   schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
+    static const int schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
     static const float warmups[] = {0, 0.3f, 0.05f};
-    static const int   warm_steps[] = {0, 6, 1};
-    ppo_tokens         data = sentences(61, 20, NULL);
+    static const int warm_steps[] = {0, 6, 1};
+    ppo_tokens data = sentences(61, 20, NULL);
     for (int k = 0; k < 9; k++) {
-        ppo_lm        *lm = new_lm(0);
+        ppo_lm *lm = new_lm(0);
         ppo_fit_config c = logged_config();
-        int            warm = warm_steps[k % 3];
+        int warm = warm_steps[k % 3];
         c.batch_size = 5, c.epochs = 5, c.learning_rate = 2e-3f;
         c.learning_rate_schedule = schedules[k / 3], c.warmup = warmups[k % 3];
         assert_ok(ppo_fit_sft(lm, &data, &c));
@@ -899,8 +899,8 @@ static void the_learning_rate_warms_up_and_follows_its_schedule(void **state) {
 
 static void progress_counts_steps_and_epochs_and_a_callback_can_end_it(void **state) {
     (void)state;
-    ppo_tokens     data = sentences(62, 20, NULL);
-    ppo_lm        *lm = new_lm(0);
+    ppo_tokens data = sentences(62, 20, NULL);
+    ppo_lm *lm = new_lm(0);
     ppo_fit_config c = logged_config();
     c.batch_size = 8, c.epochs = 4; /* batches of 6, 7, 7 */
     last_log.stop_at = 8;
@@ -924,15 +924,15 @@ static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(v
     (void)state;
     enum { N = 23 };
     static const int batches[] = {1, 2, 7, 23, 1000};
-    ppo_lm          *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
-    ppo_tokens       chosen, rejected;
-    float            score[N], logp[N], want[2][N];
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens chosen, rejected;
+    float score[N], logp[N], want[2][N];
     comparisons(63, N, &chosen, &rejected);
     FOR_EACH_KERNEL_SET(set) {
         ppo_tape_reset(tape);
-        ppo_tensor  *last = ppo_lm_sequence_score(tape, lm, &chosen);
+        ppo_tensor *last = ppo_lm_sequence_score(tape, lm, &chosen);
         ppo_response out = ppo_lm_response(tape, lm, &chosen, 1, PPO_POLICY);
-        ppo_tensor  *sum = ppo_tape_sequence_sum(tape, out.logp, &chosen);
+        ppo_tensor *sum = ppo_tape_sequence_sum(tape, out.logp, &chosen);
         assert_ok(ppo_tape_status(tape));
         memcpy(want[0], last->data, sizeof want[0]), memcpy(want[1], sum->data, sizeof want[1]);
         for (int k = 0; k < COUNT(batches); k++) {
@@ -949,10 +949,10 @@ static void scores_and_log_probabilities_have_the_same_bits_for_any_batch_size(v
 static void numbers_that_are_not_finite_are_refused_with_their_sequence(void **state) {
     (void)state;
     static const int lengths[] = {4, 8, 3, 10, 5, 10}, batches[] = {1, 2, 4, 100};
-    ppo_lm          *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
-    ppo_tokens       data = {0};
-    ppo_rng          rng = test_rng(73);
-    float            x[COUNT(lengths)];
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(73);
+    float x[COUNT(lengths)];
     for (int s = 0; s < COUNT(lengths); s++) add_random(&data, &rng, VOCAB, lengths[s], 1);
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < COUNT(batches); k++) {
@@ -972,9 +972,9 @@ static void numbers_that_are_not_finite_are_refused_with_their_sequence(void **s
 
 static void a_sequence_without_a_response_has_a_log_probability_of_0(void **state) {
     (void)state;
-    ppo_lm    *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, LENGTH, 16, 1, 2), 0.2f);
     ppo_tokens data = {0};
-    float      together[3], alone[3];
+    float together[3], alone[3];
     assert_ok(ppo_tokens_add(&data, (const int[]){1, 2}, 2, 2));
     assert_ok(ppo_tokens_add(&data, (const int[]){1, 2, 3}, 3, 1));
     assert_ok(ppo_tokens_add(&data, (const int[]){4}, 1, 0));
@@ -993,9 +993,9 @@ static void a_sequence_without_a_response_has_a_log_probability_of_0(void **stat
 enum { R_N = 40 };
 
 typedef struct judges { /* three models with scores, and sequences */
-    ppo_lm    *member[3];
+    ppo_lm *member[3];
     ppo_tokens tokens, other;
-    float      score[3][R_N];
+    float score[3][R_N];
 } judges;
 
 static void open_judges(judges *j) {
@@ -1020,7 +1020,7 @@ static void an_ensemble_says_the_mean_or_the_least_of_its_members(void **state) 
     for (int count = 1; count <= 3; count++)
         for (int ensemble = 0; ensemble < 2; ensemble++) {
             ppo_reward_model *model = NULL;
-            float             score[R_N], reward[R_N];
+            float score[R_N], reward[R_N];
             assert_ok(ppo_reward_model_create(j.member, count, ensemble, 8, &model));
             assert_ok(ppo_reward_model_score(model, &j.tokens, score));
             for (int s = 0; s < R_N; s++) {
@@ -1039,10 +1039,10 @@ static void an_ensemble_says_the_mean_or_the_least_of_its_members(void **state) 
 
 static void normalized_members_have_mean_0_and_deviation_1_on_the_reference(void **state) {
     (void)state;
-    judges            j;
+    judges j;
     ppo_reward_model *model = NULL;
-    float             score[R_N], least[R_N];
-    double            mean[3], deviation[3];
+    float score[R_N], least[R_N];
+    double mean[3], deviation[3];
     open_judges(&j);
     for (int k = 0; k < 3; k++) {
         double squares = 0;
@@ -1073,10 +1073,10 @@ static void normalized_members_have_mean_0_and_deviation_1_on_the_reference(void
 
 static void a_normalization_that_fails_leaves_every_member_as_it_was(void **state) {
     (void)state;
-    judges            j;
+    judges j;
     ppo_reward_model *model = NULL;
-    ppo_lm           *even = new_lm(1); /* a score of 0 for everything */
-    float             before[R_N], after[R_N];
+    ppo_lm *even = new_lm(1); /* a score of 0 for everything */
+    float before[R_N], after[R_N];
     open_judges(&j);
     for (int flaw = 0; flaw < 2; flaw++) { /* the same score for all, and a NaN */
         ppo_lm *members[3] = {j.member[0], flaw ? j.member[1] : even, j.member[2]};
@@ -1097,9 +1097,9 @@ static void a_normalization_that_fails_leaves_every_member_as_it_was(void **stat
 
 static void an_ensemble_with_a_nan_fails_whatever_the_others_say(void **state) {
     (void)state;
-    judges            j;
+    judges j;
     ppo_reward_model *model = NULL;
-    float             score[R_N];
+    float score[R_N];
     open_judges(&j);
     for (int bad = 0; bad < 3; bad++)
         for (int ensemble = 0; ensemble < 2; ensemble++) {
@@ -1120,11 +1120,11 @@ static void an_ensemble_with_a_nan_fails_whatever_the_others_say(void **state) {
 
 static void reward_models_refuse_what_they_cannot_use(void **state) {
     (void)state;
-    judges            j;
+    judges j;
     ppo_reward_model *model = NULL;
-    ppo_lm           *plain = new_lm(0), *even = new_lm(1), *many[PPO_MAX_MEMBERS + 1];
-    float             score[R_N];
-    ppo_tokens        nothing = {0};
+    ppo_lm *plain = new_lm(0), *even = new_lm(1), *many[PPO_MAX_MEMBERS + 1];
+    float score[R_N];
+    ppo_tokens nothing = {0};
     open_judges(&j);
     for (int k = 0; k <= PPO_MAX_MEMBERS; k++) many[k] = j.member[0];
     assert_fails(ppo_reward_model_create(NULL, 1, 0, 8, &model), PPO_ERROR_ARGUMENT,
@@ -1172,12 +1172,12 @@ static void reward_models_refuse_what_they_cannot_use(void **state) {
 
 static ppo_tokenizer *byte_tokenizer(void) {
     const char *const specials[] = {"<bos>", "<eos>", "<|im_start|>", "<|im_end|>"};
-    ppo_tokenizer    *tok = NULL;
+    ppo_tokenizer *tok = NULL;
     assert_ok(ppo_tokenizer_train("the theme of the theory", 23, 270, specials, 4, &tok));
     return tok;
 }
 
-static int        needs, left_out; /* by add_lines() */
+static int needs, left_out; /* by add_lines() */
 static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
                             ppo_tokens *rejected) {
     const char *path = scratch_path("lines");
@@ -1203,8 +1203,8 @@ static void lines_of_data_sets_become_sequences(void **state) {
                                            {"", "a tale"},
                                            {"ask", NULL},
                                            {"p", "q"}};
-    ppo_tokenizer           *tok = byte_tokenizer();
-    const int  bos = ppo_tokenizer_special(tok, "<bos>"), eos = ppo_tokenizer_special(tok, "<eos>");
+    ppo_tokenizer *tok = byte_tokenizer();
+    const int bos = ppo_tokenizer_special(tok, "<bos>"), eos = ppo_tokenizer_special(tok, "<eos>");
     ppo_tokens tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
     assert_ok(add_lines(
         "\xef\xbb\xbf{\"prompt\":\"the\",\"completion\":\" theory\"}\r\n"
@@ -1240,8 +1240,8 @@ static void lines_of_messages_become_chats(void **state) {
                                        {"assistant", "the"},
                                        {"user", "more"},
                                        {"assistant", "theory"}};
-    ppo_tokenizer           *tok = byte_tokenizer();
-    ppo_tokens               tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
+    ppo_tokenizer *tok = byte_tokenizer();
+    ppo_tokens tokens = {0}, rejected = {0}, want = {0}, want_rejected = {0};
     assert_ok(add_lines(
         "{\"prompt\":\"x\",\"messages\":[{\"role\":\"system\",\"content\":\"be brief\"},{\"content\":"
         "\"\\\"hi\\\"\\n\",\"role\":\"user\",\"id\":[1]},{\"role\":\"assistant\",\"content\":\"the\"},"
@@ -1287,7 +1287,7 @@ static void a_prompt_may_be_messages(void **state) {
 #define TURN(role, text) "{\"role\":\"" role "\",\"content\":\"" text "\"}"
 #define PROMPT           "\"prompt\":[" TURN("user", "hi") "," TURN("assistant", "the") "," TURN("user", "more") "]"
     ppo_tokenizer *tok = byte_tokenizer();
-    ppo_tokens     tokens = {0}, rejected = {0}, want = {0}, prompt = {0};
+    ppo_tokens tokens = {0}, rejected = {0}, want = {0}, prompt = {0};
     assert_ok(add_lines("{" PROMPT ",\"completion\":[" TURN(
                             "assistant", "theory") "]}\n"
                                                    "{\"completion\":\"theory\"," PROMPT "}\n{" PROMPT "}\n"
@@ -1324,12 +1324,12 @@ static void a_prompt_may_be_messages(void **state) {
 /* What was read comes back; half a character becomes U+FFFD. */
 static void sequences_become_lines(void **state) {
     (void)state;
-    const char    *path = scratch_path("written"), *half = "\303";
-    const char    *text = "{\"prompt\": \"the \\\"\\n\", \"completion\": \"\303\251 theory\"}\n"
-                          "{\"prompt\": \"\", \"completion\": \"a\\u0001\"}\n";
+    const char *path = scratch_path("written"), *half = "\303";
+    const char *text = "{\"prompt\": \"the \\\"\\n\", \"completion\": \"\303\251 theory\"}\n"
+                       "{\"prompt\": \"\", \"completion\": \"a\\u0001\"}\n";
     ppo_tokenizer *tok = byte_tokenizer();
-    ppo_tokens     tokens = {0};
-    file_bytes     read;
+    ppo_tokens tokens = {0};
+    file_bytes read;
     assert_ok(add_lines(text, tok, 0, &tokens, NULL));
     assert_ok(ppo_tokens_save_lines(&tokens, tok, path));
     read = bytes_of(path);
@@ -1368,7 +1368,7 @@ static void sequences_become_lines(void **state) {
 static void long_lines_are_cut_or_left_out(void **state) {
     (void)state;
     ppo_tokenizer *tok = byte_tokenizer();
-    ppo_tokens     tokens = {0}, rejected = {0};
+    ppo_tokens tokens = {0}, rejected = {0};
     assert_ok(add_lines("{\"prompt\":\"zzz\",\"completion\":\"yyyyyy\"}\n"  /* bos 3 6 eos: cut */
                         "{\"prompt\":\"zzzz\",\"completion\":\"yyyyyy\"}\n" /* nothing is left to learn */
                         "{\"prompt\":\"zzzzz\"}\n{\"prompt\":\"zzzz\"}\n" /* prompts are whole or left out */
@@ -1392,7 +1392,7 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
     (void)state;
     static const struct {
         const char *line;
-        int         pairs;
+        int pairs;
         const char *words;
     } bad[] = {{"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
                {"[]", 0, "byte 0 of line 3: expected \"{\""},
@@ -1408,8 +1408,8 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
                {"{}", 0, "line 3 has no messages"}};
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
-    ppo_tokens     tokens = {0}, rejected = {0};
-    char           text[256];
+    ppo_tokens tokens = {0}, rejected = {0};
+    char text[256];
     assert_ok(add_lines("{\"text\":\"kept\"}", tok, 0, &tokens, NULL));
     for (int i = 0; i < COUNT(bad); i++) {
         const char *good =
@@ -1454,10 +1454,10 @@ static void damaged_lines_are_added_or_refused(void **state) {
         "{\"text\":\"two\", \"x\":null}\n{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n"
         "{\"completion\":\"b\",\"prompt\":[{\"role\":\"user\",\"content\":\"a\"}]}";
     ppo_tokenizer *tok = byte_tokenizer();
-    ppo_tokens     tokens = {0};
-    ppo_rng        rng = test_rng(99);
-    char           text[sizeof good];
-    int            came[2] = {0, 0};
+    ppo_tokens tokens = {0};
+    ppo_rng rng = test_rng(99);
+    char text[sizeof good];
+    int came[2] = {0, 0};
     for (int i = 0; i < 4 * (int)sizeof good; i++) {
         memcpy(text, good, sizeof text);
         if (i < (int)sizeof good) text[i] = 0;
@@ -1475,8 +1475,8 @@ static void damaged_lines_are_added_or_refused(void **state) {
 static void tokens_come_back_from_a_file(void **state) {
     (void)state;
     const char *path = scratch_path("tokens");
-    ppo_rng     rng = test_rng(100);
-    ppo_tokens  plain = {0}, marked = {0}, read = {0}, none = {0};
+    ppo_rng rng = test_rng(100);
+    ppo_tokens plain = {0}, marked = {0}, read = {0}, none = {0};
     for (int s = 0; s < 5; s++) add_random(&plain, &rng, VOCAB, 1 + s * 2, s);
     for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add_from(&marked, &plain, s));
     assert_ok(ppo_tokens_mark_given(&marked, 3, 4));
@@ -1493,10 +1493,10 @@ static void tokens_come_back_from_a_file(void **state) {
     assert_int_equal(read.count, 10);
 
     /* as another program writes a long text; and arrays that contradict */
-    const int     token[6] = {1, 2, 3, 4, 5, 0};
+    const int token[6] = {1, 2, 3, 4, 5, 0};
     const int64_t n = 6;
     static const struct {
-        int         start[3], prompt[2];
+        int start[3], prompt[2];
         const char *words;
     } bad[] = {{{0, 3, 5}, {0, 0}, "tokens 0 to 5 of 6"},
                {{1, 3, 6}, {0, 0}, "tokens 1 to 6"},
@@ -1505,7 +1505,7 @@ static void tokens_come_back_from_a_file(void **state) {
                {{0, 3, 6}, {0, 4}, "3 tokens, 4 of them given"},
                {{0, 3, 6}, {-1, 0}, "-1 of them given"}};
     for (int i = -1; i < COUNT(bad); i++) {
-        ppo_file     *file = NULL;
+        ppo_file *file = NULL;
         const int64_t sizes[2] = {3, 2};
         assert_ok(ppo_file_create(&file));
         assert_ok(ppo_file_add(file, "tokens", PPO_I32, &n, 1, token));
@@ -1574,13 +1574,13 @@ static void assert_same_training(const ppo_lm *a, const ppo_lm *b) {
 
 static void a_training_that_stops_anywhere_continues_to_the_same_bits(void **state) {
     (void)state;
-    const char   *path = scratch_path("fit");
+    const char *path = scratch_path("fit");
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
-    fit_data      d = open_fit_data();
+    fit_data d = open_fit_data();
     for (int i = 0; i < KINDS + 2; i++) {
-        int                     kind = i < KINDS ? i : SFT, windows = i < KINDS ? 0 : i - KINDS + 1;
-        ppo_lm                 *whole = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
-        ppo_fit_config          c = fit_of_kind(kind, &d, windows, NULL);
+        int kind = i < KINDS ? i : SFT, windows = i < KINDS ? 0 : i - KINDS + 1;
+        ppo_lm *whole = random_lm(config, 0.2f), *reference = random_lm(config, 0.1f);
+        ppo_fit_config c = fit_of_kind(kind, &d, windows, NULL);
         static ppo_fit_progress want[FIT_STEPS];
         assert_ok(fit(kind, whole, reference, &d.chosen, &d.rejected, &c));
         assert_int_equal(last_log.calls, FIT_STEPS);
@@ -1588,7 +1588,7 @@ static void a_training_that_stops_anywhere_continues_to_the_same_bits(void **sta
         assert_true(isnan(want[0].held_out_loss) && want[1].held_out_loss > 0 && want[8].held_out_loss > 0);
         for (int stop = 0; stop < FIT_STEPS; stop++) { /* 0: after every step */
             ppo_lm *lm = NULL;
-            int     done = 0;
+            int done = 0;
             remove(path);
             do {
                 ppo_lm_free(lm);
@@ -1620,15 +1620,15 @@ static void a_training_that_stops_anywhere_continues_to_the_same_bits(void **sta
 /* DPO whose reference is the model itself: that of the start, also where a stopped training goes on in place. */
 static void a_reference_that_is_trained_is_remembered_by_the_checkpoint(void **state) {
     (void)state;
-    const char   *path = scratch_path("fit");
+    const char *path = scratch_path("fit");
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2);
     config.kv_heads = 1;
     assert_ok(ppo_lm_config_family(&config, "llama")); /* and a model of another family */
-    ppo_lm  *whole = random_lm(config, 0.2f), *lm = random_lm(config, 0.2f);
+    ppo_lm *whole = random_lm(config, 0.2f), *lm = random_lm(config, 0.2f);
     fit_data d = open_fit_data();
     remove(path);
     for (int part = 0; part < 3; part++) {
-        ppo_lm        *to = part ? lm : whole;
+        ppo_lm *to = part ? lm : whole;
         ppo_fit_config c = fit_of_kind(DPO, &d, 0, part ? path : NULL);
         last_log.stop_at = part == 1 ? 4 : -1;
         assert_ok(ppo_fit_dpo(to, to, &d.chosen, &d.rejected, &c));
@@ -1641,10 +1641,10 @@ static void a_reference_that_is_trained_is_remembered_by_the_checkpoint(void **s
 
 static void another_training_is_not_continued(void **state) {
     (void)state;
-    const char    *path = scratch_path("fit");
-    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 8, 1, 2), heads = config, wide = config;
-    fit_data       d = open_fit_data();
-    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL, *other[2];
+    const char *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 8, 1, 2), heads = config, wide = config;
+    fit_data d = open_fit_data();
+    ppo_lm *lm = random_lm(config, 0.2f), *before = NULL, *other[2];
     ppo_fit_config c = fit_of_kind(SFT, &d, 0, path);
     static const struct {
         const char *setting, *words;
@@ -1666,7 +1666,7 @@ static void another_training_is_not_continued(void **state) {
     }
     c = fit_of_kind(SFT, &d, 0, path);
     assert_fails(ppo_fit_sft(lm, &d.rejected, &c), PPO_ERROR_FILE, "another \"data\"");
-    ppo_tokens     marked = d.chosen; /* the same tokens, of which others are learned */
+    ppo_tokens marked = d.chosen; /* the same tokens, of which others are learned */
     unsigned char *given = calloc((size_t)marked.start[marked.count], 1);
     given[marked.start[1] - 1] = 1, marked.given = given;
     assert_fails(ppo_fit_sft(lm, &marked, &c), PPO_ERROR_FILE, "another \"data\"");
@@ -1698,10 +1698,10 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
     (void)state;
     static const int64_t counters[][5] = {
         {10, 0, 2, 0, 0}, {-1, 0, 2, 0, 0}, {2, 0, -1, 0, 0}, {2, 0, 2, 1LL << 40, 0}, {2, 0, 2, 0, 2}};
-    const char    *path = scratch_path("fit");
-    ppo_lm_config  config = lm_config(VOCAB, LENGTH, 4, 1, 1);
-    fit_data       d = open_fit_data();
-    ppo_lm        *lm = random_lm(config, 0.2f), *before = NULL;
+    const char *path = scratch_path("fit");
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 4, 1, 1);
+    fit_data d = open_fit_data();
+    ppo_lm *lm = random_lm(config, 0.2f), *before = NULL;
     ppo_fit_config c = fit_of_kind(DPO, &d, 0, path);
     last_log.stop_at = 2;
     remove(path);
@@ -1717,7 +1717,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
         file.data[i] ^= 1;
     }
     for (int i = 0; i < COUNT(counters); i++) {
-        ppo_file     *read = NULL, *changed = NULL;
+        ppo_file *read = NULL, *changed = NULL;
         const int64_t shape[2] = {1, 5};
         put_bytes(path, file.data, file.n);
         assert_ok(ppo_file_read(path, &read));
@@ -1728,7 +1728,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
         }
         for (int k = 0; k < ppo_file_count(read); k++) {
             const ppo_array *a = ppo_file_at(read, k);
-            int              is = !strcmp(a->name, "fit.counters");
+            int is = !strcmp(a->name, "fit.counters");
             assert_ok(ppo_file_add(changed, a->name, a->type, is ? shape : a->shape, a->rank,
                                    is ? (const void *)counters[i] : a->data));
         }
@@ -1750,11 +1750,11 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
 static void settings_that_mean_nothing_are_refused(void **state) {
     (void)state;
     static const float not_a_number = NAN, infinite = INFINITY, zero = 0, minus = -1, one = 1, half = 0.5f;
-    static const int   none = 0, below = -1, custom = PPO_CUSTOM;
+    static const int none = 0, below = -1, custom = PPO_CUSTOM;
     static const struct {
-        size_t      field;
+        size_t field;
         const void *value;
-        int         dpo; /* only there */
+        int dpo; /* only there */
         const char *words;
     } bad[] = {{offsetof(ppo_fit_config, epochs), &none, 0, "epochs is 0"},
                {offsetof(ppo_fit_config, batch_size), &none, 0, "batch_size is 0"},
@@ -1773,7 +1773,7 @@ static void settings_that_mean_nothing_are_refused(void **state) {
                {offsetof(ppo_fit_config, beta), &zero, 1, "beta is 0"},
                {offsetof(ppo_fit_config, label_smoothing), &half, 1, "label_smoothing is 0.5"}};
     ppo_tokens chosen, rejected;
-    ppo_lm    *lm = new_lm(1), *copy = NULL;
+    ppo_lm *lm = new_lm(1), *copy = NULL;
     assert_ok(ppo_lm_copy(lm, 0, &copy));
     comparisons(65, 5, &chosen, &rejected);
     for (int i = 0; i < COUNT(bad); i++)
@@ -1789,7 +1789,7 @@ static void settings_that_mean_nothing_are_refused(void **state) {
 
 static void a_prompt_longer_than_its_sequence_leaves_nothing_to_learn(void **state) {
     (void)state;
-    int              start[] = {0, 2, 4}, prompt[] = {1, INT_MAX}, token[] = {0, 1, 0, 1};
+    int start[] = {0, 2, 4}, prompt[] = {1, INT_MAX}, token[] = {0, 1, 0, 1};
     const ppo_tokens data = {2, start, prompt, token, NULL, NULL};
     assert_int_equal(ppo_response_row(&data, 1), 1);
     assert_int_equal(ppo_response_row(&data, 2), 1);
@@ -1798,12 +1798,12 @@ static void a_prompt_longer_than_its_sequence_leaves_nothing_to_learn(void **sta
 static void data_that_do_not_fit_are_refused_and_named(void **state) {
     (void)state;
     ppo_fit_config c = ppo_fit_config_default();
-    ppo_lm_config  few = lm_config(4, LENGTH, 16, 1, 2);
-    ppo_tokens     chosen, rejected, nothing = {0};
-    ppo_lm_config  brief = lm_config(VOCAB, LENGTH - 1, 16, 1, 2);
-    ppo_lm        *lm = new_lm(1), *plain = new_lm(0), *smaller = random_lm(few, 0.1f);
-    ppo_lm        *shorter = random_lm(brief, 0.1f);
-    float          x[8];
+    ppo_lm_config few = lm_config(4, LENGTH, 16, 1, 2);
+    ppo_tokens chosen, rejected, nothing = {0};
+    ppo_lm_config brief = lm_config(VOCAB, LENGTH - 1, 16, 1, 2);
+    ppo_lm *lm = new_lm(1), *plain = new_lm(0), *smaller = random_lm(few, 0.1f);
+    ppo_lm *shorter = random_lm(brief, 0.1f);
+    float x[8];
     comparisons(66, 5, &chosen, &rejected);
     for (int kind = 0; kind < KINDS; kind++) {
         const char *name = kind == SFT   ? "ppo_fit_sft|NULL"
@@ -1853,8 +1853,8 @@ static void data_that_do_not_fit_are_refused_and_named(void **state) {
 static void a_model_with_a_nan_is_not_trained(void **state) {
     (void)state;
     ppo_fit_config c = ppo_fit_config_default();
-    ppo_tokens     chosen, rejected;
-    ppo_lm        *lm = new_lm(1), *sound = new_lm(1);
+    ppo_tokens chosen, rejected;
+    ppo_lm *lm = new_lm(1), *sound = new_lm(1);
     comparisons(67, 5, &chosen, &rejected);
     lm->norm_bias->data[3] = NAN;
     for (int kind = 0; kind < KINDS; kind++)
@@ -1869,7 +1869,7 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
     (void)state;
     enum { N = 50, LONG = 290 };
     static const int micro[] = {0, 1, 5};
-    ppo_tokens       chosen[2], rejected[2] = {{0}, {0}};
+    ppo_tokens chosen[2], rejected[2] = {{0}, {0}};
     memset(chosen, 0, sizeof chosen);
     comparisons(68, N, &chosen[0], &rejected[0]);
     for (int s = 0; s < N; s++) {
@@ -1879,10 +1879,10 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
         assert_ok(ppo_tokens_add(&rejected[1], token, s % 11 == 5 ? LONG / 3 + s : 2 + s % 3, 1));
     }
     for (int run = 0; run < 4 * KINDS * COUNT(micro); run++) {
-        const int      data = run % 2, threads = 1 + run / 2 % 2, kind = run / 4 % KINDS;
-        heap           h = {0, 0, -1, 0};
+        const int data = run % 2, threads = 1 + run / 2 % 2, kind = run / 4 % KINDS;
+        heap h = {0, 0, -1, 0};
         ppo_fit_config c = logged_config();
-        ppo_lm_config  config = lm_config(VOCAB, data ? LONG : LENGTH, 16, 1, 2);
+        ppo_lm_config config = lm_config(VOCAB, data ? LONG : LENGTH, 16, 1, 2);
         last_log.h = &h;
         c.micro_batch = micro[run / 4 / KINDS], c.batch_size = 12, c.epochs = 3;
         c.shards = threads == 2 ? 3 : 1;
@@ -1901,18 +1901,18 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 }
 
 typedef struct job {
-    ppo_lm        *lm, *reference;
-    ppo_tokens     chosen, rejected;
+    ppo_lm *lm, *reference;
+    ppo_tokens chosen, rejected;
     ppo_tokenizer *tok;
 } job;
 
 static ppo_status align_once(void *user) {
-    job              *j = (job *)user;
-    ppo_fit_config    c = ppo_fit_config_default();
+    job *j = (job *)user;
+    ppo_fit_config c = ppo_fit_config_default();
     ppo_reward_model *model = NULL;
-    ppo_tokens        read = {0};
-    ppo_status        status = PPO_OK;
-    float             x[4];
+    ppo_tokens read = {0};
+    ppo_status status = PPO_OK;
+    float x[4];
     c.micro_batch = 2;
     for (int kind = 0; kind < KINDS && !status; kind++) {
         c.recompute = kind != REWARD, c.shards = kind == SFT ? 1 : 3;
@@ -1944,7 +1944,7 @@ static ppo_status align_once(void *user) {
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
-    job           j;
+    job j;
     ppo_lm_config config = lm_config(VOCAB, LENGTH, 32, 1, 1); /* a result is larger than a tape */
     j.lm = random_lm(config, 0.2f), j.reference = random_lm(config, 0.2f);
     comparisons(69, 4, &j.chosen, &j.rejected);

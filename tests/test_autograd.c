@@ -12,9 +12,9 @@ enum { MAX_DATA = 64, MAX_IN = 5, ROWS = 4, COLS = 3 };
 typedef ppo_tensor *(*unary_fn)(ppo_tape *tape, ppo_tensor *x);
 typedef ppo_tensor *(*binary_fn)(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
-static ppo_rng             rng;
-static float               fixed[8][MAX_DATA]; /* weights, and the arrays that losses take besides a tensor */
-static int                 picks[ROWS] = {2, 0, 1, 2};
+static ppo_rng rng;
+static float fixed[8][MAX_DATA]; /* weights, and the arrays that losses take besides a tensor */
+static int picks[ROWS] = {2, 0, 1, 2};
 static const unsigned char mask[ROWS] = {1, 0, 1, 1};
 
 static int seed_data(void **state) {
@@ -41,20 +41,20 @@ static void fill_apart(float *x, int n, float offset) {
 /* f + f / 2, recorded one after the other: a backward that overwrites gradients, instead of adding, shows. */
 typedef struct twice {
     ppo_scalar_fn build;
-    void         *user;
+    void *user;
 } twice;
 
 static ppo_tensor *build_twice(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     const twice *f = (const twice *)user;
-    ppo_tensor  *once = f->build(tape, in, f->user), *again = f->build(tape, in, f->user);
+    ppo_tensor *once = f->build(tape, in, f->user), *again = f->build(tape, in, f->user);
     return ppo_tape_add(tape, once, ppo_tape_scale(tape, again, 0.5f, 0));
 }
 
 /* Checks build() of n_in inputs of the given shapes, filled from `low` up if low > 0, else around 0. */
 static void check_gradients(const char *name, ppo_scalar_fn build, void *user, const int (*shapes)[2],
                             int n_in, float low) {
-    float       data[MAX_IN][MAX_DATA], grad[MAX_IN][MAX_DATA], before[MAX_IN][MAX_DATA], error = NAN;
-    ppo_tensor  tensors[MAX_IN];
+    float data[MAX_IN][MAX_DATA], grad[MAX_IN][MAX_DATA], before[MAX_IN][MAX_DATA], error = NAN;
+    ppo_tensor tensors[MAX_IN];
     ppo_tensor *inputs[MAX_IN];
     memset(grad, 0, sizeof grad);
     memset(data, 0, sizeof data);
@@ -83,8 +83,8 @@ static void elementwise_operations_have_right_gradients_in_every_broadcast_form(
     (void)state;
     static const struct {
         const char *name;
-        binary_fn   apply;
-        float       low;
+        binary_fn apply;
+        float low;
     } ops[] = {{"add", ppo_tape_add, 0},    {"sub", ppo_tape_sub, 0}, {"mul", ppo_tape_mul, 0},
                {"div", ppo_tape_div, 0.7f}, {"min", ppo_tape_min, 0}, {"max", ppo_tape_max, 0}};
     static const int shapes[][2][2] = {{{ROWS, COLS}, {ROWS, COLS}}, {{ROWS, COLS}, {1, COLS}},
@@ -105,7 +105,7 @@ static ppo_tensor *build_self(ppo_tape *tape, ppo_tensor *const *in, void *user)
 static void an_operand_may_be_used_twice(void **state) {
     (void)state;
     static const binary_fn ops[] = {ppo_tape_add, ppo_tape_mul, ppo_tape_div};
-    static const int       shape[][2] = {{ROWS, COLS}};
+    static const int shape[][2] = {{ROWS, COLS}};
     for (int i = 0; i < COUNT(ops); i++) {
         binary_fn apply = ops[i];
         check_gradients("twice", build_self, &apply, shape, 1, 0.7f);
@@ -124,8 +124,8 @@ static void functions_of_one_tensor_have_right_gradients(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        unary_fn    apply;
-        float       low;
+        unary_fn apply;
+        float low;
     } ops[] = {{"exp", ppo_tape_exp, 0},       {"log", ppo_tape_log, 0.5f},
                {"tanh", ppo_tape_tanh, 0},     {"relu", ppo_tape_relu, 0},
                {"square", ppo_tape_square, 0}, {"scale", apply_scale, 0},
@@ -157,10 +157,10 @@ typedef struct linear_form {
 static ppo_tensor *build_linear(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     static const float signs[17] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1};
     const linear_form *f = (const linear_form *)user;
-    ppo_tensor        *sign = ppo_tape_constant(tape, signs, 1, in[1]->cols);
-    ppo_tensor        *x = ppo_tape_scale(tape, in[0], 0.3f, 0);
-    ppo_tensor        *w = ppo_tape_mul(tape, ppo_tape_scale(tape, in[1], 0.3f, 0), sign);
-    ppo_tensor        *b = f->bias ? ppo_tape_mul(tape, ppo_tape_scale(tape, in[2], 0.3f, 0), sign) : NULL;
+    ppo_tensor *sign = ppo_tape_constant(tape, signs, 1, in[1]->cols);
+    ppo_tensor *x = ppo_tape_scale(tape, in[0], 0.3f, 0);
+    ppo_tensor *w = ppo_tape_mul(tape, ppo_tape_scale(tape, in[1], 0.3f, 0), sign);
+    ppo_tensor *b = f->bias ? ppo_tape_mul(tape, ppo_tape_scale(tape, in[2], 0.3f, 0), sign) : NULL;
     return weighted_sum(tape, ppo_tape_linear(tape, x, w, b, f->activation));
 }
 
@@ -190,7 +190,7 @@ static ppo_tensor *mix(ppo_tape *tape, const both_form *f, ppo_tensor *logp, ppo
 
 static ppo_tensor *build_categorical(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     const both_form *f = (const both_form *)user;
-    ppo_tensor      *logp, *entropy;
+    ppo_tensor *logp, *entropy;
     ppo_tape_categorical(tape, in[0], picks, f->temperature, &logp, &entropy);
     return mix(tape, f, logp, entropy);
 }
@@ -204,7 +204,7 @@ static ppo_tensor *build_gaussian(ppo_tape *tape, ppo_tensor *const *in, void *u
 static void distributions_have_right_gradients_through_either_result_or_both(void **state) {
     (void)state;
     static const both_form forms[] = {{1, 1, 1}, {1, 0, 1}, {0, 1, 1}, {1, 0.5f, 0.7f}, {1, 0, 2}};
-    static const int       logits[][2] = {{ROWS, COLS}}, gaussian[][2] = {{ROWS, COLS}, {1, COLS}},
+    static const int logits[][2] = {{ROWS, COLS}}, gaussian[][2] = {{ROWS, COLS}, {1, COLS}},
                      single[][2] = {{ROWS, 1}, {1, 1}};
     for (int i = 0; i < COUNT(forms); i++) {
         both_form form = forms[i];
@@ -216,8 +216,8 @@ static void distributions_have_right_gradients_through_either_result_or_both(voi
 }
 
 enum { WIDE = 7 }; /* logits of three choices */
-static const int           head_sizes[3] = {2, 4, 1};
-static const int           head_picks[ROWS * 3] = {1, 1, 0, 0, 3, 0, 1, 2, 0, 0, 0, 0};
+static const int head_sizes[3] = {2, 4, 1};
+static const int head_picks[ROWS * 3] = {1, 1, 0, 0, 3, 0, 1, 2, 0, 0, 0, 0};
 static const unsigned char legal[ROWS * WIDE] = {1, 1, 0, 1, 1, 0, 1, 1, 0, 0, 1, 1, 1, 1,
                                                  0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1};
 
@@ -248,7 +248,7 @@ static ppo_tensor *build_gaussian_kl(ppo_tape *tape, ppo_tensor *const *in, void
 static void masks_and_exact_kl_and_several_choices_have_right_gradients(void **state) {
     (void)state;
     static const both_form forms[] = {{1, 1, 1}, {1, 0, 1}, {0, 1, 1}};
-    static const int       logits[][2] = {{ROWS, WIDE}}, shared[][2] = {{ROWS, COLS}, {1, COLS}},
+    static const int logits[][2] = {{ROWS, WIDE}}, shared[][2] = {{ROWS, COLS}, {1, COLS}},
                      rows[][2] = {{ROWS, COLS}, {ROWS, COLS}}, alone[][2] = {{1, COLS}, {1, COLS}};
     for (int i = 0; i < MAX_DATA; i++) fixed[7][i] *= 0.3f; /* log standard deviations */
     for (int i = 0; i < COUNT(forms); i++) {
@@ -265,11 +265,11 @@ static void masks_and_exact_kl_and_several_choices_have_right_gradients(void **s
 
 /* Sequences of 3, 2, 2 and 1 steps; an episode begins inside two of them. */
 static ppo_tensor *build_gru(ppo_tape *tape, ppo_tensor *const *in, void *user) {
-    static const int           count[3] = {4, 3, 1};
+    static const int count[3] = {4, 3, 1};
     static const unsigned char start[8] = {0, 1, 0, 0, 0, 0, 1, 0};
-    static ppo_sequences       sequences;
-    ppo_gru                    gru = {2, in[1], in[2], in[3], in[4]};
-    int                        form = *(const int *)user;
+    static ppo_sequences sequences;
+    ppo_gru gru = {2, in[1], in[2], in[3], in[4]};
+    int form = *(const int *)user;
     memset(&sequences, 0, sizeof sequences);
     if (form) sequences.steps = 3, sequences.count = count;
     if (form > 1) sequences.state = fixed[2];
@@ -285,15 +285,15 @@ static void a_gru_has_right_gradients_through_time(void **state) {
 
 typedef struct loss_form {
     ppo_policy_objective objective;
-    float                clip_range;
+    float clip_range;
     const unsigned char *mask;
 } loss_form;
 
 /* old_logp is chosen such that the ratios lie on both sides of the range, and nowhere near its ends. */
 static ppo_tensor *build_policy_loss(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     static const float old_logp[ROWS] = {-1.0f, -1.0f, -1.0f, -1.0f};
-    loss_form         *f = (loss_form *)user;
-    ppo_tensor        *logp = ppo_tape_scale(tape, in[0], 1.0f, -1.0f);
+    loss_form *f = (loss_form *)user;
+    ppo_tensor *logp = ppo_tape_scale(tape, in[0], 1.0f, -1.0f);
     return ppo_tape_policy_loss(tape, logp, old_logp, fixed[2], f->mask, &f->objective, NULL);
 }
 
@@ -313,7 +313,7 @@ static void losses_have_right_gradients(void **state) {
                                                       {PPO_CLIP, 0.1f, 0.4f, 1.1f, 0},
                                                       {PPO_K3_PENALTY, 0, 0, 0, 0.7f},
                                                       {PPO_UNCLIPPED, 0, 0, 0, 0}};
-    static const int                  shape[][2] = {{ROWS, 1}};
+    static const int shape[][2] = {{ROWS, 1}};
     for (int masked = 0; masked < 2; masked++) {
         for (int i = 0; i < COUNT(objectives); i++)
             for (int trial = 0; trial < 5; trial++) {
@@ -322,7 +322,7 @@ static void losses_have_right_gradients(void **state) {
                 check_gradients("policy_loss", build_policy_loss, &form, shape, 1, 0);
             }
         for (int clipped = 0; clipped < 2; clipped++) {
-            loss_form          form = {{0, 0, 0, 0, 0}, clipped ? 0.25f : 0, masked ? mask : NULL};
+            loss_form form = {{0, 0, 0, 0, 0}, clipped ? 0.25f : 0, masked ? mask : NULL};
             static const float old_value[ROWS] = {0.05f, -0.05f, 0.75f, -0.75f},
                                target[ROWS] = {2, -2, 1.5f, 0.5f};
             memcpy(fixed[3], old_value, sizeof old_value); /* value - old_value is never near 0.25 */
@@ -352,8 +352,8 @@ static void a_tensor_that_feeds_two_branches_gets_the_sum_of_their_gradients(voi
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench { /* a tape and two inputs (2, 3); b also serves as row, column and scalar */
-    ppo_tape  *tape;
-    float      a_data[6], b_data[6], a_grad[6], b_grad[6];
+    ppo_tape *tape;
+    float a_data[6], b_data[6], a_grad[6], b_grad[6];
     ppo_tensor a, b;
 } bench;
 
@@ -388,8 +388,8 @@ static void elementwise_operations_repeat_rows_columns_and_scalars(void **state)
     (void)state;
     static const binary_fn ops[] = {ppo_tape_add, ppo_tape_sub, ppo_tape_mul,
                                     ppo_tape_div, ppo_tape_min, ppo_tape_max};
-    static const int       shapes[][2] = {{2, 3}, {1, 3}, {2, 1}, {1, 1}};
-    bench                  s;
+    static const int shapes[][2] = {{2, 3}, {1, 3}, {2, 1}, {1, 1}};
+    bench s;
     open_bench(&s);
     for (int op = 0; op < COUNT(ops); op++)
         for (int f = 0; f < COUNT(shapes); f++) {
@@ -408,7 +408,7 @@ static void elementwise_operations_repeat_rows_columns_and_scalars(void **state)
 static void functions_compute_what_their_names_say(void **state) {
     (void)state;
     static const int index[2] = {2, 0};
-    bench            s;
+    bench s;
     open_bench(&s);
     ppo_tensor *relu = ppo_tape_relu(s.tape, &s.a), *square = ppo_tape_square(s.tape, &s.a);
     ppo_tensor *scale = ppo_tape_scale(s.tape, &s.a, 2, -1), *clamp = ppo_tape_clamp(s.tape, &s.a, -2.5f, 2);
@@ -501,7 +501,7 @@ static void results_stay_where_they_are_until_the_reset(void **state) {
     bench s;
     open_bench(&s);
     ppo_tensor *first = ppo_tape_scale(s.tape, &s.a, 2, 0), *y = first;
-    float      *data = first->data;
+    float *data = first->data;
     for (int i = 0; i < 5000; i++) y = ppo_tape_scale(s.tape, y, 1, 0.25f);
     assert_ptr_equal(first->data, data);
     for (int i = 0; i < 6; i++) assert_true(data[i] == 2 * s.a_data[i] && y->data[i] == data[i] + 1250);
@@ -512,7 +512,7 @@ static void results_stay_where_they_are_until_the_reset(void **state) {
 
 static void a_reset_tape_allocates_nothing_in_later_rounds(void **state) {
     (void)state;
-    heap  h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     bench s;
     ppo_set_allocator(heap_hook, &h);
     open_bench(&s);
@@ -536,7 +536,7 @@ static void a_reset_tape_allocates_nothing_in_later_rounds(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_tensor tensor_23, tensor_32, tensor_12, tensor_41, tensor_21;
-static const int  out_of_range[2] = {1, 3}, negative[2] = {-1, 0};
+static const int out_of_range[2] = {1, 3}, negative[2] = {-1, 0};
 
 static ppo_tensor *bad_add(ppo_tape *t) { return ppo_tape_add(t, &tensor_23, &tensor_32); }
 static ppo_tensor *bad_sub(ppo_tape *t) { return ppo_tape_sub(t, &tensor_23, &tensor_12); }
@@ -568,7 +568,7 @@ static ppo_tensor *bad_token(ppo_tape *t) {
 }
 static ppo_tensor *bad_temperature(ppo_tape *t) {
     static const int token[2] = {0, 0};
-    ppo_tensor      *logp, *entropy;
+    ppo_tensor *logp, *entropy;
     ppo_tape_categorical(t, &tensor_23, token, -2, &logp, &entropy);
     assert_null(entropy);
     return logp;
@@ -629,8 +629,8 @@ static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(
 /* As those of all parameters do. */
 static void the_gradient_of_a_parameter_that_is_the_loss_adds_up(void **state) {
     (void)state;
-    bench      s;
-    float      x = 3, grad = 2;
+    bench s;
+    float x = 3, grad = 2;
     ppo_tensor loss = {1, 1, &x, &grad};
     open_bench(&s);
     assert_ok(ppo_tape_backward(s.tape, &loss));
@@ -652,7 +652,7 @@ static void backward_refuses_what_is_not_a_scalar(void **state) {
 
 static void an_operation_out_of_memory_gives_null_and_leaves_the_tape_usable(void **state) {
     (void)state;
-    heap  h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     bench s;
     ppo_set_allocator(heap_hook, &h);
     open_bench(&s);
@@ -680,10 +680,10 @@ typedef struct cube_args {
 } cube_args;
 
 static ppo_status cube_forward(ppo_node *node) {
-    const cube_args  *args = (const cube_args *)node->args;
+    const cube_args *args = (const cube_args *)node->args;
     const ppo_tensor *x = node->in[0], *y = node->in[1];
-    int               n = x->rows * x->cols;
-    float            *derivative = ppo_tape_alloc(node->tape, (size_t)n);
+    int n = x->rows * x->cols;
+    float *derivative = ppo_tape_alloc(node->tape, (size_t)n);
     node->kept = derivative;
     if (!derivative) return PPO_ERROR_MEMORY;
     for (int i = 0; i < n; i++) {
@@ -698,8 +698,8 @@ static ppo_status cube_forward(ppo_node *node) {
 
 static void cube_backward(ppo_node *node) {
     const cube_args *args = (const cube_args *)node->args;
-    const float     *derivative = (const float *)node->kept;
-    ppo_tensor      *x = node->in[0], *y = node->in[1];
+    const float *derivative = (const float *)node->kept;
+    ppo_tensor *x = node->in[0], *y = node->in[1];
     for (int i = 0; i < x->rows * x->cols; i++) {
         float to_cube = node->out[0]->grad[i], to_product = node->out[1]->grad[i];
         if (x->grad)
@@ -721,14 +721,14 @@ static ppo_tensor *build_cube(ppo_tape *tape, ppo_tensor *const *in, void *user)
 static void an_own_operation_with_two_results_is_differentiated(void **state) {
     (void)state;
     static const int shapes[][2] = {{ROWS, COLS}, {ROWS, COLS}};
-    cube_args        args = {0.5f, 0.5f};
+    cube_args args = {0.5f, 0.5f};
     check_gradients("cube", build_cube, &args, shapes, 2, 0);
 }
 
 static void a_failing_own_operation_fails_the_tape_with_its_own_sentence(void **state) {
     (void)state;
     cube_args args = {1, 1};
-    bench     s;
+    bench s;
     open_bench(&s);
     s.a_data[4] = 101;
     ppo_tensor *const inputs[2] = {&s.a, &s.b};
@@ -739,9 +739,9 @@ static void a_failing_own_operation_fails_the_tape_with_its_own_sentence(void **
 
 static void a_wrong_backward_is_caught_by_the_checker(void **state) {
     (void)state;
-    bench     s;
+    bench s;
     cube_args args = {1, 1.1f};
-    float     error = 0;
+    float error = 0;
     open_bench(&s);
     s.a_data[4] = 1;
     ppo_tensor *const inputs[2] = {&s.b, &s.a};
@@ -778,7 +778,7 @@ static void the_checker_refuses_what_it_cannot_check(void **state) {
     (void)state;
     bench s;
     open_bench(&s);
-    ppo_tensor        no_grad = {2, 3, s.a_data, NULL};
+    ppo_tensor no_grad = {2, 3, s.a_data, NULL};
     ppo_tensor *const good[] = {&s.a}, *const without[] = {&no_grad}, *const null[] = {NULL};
     assert_fails(ppo_check_gradients(NULL, good, 1, NULL, 1e-2f, 1e-2f, NULL), PPO_ERROR_ARGUMENT,
                  "function");

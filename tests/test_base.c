@@ -45,7 +45,7 @@ static void an_overlong_sentence_is_cut_not_overrun(void **state) {
 }
 
 typedef struct worker {
-    int  number;
+    int number;
     char before[256], after[256];
 } worker;
 
@@ -60,7 +60,7 @@ static void *fail_in_a_thread(void *arg) {
 static void each_thread_has_its_own_last_error(void **state) {
     (void)state;
     pthread_t threads[3];
-    worker    workers[3];
+    worker workers[3];
     ppo_fail(PPO_ERROR_ARGUMENT, "of the main thread");
     for (int i = 0; i < 3; i++) {
         workers[i].number = i;
@@ -78,7 +78,7 @@ static void each_thread_has_its_own_last_error(void **state) {
 
 static void free_functions_accept_null_and_empty(void **state) {
     (void)state;
-    ppo_normalizer   norm = {0};
+    ppo_normalizer norm = {0};
     ppo_actor_critic model = {0};
     ppo_params_free(NULL);
     ppo_tape_free(NULL);
@@ -95,7 +95,7 @@ static void free_functions_accept_null_and_empty(void **state) {
 static ppo_status use_params(void *user) {
     (void)user;
     ppo_params *params = NULL;
-    ppo_status  status = ppo_params_create(&params);
+    ppo_status status = ppo_params_create(&params);
     if (status != PPO_OK) {
         assert_null(params);
         return status;
@@ -111,10 +111,10 @@ static ppo_status use_params(void *user) {
 
 static ppo_status use_tape(void *user) {
     (void)user;
-    float      x[300], grad[300] = {0};
+    float x[300], grad[300] = {0};
     ppo_tensor input = {100, 3, x, grad};
-    ppo_rng    rng = test_rng(0);
-    ppo_tape  *tape = NULL;
+    ppo_rng rng = test_rng(0);
+    ppo_tape *tape = NULL;
     ppo_status status = ppo_tape_create(&tape);
     if (status != PPO_OK) {
         assert_null(tape);
@@ -139,8 +139,8 @@ static ppo_tensor *sum_of_squares(ppo_tape *tape, ppo_tensor *const *inputs, voi
 
 static ppo_status use_check_gradients(void *user) {
     (void)user;
-    float             data[3] = {1, 2, 3}, grad[3] = {0, 0, 0};
-    ppo_tensor        x = {1, 3, data, grad};
+    float data[3] = {1, 2, 3}, grad[3] = {0, 0, 0};
+    ppo_tensor x = {1, 3, data, grad};
     ppo_tensor *const inputs[1] = {&x};
     return ppo_check_gradients(sum_of_squares, inputs, 1, NULL, 1e-2f, 1e-2f, NULL);
 }
@@ -148,13 +148,13 @@ static ppo_status use_check_gradients(void *user) {
 static ppo_status use_normalizer(void *user) {
     (void)user;
     ppo_normalizer norm = {0};
-    ppo_status     status = ppo_normalizer_init(&norm, 5);
+    ppo_status status = ppo_normalizer_init(&norm, 5);
     ppo_normalizer_free(&norm);
     return status;
 }
 
 static ppo_status use_model(void *user) {
-    const int        hidden[2] = {9, 5};
+    const int hidden[2] = {9, 5};
     ppo_model_config config = {0};
     config.obs_size = 3;
     config.action_space = ppo_box(2, -1, 1);
@@ -163,18 +163,18 @@ static ppo_status use_model(void *user) {
     config.activation = PPO_TANH;
     config.shared_trunk = *(int *)user;
     ppo_actor_critic model = {0};
-    ppo_status       status = ppo_actor_critic_init(&model, &config);
+    ppo_status status = ppo_actor_critic_init(&model, &config);
     ppo_actor_critic_free(&model);
     return status;
 }
 
 static ppo_status use_agent(void *user) {
     (void)user;
-    ppo_env    env = reach_env();
+    ppo_env env = reach_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     ppo_action action;
-    float      obs[1] = {0.5f};
+    float obs[1] = {0.5f};
     cfg.normalize_obs = 1;
     ppo_status status = ppo_agent_create(&env, &cfg, &agent);
     if (status != PPO_OK) assert_null(agent);
@@ -185,7 +185,7 @@ static ppo_status use_agent(void *user) {
 }
 
 static ppo_status use_trainer(void *user) {
-    ppo_env    env = reach_env();
+    ppo_env env = reach_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.threads = *(int *)user;
@@ -198,7 +198,7 @@ static ppo_status use_trainer(void *user) {
 
 /* Minibatches of two parts, for which each thread has a tape. */
 static ppo_status use_parts(void *user) {
-    ppo_env    env = reach_env();
+    ppo_env env = reach_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.threads = *(int *)user;
@@ -215,7 +215,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     static const struct {
         ppo_status (*run)(void *user);
         void *user;
-        int   at_least; /* allocations: fewer would mean that the hook is passed by */
+        int at_least; /* allocations: fewer would mean that the hook is passed by */
     } jobs[] = {{use_params, NULL, 3},     {use_tape, NULL, 2},    {use_check_gradients, NULL, 1},
                 {use_normalizer, NULL, 1}, {use_model, &zero, 3},  {use_model, &one, 3},
                 {use_agent, NULL, 5},      {use_trainer, &one, 8}, {use_trainer, &two, 8},

@@ -27,7 +27,7 @@ static int enter_folder(void **state) {
 }
 
 static int files_in_folder(void) {
-    int  count = 0;
+    int count = 0;
     DIR *folder = opendir(".");
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder));)
@@ -240,7 +240,7 @@ static const struct kind {
 };
 
 typedef struct run {
-    ppo_agent   *agent;
+    ppo_agent *agent;
     ppo_trainer *trainer;
 } run;
 
@@ -286,10 +286,10 @@ static void iterate(run *r, char figures[FIGURES]) {
                        p.kl_coef,
                        p.entropy_coef,
                        p.std};
-    int         used = snprintf(
-                figures, FIGURES, "iteration %lld, steps %lld of %lld, %lld, episodes %lld, gradient %lld, epochs %d",
-                (long long)p.iteration, (long long)p.steps, (long long)p.total_steps, (long long)p.iteration_steps,
-                (long long)p.episodes, (long long)p.gradient_steps, p.epochs);
+    int used = snprintf(
+        figures, FIGURES, "iteration %lld, steps %lld of %lld, %lld, episodes %lld, gradient %lld, epochs %d",
+        (long long)p.iteration, (long long)p.steps, (long long)p.total_steps, (long long)p.iteration_steps,
+        (long long)p.episodes, (long long)p.gradient_steps, p.epochs);
     for (int i = 0; i < COUNT(f); i++)
         used += snprintf(figures + used, (size_t)(FIGURES - used), ", %a", isnan(f[i]) ? NAN : (double)f[i]);
 }
@@ -381,14 +381,14 @@ static run run_and_save(const ppo_env *env, const ppo_config *cfg, char figures[
 /* From each of its checkpoints, and with other threads than it had. *state: the kind. */
 static void a_resumed_run_ends_with_the_same_bits(void **state) {
     const struct kind *kind = (const struct kind *)*state;
-    const ppo_env      env = kind->env();
-    ppo_config         cfg = settings(kind->settings);
-    static char        figures[ITERATIONS + 1][FIGURES], again[FIGURES];
-    run                whole = run_and_save(&env, &cfg, figures);
+    const ppo_env env = kind->env();
+    ppo_config cfg = settings(kind->settings);
+    static char figures[ITERATIONS + 1][FIGURES], again[FIGURES];
+    run whole = run_and_save(&env, &cfg, figures);
     assert_int_equal(files_in_folder(), ITERATIONS + 1);
     for (int from = 0; from <= ITERATIONS; from++) {
         const char path[2] = {(char)('0' + from), 0};
-        char       name[64];
+        char name[64];
         assert_ok(ppo_config_load(path, &cfg, name));
         assert_string_equal(name, env.name);
         cfg.threads = 1 + (from + 2) % 4;
@@ -413,9 +413,9 @@ static void saving_changes_nothing_and_so_do_threads(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(kinds); k++) {
         const ppo_env env = kinds[k].env();
-        ppo_config    cfg = settings(kinds[k].settings);
-        static char   figures[ITERATIONS + 1][FIGURES], again[FIGURES];
-        run           saved = run_and_save(&env, &cfg, figures);
+        ppo_config cfg = settings(kinds[k].settings);
+        static char figures[ITERATIONS + 1][FIGURES], again[FIGURES];
+        run saved = run_and_save(&env, &cfg, figures);
         cfg.threads = 3;
         run plain = begin(&env, &cfg);
         for (int i = 0; i < ITERATIONS; i++) {
@@ -434,10 +434,10 @@ static void a_run_that_is_resumed_after_every_iteration_ends_with_the_same_bits(
     (void)state;
     for (int k = 0; k < COUNT(kinds); k++) {
         const ppo_env env = kinds[k].env();
-        ppo_config    cfg = settings(kinds[k].settings);
-        static char   figures[ITERATIONS + 1][FIGURES], again[FIGURES];
-        run           whole = run_and_save(&env, &cfg, figures);
-        int           iterations = 0;
+        ppo_config cfg = settings(kinds[k].settings);
+        static char figures[ITERATIONS + 1][FIGURES], again[FIGURES];
+        run whole = run_and_save(&env, &cfg, figures);
+        int iterations = 0;
         for (int done = 0; !done; iterations++) {
             cfg.threads = 1 + iterations % 4;
             run part = resume(iterations ? "chain" : "0", &env, &cfg);
@@ -457,9 +457,9 @@ static void a_run_that_is_resumed_after_every_iteration_ends_with_the_same_bits(
 static void episodes_of_long_ago_are_remembered_as_long_as_they_count(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_config    cfg = settings("rollout_steps=300 total_steps=6000 minibatch_size=0");
-    static char   figures[ITERATIONS + 1][FIGURES], again[FIGURES];
-    run           whole = run_and_save(&env, &cfg, figures), part = resume("3", &env, NULL);
+    ppo_config cfg = settings("rollout_steps=300 total_steps=6000 minibatch_size=0");
+    static char figures[ITERATIONS + 1][FIGURES], again[FIGURES];
+    run whole = run_and_save(&env, &cfg, figures), part = resume("3", &env, NULL);
     for (int i = 3; i < ITERATIONS; i++) {
         iterate(&part, again);
         assert_string_equal(again, figures[i + 1]);
@@ -472,9 +472,9 @@ static void episodes_of_long_ago_are_remembered_as_long_as_they_count(void **sta
 static void the_seconds_continue_where_they_were(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_config    cfg = settings("");
-    ppo_progress  p;
-    run           r = begin(&env, &cfg);
+    ppo_config cfg = settings("");
+    ppo_progress p;
+    run r = begin(&env, &cfg);
     r.trainer->started -= 1000;
     assert_ok(ppo_trainer_save(r.trainer, "1000 s"));
     end(&r);
@@ -500,9 +500,9 @@ static void a_checkpoint_is_the_same_whatever_memory_held_before(void **state) {
     static int bytes[] = {0, 0xff, 0x7f}; /* as floats: 0, NaN, 3.4e38 */
     for (int k = 0; k < COUNT(kinds) * ITERATIONS; k += SMALL(1, 2)) {
         const struct kind *kind = &kinds[k / ITERATIONS];
-        const ppo_env      env = kind->env();
-        ppo_config         cfg = settings(kind->settings);
-        char               path[8], figures[FIGURES];
+        const ppo_env env = kind->env();
+        ppo_config cfg = settings(kind->settings);
+        char path[8], figures[FIGURES];
         for (int i = 0; i < COUNT(bytes); i++) {
             snprintf(path, sizeof path, "x%02x", bytes[i]);
             ppo_set_allocator(dirty_hook, &bytes[i]);
@@ -521,7 +521,7 @@ static void a_checkpoint_is_the_same_whatever_memory_held_before(void **state) {
 
 static void after_a_failed_iteration_a_run_can_be_saved_and_resumed(void **state) {
     static const struct {
-        int   at;          /* the episode's step; 0: its reset */
+        int at;            /* the episode's step; 0: its reset */
         float obs, reward; /* 3e38 is a number, but fails in the update */
     } faults[] = {{3, NAN, 0},       {0, INFINITY, 0}, {4, 0, NAN},
                   {1, 0, -INFINITY}, {2, 0, 3e38f},    {3, -INFINITY, 0}};
@@ -529,9 +529,9 @@ static void after_a_failed_iteration_a_run_can_be_saved_and_resumed(void **state
                                        "normalize_obs=yes normalize_reward=yes threads=2"};
     for (int i = 0; i < COUNT(faults) * COUNT(more) * 2; i++) {
         const ppo_env env = ticks_env(5);
-        ppo_config    cfg = settings(more[i % 3]);
-        char          figures[FIGURES], again[FIGURES];
-        run           r = begin(&env, &cfg);
+        ppo_config cfg = settings(more[i % 3]);
+        char figures[FIGURES], again[FIGURES];
+        run r = begin(&env, &cfg);
         if (i % 2) iterate(&r, figures); /* or the first one fails */
         ticks_plan.fault_at[1] = faults[i / 6].at;
         ticks_plan.obs = faults[i / 6].obs;
@@ -563,9 +563,9 @@ static void after_a_failed_iteration_a_run_can_be_saved_and_resumed(void **state
 
 static void a_failure_is_told_with_the_step_of_the_whole_run(void **state) {
     const ppo_env env = ticks_env(5);
-    ppo_config    cfg = settings("threads=2");
-    char          figures[FIGURES];
-    run           r = begin(&env, &cfg);
+    ppo_config cfg = settings("threads=2");
+    char figures[FIGURES];
+    run r = begin(&env, &cfg);
     iterate(&r, figures);
     iterate(&r, figures);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -584,9 +584,9 @@ static void a_failure_is_told_with_the_step_of_the_whole_run(void **state) {
 static void what_was_opened_is_closed(void **state) {
     (void)state;
     const ppo_env env = vault_masked_env();
-    ppo_config    cfg = settings("");
-    run           r = begin(&env, &cfg), back = {NULL, NULL};
-    char          figures[FIGURES];
+    ppo_config cfg = settings("");
+    run r = begin(&env, &cfg), back = {NULL, NULL};
+    char figures[FIGURES];
     vaults_opened = vaults_closed = 0;
     iterate(&r, figures);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -615,9 +615,9 @@ static void what_was_opened_is_closed(void **state) {
 static void an_environment_that_does_not_repeat_itself_is_refused(void **state) {
     (void)state;
     const ppo_env env = vault_masked_env();
-    ppo_config    cfg = settings("");
-    run           r = begin(&env, &cfg), back = {NULL, NULL};
-    char          figures[FIGURES];
+    ppo_config cfg = settings("");
+    run r = begin(&env, &cfg), back = {NULL, NULL};
+    char figures[FIGURES];
     assert_ok(ppo_trainer_save(r.trainer, "before"));
     vault_drift = 1;
     iterate(&r, figures);
@@ -635,9 +635,9 @@ static void an_environment_that_does_not_repeat_itself_is_refused(void **state) 
 
 static void an_environment_with_open_needs_a_time_limit_to_be_saved_not_to_be_trained(void **state) {
     (void)state;
-    ppo_env    env = vault_masked_env();
+    ppo_env env = vault_masked_env();
     ppo_config cfg = settings("");
-    char       figures[FIGURES];
+    char figures[FIGURES];
     env.max_steps = 0;
     run r = begin(&env, &cfg);
     iterate(&r, figures);
@@ -656,10 +656,10 @@ static void episodes_are_played_again_from_their_first_step_to_their_last(void *
     (void)state;
     for (int steps = 1; steps <= 10; steps++) {
         const ppo_env env = vault_box_env();
-        ppo_config    cfg = settings("num_envs=2 minibatch_size=0 total_steps=60");
+        ppo_config cfg = settings("num_envs=2 minibatch_size=0 total_steps=60");
         cfg.rollout_steps = steps;
         char figures[FIGURES], again[FIGURES];
-        run  r = begin(&env, &cfg);
+        run r = begin(&env, &cfg);
         while (!ppo_trainer_done(r.trainer)) {
             assert_ok(ppo_trainer_save(r.trainer, "one"));
             run back = resume("one", &env, NULL);
@@ -676,9 +676,9 @@ static void episodes_are_played_again_from_their_first_step_to_their_last(void *
 /* Its bytes would be taken for something else. */
 static void a_state_of_another_size_is_refused(void **state) {
     (void)state;
-    ppo_env    env = masked_env();
+    ppo_env env = masked_env();
     ppo_config cfg = settings("");
-    run        r = begin(&env, &cfg), back = {NULL, NULL};
+    run r = begin(&env, &cfg), back = {NULL, NULL};
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     end(&r);
     static const size_t sizes[] = {4, 12, 63, 64, 1000}; /* and it has 8 */
@@ -694,10 +694,10 @@ static void a_state_of_another_size_is_refused(void **state) {
 static void more_steps_and_another_learning_rate_take_effect(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_config    cfg = settings("learning_rate_schedule=constant"), more;
-    char          figures[FIGURES];
-    ppo_progress  p;
-    run           r = begin(&env, &cfg);
+    ppo_config cfg = settings("learning_rate_schedule=constant"), more;
+    char figures[FIGURES];
+    ppo_progress p;
+    run r = begin(&env, &cfg);
     finish(&r);
     assert_ok(ppo_trainer_save(r.trainer, "done"));
     end(&r);
@@ -731,8 +731,8 @@ static void another_kl_coef_takes_effect_unless_it_adapts(void **state) {
     (void)state;
     const ppo_env env = walk_env();
     for (int adaptive = 0; adaptive < 2; adaptive++) {
-        ppo_config   cfg = settings("objective=kl-penalty kl_coef=1"), other;
-        char         figures[FIGURES];
+        ppo_config cfg = settings("objective=kl-penalty kl_coef=1"), other;
+        char figures[FIGURES];
         ppo_progress p;
         if (adaptive) cfg.adaptive_kl_target = 1e6f; /* halves it each time */
         run r = begin(&env, &cfg);
@@ -751,9 +751,9 @@ static void another_kl_coef_takes_effect_unless_it_adapts(void **state) {
 static void rollouts_of_another_length_are_no_obstacle(void **state) {
     (void)state;
     const ppo_env env = masked_env();
-    ppo_config    cfg = settings("");
-    char          figures[FIGURES];
-    run           r = begin(&env, &cfg);
+    ppo_config cfg = settings("");
+    char figures[FIGURES];
+    run r = begin(&env, &cfg);
     iterate(&r, figures);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     end(&r);
@@ -773,8 +773,8 @@ static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **
         {"hidden", "none"}, {"shared_trunk", "yes"},  {"recurrent", "2"},     {"gsde", "yes"},
         {"squash", "yes"},  {"normalize_obs", "yes"}, {"activation", "relu"}, {"clip_obs", "3"}};
     const ppo_env env = reach_env();
-    ppo_config    cfg = settings("");
-    run           r = begin(&env, &cfg), back = {NULL, NULL};
+    ppo_config cfg = settings("");
+    run r = begin(&env, &cfg), back = {NULL, NULL};
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     end(&r);
     for (int i = 0; i < COUNT(changes); i++) {
@@ -792,7 +792,7 @@ static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **
 
 static void a_checkpoint_of_another_environment_is_refused_by_both_names(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = settings("");
     env.name = "walk";
     run r = begin(&env, &cfg), back = {NULL, NULL};
@@ -809,10 +809,10 @@ static void a_checkpoint_of_another_environment_is_refused_by_both_names(void **
 /* An agent that was made for one environment and is trained on another belongs to the other from then on. */
 static void a_checkpoint_has_the_name_of_the_environment_that_the_agent_is_trained_on(void **state) {
     (void)state;
-    ppo_env    walk = walk_env(), stroll = walk_env();
+    ppo_env walk = walk_env(), stroll = walk_env();
     ppo_config cfg = settings("");
-    run        r = {NULL, NULL}, back = {NULL, NULL};
-    char       name[64];
+    run r = {NULL, NULL}, back = {NULL, NULL};
+    char name[64];
     walk.name = "walk";
     stroll.name = "stroll";
     assert_ok(ppo_agent_create(&walk, &cfg, &r.agent));
@@ -840,9 +840,9 @@ static float own_schedule(int setting, float initial, float progress, void *user
 static void a_schedule_of_ones_own_must_be_given_again(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_config    cfg = settings("learning_rate_schedule=custom"), read;
-    static char   figures[ITERATIONS + 1][FIGURES];
-    float         slope = 0.5f;
+    ppo_config cfg = settings("learning_rate_schedule=custom"), read;
+    static char figures[ITERATIONS + 1][FIGURES];
+    float slope = 0.5f;
     cfg.schedule = own_schedule;
     cfg.schedule_user = &slope;
     run whole = run_and_save(&env, &cfg, figures), part = {NULL, NULL};
@@ -866,7 +866,7 @@ static void a_schedule_of_ones_own_must_be_given_again(void **state) {
 
 static void assert_same_bytes(const char *a, const char *b) {
     static char one[1 << 20], other[1 << 20];
-    FILE       *x = fopen(a, "rb"), *y = fopen(b, "rb");
+    FILE *x = fopen(a, "rb"), *y = fopen(b, "rb");
     assert_true(x && y);
     size_t n = fread(one, 1, sizeof one, x);
     assert_int_equal(fread(other, 1, sizeof other, y), n);
@@ -878,8 +878,8 @@ static void assert_same_bytes(const char *a, const char *b) {
 /* A trained agent of each kind, which the caller frees, and its checkpoint "one". */
 static ppo_agent *trained_as(const struct kind *kind, const ppo_env *env, int iterations) {
     ppo_config cfg = settings(kind->settings);
-    run        r = begin(env, &cfg);
-    char       figures[FIGURES];
+    run r = begin(env, &cfg);
+    char figures[FIGURES];
     for (int i = 0; i < iterations; i++) iterate(&r, figures);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     ppo_trainer_free(r.trainer);
@@ -890,9 +890,9 @@ static ppo_agent *trained_as(const struct kind *kind, const ppo_env *env, int it
 static void assert_same_behaviour(ppo_agent *a, ppo_agent *b, const ppo_env *env) {
     ppo_rng obs_rng = test_rng(3), rng_a = test_rng(4), rng_b = rng_a;
     for (int i = 0; i < 40; i++) {
-        float      obs[2];
+        float obs[2];
         ppo_action x, y;
-        int        n = env->action_space.n;
+        int n = env->action_space.n;
         fill_normal(&obs_rng, obs, 2, 1);
         if (i % 8 == 0) ppo_agent_reset(a), ppo_agent_reset(b);
         assert_ok(ppo_act(a, obs, i % 2 ? &rng_a : NULL, &x));
@@ -912,7 +912,7 @@ static void a_policy_is_loaded_as_it_was_saved(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(kinds) * 4; k++) {
         const ppo_env env = kinds[k / 4].env();
-        ppo_agent    *agent = trained_as(&kinds[k / 4], &env, k % 2 ? 3 : 0), *back = NULL;
+        ppo_agent *agent = trained_as(&kinds[k / 4], &env, k % 2 ? 3 : 0), *back = NULL;
         assert_ok(ppo_agent_save(agent, "policy"));
         assert_ok(ppo_agent_load("policy", k % 4 < 2 ? &env : NULL, &back));
         assert_string_equal(back->environment, env.name);
@@ -929,7 +929,7 @@ static void a_checkpoint_is_a_policy_as_well(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(kinds); k++) {
         const ppo_env env = kinds[k].env();
-        ppo_agent    *agent = trained_as(&kinds[k], &env, 2), *back = NULL;
+        ppo_agent *agent = trained_as(&kinds[k], &env, 2), *back = NULL;
         assert_ok(ppo_agent_load("one", &env, &back));
         assert_false(policies_differ(agent, back));
         assert_same_behaviour(agent, back, &env);
@@ -944,8 +944,8 @@ static void a_checkpoint_is_a_policy_as_well(void **state) {
 static void a_policy_is_no_checkpoint(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_agent    *agent = trained_as(&kinds[0], &env, 1), *back = NULL;
-    ppo_trainer  *trainer = NULL;
+    ppo_agent *agent = trained_as(&kinds[0], &env, 1), *back = NULL;
+    ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_save(agent, "policy"));
     assert_fails(ppo_trainer_resume("policy", &env, NULL, &back, &trainer), PPO_ERROR_FILE,
                  "policy: |not a checkpoint");
@@ -967,7 +967,7 @@ static void policies_of_every_shape_are_loaded(void **state) {
                                          "gsde=yes recurrent=2 hidden=3",
                                          "gsde=yes hidden=none"};
     for (int i = 0; i < COUNT(shapes) * 6; i++) {
-        ppo_env    env = walk_env();
+        ppo_env env = walk_env();
         ppo_config cfg = settings("init=uniform");
         ppo_agent *agent = NULL, *back = NULL;
         assert_ok(ppo_config_set_all(&cfg, shapes[i / 6]));
@@ -1001,7 +1001,7 @@ static void spaces_of_every_kind_come_back(void **state) {
                                 ppo_multi_binary(1),
                                 ppo_multi_binary(PPO_MAX_CHOICES)};
     for (int i = 0; i < COUNT(spaces); i++) {
-        ppo_env    env = knobs_env(spaces[i]);
+        ppo_env env = knobs_env(spaces[i]);
         ppo_config cfg = settings("");
         ppo_agent *agent = NULL, *back = NULL;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -1017,7 +1017,7 @@ static void spaces_of_every_kind_come_back(void **state) {
 static void an_environment_that_does_not_fit_is_refused_with_the_difference(void **state) {
     (void)state;
     const ppo_env discrete = walk_env(), box = reach_env(), choices = choices_env(), bits = bits_env();
-    ppo_env       wide = walk_env(), more = walk_env(), half = reach_env(), swapped = choices_env();
+    ppo_env wide = walk_env(), more = walk_env(), half = reach_env(), swapped = choices_env();
     wide.obs_size = 7;
     more.action_space = ppo_discrete(4);
     half.action_space.high = 0.5f;
@@ -1026,7 +1026,7 @@ static void an_environment_that_does_not_fit_is_refused_with_the_difference(void
     three.obs_size = 2;
     const struct {
         const ppo_env *saved, *other;
-        const char    *words;
+        const char *words;
     } cases[] = {{&discrete, &wide, "2|7"},
                  {&discrete, &more, "3|4"},
                  {&discrete, &three, "discrete 3|box 3"},
@@ -1035,9 +1035,9 @@ static void an_environment_that_does_not_fit_is_refused_with_the_difference(void
                  {&choices, &bits, "multi-discrete 3,2|multi-binary 2"},
                  {&bits, &two, "multi-binary 2|discrete 2"}};
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_config   cfg = settings("");
-        run          r = begin(cases[i].saved, &cfg);
-        ppo_agent   *agent = NULL;
+        ppo_config cfg = settings("");
+        run r = begin(cases[i].saved, &cfg);
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         assert_ok(ppo_agent_save(r.agent, "policy"));
         assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -1069,10 +1069,10 @@ static void names_of_environments_come_back(void **state) {
                  {"01234567890123456789012345678901234567890123456789012345678901\303\251",
                   "01234567890123456789012345678901234567890123456789012345678901"}};
     for (int i = 0; i < COUNT(names); i++) {
-        ppo_env    env = walk_env();
+        ppo_env env = walk_env();
         ppo_config cfg = settings("");
         ppo_agent *agent = NULL, *back = NULL;
-        char       name[64];
+        char name[64];
         env.name = names[i].name;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         assert_ok(ppo_agent_save(agent, "policy"));
@@ -1087,7 +1087,7 @@ static void names_of_environments_come_back(void **state) {
 
 /* Something else than the default, for any field. */
 static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
-    char   text[64];
+    char text[64];
     double number = 0;
     assert_ok(ppo_config_get(cfg, field->name, text, sizeof text));
     sscanf(text, "%lf", &number);
@@ -1110,7 +1110,7 @@ static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
 }
 
 static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
-    int              count;
+    int count;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
@@ -1122,10 +1122,10 @@ static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
 }
 
 static void settings_come_back(ppo_config cfg) {
-    ppo_env          env = reach_env();
+    ppo_env env = reach_env();
     const ppo_config usual = ppo_config_default();
     const ppo_field *fields = ppo_config_settings()->field;
-    ppo_config       read;
+    ppo_config read;
     env.shape[0] = env.shape[1] = env.shape[2] = 1;
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         char text[1024]; /* settings that cannot have an effect are refused */
@@ -1155,7 +1155,7 @@ static void settings_come_back(ppo_config cfg) {
 
 static void all_settings_come_back(void **state) {
     (void)state;
-    ppo_config       cfg = ppo_config_default();
+    ppo_config cfg = ppo_config_default();
     const ppo_field *fields = ppo_config_settings()->field;
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         char before[64], after[64];
@@ -1165,7 +1165,7 @@ static void all_settings_come_back(void **state) {
         assert_string_not_equal(before, after);
     }
     cfg.dual_clip = 1.25f; /* not every number will do */
-    cfg.self_play = 0; /* needs an environment with teams */
+    cfg.self_play = 0;     /* needs an environment with teams */
     cfg.snapshot_every = ppo_config_default().snapshot_every;
     cfg.self_play_latest = ppo_config_default().self_play_latest;
     if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
@@ -1188,8 +1188,8 @@ static int use_comma(void) {
 static void a_file_does_not_depend_on_the_locale(void **state) {
     (void)state;
     const ppo_env env = knobs_env(ppo_box(2, -0.5f, 1.5f));
-    ppo_config    cfg = settings("gamma=0.5");
-    ppo_agent    *agent = NULL, *back = NULL;
+    ppo_config cfg = settings("gamma=0.5");
+    ppo_agent *agent = NULL, *back = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_agent_save(agent, "plain"));
     assert_ok(ppo_export_c(agent, "policy", "plain.h"));
@@ -1210,8 +1210,8 @@ static void a_loaded_policy_is_trained_further(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(kinds); k++) {
         const ppo_env env = kinds[k].env();
-        ppo_config    cfg = settings(kinds[k].settings);
-        ppo_agent    *fresh = trained_as(&kinds[k], &env, 0), *back = NULL;
+        ppo_config cfg = settings(kinds[k].settings);
+        ppo_agent *fresh = trained_as(&kinds[k], &env, 0), *back = NULL;
         assert_ok(ppo_agent_save(fresh, "policy"));
         assert_ok(ppo_agent_load("policy", &env, &back));
         assert_ok(ppo_train(&env, &cfg, &fresh));
@@ -1234,10 +1234,10 @@ static void a_warm_start_with_the_settings_of_another_network_is_refused_by_name
     static const char *const changes[][2] = {{"hidden", "9,9"},  {"activation", "relu"},
                                              {"clip_obs", "3"},  {"normalize_obs", "yes"},
                                              {"recurrent", "2"}, {"gsde", "no"}};
-    const ppo_env            env = reach_env();
-    ppo_config               small = settings("recurrent=3 gsde=yes");
-    run                      r = begin(&env, &small);
-    char                     figures[FIGURES];
+    const ppo_env env = reach_env();
+    ppo_config small = settings("recurrent=3 gsde=yes");
+    run r = begin(&env, &small);
+    char figures[FIGURES];
     ppo_trainer_free(r.trainer);
     assert_ok(ppo_agent_save(r.agent, "policy"));
     ppo_agent_free(r.agent);
@@ -1261,9 +1261,9 @@ static void a_warm_start_with_the_settings_of_another_network_is_refused_by_name
 static void weights_that_are_not_finite_do_not_replace_a_good_file(void **state) {
     (void)state;
     static const float bad[] = {NAN, INFINITY, -INFINITY};
-    const ppo_env      env = walk_env();
-    ppo_config         cfg = settings("");
-    run                r = begin(&env, &cfg);
+    const ppo_env env = walk_env();
+    ppo_config cfg = settings("");
+    run r = begin(&env, &cfg);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     assert_ok(ppo_trainer_save(r.trainer, "kept"));
     for (int i = 0; i < COUNT(bad); i++) {
@@ -1280,9 +1280,9 @@ static void weights_that_are_not_finite_do_not_replace_a_good_file(void **state)
 static void a_policy_is_not_loaded_from_a_damaged_checkpoint(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_config    cfg = settings("");
-    ppo_agent    *agent = NULL;
-    run           r = begin(&env, &cfg);
+    ppo_config cfg = settings("");
+    ppo_agent *agent = NULL;
+    run r = begin(&env, &cfg);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     end(&r);
     FILE *f = fopen("one", "r+b");
@@ -1300,7 +1300,7 @@ static void a_checkpoint_has_the_settings_of_its_own_trainer(void **state) {
     (void)state;
     const ppo_env env = walk_env();
     ppo_config cfg = settings("gamma=0.5"), other = settings("gamma=0.25 num_envs=2 minibatch_size=0"), read;
-    run        r = begin(&env, &cfg);
+    run r = begin(&env, &cfg);
     ppo_trainer *second = NULL;
     assert_ok(ppo_trainer_create(&env, &other, r.agent, &second));
     assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -1313,9 +1313,9 @@ static void a_checkpoint_has_the_settings_of_its_own_trainer(void **state) {
 static void null_is_refused(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_agent    *agent = trained_as(&kinds[0], &env, 0), *none = NULL;
-    ppo_trainer  *trainer = NULL;
-    ppo_config    cfg;
+    ppo_agent *agent = trained_as(&kinds[0], &env, 0), *none = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_config cfg;
     assert_fails(ppo_agent_save(NULL, "x"), PPO_ERROR_ARGUMENT, "ppo_agent_save|NULL");
     assert_fails(ppo_agent_save(agent, NULL), PPO_ERROR_ARGUMENT, "ppo_agent_save|NULL");
     assert_fails(ppo_agent_load(NULL, &env, &none), PPO_ERROR_ARGUMENT, "ppo_agent_load|NULL");
@@ -1335,7 +1335,7 @@ static void null_is_refused(void **state) {
     assert_null(fopen("x.h", "r"));
     assert_ok(ppo_config_load("one", NULL, NULL));
     assert_true(!none && !trainer);
-    ppo_agent   *stale = agent; /* what is to be created is NULL after any failure */
+    ppo_agent *stale = agent; /* what is to be created is NULL after any failure */
     ppo_trainer *stale_trainer = (ppo_trainer *)(void *)agent;
     assert_fails(ppo_agent_load(NULL, &env, &stale), PPO_ERROR_ARGUMENT, "NULL");
     assert_null(stale);
@@ -1358,7 +1358,7 @@ static void null_is_refused(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_env job_env; /* what the jobs below work with */
-static run     job_run;
+static run job_run;
 
 static ppo_status save_both(void *user) {
     (void)user;
@@ -1392,7 +1392,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     static const int some[] = {1, 11, 14, 16};
     for (int k = 0; k < COUNT(some); k++) {
         ppo_config cfg = settings(kinds[some[k]].settings);
-        char       figures[FIGURES];
+        char figures[FIGURES];
         job_env = kinds[some[k]].env();
         job_run = begin(&job_env, &cfg);
         iterate(&job_run, figures);
@@ -1452,8 +1452,8 @@ static void assert_save_fails(const char *path, const char *words) {
 static void a_failing_write_leaves_the_old_file_and_no_other(void **state) {
     (void)state;
     struct rlimit old, limit;
-    ppo_config    cfg = settings("hidden=40,40");
-    char          figures[FIGURES];
+    ppo_config cfg = settings("hidden=40,40");
+    char figures[FIGURES];
     job_env = walk_env();
     job_run = begin(&job_env, &cfg);
     assert_ok(ppo_trainer_save(job_run.trainer, "one"));
@@ -1495,10 +1495,10 @@ static void a_failing_write_leaves_the_old_file_and_no_other(void **state) {
 static void what_is_no_file_of_ours_is_told(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    ppo_agent    *agent = NULL;
-    ppo_trainer  *trainer = NULL;
-    ppo_config    cfg;
-    ppo_file     *file = NULL;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_config cfg;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "format", "pt"));
     assert_ok(ppo_file_write(file, "other"));
@@ -1531,7 +1531,7 @@ static uint64_t fnv(uint64_t hash, const void *data, size_t n) {
 
 static void put_checksum(ppo_file *file) {
     uint64_t hash = UINT64_C(14695981039346656037);
-    char     text[32];
+    char text[32];
     for (int i = 0; i < ppo_file_text_count(file); i++) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
         if (strcmp(key, "checksum") != 0)
@@ -1549,7 +1549,7 @@ static void put_checksum(ppo_file *file) {
 typedef struct change {
     const char *without;    /* the text or array that is left out, or NULL */
     const char *key, *text; /* the text that is set, or NULL */
-    ppo_array   array;      /* the array that is there instead of that of its name; name NULL: none */
+    ppo_array array;        /* the array that is there instead of that of its name; name NULL: none */
 } change;
 
 static void write_changed(const ppo_file *from, const change *changes, int n, int sum, const char *path) {
@@ -1557,13 +1557,13 @@ static void write_changed(const ppo_file *from, const change *changes, int n, in
     assert_ok(ppo_file_create(&to));
     for (int i = 0; i < ppo_file_text_count(from); i++) {
         const char *key = ppo_file_key_at(from, i);
-        int         keep = 1;
+        int keep = 1;
         for (int k = 0; k < n; k++) keep &= !changes[k].without || strcmp(changes[k].without, key) != 0;
         if (keep) assert_ok(ppo_file_set_text(to, key, ppo_file_text(from, key)));
     }
     for (int i = 0; i < ppo_file_count(from); i++) {
         const ppo_array *array = ppo_file_at(from, i);
-        int              keep = 1;
+        int keep = 1;
         for (int k = 0; k < n; k++) {
             keep &= !changes[k].without || strcmp(changes[k].without, array->name) != 0;
             keep &= !changes[k].array.name || strcmp(changes[k].array.name, array->name) != 0;
@@ -1608,7 +1608,7 @@ static ppo_env base_env(int b) { return bases[b].env ? bases[b].env() : knobs_en
 static void make_bases(void) {
     for (int b = 0; b < COUNT(bases); b++) {
         const ppo_env env = base_env(b);
-        ppo_config    cfg =
+        ppo_config cfg =
             settings("num_envs=2 rollout_steps=2 minibatch_size=0 epochs=1 hidden=2 total_steps=400");
         char path[8], figures[FIGURES];
         assert_ok(ppo_config_set_all(&cfg, bases[b].settings));
@@ -1617,7 +1617,7 @@ static void make_bases(void) {
         for (int i = 0; i < 2 || r.trainer->collector.envs.length[0] < 2; i++) iterate(&r, figures);
         assert_ok(ppo_trainer_save(r.trainer, "base"));
         end(&r);
-        ppo_file    *file = read_file("base");
+        ppo_file *file = read_file("base");
         const double seconds = 1; /* that the bytes are always the same */
         const change c = {
             NULL, NULL, NULL, {"trainer.seconds", PPO_F64, 2, {1, 1}, sizeof seconds, &seconds}};
@@ -1629,9 +1629,9 @@ static void make_bases(void) {
 /* The file is refused, with its name and these words, by what reads a checkpoint; policy: and a policy as well. */
 static void assert_refused(const char *path, int base, int policy, const char *words) {
     const ppo_env env = base_env(base);
-    ppo_agent    *agent = NULL;
-    ppo_trainer  *trainer = NULL;
-    char          name[64];
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    char name[64];
     snprintf(name, sizeof name, "%s: ", path);
     assert_fails(ppo_trainer_resume(path, &env, NULL, &agent, &trainer), PPO_ERROR_FILE, name);
     check_fails(PPO_ERROR_FILE, PPO_ERROR_FILE, words, "resume", __FILE__, __LINE__);
@@ -1647,16 +1647,16 @@ static void unknown_texts_and_arrays_are_ignored_and_missing_settings_have_their
     (void)state;
     const ppo_env env = masked_env();
     make_bases();
-    ppo_file    *file = read_file("0");
-    float        numbers[3] = {1, NAN, 3};
+    ppo_file *file = read_file("0");
+    float numbers[3] = {1, NAN, 3};
     const change changes[] = {{NULL, "colour", "blue", {0}},
                               {NULL, NULL, NULL, {"notes", PPO_F32, 1, {3}, sizeof numbers, numbers}},
                               {"learning_rate", NULL, NULL, {0}},
                               {"environment", NULL, NULL, {0}},
                               {"epochs", NULL, NULL, {0}}};
-    ppo_config   cfg;
-    char         name[64];
-    run          r = {NULL, NULL};
+    ppo_config cfg;
+    char name[64];
+    run r = {NULL, NULL};
     write_changed(file, changes, COUNT(changes), 1, "changed");
     assert_ok(ppo_config_load("changed", &cfg, name));
     assert_true(cfg.learning_rate == 3e-4f && cfg.epochs == 10 && cfg.num_envs == 2);
@@ -1677,11 +1677,11 @@ static void a_checkpoint_with_settings_that_have_no_effect_is_resumed(void **sta
     static const char *const more[][2] = {{"sequence_steps", "7"}, {"gsde_steps", "2"},
                                           {"clip_reward", "5"},    {"dual_clip", "3"},
                                           {"squash", "yes"},       {"log_std_init", "-1"}};
-    const ppo_env            env = walk_env();
-    ppo_config               cfg = settings("objective=unclipped"), read;
-    char                     figures[FIGURES];
-    change                   changes[COUNT(more)];
-    run                      r = begin(&env, &cfg), back = {NULL, NULL};
+    const ppo_env env = walk_env();
+    ppo_config cfg = settings("objective=unclipped"), read;
+    char figures[FIGURES];
+    change changes[COUNT(more)];
+    run r = begin(&env, &cfg), back = {NULL, NULL};
     iterate(&r, figures);
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     ppo_file *file = read_file("one");
@@ -1706,14 +1706,14 @@ static void a_checkpoint_with_a_wrong_byte_is_refused(void **state) {
     (void)state;
     static unsigned char whole[1 << 16];
     make_bases();
-    FILE  *in = fopen("1", "rb");
+    FILE *in = fopen("1", "rb");
     size_t n = fread(whole, 1, sizeof whole, in);
     fclose(in);
     assert_in_range(n, 5000, sizeof whole - 1);
     for (size_t i = 0; i < n; i += SMALL(1, 7)) {
-        FILE         *out = fopen("wrong", "wb");
-        ppo_agent    *agent = NULL;
-        ppo_trainer  *trainer = NULL;
+        FILE *out = fopen("wrong", "wb");
+        ppo_agent *agent = NULL;
+        ppo_trainer *trainer = NULL;
         const ppo_env env = base_env(1);
         whole[i] ^= (unsigned char)(1 << i % 8);
         fwrite(whole, 1, n, out);
@@ -1734,9 +1734,9 @@ static void every_array_must_be_there_with_its_type_and_shape(void **state) {
         snprintf(path, sizeof path, "%d", b);
         ppo_file *file = read_file(path);
         for (int i = 0; i < ppo_file_count(file) * 4; i++) {
-            change           c = {NULL, NULL, NULL, {0}};
+            change c = {NULL, NULL, NULL, {0}};
             const ppo_array *array = ppo_file_at(file, i / 4);
-            int              policy = !strchr("et", array->name[0]) && strncmp(array->name, "adam", 4) != 0;
+            int policy = !strchr("et", array->name[0]) && strncmp(array->name, "adam", 4) != 0;
             if (strncmp(array->name, "return_norm", 11) == 0) continue; /* not every agent has one */
             c.array = *array;
             c.array.data = zeros;
@@ -1756,11 +1756,11 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
     (void)state;
     enum { POLICY = 1 };
     static const struct {
-        int         base;
+        int base;
         const char *array;
-        int         at;
-        double      value;
-        int         policy;
+        int at;
+        double value;
+        int policy;
     } cases[] = {
         {1, "actor.0.weight", 0, NAN, POLICY},
         {1, "actor.1.bias", 1, INFINITY, POLICY},
@@ -1829,9 +1829,9 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
     for (int i = 0; i < COUNT(cases); i++) {
         char path[8];
         snprintf(path, sizeof path, "%d", cases[i].base);
-        ppo_file        *file = read_file(path);
+        ppo_file *file = read_file(path);
         const ppo_array *array = ppo_file_find(file, cases[i].array);
-        change           c = {NULL, NULL, NULL, {0}};
+        change c = {NULL, NULL, NULL, {0}};
         if (!array || array->bytes > sizeof data) fail_msg("there is no %s", cases[i].array);
         memcpy(data, array->data, array->bytes);
         poke(data, array->type, (size_t)cases[i].at, cases[i].value);
@@ -1839,7 +1839,7 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
         c.array.data = data;
         write_changed(file, &c, 1, 1, "changed");
         const ppo_env env = base_env(cases[i].base);
-        run           r = {NULL, NULL};
+        run r = {NULL, NULL};
         if (ppo_trainer_resume("changed", &env, NULL, &r.agent, &r.trainer) == PPO_OK)
             fail_msg("%s[%d] may be %g", cases[i].array, cases[i].at, cases[i].value);
         const char *words = cases[i].base == 2                 ? "changed"
@@ -1857,11 +1857,11 @@ static void played_numbers_outside_the_box_are_refused(void **state) {
     (void)state;
     static const float values[] = {1.5f, -1.0001f, NAN, INFINITY, -INFINITY};
     for (int i = 0; i < COUNT(values) * 2; i++) {
-        ppo_env    env = vault_box_env();
+        ppo_env env = vault_box_env();
         ppo_config cfg = settings("rollout_steps=5");
-        run        r = {NULL, NULL};
-        char       figures[FIGURES];
-        float      data[512];
+        run r = {NULL, NULL};
+        char figures[FIGURES];
+        float data[512];
         if (i % 2) env.action_space = ppo_box(2, -INFINITY, INFINITY);
         if (i % 2 && fabsf(values[i / 2]) < 2) continue; /* is no longer outside */
         r = begin(&env, &cfg);
@@ -1869,9 +1869,9 @@ static void played_numbers_outside_the_box_are_refused(void **state) {
         while (r.trainer->collector.envs.length[0] < 2);
         assert_ok(ppo_trainer_save(r.trainer, "one"));
         end(&r);
-        ppo_file        *file = read_file("one");
+        ppo_file *file = read_file("one");
         const ppo_array *array = ppo_file_find(file, "environments.played");
-        change           c = {NULL, NULL, NULL, {0}};
+        change c = {NULL, NULL, NULL, {0}};
         assert_true(array && array->bytes <= sizeof data);
         c.array = *array;
         c.array.data = memcpy(data, array->data, array->bytes);
@@ -1899,9 +1899,9 @@ static int counter_open(void *state, void *user, int copy) {
 
 static void an_episode_that_is_over_is_not_continued(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(6);
+    ppo_env env = ticks_env(6);
     ppo_config cfg = settings("num_envs=2 minibatch_size=0 rollout_steps=4 recurrent=1");
-    char       figures[FIGURES];
+    char figures[FIGURES];
     env.state_size = sizeof(int);
     env.reset = counter_reset;
     env.step = counter_step;
@@ -1913,11 +1913,11 @@ static void an_episode_that_is_over_is_not_continued(void **state) {
     back = resume("one", &env, NULL);
     end(&back);
     ppo_file *file = read_file("one");
-    float     obs[2] = {4, 6};
-    int32_t   length[2] = {4, 6};
-    change    changes[] = {
-           {NULL, NULL, NULL, {"environments.observation", PPO_F32, 2, {2, 1}, sizeof obs, obs}},
-           {NULL, NULL, NULL, {"environments.length", PPO_I32, 2, {2, 1}, sizeof length, length}}};
+    float obs[2] = {4, 6};
+    int32_t length[2] = {4, 6};
+    change changes[] = {
+        {NULL, NULL, NULL, {"environments.observation", PPO_F32, 2, {2, 1}, sizeof obs, obs}},
+        {NULL, NULL, NULL, {"environments.length", PPO_I32, 2, {2, 1}, sizeof length, length}}};
     write_changed(file, changes, 2, 1, "changed");
     assert_fails(ppo_trainer_resume("changed", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
                  "changed: ");
@@ -1938,18 +1938,18 @@ static void settings_that_are_none_are_refused_by_name(void **state) {
         "- 1",      "0,5"};
     make_bases();
     ppo_file *file = read_file("0");
-    char      much[6000];
+    char much[6000];
     memset(much, '7', sizeof much - 1);
     much[sizeof much - 1] = 0;
-    int              count;
+    int count;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     for (int i = 0; i < (count + 2) * (COUNT(texts) + 1); i += SMALL(1, 2)) {
-        const int   k = i / (COUNT(texts) + 1), t = i % (COUNT(texts) + 1);
+        const int k = i / (COUNT(texts) + 1), t = i % (COUNT(texts) + 1);
         const char *key = k == count ? "observation_size" : k > count ? "action_space" : fields[k].name;
         const char *text = t < COUNT(texts) ? texts[t] : much;
-        ppo_config  cfg = ppo_config_default();
-        change      c = {NULL, NULL, NULL, {0}};
+        ppo_config cfg = ppo_config_default();
+        change c = {NULL, NULL, NULL, {0}};
         c.key = key, c.text = text;
         if (k < count && ppo_config_set(&cfg, key, text) == PPO_OK) continue; /* a setting after all */
         write_changed(file, &c, 1, 1, "changed");
@@ -1993,7 +1993,7 @@ static void action_spaces_that_are_none_are_refused(void **state) {
                                         "text 5"};
     make_bases();
     ppo_file *file = read_file("0");
-    char      wide[2000] = "multi-discrete 2";
+    char wide[2000] = "multi-discrete 2";
     for (int i = 0; i < PPO_MAX_CHOICES; i++) strcat(wide, ",2"); /* one too many */
     for (int i = 0; i <= COUNT(texts); i++) {
         change c = {NULL, NULL, NULL, {0}};
@@ -2007,7 +2007,7 @@ static void action_spaces_that_are_none_are_refused(void **state) {
 /* Counts what is in use, and refuses to let that grow beyond `most`. */
 typedef struct meter {
     size_t now, peak, most;
-    int    refused;
+    int refused;
 } meter;
 
 static void *meter_hook(void *user, void *ptr, size_t size) {
@@ -2020,7 +2020,7 @@ static void *meter_hook(void *user, void *ptr, size_t size) {
         return NULL;
     }
     size_t now = __atomic_add_fetch(&m->now, size, __ATOMIC_SEQ_CST);
-    char  *block = now <= m->most && !ptr ? (char *)malloc(size + HEAD) : NULL;
+    char *block = now <= m->most && !ptr ? (char *)malloc(size + HEAD) : NULL;
     if (!block) {
         m->refused = 1;
         __atomic_fetch_sub(&m->now, size, __ATOMIC_SEQ_CST);
@@ -2056,16 +2056,16 @@ static void a_file_gets_no_more_memory_than_it_has_weights_for(void **state) {
     make_bases();
     ppo_file *file = read_file("0");
     for (int i = 0; i < COUNT(claims); i++) {
-        meter        m = {0, 0, 64 << 20, 0};
+        meter m = {0, 0, 64 << 20, 0};
         const change changes[] = {
             {NULL, "hidden", claims[i].hidden, {0}},
             {NULL, "observation_size", claims[i].observed, {0}},
             {NULL, "action_space", claims[i].space, {0}},
             {NULL, claims[i].more, claims[i].value, {0}},
             {NULL, NULL, NULL, {"notes", PPO_F32, 1, {COUNT(notes)}, sizeof notes, notes}}};
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        ppo_env      env = base_env(0);
+        ppo_env env = base_env(0);
         write_changed(file, changes, COUNT(changes), 1, "changed");
         ppo_set_allocator(meter_hook, &m);
         if (strcmp(claims[i].more, "num_envs") != 0)
@@ -2086,12 +2086,12 @@ static void a_checkpoint_that_asks_for_endless_rollouts_is_refused_without_memor
     make_bases();
     ppo_file *file = read_file("0");
     for (int i = 0; i < COUNT(claims); i++) {
-        meter        m = {0, 0, 64 << 20, 0};
+        meter m = {0, 0, 64 << 20, 0};
         const change c[] = {{NULL, "rollout_steps", claims[i][0], {0}},
                             {NULL, "minibatch_size", claims[i][1], {0}}};
-        ppo_env      env = base_env(0);
-        ppo_config   cfg;
-        run          back = {NULL, NULL};
+        ppo_env env = base_env(0);
+        ppo_config cfg;
+        run back = {NULL, NULL};
         write_changed(file, c, COUNT(c), 1, "changed");
         ppo_set_allocator(meter_hook, &m);
         assert_fails(ppo_trainer_resume("changed", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
@@ -2111,14 +2111,14 @@ static void a_checkpoint_that_asks_for_endless_rollouts_is_refused_without_memor
 static void a_run_with_long_rollouts_is_resumed(void **state) {
     (void)state;
     make_bases();
-    ppo_file    *file = read_file("0");
+    ppo_file *file = read_file("0");
     static float notes[1 << 18];
     const change long_ones = {NULL, "rollout_steps", "2000000", {0}};
     const change large[] = {{NULL, "rollout_steps", "2000000", {0}},
                             {NULL, NULL, NULL, {"notes", PPO_F32, 1, {COUNT(notes)}, sizeof notes, notes}}};
-    ppo_env      env = base_env(0);
-    ppo_config   cfg;
-    run          back = {NULL, NULL};
+    ppo_env env = base_env(0);
+    ppo_config cfg;
+    run back = {NULL, NULL};
     write_changed(file, &long_ones, 1, 1, "long");
     assert_fails(ppo_trainer_resume("long", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_FILE,
                  "long: |ask for|bytes|configuration");
@@ -2150,9 +2150,9 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
     const char *const base = SMALL("rollout_steps=5000 total_steps=20000 minibatch_size=100 epochs=1",
                                    "rollout_steps=500 total_steps=2000 minibatch_size=100 epochs=1");
     for (int i = 0; i < COUNT(more) * 2; i += SMALL(1, i % 2 ? 1 : 3)) { /* with both environments, or one */
-        ppo_env    env = i % 2 ? choices_env() : reach_env();
+        ppo_env env = i % 2 ? choices_env() : reach_env();
         ppo_config cfg = settings(base);
-        meter      m = {0, 0, (size_t)1 << 30, 0};
+        meter m = {0, 0, (size_t)1 << 30, 0};
         assert_ok(ppo_config_set_all(&cfg, more[i / 2]));
         ppo_set_allocator(meter_hook, &m);
         run r = begin(&env, &cfg);
@@ -2168,10 +2168,10 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
 /* Results do not depend on threads, so a file from a larger machine, or from nowhere, starts no more than help. */
 static void a_file_starts_no_more_threads_than_there_are_processors(void **state) {
     (void)state;
-    const long   processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const change c = {NULL, "threads", "1024", {0}};
-    ppo_env      env = base_env(0);
-    ppo_config   cfg;
+    ppo_env env = base_env(0);
+    ppo_config cfg;
     make_bases();
     ppo_file *file = read_file("0");
     write_changed(file, &c, 1, 1, "changed");
@@ -2263,7 +2263,7 @@ static double any_number(ppo_rng *rng) {
 /* The array, or one of its name: other numbers, another type, another shape. data: [DATA] bytes. */
 static ppo_array any_array(ppo_rng *rng, const ppo_array *old, void *data) {
     static const int sizes[] = {1, 1, 2, 2, 4, 4, 4, 8, 8, 8};
-    ppo_array        array = *old;
+    ppo_array array = *old;
     memset(data, 0, DATA);
     memcpy(data, old->data, old->bytes);
     array.data = data;
@@ -2296,9 +2296,9 @@ static ppo_array any_array(ppo_rng *rng, const ppo_array *old, void *data) {
 
 static change any_change(ppo_rng *rng, const ppo_file *file, void *data) {
     const ppo_array *array = ppo_file_at(file, ppo_rng_below(rng, ppo_file_count(file)));
-    const char      *key = ppo_file_key_at(file, ppo_rng_below(rng, ppo_file_text_count(file)));
-    change           c = {NULL, NULL, NULL, {0}};
-    int              what = ppo_rng_below(rng, 20);
+    const char *key = ppo_file_key_at(file, ppo_rng_below(rng, ppo_file_text_count(file)));
+    change c = {NULL, NULL, NULL, {0}};
+    int what = ppo_rng_below(rng, 20);
     if (what == 0) c.without = key;
     else if (what == 1) c.without = array->name;
     else if (what < 9) c.key = key, c.text = any_text(rng);
@@ -2309,8 +2309,8 @@ static change any_change(ppo_rng *rng, const ppo_file *file, void *data) {
 /* Bytes that change, vanish or come in, wherever they are. */
 static void put_damaged(ppo_rng *rng, const char *from, const char *path) {
     static unsigned char whole[1 << 16];
-    FILE                *in = fopen(from, "rb"), *out = fopen(path, "wb");
-    int                  n = (int)fread(whole, 1, sizeof whole - 64, in);
+    FILE *in = fopen(from, "rb"), *out = fopen(path, "wb");
+    int n = (int)fread(whole, 1, sizeof whole - 64, in);
     for (int k = 1 + ppo_rng_below(rng, 3); k > 0; k--) {
         int at = ppo_rng_below(rng, n), size = ppo_rng_below(rng, 16);
         switch (ppo_rng_below(rng, 12)) {
@@ -2353,8 +2353,8 @@ static void assert_refused_well(ppo_status status, const meter *m) {
 /* All that can be done with a file. Counts how far it came: settings, policy, checkpoint, iteration. */
 static void use_hostile(ppo_rng *rng, const ppo_env *env, const meter *m, long came[4]) {
     ppo_config cfg;
-    char       name[64];
-    run        r = {NULL, NULL};
+    char name[64];
+    run r = {NULL, NULL};
     ppo_fail(PPO_OK, "(no sentence)");
     ppo_status status = ppo_config_load("hostile", &cfg, name);
     if (status) assert_refused_well(status, m);
@@ -2364,7 +2364,7 @@ static void use_hostile(ppo_rng *rng, const ppo_env *env, const meter *m, long c
         assert_refused_well(status, m);
         assert_null(r.agent);
     } else {
-        float     *obs = (float *)calloc((size_t)r.agent->model.obs_size, sizeof *obs);
+        float *obs = (float *)calloc((size_t)r.agent->model.obs_size, sizeof *obs);
         ppo_action action;
         came[1]++;
         ppo_act(r.agent, obs, rng, &action);
@@ -2398,11 +2398,11 @@ static void use_hostile(ppo_rng *rng, const ppo_env *env, const meter *m, long c
 static void hostile_files_are_refused_or_used_without_harm(void **state) {
     (void)state;
     const char *count = getenv("PPO_FUZZ");
-    long        files = count ? atol(count) : 1500, came[4] = {0, 0, 0, 0};
-    ppo_rng     rng = test_rng(6);
-    double      slowest = 0, began = ppo_clock();
-    size_t      peak = 0;
-    ppo_file   *file[COUNT(bases)];
+    long files = count ? atol(count) : 1500, came[4] = {0, 0, 0, 0};
+    ppo_rng rng = test_rng(6);
+    double slowest = 0, began = ppo_clock();
+    size_t peak = 0;
+    ppo_file *file[COUNT(bases)];
     make_bases();
     for (int b = 0; b < COUNT(bases); b++) {
         char path[8];
@@ -2412,11 +2412,11 @@ static void hostile_files_are_refused_or_used_without_harm(void **state) {
     vaults_opened = vaults_closed = 0;
     for (hostile_file = 0; hostile_file < files; hostile_file++) {
         static double data[3][DATA / sizeof(double)];
-        int           b = ppo_rng_below(&rng, COUNT(bases)), n = 1 + ppo_rng_below(&rng, 3);
-        change        changes[3];
-        meter         m = {0, 0, 64 << 20, 0};
+        int b = ppo_rng_below(&rng, COUNT(bases)), n = 1 + ppo_rng_below(&rng, 3);
+        change changes[3];
+        meter m = {0, 0, 64 << 20, 0};
         const ppo_env env = base_env(b);
-        char          path[8];
+        char path[8];
         snprintf(path, sizeof path, "%d", b);
         if (ppo_rng_below(&rng, 3) == 0) {
             ppo_file *damaged = NULL;
@@ -2514,7 +2514,7 @@ int main(void) {
         TEST(hostile_files_are_refused_or_used_without_harm),
 #endif
     };
-    static char              names[COUNT(kinds)][100];
+    static char names[COUNT(kinds)][100];
     static struct CMUnitTest tests[COUNT(kinds) + COUNT(plain)];
     for (int k = 0; k < COUNT(kinds); k++) {
         snprintf(names[k], sizeof names[k], "a_resumed_run_ends_with_the_same_bits (%s)", kinds[k].name);

@@ -12,8 +12,8 @@ static void results_have_the_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
     const ppo_env envs[] = {walk_env(), reach_env()};
     for (int i = 0; i < 4; i++) {
-        ppo_config       cfg = eight_environments(i / 2);
-        ppo_agent       *one = trained(&envs[i % 2], &cfg);
+        ppo_config cfg = eight_environments(i / 2);
+        ppo_agent *one = trained(&envs[i % 2], &cfg);
         static const int threads[] = {2, 5, 8, 20};
         for (int k = 0; k < COUNT(threads); k++) {
             cfg.threads = threads[k];
@@ -43,9 +43,9 @@ static void the_same_seed_gives_the_same_bits_and_another_one_others(void **stat
 
 static void iterating_by_hand_is_what_ppo_train_does(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(1);
-    ppo_agent   *whole = trained(&env, &cfg), *agent = NULL;
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *whole = trained(&env, &cfg), *agent = NULL;
     ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
@@ -84,7 +84,7 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
 static void ratio_is_exactly_one_on_first_minibatch(void **state) {
     (void)state;
     static const int hidden[][3] = {{64, 64, 2}, {13, 31, 2}, {7, 0, 1}, {0, 0, 0}, {70, 3, 2}};
-    const ppo_env    envs[] = {walk_env(), reach_env(), cartpole_env()};
+    const ppo_env envs[] = {walk_env(), reach_env(), cartpole_env()};
     FOR_KERNEL_SETS(set) {
         for (int i = 0; i < COUNT(hidden) * COUNT(envs) * 2; i++) {
             ppo_config cfg = eight_environments(i % 2);
@@ -111,9 +111,9 @@ static void nothing_is_allocated_after_the_first_iteration(void **state) {
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     for (int i = 0; i < 8; i++) {
-        ppo_env      env = i % 2 ? reach_env() : walk_env();
-        ppo_config   cfg = eight_environments(i / 2 % 2);
-        ppo_agent   *agent = NULL;
+        ppo_env env = i % 2 ? reach_env() : walk_env();
+        ppo_config cfg = eight_environments(i / 2 % 2);
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         cfg.threads = 1 + i % 2;
         cfg.total_steps += 13; /* the last rollout is a short one */
@@ -145,9 +145,9 @@ static void total_steps_are_done_exactly_or_to_the_next_round_of_environments(vo
     (void)state;
     static const struct {
         long total;
-        int  envs, rollout, minibatch;
+        int envs, rollout, minibatch;
         long done;
-        int  iterations;
+        int iterations;
     } cases[] = {{100, 4, 512, 64, 100, 1}, {100, 4, 10, 7, 100, 3}, {103, 4, 10, 40, 104, 3},
                  {10, 4, 512, 64, 12, 1},   {1, 4, 8, 8, 4, 1},      {1, 1, 8, 8, 1, 1},
                  {80, 4, 20, 80, 80, 1},    {81, 4, 20, 80, 84, 2}};
@@ -172,7 +172,7 @@ static void total_steps_are_done_exactly_or_to_the_next_round_of_environments(vo
 
 static void callback_comes_after_each_iteration_and_can_end_the_training(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     for (int stop_at = 1; stop_at <= 3; stop_at++) {
         log_of_run log = run_with_log(&env, cfg, stop_at); /* an agent and PPO_OK all the same */
@@ -183,7 +183,7 @@ static void callback_comes_after_each_iteration_and_can_end_the_training(void **
 
 static void tiny_target_kl_ends_the_epochs_early(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     cfg.epochs = 6;
     log_of_run all = run_with_log(&env, cfg, 0);
@@ -201,7 +201,7 @@ static void tiny_target_kl_ends_the_epochs_early(void **state) {
 
 static void schedules_follow_the_steps_done(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     cfg.learning_rate_schedule = PPO_LINEAR, cfg.clip_schedule = PPO_COSINE, cfg.learning_rate = 0.01f;
     cfg.clip_low = 0.1f, cfg.clip_high = 0.3f;
@@ -217,7 +217,7 @@ static void schedules_follow_the_steps_done(void **state) {
 
 static void progress_figures_mean_what_their_names_say(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(7); /* every episode returns 7 and takes 7 steps */
+    ppo_env env = ticks_env(7); /* every episode returns 7 and takes 7 steps */
     ppo_config cfg = tiny_config();
     cfg.rollout_steps = 5, cfg.total_steps = 2 * 5 * 6;
     log_of_run log = run_with_log(&env, cfg, 0);
@@ -244,7 +244,7 @@ static void progress_figures_mean_what_their_names_say(void **state) {
 
 static void normalized_rewards_do_not_touch_the_returns_that_are_reported(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(7);
+    ppo_env env = ticks_env(7);
     ppo_config cfg = tiny_config();
     cfg.normalize_obs = cfg.normalize_reward = 1;
     log_of_run log = run_with_log(&env, cfg, 0);
@@ -254,12 +254,12 @@ static void normalized_rewards_do_not_touch_the_returns_that_are_reported(void *
 /* The mean over the last 100 episodes, kept here from what the rollouts hold. */
 static void mean_return_is_that_of_the_last_100_episodes(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(0);
-    ppo_agent   *agent = NULL;
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    float        ended[1000], lengths[1000], sum[8] = {0}, length[8] = {0};
-    int          episodes = 0;
+    float ended[1000], lengths[1000], sum[8] = {0}, length[8] = {0};
+    int episodes = 0;
     cfg.total_steps = 8 * 16 * 20;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
@@ -298,13 +298,13 @@ static void every_sample_is_used_once_per_epoch(void **state) {
     static const int shapes[][2] = {{16, 16},  {64, 512}, {64, 256},
                                     {33, 264}, {37, 0},   {300, 0}}; /* steps, minibatch */
     for (int k = 0; k < COUNT(shapes); k++) {
-        ppo_env      env = walk_env();
-        ppo_config   cfg = eight_environments(0);
-        ppo_agent   *agent = NULL;
+        ppo_env env = walk_env();
+        ppo_config cfg = eight_environments(0);
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         ppo_progress progress;
-        double       squares = 0, advantages = 0, entropy = 0;
-        int          n = 8 * shapes[k][0];
+        double squares = 0, advantages = 0, entropy = 0;
+        int n = 8 * shapes[k][0];
         cfg.rollout_steps = shapes[k][0], cfg.minibatch_size = shapes[k][1];
         cfg.learning_rate = 0, cfg.epochs = 3, cfg.normalize_advantage = 0, cfg.total_steps = 1000000;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -317,7 +317,7 @@ static void every_sample_is_used_once_per_epoch(void **state) {
             advantages += r->advantage[i] / n;
             ppo_tape_reset(agent->tape);
             ppo_outputs out = ask(agent->tape, &agent->model, r->obs + i * agent->model.obs_size, 1);
-            float       logp;
+            float logp;
             assert_ok(
                 ppo_token_logp(out.policy->data, &r->actions.discrete[i], 1, out.policy->cols, 1, &logp, &h));
             entropy += h / n;
@@ -343,11 +343,11 @@ static void every_sample_is_used_once_per_epoch(void **state) {
 static void a_loss_that_nothing_can_lower_is_refused(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) {
-        ppo_env      env = walk_env();
-        ppo_config   cfg = eight_environments(0);
-        ppo_agent   *agent = NULL;
+        ppo_env env = walk_env();
+        ppo_config cfg = eight_environments(0);
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        float        before[512];
+        float before[512];
         cfg.rollout_steps = 64, cfg.minibatch_size = k % 2 ? 512 : 64, cfg.threads = 1 + k / 2;
         cfg.total_steps = 1000000;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -366,7 +366,7 @@ static void a_loss_that_nothing_can_lower_is_refused(void **state) {
 /* The last rollout may have fewer samples than minibatches have shards. */
 static void a_last_rollout_of_one_sample_is_a_minibatch(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.num_envs = 1, cfg.rollout_steps = 700, cfg.minibatch_size = 0, cfg.total_steps = 701, cfg.epochs = 2;
@@ -378,12 +378,12 @@ static void a_last_rollout_of_one_sample_is_a_minibatch(void **state) {
 static void figures_of_a_large_minibatch_are_means_over_all_its_samples(void **state) {
     (void)state;
     enum { N = 8 * 64 };
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(0);
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(0);
     ppo_progress p[2];
-    ppo_agent   *agent[2] = {NULL, NULL};
+    ppo_agent *agent[2] = {NULL, NULL};
     ppo_trainer *trainer[2] = {NULL, NULL};
-    float        logp[N];
+    float logp[N];
     cfg.rollout_steps = 64, cfg.minibatch_size = N, cfg.learning_rate = 0.2f, cfg.total_steps = 1000000;
     for (int k = 0; k < 2; k++) {
         cfg.epochs = 1 + k;
@@ -391,9 +391,9 @@ static void figures_of_a_large_minibatch_are_means_over_all_its_samples(void **s
         assert_ok(ppo_trainer_create(&env, &cfg, agent[k], &trainer[k]));
         assert_ok(ppo_trainer_iterate(trainer[k], &p[k]));
     }
-    const ppo_rollout         *r = ppo_trainer_rollout(trainer[0]);
+    const ppo_rollout *r = ppo_trainer_rollout(trainer[0]);
     const ppo_policy_objective objective = {PPO_CLIP, cfg.clip_low, cfg.clip_high, 0, 0};
-    ppo_policy_stats           want;
+    ppo_policy_stats want;
     ppo_tape_reset(agent[0]->tape);
     ppo_outputs out = ask(agent[0]->tape, &agent[0]->model, r->obs, N);
     assert_ok(ppo_token_logp(out.policy->data, r->actions.discrete, N, out.policy->cols, 1, logp, NULL));
@@ -411,9 +411,9 @@ static void figures_of_a_large_minibatch_are_means_over_all_its_samples(void **s
 /* Samples of a rollout, gathered in the order of a minibatch. */
 enum { MOST = 512 };
 typedef struct gathered {
-    float       obs[2 * MOST], number[2 * MOST], logp[MOST], value[MOST], advantage[MOST], target[MOST];
-    float       policy[3 * MOST], log_std[2 * MOST]; /* of the policy that acted, where a penalty needs it */
-    int         index[MOST];
+    float obs[2 * MOST], number[2 * MOST], logp[MOST], value[MOST], advantage[MOST], target[MOST];
+    float policy[3 * MOST], log_std[2 * MOST]; /* of the policy that acted, where a penalty needs it */
+    int index[MOST];
     ppo_actions actions;
 } gathered;
 
@@ -436,14 +436,14 @@ static void gather(const ppo_rollout *r, int size, const int *order, int n, gath
    `progress`: the share of the steps that were done before it. */
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng,
                            float progress) {
-    const float                shrink = ppo_schedule(cfg->clip_schedule, 1, progress);
-    const int                  penalty = cfg->objective == PPO_KL_PENALTY;
+    const float shrink = ppo_schedule(cfg->clip_schedule, 1, progress);
+    const int penalty = cfg->objective == PPO_KL_PENALTY;
     const ppo_policy_objective objective = {penalty ? PPO_UNCLIPPED : cfg->objective, cfg->clip_low * shrink,
                                             cfg->clip_high * shrink, cfg->dual_clip, cfg->kl_coef};
     const ppo_adam adam = {ppo_schedule(cfg->learning_rate_schedule, cfg->learning_rate, progress),
                            cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, cfg->weight_decay};
-    const int      n = cfg->minibatch_size, all = r->steps * r->envs;
-    ppo_tape      *t;
+    const int n = cfg->minibatch_size, all = r->steps * r->envs;
+    ppo_tape *t;
     assert_ok(ppo_tape_create(&t));
     for (int epoch = 0; epoch < cfg->epochs; epoch++) {
         int order[MOST];
@@ -451,7 +451,7 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
         ppo_rng_shuffle(rng, order, all);
         for (int begin = 0; begin < all; begin += n) {
             static gathered g;
-            ppo_tensor     *logp, *entropy;
+            ppo_tensor *logp, *entropy;
             gather(r, agent->model.obs_size, order + begin, n, &g);
             if (cfg->normalize_advantage) assert_ok(ppo_whiten(g.advantage, NULL, n, 1));
             ppo_tape_reset(t);
@@ -478,10 +478,10 @@ static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(v
     const ppo_env envs[] = {walk_env(), reach_env()};
     for (int i = 0; i < 24; i++) {
         const ppo_env *env = &envs[i / 2 % 2];
-        ppo_config     cfg = eight_environments(i % 2);
-        int            large = i >= 12 ? 4 : 1; /* so large that it is cut into parts */
-        ppo_agent     *agent = NULL, *hand = NULL;
-        ppo_trainer   *trainer = NULL;
+        ppo_config cfg = eight_environments(i % 2);
+        int large = i >= 12 ? 4 : 1; /* so large that it is cut into parts */
+        ppo_agent *agent = NULL, *hand = NULL;
+        ppo_trainer *trainer = NULL;
         cfg.minibatch_size = i / 3 % 2 ? 128 * large : large > 1 ? 256 : 32;
         cfg.rollout_steps *= large, cfg.total_steps *= large;
         cfg.epochs = 5, cfg.learning_rate = 0.02f, cfg.objective = i % 3;
@@ -495,7 +495,7 @@ static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(v
         assert_ok(ppo_agent_create(env, &cfg, &hand));
         assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));
         ppo_params *p = agent->model.params, *q = hand->model.params;
-        ppo_rng     rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
+        ppo_rng rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
         for (int k = 0; k < 3; k++) {
             memcpy(q->data, p->data, p->count * sizeof(float)); /* what rounding there was does not add up */
             memcpy(q->m, p->m, p->count * sizeof(float));
@@ -523,7 +523,7 @@ static void an_iteration_is_the_algorithm_written_out_with_the_building_blocks(v
 
 static void cartpole_is_learned_within_30000_steps(void **state) {
     (void)state;
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config cfg = ppo_config_default();
     log_of_run log = {0, 0, {{0}}};
     ppo_agent *agent = NULL;
@@ -562,11 +562,11 @@ static void reaching_with_continuous_actions_is_learned(void **state) {
 
 static void a_trained_agent_is_trained_further(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(1);
     ppo_agent *agent = trained(&env, &cfg), *same = agent, *once = trained(&env, &cfg);
-    int64_t    steps = agent->model.params->step;
-    double     count = agent->obs_norm.count;
+    int64_t steps = agent->model.params->step;
+    double count = agent->obs_norm.count;
     assert_true(steps > 0 && count > 500);
     assert_ok(ppo_train(&env, &cfg, &agent));
     assert_ptr_equal(agent, same);
@@ -583,12 +583,12 @@ static void a_trained_agent_is_trained_further(void **state) {
 
 static void actions_lie_within_their_space(void **state) {
     (void)state;
-    ppo_env    box = reach_env(), discrete = walk_env();
+    ppo_env box = reach_env(), discrete = walk_env();
     ppo_config cfg = tiny_config();
     ppo_agent *a = NULL, *b = NULL;
-    ppo_rng    rng = test_rng(1);
+    ppo_rng rng = test_rng(1);
     ppo_action action;
-    int        count[3] = {0}, edges = 0;
+    int count[3] = {0}, edges = 0;
     cfg.log_std_init = 1; /* wide: most samples must be clipped */
     assert_ok(ppo_agent_create(&box, &cfg, &a));
     cfg.log_std_init = 0;
@@ -612,11 +612,11 @@ static void actions_lie_within_their_space(void **state) {
 
 static void without_rng_the_most_likely_action_is_taken(void **state) {
     (void)state;
-    ppo_env    box = reach_env(), discrete = walk_env();
+    ppo_env box = reach_env(), discrete = walk_env();
     ppo_config cfg = eight_environments(1);
     ppo_agent *a = trained(&box, &cfg), *b = trained(&discrete, &cfg);
     for (int i = 0; i < 20; i++) {
-        float      obs[2] = {0.1f * (float)(i - 10), 0.5f}, view[2];
+        float obs[2] = {0.1f * (float)(i - 10), 0.5f}, view[2];
         ppo_action action;
         assert_ok(ppo_act(a, obs, NULL, &action));
         float got[2] = {action.box[0], action.box[1]};
@@ -637,9 +637,9 @@ static void without_rng_the_most_likely_action_is_taken(void **state) {
 
 static void act_refuses_bad_input(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_action action;
-    float      obs[2] = {0, 0}, nans[2] = {0, NAN};
+    float obs[2] = {0, 0}, nans[2] = {0, NAN};
     for (int i = 0; i < 4; i++) {
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
@@ -659,9 +659,9 @@ static void act_refuses_bad_input(void **state) {
 
 static void evaluation_repeats_for_a_seed_and_changes_nothing(void **state) {
     (void)state;
-    ppo_env        env = walk_env();
-    ppo_config     cfg = eight_environments(1);
-    ppo_agent     *agent = trained(&env, &cfg), *twin = trained(&env, &cfg);
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = trained(&env, &cfg), *twin = trained(&env, &cfg);
     ppo_evaluation a = ppo_evaluate(agent, &env, 50, 3), b = ppo_evaluate(agent, &env, 50, 3),
                    c = ppo_evaluate(agent, &env, 50, 4);
     assert_ok(a.status);
@@ -688,7 +688,7 @@ static void countdown_step(void *state, ppo_rng *rng, const ppo_action *action, 
 
 static void evaluation_summarizes_all_episodes(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(0);
+    ppo_env env = ticks_env(0);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     env.reset = countdown_reset, env.step = countdown_step;
@@ -710,7 +710,7 @@ static void evaluation_summarizes_all_episodes(void **state) {
 
 static void an_evaluation_that_cannot_be_done_says_why(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(7), other = walk_env(), endless = ticks_env(0);
+    ppo_env env = ticks_env(7), other = walk_env(), endless = ticks_env(0);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.hidden_layers = 0;
@@ -756,7 +756,7 @@ static void defaults_are_the_documented_ones_and_pass(void **state) {
 }
 
 static const ppo_field *field_named(const char *name) {
-    int              count;
+    int count;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++)
@@ -856,7 +856,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
         if (!field_named(names[i])) fail_msg("there is no field %s", names[i]);
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         const ppo_field *f = &ppo_config_settings()->field[i];
-        int              listed = 0;
+        int listed = 0;
         for (int k = 0; k < COUNT(names); k++) listed += strcmp(f->name, names[k]) == 0;
         if (listed != 1) fail_msg("the field %s is listed %d times here", f->name, listed);
         assert_true(f->help && strlen(f->help) > 3 && f->min < f->max);
@@ -870,7 +870,7 @@ static void a_choice_has_as_many_words_as_values(void **state) {
     for (int t = 0; t < COUNT(tables); t++)
         for (int i = 0; i < tables[t]->count; i++) {
             const ppo_field *f = &tables[t]->field[i];
-            int              words = 1;
+            int words = 1;
             if (f->type != PPO_FIELD_CHOICE) continue;
             for (const char *c = f->choices; *c; c++) words += *c == '|';
             if (words != (int)(f->max - f->min) + 1)
@@ -880,16 +880,16 @@ static void a_choice_has_as_many_words_as_values(void **state) {
 
 static void the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name(void **state) {
     (void)state;
-    ppo_env          env = walk_env();
-    int              count, tried = 0;
+    ppo_env env = walk_env();
+    int count, tried = 0;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
         const ppo_field *f = &fields[i];
-        double           one = f->type == PPO_FIELD_FLOAT ? fmax(1e-6, 1e-3 * fabs(f->min)) : 1;
-        double           above = f->type == PPO_FIELD_FLOAT ? f->max * 1.01 + 1e-3 : f->max + 1;
-        const double     bad[] = {f->min - one, above, f->type == PPO_FIELD_FLOAT ? NAN : f->min - one, -1e30,
-                                  1e30};
+        double one = f->type == PPO_FIELD_FLOAT ? fmax(1e-6, 1e-3 * fabs(f->min)) : 1;
+        double above = f->type == PPO_FIELD_FLOAT ? f->max * 1.01 + 1e-3 : f->max + 1;
+        const double bad[] = {f->min - one, above, f->type == PPO_FIELD_FLOAT ? NAN : f->min - one, -1e30,
+                              1e30};
         for (int k = 0; k < COUNT(bad); k++) {
             ppo_config cfg = ppo_config_default();
             ppo_agent *agent = NULL;
@@ -904,9 +904,9 @@ static void the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_
             if (!put_number(&cfg, f, k ? f->max : f->min)) continue;
             if (ppo_config_check(&cfg) != PPO_OK &&
                 strncmp(ppo_last_error(), f->name, strlen(f->name)) == 0 &&
-                !strstr(ppo_last_error(), "rollout:") && /* how sizes go together is another matter, */
+                !strstr(ppo_last_error(), "rollout:") &&     /* how sizes go together is another matter, */
                 !strstr(ppo_last_error(), "conv[1] is 0") && /* only channels may be 0, */
-                !strstr(ppo_last_error(), "k3-penalty")) /* and so is what only tokens have */
+                !strstr(ppo_last_error(), "k3-penalty"))     /* and so is what only tokens have */
                 fail_msg("%g is an end of the range, but: %s", k ? f->max : f->min, ppo_last_error());
         }
     }
@@ -915,7 +915,7 @@ static void the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_
 
 static void settings_that_do_not_go_together_are_refused(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_agent *agent = NULL;
     ppo_config a = ppo_config_default(), b = a, c = a, d = a, e = a;
     a.minibatch_size = 4 * 512 + 1;
@@ -928,7 +928,8 @@ static void settings_that_do_not_go_together_are_refused(void **state) {
     d.hidden_layers = -1;
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "hidden_layers|-1");
     d.hidden_layers = 0, d.activation = PPO__ACTIVATIONS;
-    assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "activation is 7, none of identity|tanh|elu");
+    assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT,
+                 "activation is 7, none of identity|tanh|elu");
     memset(&d, 0, sizeof d);
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "all zeros|ppo_config_default()");
     e.objective = PPO_K3_PENALTY;
@@ -965,20 +966,19 @@ static void settings_without_effect_are_refused(void **state) {
         {"squash=yes", "squash is yes|discrete 3"},
         {"gsde=yes", "gsde is yes|discrete 3"},
         {"log_std_init=-1", "log_std_init is -1|discrete 3"}};
-    static const char *const right[] = {
-        "",
-        "gsde=yes gsde_steps=4 squash=yes log_std_init=-1",
-        "dual_clip=3 clip_low=0.1",
-        "objective=kl-penalty kl_coef=2 adaptive_kl_target=0.01",
-        "value_coef=1 value_clip=0.2 huber_delta=1 critic_learning_rate=1e-3",
-        "entropy_schedule=linear entropy_coef=0.01",
-        "recurrent=4 sequence_steps=8",
-        "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
-        "shared_trunk=yes hidden=8 layer_norm=yes",
-        "rpo_alpha=0.5 recompute_advantages=yes",
-        "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
-    ppo_env      env = walk_env(), box = reach_env();
-    ppo_agent   *agent = NULL;
+    static const char *const right[] = {"",
+                                        "gsde=yes gsde_steps=4 squash=yes log_std_init=-1",
+                                        "dual_clip=3 clip_low=0.1",
+                                        "objective=kl-penalty kl_coef=2 adaptive_kl_target=0.01",
+                                        "value_coef=1 value_clip=0.2 huber_delta=1 critic_learning_rate=1e-3",
+                                        "entropy_schedule=linear entropy_coef=0.01",
+                                        "recurrent=4 sequence_steps=8",
+                                        "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
+                                        "shared_trunk=yes hidden=8 layer_norm=yes",
+                                        "rpo_alpha=0.5 recompute_advantages=yes",
+                                        "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
+    ppo_env env = walk_env(), box = reach_env();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     for (int i = 0; i < COUNT(wrong); i++) {
         ppo_config cfg = tiny_config();
@@ -1017,8 +1017,8 @@ static void settings_without_effect_are_refused(void **state) {
 static void a_reward_that_is_too_large_is_told_as_such(void **state) {
     (void)state;
     static const struct {
-        float       reward;
-        int         normalize; /* which makes the reward small */
+        float reward;
+        int normalize; /* which makes the reward small */
         const char *words;
     } cases[] = {{3e38f, 0, "rewards|too large|environment 2"}, /* its square is infinite */
                  {-1e30f, 0, "rewards|too large|environment 2"},
@@ -1027,29 +1027,29 @@ static void a_reward_that_is_too_large_is_told_as_such(void **state) {
                  {INFINITY, 1, "reward is infinite|environment 2, step 4"},
                  {NAN, 0, "reward is NaN|environment 2, step 4"}};
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_env    env = ticks_env(15);
+        ppo_env env = ticks_env(15);
         ppo_config cfg = eight_environments(0);
         ppo_agent *agent = NULL;
         cfg.normalize_reward = cases[i].normalize;
         ticks_plan.fault_at[2] = 4, ticks_plan.reward = cases[i].reward;
-        if (cases[i].words)
-            assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, cases[i].words);
+        if (cases[i].words) assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_NUMERIC, cases[i].words);
         else assert_ok(ppo_train(&env, &cfg, &agent));
         ppo_agent_free(agent);
     }
-    ppo_env    env = ticks_env(15);
+    ppo_env env = ticks_env(15);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = trained(&env, &cfg);
     env.step = huge_step; /* each is a number, their sum is not */
-    assert_fails(ppo_evaluate(agent, &env, 3, 1).status, PPO_ERROR_NUMERIC, "3e+38 is too large|environment 0, step 2");
+    assert_fails(ppo_evaluate(agent, &env, 3, 1).status, PPO_ERROR_NUMERIC,
+                 "3e+38 is too large|environment 0, step 2");
     ppo_agent_free(agent);
 }
 
 static void an_agent_is_of_the_environment_that_it_was_trained_on_last(void **state) {
     (void)state;
-    ppo_env      first = walk_env(), second = walk_env();
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL, *back = NULL;
+    ppo_env first = walk_env(), second = walk_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL, *back = NULL;
     ppo_trainer *trainer = NULL;
     first.name = "first", second.name = "second";
     assert_ok(ppo_agent_create(&first, &cfg, &agent));
@@ -1060,8 +1060,8 @@ static void an_agent_is_of_the_environment_that_it_was_trained_on_last(void **st
     assert_ok(ppo_trainer_save(trainer, "build/second.safetensors"));
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
-    assert_fails(ppo_trainer_resume("build/second.safetensors", &first, NULL, &back, &trainer), PPO_ERROR_FILE,
-                 "second|first");
+    assert_fails(ppo_trainer_resume("build/second.safetensors", &first, NULL, &back, &trainer),
+                 PPO_ERROR_FILE, "second|first");
     assert_ok(ppo_trainer_resume("build/second.safetensors", &second, NULL, &back, &trainer));
     ppo_trainer_free(trainer);
     ppo_agent_free(back);
@@ -1069,9 +1069,9 @@ static void an_agent_is_of_the_environment_that_it_was_trained_on_last(void **st
 
 static void what_cannot_be_created_is_null(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = tiny_config(), wrong = cfg;
-    ppo_agent   *agent = NULL, *none = (ppo_agent *)&env;
+    ppo_env env = walk_env();
+    ppo_config cfg = tiny_config(), wrong = cfg;
+    ppo_agent *agent = NULL, *none = (ppo_agent *)&env;
     ppo_trainer *trainer = (ppo_trainer *)&env;
     wrong.epochs = 0;
     assert_fails(ppo_agent_create(NULL, &cfg, &none), PPO_ERROR_ARGUMENT, "environment");
@@ -1090,9 +1090,9 @@ static void what_cannot_be_created_is_null(void **state) {
 
 static void null_pointers_are_refused(void **state) {
     (void)state;
-    ppo_env      env = walk_env(), other = reach_env();
-    ppo_config   cfg = tiny_config(), normalized = cfg;
-    ppo_agent   *agent = NULL, *kept;
+    ppo_env env = walk_env(), other = reach_env();
+    ppo_config cfg = tiny_config(), normalized = cfg;
+    ppo_agent *agent = NULL, *kept;
     ppo_trainer *trainer = NULL;
     assert_fails(ppo_train(NULL, &cfg, &agent), PPO_ERROR_ARGUMENT, "environment|NULL");
     assert_fails(ppo_train(&env, NULL, &agent), PPO_ERROR_ARGUMENT, "configuration|NULL");
@@ -1120,17 +1120,17 @@ static void null_pointers_are_refused(void **state) {
 
 static void every_setting_survives_being_written_and_read_as_text(void **state) {
     (void)state;
-    int              count;
+    int count;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
-    ppo_rng          rng = test_rng(5);
+    ppo_rng rng = test_rng(5);
     for (int i = 0; i < count; i++) {
         const ppo_field *f = &fields[i];
         for (int trial = 0; trial < 50; trial++) {
             ppo_config a = ppo_config_default(), b = a;
-            char       text[1024], again[1024], dashed[64];
-            double     u = trial == 0 ? 0 : trial == 1 ? 1 : ppo_rng_uniform(&rng);
-            double     x = f->min + u * u * u * (fmin(f->max, 1e15) - f->min);
+            char text[1024], again[1024], dashed[64];
+            double u = trial == 0 ? 0 : trial == 1 ? 1 : ppo_rng_uniform(&rng);
+            double x = f->min + u * u * u * (fmin(f->max, 1e15) - f->min);
             if (f->type == PPO_FIELD_FLOAT) x = fmin(fmax((float)x, f->min * (1 + 1e-6)), f->max);
             if (f->type == PPO_FIELD_WIDTHS) {
                 a.hidden_layers = trial % PPO_MAX_LAYERS;
@@ -1251,7 +1251,7 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
         assert_fails(ppo_config_set(&c, cases[i][0], cases[i][1]), PPO_ERROR_ARGUMENT, cases[i][2]);
         assert_memory_equal(&c, &before, sizeof c);
     }
-    char       long_list[400] = "1", text[8];
+    char long_list[400] = "1", text[8];
     ppo_config c = ppo_config_default();
     for (int k = 1; k < 64; k++) strcat(long_list, ",1"); /* one layer too many */
     assert_fails(ppo_config_set(&c, "hidden", long_list), PPO_ERROR_ARGUMENT, "63");
@@ -1260,7 +1260,8 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
     assert_fails(ppo_config_set(&c, NULL, "1"), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_config_set(&c, "gamma", NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_config_get(&c, "gama", text, sizeof text), PPO_ERROR_ARGUMENT, "gama");
-    assert_fails(ppo_config_get(NULL, "gamma", text, sizeof text), PPO_ERROR_ARGUMENT, "ppo_config_get:|NULL");
+    assert_fails(ppo_config_get(NULL, "gamma", text, sizeof text), PPO_ERROR_ARGUMENT,
+                 "ppo_config_get:|NULL");
     assert_fails(ppo_config_get(&c, "gamma", NULL, sizeof text), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_config_get(&c, "gamma", text, 0), PPO_ERROR_ARGUMENT, "");
 }
@@ -1268,7 +1269,7 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
 static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state) {
     (void)state;
     ppo_config c = ppo_config_default();
-    char       text[8];
+    char text[8];
     for (size_t size = 1; size < sizeof text; size++) { /* "100000" needs 7 */
         memset(text, '#', sizeof text);
         ppo_status status = ppo_config_get(&c, "total_steps", text, size);
@@ -1288,9 +1289,9 @@ static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state
 
 static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
     (void)state;
-    ppo_env      env = reach_env(), narrow = reach_env();
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = reach_env(), narrow = reach_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     narrow.action_space.high *= 0.5f;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -1305,7 +1306,7 @@ static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
 
 static void a_broken_policy_is_not_evaluated(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(7);
+    ppo_env env = ticks_env(7);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -1317,7 +1318,7 @@ static void a_broken_policy_is_not_evaluated(void **state) {
 
 static void an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows_it(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(1000003);
+    ppo_env env = ticks_env(1000003);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.hidden_layers = 0;
@@ -1331,10 +1332,10 @@ static void an_episode_longer_than_the_watchdog_is_evaluated_if_max_steps_allows
 /* One minibatch of 1100 would be the largest yet in the last rollout; sizes are evened out instead. */
 static void a_short_last_rollout_needs_no_more_memory(void **state) {
     (void)state;
-    heap         h = {0, 0, -1, 0};
-    ppo_env      env = walk_env();
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    heap h = {0, 0, -1, 0};
+    ppo_env env = walk_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     cfg.num_envs = 4, cfg.rollout_steps = 512, cfg.minibatch_size = 1100, cfg.total_steps = 2048 + 1100;
     cfg.hidden[0] = cfg.hidden[1] = 64, cfg.hidden_layers = 2;
@@ -1371,7 +1372,7 @@ static void large_step(void *state, ppo_rng *rng, const ppo_action *action, floa
 static void a_state_that_outgrows_its_size_is_an_error(void **state) {
     (void)state;
     for (size_t size = 0; size <= sizeof(large); size += 4) {
-        ppo_env    env = {0};
+        ppo_env env = {0};
         ppo_agent *agent = NULL;
         ppo_config cfg = tiny_config();
         env.obs_size = 1, env.action_space = ppo_discrete(2), env.state_size = size;
@@ -1401,7 +1402,7 @@ static void wide_step(void *state, ppo_rng *rng, const ppo_action *action, float
 static void an_observation_that_outgrows_its_size_is_an_error(void **state) {
     (void)state;
     for (int size = 1; size <= 4; size++) {
-        ppo_env    env = {0};
+        ppo_env env = {0};
         ppo_agent *agent = NULL;
         ppo_config cfg = tiny_config();
         env.obs_size = size, env.action_space = ppo_discrete(2);
@@ -1443,10 +1444,10 @@ static void every_copy_that_writes_beyond_its_observation_is_named(void **state)
     env.obs_size = 1, env.action_space = ppo_discrete(2), env.state_size = sizeof(int);
     env.open = numbered_open, env.reset = numbered_reset, env.step = numbered_step;
     for (int copy = 0; copy < 4; copy++) {
-        ppo_agent   *agent = NULL;
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
-        ppo_config   cfg = tiny_config();
-        char         words[60];
+        ppo_config cfg = tiny_config();
+        char words[60];
         cfg.num_envs = 4, cfg.threads = 1 + copy % 2;
         snprintf(words, sizeof words, "environment %d wrote beyond its observation|obs_size", copy);
         overrunning_copy = copy;
@@ -1471,7 +1472,7 @@ static void rival_reset(void *state, ppo_rng *rng, float *obs) {
 }
 
 static void rival_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    float      view[1] = {ppo_rng_range(rng, -1, 1)};
+    float view[1] = {ppo_rng_range(rng, -1, 1)};
     ppo_action move;
     (void)state;
     if (opponent) assert_ok(ppo_act(opponent, view, NULL, &move));
@@ -1483,7 +1484,7 @@ static void an_environment_may_ask_the_agent_that_is_evaluated(void **state) {
     (void)state;
     static const char *const networks[] = {"hidden=none", "hidden=7", "recurrent=3"};
     for (int i = 0; i < COUNT(networks); i++) {
-        ppo_env    env = {0};
+        ppo_env env = {0};
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         env.obs_size = 1, env.action_space = ppo_box(1, -9, 9), env.max_steps = 4;
@@ -1508,7 +1509,7 @@ static int open_and_tell(void *state, void *user, int copy) {
 
 static void a_success_leaves_the_last_sentence_as_it_was(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = tiny_config();
     for (int i = 0; i < 2; i++) {
         ppo_agent *agent = NULL;

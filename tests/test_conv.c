@@ -12,7 +12,7 @@
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct golden_window {
-    int          n, shape[3], out, kernel, stride, activation, after[3];
+    int n, shape[3], out, kernel, stride, activation, after[3];
     const float *planes, *x, *w, *b, *y, *dy, *dx, *dw, *db;
 } golden_window;
 
@@ -51,12 +51,12 @@ static void values_and_gradients_are_those_of_pytorch(void **state) {
     FOR_EACH_KERNEL_SET(set) {
         for (int i = 0; i < COUNT(windows); i++) {
             const golden_window *g = &windows[i];
-            const int            in = product(g->shape), after = product(g->after), out = g->out;
-            const int            patch = g->kernel * g->kernel * g->shape[0];
-            int                  shape[3] = {g->shape[0], g->shape[1], g->shape[2]};
-            ppo_tape            *tape = NULL;
-            ppo_tensor           x = tensor(g->n, in, g->planes ? g->planes : g->x);
-            ppo_tensor           w = tensor(patch, out ? out : 1, g->w), b = tensor(1, out ? out : 1, g->b);
+            const int in = product(g->shape), after = product(g->after), out = g->out;
+            const int patch = g->kernel * g->kernel * g->shape[0];
+            int shape[3] = {g->shape[0], g->shape[1], g->shape[2]};
+            ppo_tape *tape = NULL;
+            ppo_tensor x = tensor(g->n, in, g->planes ? g->planes : g->x);
+            ppo_tensor w = tensor(patch, out ? out : 1, g->w), b = tensor(1, out ? out : 1, g->b);
             assert_ok(ppo_tape_create(&tape));
             ppo_tensor *rows = g->planes ? ppo_tape_channels_last(tape, &x, shape) : &x;
             ppo_tensor *y =
@@ -86,11 +86,11 @@ static void values_and_gradients_are_those_of_pytorch(void **state) {
 /* Two convolutions and a pooling, each number of the result with a weight of its own; twice, so that gradients add. */
 static ppo_tensor *stack(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     static float weights[256];
-    ppo_rng      rng = test_rng(7);
-    ppo_tensor  *sum = NULL;
+    ppo_rng rng = test_rng(7);
+    ppo_tensor *sum = NULL;
     fill_normal(&rng, weights, COUNT(weights), 1);
     for (int round = 0; round < 2; round++) {
-        int         shape[3] = {2, 6, 5};
+        int shape[3] = {2, 6, 5};
         ppo_tensor *x = ppo_tape_channels_last(tape, in[0], shape);
         x = ppo_tape_conv(tape, x, shape, in[1], in[2], 2, 1, *(const int *)user);
         x = ppo_tape_max_pool(tape, x, shape, 2, 1);
@@ -104,14 +104,14 @@ static ppo_tensor *stack(ppo_tape *tape, ppo_tensor *const *in, void *user) {
 
 static void gradients_are_central_differences(void **state) {
     (void)state;
-    ppo_rng    rng = test_rng(3);
+    ppo_rng rng = test_rng(3);
     ppo_tensor x = tensor(2, 60, NULL), w = tensor(8, 3, NULL), b = tensor(1, 3, NULL),
                w2 = tensor(27, 2, NULL);
     ppo_tensor *in[] = {&x, &w, &b, &w2};
     for (int k = 0; k < 4; k++) fill_normal(&rng, in[k]->data, in[k]->rows * in[k]->cols, k ? 0.5f : 1);
     const int smooth[] = {PPO_IDENTITY, PPO_TANH, PPO_GELU};
     for (int k = 0; k < COUNT(smooth); k++) {
-        int   activation = smooth[k];
+        int activation = smooth[k];
         float error = NAN;
         if (ppo_check_gradients(stack, in, 4, &activation, 2e-3f, 2e-2f, &error))
             fail_msg("activation %d: %s", activation, ppo_last_error());
@@ -123,10 +123,10 @@ static void gradients_are_central_differences(void **state) {
 static void a_pictures_bits_do_not_depend_on_its_batch(void **state) {
     (void)state;
     enum { N = 37, IN = 4 * 10 * 10, OUT = 16 * 8 * 8 };
-    ppo_rng    rng = test_rng(4);
+    ppo_rng rng = test_rng(4);
     ppo_tensor x = tensor(N, IN, NULL), w = tensor(36, 16, NULL), b = tensor(1, 16, NULL);
-    ppo_tape  *tape = NULL;
-    float     *all = (float *)malloc(N * OUT * sizeof(float));
+    ppo_tape *tape = NULL;
+    float *all = (float *)malloc(N * OUT * sizeof(float));
     fill_normal(&rng, x.data, N * IN, 1);
     fill_normal(&rng, w.data, 36 * 16, 1);
     fill_normal(&rng, b.data, 16, 1);
@@ -153,7 +153,7 @@ static void what_does_not_fit_is_refused(void **state) {
     ppo_tensor x = tensor(2, 24, NULL), w = tensor(8, 3, NULL), b = tensor(1, 3, NULL),
                odd = tensor(1, 2, NULL);
     static const struct {
-        int         shape[3], kernel, stride, activation;
+        int shape[3], kernel, stride, activation;
         const char *words;
     } cases[] = {{{2, 3, 4}, 4, 1, 0, "conv|kernel of 4|3 x 4"},
                  {{2, 3, 4}, 0, 1, 0, "kernel of 0"},
@@ -169,7 +169,7 @@ static void what_does_not_fit_is_refused(void **state) {
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < COUNT(cases) + 4; i++) {
         const int at = i < COUNT(cases) ? i : 0;
-        int       shape[3];
+        int shape[3];
         memcpy(shape, cases[at].shape, sizeof shape);
         ppo_tape_reset(tape);
         ppo_tensor *y = i < COUNT(cases)        ? ppo_tape_conv(tape, &x, shape, &w, &b, cases[i].kernel,
@@ -211,7 +211,9 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
     return 0;
 }
 
-static const char *const networks[] = {"", "shared_trunk=yes", "hidden=none init=uniform",
+static const char *const networks[] = {"",
+                                       "shared_trunk=yes",
+                                       "hidden=none init=uniform",
                                        "recurrent=4 normalize_obs=yes",
                                        "recurrent=3 shared_trunk=yes sequence_steps=5",
                                        "conv=4x3x1,0x2x2,5x2x2"};
@@ -249,7 +251,7 @@ static void initial_weights_are_orthogonal_or_uniform(void **state) {
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         for (int k = 0; k < 2; k++) {
             const ppo_tensor *w = agent->model.conv.weight[k], *b = agent->model.conv.bias[k];
-            float             largest = 0, bias = 0, dot = 0, square = 0;
+            float largest = 0, bias = 0, dot = 0, square = 0;
             for (int i = 0; i < w->rows * w->cols; i++) largest = fmaxf(largest, fabsf(w->data[i]));
             for (int j = 0; j < b->cols; j++) bias = fmaxf(bias, fabsf(b->data[j]));
             for (int i = 0; i < w->rows; i++) dot += w->data[i * w->cols] * w->data[i * w->cols + 1];
@@ -267,7 +269,7 @@ static void initial_weights_are_orthogonal_or_uniform(void **state) {
 static void settings_that_fit_no_picture_are_refused(void **state) {
     (void)state;
     static const struct {
-        int         obs_size, shape[3];
+        int obs_size, shape[3];
         const char *settings, *words;
     } cases[] = {{400, {0, 0, 0}, "", "conv needs pictures|no shape"},
                  {400, {4, 10, 9}, "", "4 x 10 x 9|400 numbers"},
@@ -279,17 +281,17 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
                  {400, {4, 10, 10}, "conv=8x3x1,8x3x2", "conv.1|of 8 pixels|misses the last 1"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config cfg = settings(cases[i].settings);
-        ppo_env    env = breakout_env();
+        ppo_env env = breakout_env();
         ppo_agent *agent = NULL;
         env.obs_size = cases[i].obs_size;
         memcpy(env.shape, cases[i].shape, sizeof env.shape);
         assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
         assert_null(agent);
     }
-    ppo_config               cfg = settings("");
-    static const char *const bad[] = {"16",      "16x3",    "16x3x",    "16x3x1,",  "16x3x1x1",
-                                      "0x2x0",   "0x0x1",   "16,3,1",  "x16x3x1", "16x0x1",   "1025x3x1", "16x3x1 ",
-                                      "16x-3x1", "",        "16x3x1,8", "16X3X1"};
+    ppo_config cfg = settings("");
+    static const char *const bad[] = {"16",      "16x3",   "16x3x",    "16x3x1,", "16x3x1x1", "0x2x0",
+                                      "0x0x1",   "16,3,1", "x16x3x1",  "16x0x1",  "1025x3x1", "16x3x1 ",
+                                      "16x-3x1", "",       "16x3x1,8", "16X3X1"};
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_config_set(&cfg, "conv", bad[i]), PPO_ERROR_ARGUMENT, "conv");
     cfg.conv[1][2] = 0;
@@ -323,12 +325,12 @@ static void step_brightly(void *state, ppo_rng *rng, const ppo_action *action, f
 static void bytes_change_nothing_but_the_memory(void **state) {
     (void)state;
     static const char *const more[] = {"", "recurrent=3 recompute_advantages=yes", "normalize_obs=yes"};
-    ppo_env                  env = breakout_env();
+    ppo_env env = breakout_env();
     env.reset = reset_brightly, env.step = step_brightly;
     for (int i = 0; i < COUNT(more); i++) {
         ppo_agent *agent[2] = {NULL, NULL};
         for (int bytes = 0; bytes < 2; bytes++) {
-            ppo_config   cfg = settings(more[i]);
+            ppo_config cfg = settings(more[i]);
             ppo_trainer *trainer = NULL;
             ppo_progress progress;
             env.byte_scale = bytes ? 1 / 255.0f : 0;
@@ -350,7 +352,7 @@ static void bytes_change_nothing_but_the_memory(void **state) {
 static void what_is_no_byte_is_refused(void **state) {
     (void)state;
     static const struct {
-        float       scale, brightness;
+        float scale, brightness;
         const char *words;
     } cases[] = {{1, 0.5f, "observation[|is 0.5 (environment|byte_scale 1 |0 to 255"},
                  {1, 256, "is 256|0 to 255"},
@@ -361,7 +363,7 @@ static void what_is_no_byte_is_refused(void **state) {
                  {NAN, 1, "env.byte_scale is"},
                  {INFINITY, 1, "env.byte_scale is inf"}};
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_env    env = breakout_env();
+        ppo_env env = breakout_env();
         ppo_config cfg = settings("");
         ppo_agent *agent = NULL;
         env.reset = reset_brightly, env.step = step_brightly;
@@ -403,12 +405,12 @@ static void change_text(const char *key, const char *text) {
 
 static void a_policy_in_a_file_is_the_same_and_checked(void **state) {
     (void)state;
-    ppo_env    env = breakout_env(), turned = env;
+    ppo_env env = breakout_env(), turned = env;
     ppo_config cfg = settings("");
     ppo_agent *agent = NULL, *loaded = NULL;
     ppo_action a, b;
-    float      obs[400];
-    ppo_rng    rng = test_rng(9);
+    float obs[400];
+    ppo_rng rng = test_rng(9);
     assert_ok(ppo_train(&env, &cfg, &agent));
     assert_ok(ppo_agent_save(agent, path));
     assert_ok(ppo_agent_load(path, NULL, &loaded));
@@ -463,9 +465,9 @@ static void a_policy_in_a_file_is_the_same_and_checked(void **state) {
 
 static ppo_status make_agent(void *user) {
     const ppo_env *env = (const ppo_env *)user;
-    ppo_config     cfg = settings("num_envs=1 rollout_steps=2 minibatch_size=2 total_steps=2 epochs=1");
-    ppo_agent     *agent = NULL;
-    ppo_status     status = ppo_train(env, &cfg, &agent);
+    ppo_config cfg = settings("num_envs=1 rollout_steps=2 minibatch_size=2 total_steps=2 epochs=1");
+    ppo_agent *agent = NULL;
+    ppo_status status = ppo_train(env, &cfg, &agent);
     ppo_agent_free(agent);
     return status;
 }
@@ -483,16 +485,16 @@ static void each_failing_allocation_is_an_error_and_leaks_nothing(void **state) 
 static void breakout_plays_as_minatar_does(void **state) {
     (void)state;
     breakout s;
-    float    obs[BREAKOUT_PLANES * BREAKOUT_PIXELS];
-    ppo_rng  rng = test_rng(1);
-    int      rebuilt = 0, before = 30;
+    float obs[BREAKOUT_PLANES * BREAKOUT_PIXELS];
+    ppo_rng rng = test_rng(1);
+    int rebuilt = 0, before = 30;
     memset(&s, 0, sizeof s);
     do breakout_reset(&s, &rng, obs);
     while ((s.x == BREAKOUT_SIZE - 1) != g_breakout_right);
     for (int t = 0; t < g_breakout_steps; t++) {
         const unsigned char *want = g_breakout + 7 * t;
-        ppo_action           action = {want[0], NULL, NULL};
-        ppo_outcome          out = {0};
+        ppo_action action = {want[0], NULL, NULL};
+        ppo_outcome out = {0};
         breakout_step(&s, &rng, &action, obs, &out);
         assert_true(out.reward == (float)want[1] && out.terminated == want[2] && !out.truncated);
         int bricks = 0;

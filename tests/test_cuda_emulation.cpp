@@ -81,7 +81,7 @@ static const uint32_t seeds[] = {0, 1, 2, 20170720};
 
 /* From -1 to 1, in multiples of 1 / 1000. */
 static std::vector<float> random_floats(int n, unsigned seed) {
-    std::mt19937       random(seed);
+    std::mt19937 random(seed);
     std::vector<float> x((size_t)n);
     for (float &v : x) v = (float)(random() % 2001) / 1000 - 1;
     return x;
@@ -213,15 +213,15 @@ static void atomics_add_up(void **state) {
     (void)state;
     enum { N = 4 * 96 };
     std::vector<int> x(N);
-    int              sum = 0, positive = 0;
+    int sum = 0, positive = 0;
     for (int i = 0; i < N; i++) {
         x[(size_t)i] = i * 7919 % 1000 - 500;
         sum += x[(size_t)i], positive += x[(size_t)i] > 0;
     }
     for (uint32_t seed : seeds) {
         const totals none = {0, INT_MIN, 0, 0, 0, 0};
-        int         *numbers = on_device(N, x.data());
-        totals      *t = on_device(1, &none);
+        int *numbers = on_device(N, x.data());
+        totals *t = on_device(1, &none);
         emulation.seed = seed;
         PPO__LAUNCH(add_up, 4, 96, 0, 0, numbers, t);
         assert_ok(cudaFree(numbers));
@@ -249,8 +249,8 @@ static void each_block_finds_rubbish_in_shared_memory(void **state) {
 
 static void templates_and_vectors_work(void **state) {
     (void)state;
-    const float4    x[] = {make_float4(1, 2, 3, 4), make_float4(-1, 0.5f, 1000, 0)};
-    float4         *device = on_device(2, x);
+    const float4 x[] = {make_float4(1, 2, 3, 4), make_float4(-1, 0.5f, 1000, 0)};
+    float4 *device = on_device(2, x);
     __nv_bfloat162 *out = on_device<__nv_bfloat162>(4);
     launch_a_template(device, 2, out);
     assert_ok(cudaFree(device));
@@ -336,9 +336,9 @@ static void a_lane_outside_the_mask_is_found(void **state) {
 
 static void launches_beyond_the_limits_fail(void **state) {
     (void)state;
-    int         *out = on_device<int>(1024);
-    const dim3   grids[] = {dim3(0), dim3(1, 65536), dim3(1, 1, 65536), 1, 1, 1, 1};
-    const dim3   blocks[] = {1, 1, 1, 1025, 0, dim3(1, 1, 65), dim3(33, 32)};
+    int *out = on_device<int>(1024);
+    const dim3 grids[] = {dim3(0), dim3(1, 65536), dim3(1, 1, 65536), 1, 1, 1, 1};
+    const dim3 blocks[] = {1, 1, 1, 1025, 0, dim3(1, 1, 65), dim3(33, 32)};
     const size_t kilobytes = 100;
     for (int i = 0; i < COUNT(grids); i++) {
         PPO__LAUNCH(write_first, grids[i], blocks[i], 0, 0, out, 5);
@@ -423,7 +423,7 @@ static void what_was_not_allocated_cannot_be_freed(void **state) {
 
 static void the_device_runs_out_of_memory(void **state) {
     (void)state;
-    char  *a = NULL, *b = NULL, *pinned;
+    char *a = NULL, *b = NULL, *pinned;
     size_t unused, all;
     emulation.device.totalGlobalMem = 1000;
     assert_ok(cudaMalloc(&a, 600));
@@ -445,7 +445,7 @@ static void the_device_runs_out_of_memory(void **state) {
 #ifdef EMULATION_ASAN
 /* Runs a job in a process of its own: its output on standard error, and its exit status. */
 static int in_child(void (*job)(void), char *text, size_t size) {
-    int    ends[2], status;
+    int ends[2], status;
     size_t n = 0;
     fflush(NULL);
     assert_ok(pipe(ends));
@@ -614,8 +614,8 @@ static void a_machine_may_have_no_device_or_an_old_one(void **state) {
 
 static void streams_and_the_default_one_do_not_wait_for_each_other(void **state) {
     (void)state;
-    char         bytes[4] = {0};
-    char        *x = on_device<char>(4);
+    char bytes[4] = {0};
+    char *x = on_device<char>(4);
     cudaStream_t stream = NULL;
     assert_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     assert_ok(cudaMemsetAsync(x, 1, 4, stream));
@@ -634,7 +634,7 @@ static void streams_and_the_default_one_do_not_wait_for_each_other(void **state)
 
 static void copies_take_until_they_are_waited_for(void **state) {
     (void)state;
-    char        *x = on_device<char>(4), *pinned = NULL, local[4] = {7, 7, 7, 7};
+    char *x = on_device<char>(4), *pinned = NULL, local[4] = {7, 7, 7, 7};
     cudaStream_t stream = NULL;
     assert_ok(cudaMallocHost(&pinned, 4));
     assert_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -661,7 +661,7 @@ static void copies_take_until_they_are_waited_for(void **state) {
 static void only_recorded_events_have_a_time(void **state) {
     (void)state;
     cudaEvent_t from = NULL, to = NULL;
-    float       ms = -1;
+    float ms = -1;
     assert_ok(cudaEventCreate(&from));
     assert_ok(cudaEventCreate(&to));
     assert_ok(cudaEventRecord(from));
@@ -703,7 +703,7 @@ static void a_product_is_rounded_before_a_difference(void **state) {
 static void fast_functions_are_close_to_the_exact_ones(void **state) {
     (void)state;
     const float x[] = {0.001f, 0.5f, 1, 3, 80};
-    float      *device = on_device(COUNT(x), x), *out = on_device<float>(4 * COUNT(x));
+    float *device = on_device(COUNT(x), x), *out = on_device<float>(4 * COUNT(x));
     PPO__LAUNCH(transcendental, 1, COUNT(x), 0, 0, device, out);
     assert_ok(cudaFree(device));
     std::vector<float> got = take_back(out, 4 * COUNT(x));
@@ -721,7 +721,7 @@ static double size_of(unsigned short bits) {
 /* The bf16 nearest to x, of two the even one; x is no smaller than `cut`, and smaller than the one after. */
 static unsigned short nearest(double x, unsigned short cut) {
     unsigned short next = (unsigned short)(cut + 1);
-    double         down = fabs(x) - size_of(cut), up = size_of(next) - fabs(x);
+    double down = fabs(x) - size_of(cut), up = size_of(next) - fabs(x);
     return down < up || (down == up && cut % 2 == 0) ? cut : next;
 }
 
@@ -730,7 +730,7 @@ static void bf16_is_rounded_to_the_nearest(void **state) {
     for (unsigned high = 0; high < 65536; high++) {
         unsigned short bits = (unsigned short)high;
         for (unsigned low : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, high * 40503 & 0xffff}) {
-            float          x = __uint_as_float(high << 16 | low);
+            float x = __uint_as_float(high << 16 | low);
             unsigned short got = __bfloat16_as_ushort(__float2bfloat16(x));
             if (isnan(x)) assert_int_equal(got, 0x7fff);
             else if (isinf(x)) assert_int_equal(got, bits);
@@ -748,9 +748,9 @@ static void bf16_is_rounded_to_the_nearest(void **state) {
 enum { M = 5, N = 4, K = 3, LD = 7, STRIDE = 41, BATCH = 3, ROOM = STRIDE * BATCH };
 
 struct product {
-    cudaDataType      type, type_c;
+    cudaDataType type, type_c;
     cublasOperation_t ta, tb;
-    float             alpha, beta;
+    float alpha, beta;
 };
 
 static double plain_element(const product &p, const float *a, const float *b, float c, int i, int j) {
@@ -799,9 +799,9 @@ static void check_product(const product &p, int batches) {
     assert_ok(cudaFree(db));
     std::vector<float> got = take_back_as(p.type_c, dc, ROOM);
     for (int at = 0; at < ROOM; at++) {
-        int    batch = at / STRIDE, i = at % STRIDE % LD, j = at % STRIDE / LD;
-        float  before = c[(size_t)at];
-        bool   is_element = i < M && j < N && batch < batches;
+        int batch = at / STRIDE, i = at % STRIDE % LD, j = at % STRIDE / LD;
+        float before = c[(size_t)at];
+        bool is_element = i < M && j < N && batch < batches;
         double want =
             is_element ? plain_element(p, &a[(size_t)(batch * STRIDE)], b.data(), before, i, j) : before;
         double tolerance = is_element ? (p.type_c == CUDA_R_32F ? 1e-6 : 4e-3) * fmax(1, fabs(want)) : 0;
@@ -824,7 +824,7 @@ static void products_are_those_of_plain_loops(void **state) {
 
 static void wrong_arguments_of_a_product_are_found(void **state) {
     (void)state;
-    float         *x = on_device<float>(40), one = 1, host[40];
+    float *x = on_device<float>(40), one = 1, host[40];
     cublasHandle_t h = NULL;
     assert_ok(cublasCreate(&h));
     auto gemm = [&](cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, int lda, int ldb,

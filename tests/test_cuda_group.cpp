@@ -87,7 +87,7 @@ static void processes_on_other_devices_say_so(void **state) {
 /* In process 1 a call of the runtime fails. */
 typedef struct fault {
     tuning kind;
-    int    at;
+    int at;
 } fault;
 static void tune_with_a_fault(void *user, const ppo_group *group, result *r) {
     fault *f = (fault *)user;
@@ -104,7 +104,7 @@ static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
                        0}};
     for (fault &f : faults) {
         result got[MOST];
-        int    failed = 0;
+        int failed = 0;
         for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? 13 : f.at / 2) {
             run_group(2, tune_with_a_fault, &f, got);
             if (got[0].status == PPO_OK) break; /* both have trained */
@@ -132,11 +132,11 @@ struct ncclConfig_t {
     { 1 }
 typedef struct emulated_nccl {
     const ppo_group *pipes;
-    const void      *send;
-    void            *receive;
-    size_t           sent, received;
-    int              peer, asked, silent, ended;
-    ncclResult_t     state;
+    const void *send;
+    void *receive;
+    size_t sent, received;
+    int peer, asked, silent, ended;
+    ncclResult_t state;
 } * ncclComm_t;
 static emulated_nccl nccl;
 
@@ -209,7 +209,7 @@ static void exchange_by_nccl(void *, const ppo_group *group, result *r) {
     join(group, torchrun, r);
     for (int distance = 1; distance < group->size; distance++)
         for (int k = 0; k < COUNT(sizes) && !r->status; k++) {
-            const int         peer = group->rank ^ distance, upper = group->rank > peer;
+            const int peer = group->rank ^ distance, upper = group->rank > peer;
             std::vector<char> out(sizes[upper ? k : (k + 2) % COUNT(sizes)]),
                 in(sizes[upper ? (k + 2) % COUNT(sizes) : k]);
             for (size_t i = 0; i < out.size(); i++) out[i] = (char)(i / 7 + 31 * group->rank + peer);
@@ -232,7 +232,7 @@ static void nccl_carries_what_processes_exchange(void **state) {
             assert_int_equal(got[r].hash[0], 0);
         }
         tuning *kind = &kinds[size > 2];
-        result  want = one_process(tune_on_the_gpu, kind);
+        result want = one_process(tune_on_the_gpu, kind);
         run_group(size, tune_by_nccl, kind, got);
         assert_alike(got, &want, size);
     }
@@ -240,7 +240,7 @@ static void nccl_carries_what_processes_exchange(void **state) {
 
 /* Process 1 ends (how 0), or is silent (1). */
 static void lose_a_process(void *user, const ppo_group *group, result *r) {
-    char      byte = 1, other;
+    char byte = 1, other;
     const int how = *(int *)user;
     join(group, torchrun, r);
     if (group->rank) _exit(0);
@@ -259,7 +259,7 @@ static void nccl_does_not_wait_for_ever(void **state) {
     const char *const why[] = {"process 1 cannot be reached by NCCL: remote",
                                "nothing has arrived in NCCL_PATIENCE seconds"};
     for (int how = 0; how < 2; how++) {
-        result       got[MOST];
+        result got[MOST];
         const double began = ppo_clock();
         run_group(2, lose_a_process, &how, got);
         assert_true(ppo_clock() - began < 10);

@@ -4,14 +4,14 @@
 #include <memory>
 
 struct shape {
-    int   n, vocab, width;
+    int n, vocab, width;
     float temperature;
 };
 
 /* Vocabularies whose rows a warp computes, and a block, in one step and in more. */
 static const shape shapes[] = {{1, 2, 1, 1},    {3, 1, 4, 1},    {13, 37, 9, 0.7f},  {10, 64, 16, 1},
                                {7, 1024, 5, 2}, {5, 1031, 7, 1}, {3, 8200, 3, 1.3f}, {2, 17003, 2, 1}};
-static const int   tiles[] = {1, 4, 1000}; /* rows */
+static const int tiles[] = {1, 4, 1000}; /* rows */
 
 static void set_tile(const shape &s, int rows) {
     cuda->linear_bytes = (size_t)rows * (size_t)((s.vocab + 7) / 8 * 8) * sizeof(float);
@@ -19,7 +19,7 @@ static void set_tile(const shape &s, int rows) {
 
 struct rows_of {
     device_array<float> logp, entropy, max, log_sum;
-    ppo_cuda_rows       rows;
+    ppo_cuda_rows rows;
     explicit rows_of(size_t n) : logp(n), entropy(n), max(n), log_sum(n) {
         rows = {logp.at(), entropy.at(), max.at(), log_sum.at(), NULL};
     }
@@ -27,14 +27,14 @@ struct rows_of {
 
 /* The arguments on the device, in T, and the logits on the processor. */
 template <class T> struct problem {
-    shape                            s;
-    size_t                           n, vocab, width;
-    std::vector<float>               x, w, z;
-    std::vector<int>                 token;
+    shape s;
+    size_t n, vocab, width;
+    std::vector<float> x, w, z;
+    std::vector<int> token;
     std::unique_ptr<device_array<T>> dx, dw;
-    device_array<int>                dtoken;
-    const int                       *given; /* the tokens, on the device */
-    ppo_cuda_linear                  linear;
+    device_array<int> dtoken;
+    const int *given; /* the tokens, on the device */
+    ppo_cuda_linear linear;
 
     problem(const shape &of, ppo_rng *rng, float scale = 1.5f)
         : s(of), n((size_t)of.n), vocab((size_t)of.vocab), width((size_t)of.width),
@@ -86,8 +86,8 @@ template <class T> struct problem {
 
 /* Gradients on the device; those of w are added to other numbers. */
 template <class T> struct gradients {
-    std::vector<float>  before;
-    device_array<T>     x;
+    std::vector<float> before;
+    device_array<T> x;
     device_array<float> w;
     gradients(const problem<T> &p, ppo_rng *rng)
         : before(normal_floats(rng, p.vocab * p.width, 0.1f)), x(p.n * p.width), w(before) {}
@@ -109,12 +109,12 @@ template <class T> struct gradients {
    -------------------------------------------------------------------------------------------------------- */
 
 template <class T> static void check_logp(problem<T> &p, ppo_rng *rng) {
-    const shape        &s = p.s;
-    std::vector<float>  logp(p.n), entropy(p.n), grad(p.n * p.vocab);
-    std::vector<float>  gl = normal_floats(rng, p.n, 1), ge = normal_floats(rng, p.n, 1);
+    const shape &s = p.s;
+    std::vector<float> logp(p.n), entropy(p.n), grad(p.n * p.vocab);
+    std::vector<float> gl = normal_floats(rng, p.n, 1), ge = normal_floats(rng, p.n, 1);
     device_array<float> grad_logp(gl), grad_entropy(ge);
-    rows_of             out(p.n);
-    gradients<T>        to(p, rng);
+    rows_of out(p.n);
+    gradients<T> to(p, rng);
     assert_ok(
         ppo_token_logp(p.z.data(), p.token.data(), s.n, s.vocab, s.temperature, logp.data(), entropy.data()));
     assert_ok(ppo_cuda_linear_token_logp(cuda, &p.linear, p.given, s.temperature, &out.rows));
@@ -162,9 +162,9 @@ static void bf16_agrees_with_explicit_logits(void **state) {
 
 /* Samples on the host and on the device. */
 struct samples {
-    std::vector<float>          old_logp, advantage;
-    std::vector<unsigned char>  mask;
-    device_array<float>         dold, dadvantage;
+    std::vector<float> old_logp, advantage;
+    std::vector<unsigned char> mask;
+    device_array<float> dold, dadvantage;
     device_array<unsigned char> dmask;
 
     template <class T>
@@ -192,15 +192,15 @@ static void check_stats(const ppo_policy_stats &got, const ppo_policy_stats &wan
 template <class T>
 static void check_policy(problem<T> &p, samples &in, int masked, int objective_kind, float entropy_coef,
                          ppo_rng *rng) {
-    const shape                   &s = p.s;
-    const unsigned char           *mask = masked ? in.mask.data() : NULL;
-    ppo_policy_objective           objective = ppo_policy_objective_default();
-    std::vector<float>             logp(p.n), entropy(p.n), gl(p.n), ge(p.n), grad(p.n * p.vocab);
-    ppo_policy_stats               want;
+    const shape &s = p.s;
+    const unsigned char *mask = masked ? in.mask.data() : NULL;
+    ppo_policy_objective objective = ppo_policy_objective_default();
+    std::vector<float> logp(p.n), entropy(p.n), gl(p.n), ge(p.n), grad(p.n * p.vocab);
+    ppo_policy_stats want;
     device_array<ppo_policy_stats> stats(1);
-    rows_of                        out(p.n);
-    gradients<T>                   to(p, rng);
-    float                          count = 0;
+    rows_of out(p.n);
+    gradients<T> to(p, rng);
+    float count = 0;
     objective.objective = objective_kind;
     assert_ok(
         ppo_token_logp(p.z.data(), p.token.data(), s.n, s.vocab, s.temperature, logp.data(), entropy.data()));
@@ -231,9 +231,9 @@ static void policy_loss_and_its_gradients_agree(void **state) {
     ppo_rng rng = test_rng(3);
     for (const shape &s : {shapes[2], shapes[3], shapes[5]})
         for (int k = 0; k < COUNT(tiles); k++) {
-            problem<float>         p(s, &rng);
+            problem<float> p(s, &rng);
             problem<__nv_bfloat16> q(s, &rng);
-            samples                in(p, &rng), qin(q, &rng);
+            samples in(p, &rng), qin(q, &rng);
             set_tile(s, tiles[k]);
             for (int objective : {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED})
                 check_policy(p, in, (objective + k) % 2, objective, objective == PPO_CLIP ? 0 : 0.3f, &rng);
@@ -245,9 +245,9 @@ static void policy_loss_and_its_gradients_agree(void **state) {
 static void masked_samples_are_left_out(void **state) {
     (void)state;
     for (int vocab : {50, 1100}) {
-        ppo_rng        rng = test_rng(4);
+        ppo_rng rng = test_rng(4);
         problem<float> p({9, vocab, 4, 1}, &rng);
-        samples        in(p, &rng);
+        samples in(p, &rng);
         set_tile(p.s, 2);
         for (size_t i = 0; i < p.n; i++)
             if (!in.mask[i]) p.token[i] = -1, in.old_logp[i] = in.advantage[i] = NAN;
@@ -266,12 +266,12 @@ static void masked_samples_are_left_out(void **state) {
 /* Only logp is required. */
 static void what_nobody_asks_for_may_be_null(void **state) {
     (void)state;
-    ppo_rng              rng = test_rng(5);
-    problem<float>       p({6, 40, 4, 1}, &rng);
-    samples              in(p, &rng);
-    rows_of              out(6), all(6);
+    ppo_rng rng = test_rng(5);
+    problem<float> p({6, 40, 4, 1}, &rng);
+    samples in(p, &rng);
+    rows_of out(6), all(6);
     ppo_policy_objective objective = ppo_policy_objective_default();
-    gradients<float>     to(p, &rng), other(p, &rng);
+    gradients<float> to(p, &rng), other(p, &rng);
     out.rows.entropy = out.rows.max = out.rows.log_sum = NULL;
     other.w.write(to.before.data());
     assert_ok(ppo_cuda_linear_policy_loss(cuda, &p.linear, p.given, 1, in.dold.at(), in.dadvantage.at(), NULL,
@@ -291,14 +291,14 @@ static void what_nobody_asks_for_may_be_null(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 template <class T> static void check_orders(int vocab) {
-    ppo_rng              rng = test_rng(6);
-    problem<T>           p({5, vocab, 3, 1}, &rng);
-    samples              in(p, &rng);
-    rows_of              out(5);
+    ppo_rng rng = test_rng(6);
+    problem<T> p({5, vocab, 3, 1}, &rng);
+    samples in(p, &rng);
+    rows_of out(5);
     ppo_policy_objective objective = ppo_policy_objective_default();
-    gradients<T>         to(p, &rng);
-    std::vector<T>       first_x;
-    std::vector<float>   first_w, first_logp;
+    gradients<T> to(p, &rng);
+    std::vector<T> first_x;
+    std::vector<float> first_w, first_logp;
     set_tile(p.s, 2);
     for (uint32_t order : thread_orders) {
         set_thread_order(order);
@@ -324,15 +324,15 @@ static void the_order_of_threads_changes_no_bit(void **state) {
 
 #ifndef __CUDACC__
 static size_t bytes_of_a_loss(int n) {
-    const size_t         few = 1 << 16;
-    ppo_rng              rng = test_rng(7);
-    problem<float>       p({n, 500, 2, 1}, &rng);
-    samples              in(p, &rng);
-    rows_of              out(p.n);
+    const size_t few = 1 << 16;
+    ppo_rng rng = test_rng(7);
+    problem<float> p({n, 500, 2, 1}, &rng);
+    samples in(p, &rng);
+    rows_of out(p.n);
     ppo_policy_objective objective = ppo_policy_objective_default();
-    gradients<float>     to(p, &rng);
-    size_t               before = emulation.device_bytes;
-    ppo_cuda            *own = NULL;
+    gradients<float> to(p, &rng);
+    size_t before = emulation.device_bytes;
+    ppo_cuda *own = NULL;
     assert_ok(ppo_cuda_create(0, &own));
     own->linear_bytes = few;
     assert_ok(ppo_cuda_linear_policy_loss(own, &p.linear, p.given, 1, in.dold.at(), in.dadvantage.at(),
@@ -367,10 +367,10 @@ static void a_row_that_is_not_finite_is_named(void **state) {
     (void)state;
     for (int vocab : {30, 1200})
         for (int rows : tiles) {
-            ppo_rng              rng = test_rng(8);
-            problem<float>       p({12, vocab, 3, 1}, &rng);
-            samples              in(p, &rng, 1000);
-            rows_of              out(12);
+            ppo_rng rng = test_rng(8);
+            problem<float> p({12, vocab, 3, 1}, &rng);
+            samples in(p, &rng, 1000);
+            rows_of out(12);
             ppo_policy_objective objective = ppo_policy_objective_default();
             set_tile(p.s, rows);
             in.advantage[10] = NAN;
@@ -408,14 +408,14 @@ static void check_refused(const problem<float> &p, samples &in, const ppo_cuda_r
 
 static void bad_arguments_are_named(void **state) {
     (void)state;
-    ppo_rng              rng = test_rng(9);
-    problem<float>       p({4, 6, 3, 1}, &rng);
-    samples              in(p, &rng);
-    rows_of              out(4);
-    ppo_cuda_rows        no_logp = out.rows, no_max = out.rows, no_entropy = out.rows;
-    ppo_cuda_linear      bad = p.linear;
+    ppo_rng rng = test_rng(9);
+    problem<float> p({4, 6, 3, 1}, &rng);
+    samples in(p, &rng);
+    rows_of out(4);
+    ppo_cuda_rows no_logp = out.rows, no_max = out.rows, no_entropy = out.rows;
+    ppo_cuda_linear bad = p.linear;
     ppo_policy_objective objective = ppo_policy_objective_default();
-    const int           *token = p.given;
+    const int *token = p.given;
     no_logp.logp = no_max.max = no_entropy.entropy = NULL;
     check_refused(p, in, out.rows, NULL, 1, "ppo_cuda_linear|NULL");
     bad.x = NULL, check_refused(p, in, out.rows, &bad, 1, "NULL");
@@ -450,17 +450,17 @@ static void bad_arguments_are_named(void **state) {
 /* Makes each call of the runtime and of cuBLAS fail, one per pass. */
 static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
     (void)state;
-    ppo_rng                        rng = test_rng(10);
-    problem<float>                 p({5, 20, 3, 1}, &rng);
-    samples                        in(p, &rng);
-    rows_of                        out(5);
-    ppo_policy_objective           objective = ppo_policy_objective_default();
-    gradients<float>               to(p, &rng);
+    ppo_rng rng = test_rng(10);
+    problem<float> p({5, 20, 3, 1}, &rng);
+    samples in(p, &rng);
+    rows_of out(5);
+    ppo_policy_objective objective = ppo_policy_objective_default();
+    gradients<float> to(p, &rng);
     device_array<ppo_policy_stats> stats(1);
     for (cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorLaunchFailure})
         for (long k = 0, failed = 1; failed; k++) {
             ppo_cuda *own = NULL;
-            long      live = emulation.live;
+            long live = emulation.live;
             assert_ok(ppo_cuda_create(0, &own));
             own->linear_bytes = 300;
             emulation.fail_at = k;

@@ -1,7 +1,7 @@
 /* ppo_cuda.cuh, sections 3 to 5: advantages, losses and steps of Adam are those of ppo.h. */
 #include "cuda_test.h"
 
-typedef std::vector<float>         floats;
+typedef std::vector<float> floats;
 typedef std::vector<unsigned char> bytes;
 
 /* One element, fewer and more than a block has, several blocks. */
@@ -9,14 +9,14 @@ static const int sizes[] = {1, 2, 3, 7, 255, 256, 513, 2049, 5000, 33333};
 
 /* An array, or NULL. */
 template <class T> struct given_or_not {
-    std::vector<T>  copy;
+    std::vector<T> copy;
     device_array<T> memory;
-    const T        *host, *device; /* or NULL */
+    const T *host, *device; /* or NULL */
     given_or_not(const std::vector<T> &x, int given)
         : copy(x), memory(x), host(given ? copy.data() : NULL), device(given ? memory.at() : NULL) {}
 };
 typedef given_or_not<unsigned char> mask_or_none;
-typedef given_or_not<float>         floats_or_none;
+typedef given_or_not<float> floats_or_none;
 
 static int first_not_finite(const floats &x) {
     for (size_t i = 0; i < x.size(); i++)
@@ -37,10 +37,10 @@ static const char *at_row(int row) {
 
 /* A rollout on the host and on the device. One step in `one_in` terminates, one is truncated; 0: none. */
 struct rollout {
-    int    steps, envs;
+    int steps, envs;
     size_t n;
     floats reward, value, next_value;
-    bytes  terminated, truncated;
+    bytes terminated, truncated;
 
     rollout(ppo_rng *rng, int of_steps, int of_envs, int one_in)
         : steps(of_steps), envs(of_envs), n((size_t)steps * (size_t)envs), reward(normal_floats(rng, n, 1)),
@@ -69,17 +69,17 @@ struct advantages {
 
 static void advantages_agree_with_the_processor(void **state) {
     (void)state;
-    static const int   shapes[][2] = {{1, 1},   {1, 40},  {2, 3},   {31, 33}, {32, 32}, {33, 65},
-                                      {128, 8}, {255, 1}, {256, 2}, {257, 3}, {600, 5}, {513, 33}};
+    static const int shapes[][2] = {{1, 1},   {1, 40},  {2, 3},   {31, 33}, {32, 32}, {33, 65},
+                                    {128, 8}, {255, 1}, {256, 2}, {257, 3}, {600, 5}, {513, 33}};
     static const float discounts[][2] = {{0.99f, 0.95f}, {1, 1}, {0.9f, 0}, {0, 0.9f}};
-    ppo_rng            rng = test_rng(1);
+    ppo_rng rng = test_rng(1);
     for (int s = 0; s < COUNT(shapes); s++) {
         for (int k = 0; k < 8; k++) {
             static const int one_in[] = {0, 3, 60, 1};
-            const float     *d = discounts[k % 4];
-            rollout          r(&rng, shapes[s][0], shapes[s][1], one_in[(k + s) % 4]);
-            int              flags = k < 4 ? 3 : k - 4;
-            floats           a(r.n), v(r.n);
+            const float *d = discounts[k % 4];
+            rollout r(&rng, shapes[s][0], shapes[s][1], one_in[(k + s) % 4]);
+            int flags = k < 4 ? 3 : k - 4;
+            floats a(r.n), v(r.n);
             assert_ok(ppo_gae(r.reward.data(), r.value.data(), r.next_value.data(),
                               flags & 1 ? r.terminated.data() : NULL, flags & 2 ? r.truncated.data() : NULL,
                               r.steps, r.envs, d[0], d[1], a.data(), v.data()));
@@ -96,7 +96,7 @@ static void a_long_rollout_loses_no_digits(void **state) {
     ppo_rng rng = test_rng(2);
     for (int steps : {4096, 5001}) {
         rollout r(&rng, steps, 3, 0);
-        floats  a(r.n);
+        floats a(r.n);
         assert_ok(ppo_gae(r.reward.data(), r.value.data(), r.next_value.data(), NULL, NULL, steps, 3, 0.999f,
                           1, a.data(), NULL));
         advantages got(r, 0.999f, 1);
@@ -106,8 +106,8 @@ static void a_long_rollout_loses_no_digits(void **state) {
 
 static void an_environment_is_the_same_in_every_batch_and_order(void **state) {
     (void)state;
-    ppo_rng    rng = test_rng(3);
-    rollout    r(&rng, 300, 41, 50), one(&rng, 300, 1, 0);
+    ppo_rng rng = test_rng(3);
+    rollout r(&rng, 300, 41, 50), one(&rng, 300, 1, 0);
     advantages all(r, 0.99f, 0.95f);
     for (size_t t = 0; t < 300; t++) {
         const size_t i = t * 41 + 37;
@@ -127,11 +127,11 @@ static void an_environment_is_the_same_in_every_batch_and_order(void **state) {
 
 static void advantages_may_take_the_place_of_what_they_are_made_of(void **state) {
     (void)state;
-    ppo_rng             rng = test_rng(4);
-    rollout             r(&rng, 290, 35, 20);
-    advantages          apart(r, 0.99f, 0.95f), alone(r, 0.99f, 0.95f, 3, 0);
+    ppo_rng rng = test_rng(4);
+    rollout r(&rng, 290, 35, 20);
+    advantages apart(r, 0.99f, 0.95f), alone(r, 0.99f, 0.95f, 3, 0);
     device_array<float> reward(r.reward), value(r.value), next(r.next_value);
-    mask_or_none        terminated(r.terminated, 1), truncated(r.truncated, 1);
+    mask_or_none terminated(r.terminated, 1), truncated(r.truncated, 1);
     assert_false(bits_differ(alone.advantage.data(), apart.advantage.data(), r.n));
     assert_ok(ppo_cuda_gae(cuda, reward.at(), value.at(), next.at(), terminated.device, truncated.device,
                            r.steps, r.envs, 0.99f, 0.95f, reward.at(), value.at()));
@@ -163,7 +163,7 @@ static void the_lowest_advantage_that_is_not_finite_is_reported(void **state) {
             (terminates ? r.terminated : r.truncated)[(size_t)cut * ENVS + 33] = 1;
             r.truncated[680 * ENVS + 3] = 1;
             advantages got(r, 0.99f, 0.95f);
-            int        first = (cut + 1) * ENVS + 33;
+            int first = (cut + 1) * ENVS + 33;
             assert_int_equal(first_not_finite(got.advantage), first);
             assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_NUMERIC, "ppo_cuda_gae");
             assert_non_null(strstr(ppo_last_error(), at_row(first)));
@@ -175,7 +175,7 @@ static void the_lowest_advantage_that_is_not_finite_is_reported(void **state) {
 static void advantages_of_bad_arguments_are_refused(void **state) {
     (void)state;
     device_array<float> x(8);
-    float              *p = x.at();
+    float *p = x.at();
     assert_fails(ppo_cuda_gae(NULL, p, p, p, NULL, NULL, 2, 4, 1, 1, p, p), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_gae(cuda, NULL, p, p, NULL, NULL, 2, 4, 1, 1, p, p), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_gae(cuda, p, NULL, p, NULL, NULL, 2, 4, 1, 1, p, p), PPO_ERROR_ARGUMENT, "NULL");
@@ -208,7 +208,7 @@ static void whitening_agrees_with_the_processor(void **state) {
     ppo_rng rng = test_rng(10);
     for (int n : sizes) {
         for (int k = 0; k < 8; k++) {
-            floats       x = normal_floats(&rng, (size_t)n, 3);
+            floats x = normal_floats(&rng, (size_t)n, 3);
             mask_or_none mask(random_mask(&rng, (size_t)n, 3), k & 1);
             for (float &v : x) v += k & 2 ? 1000.0f : 0.5f;
             floats got = whitened(x, mask, k & 4);
@@ -221,10 +221,10 @@ static void whitening_agrees_with_the_processor(void **state) {
 
 static void what_is_masked_is_not_whitened_whatever_it_is(void **state) {
     (void)state;
-    floats       x = {1, NAN, 3, INFINITY, 8};
-    bytes        some = {1, 0, 1, 0, 1}, one = {0, 0, 7, 0, 0};
+    floats x = {1, NAN, 3, INFINITY, 8};
+    bytes some = {1, 0, 1, 0, 1}, one = {0, 0, 7, 0, 0};
     mask_or_none mask(some, 1), single(one, 1);
-    floats       got = whitened(x, mask, 1), same = whitened(x, single, 1);
+    floats got = whitened(x, mask, 1), same = whitened(x, single, 1);
     assert_ok(ppo_cuda_sync(cuda));
     assert_ok(ppo_whiten(x.data(), some.data(), 5, 1));
     for (size_t i = 0; i < 5; i++) assert_true(some[i] ? got[i] == x[i] : !isfinite(got[i]));
@@ -235,7 +235,7 @@ static void a_number_that_is_not_finite_leaves_all_as_they_were(void **state) {
     (void)state;
     ppo_rng rng = test_rng(11);
     for (float bad : {NAN, INFINITY, -INFINITY}) {
-        floats       x = normal_floats(&rng, 5000, 1);
+        floats x = normal_floats(&rng, 5000, 1);
         mask_or_none none(bytes(1), 0);
         x[4321] = x[4400] = bad;
         floats got = whitened(x, none, 1);
@@ -246,9 +246,9 @@ static void a_number_that_is_not_finite_leaves_all_as_they_were(void **state) {
 
 static void whitening_of_bad_arguments_is_refused(void **state) {
     (void)state;
-    floats       x(300, 1);
+    floats x(300, 1);
     mask_or_none mask(bytes(300), 1);
-    floats       got = whitened(x, mask, 1);
+    floats got = whitened(x, mask, 1);
     assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_ARGUMENT, "ppo_cuda_whiten|masked");
     assert_false(bits_differ(got.data(), x.data(), x.size()));
     device_array<float> there(x);
@@ -270,9 +270,9 @@ static const ppo_policy_objective objectives[] = {{PPO_CLIP, 0.2f, 0.2f, 0, 0},
 
 /* Samples on the host and on the device. */
 struct policy_samples {
-    int                 n;
-    floats              logp, old_logp, advantage;
-    bytes               mask;
+    int n;
+    floats logp, old_logp, advantage;
+    bytes mask;
     device_array<float> dlogp, dold, dadvantage;
 
     policy_samples(ppo_rng *rng, int of, float step)
@@ -306,13 +306,13 @@ static void the_policys_loss_agrees_with_the_processor(void **state) {
     ppo_rng rng = test_rng(20);
     for (int n : sizes) {
         for (int k = 0; k < 2 * COUNT(objectives); k++) {
-            const ppo_policy_objective    *o = &objectives[k / 2];
-            policy_samples                 x(&rng, n, 0.3f);
-            mask_or_none                   mask(x.mask, k % 2);
+            const ppo_policy_objective *o = &objectives[k / 2];
+            policy_samples x(&rng, n, 0.3f);
+            mask_or_none mask(x.mask, k % 2);
             device_array<ppo_policy_stats> stats(1);
-            device_array<float>            grad((size_t)n, NULL, 2), alone((size_t)n);
-            ppo_policy_stats               want;
-            floats                         derivative((size_t)n);
+            device_array<float> grad((size_t)n, NULL, 2), alone((size_t)n);
+            ppo_policy_stats want;
+            floats derivative((size_t)n);
             assert_ok(ppo_policy_loss(x.logp.data(), x.old_logp.data(), x.advantage.data(), mask.host, n, o,
                                       &want, derivative.data()));
             assert_ok(x.loss(mask.device, o, &stats, &grad));
@@ -331,11 +331,11 @@ static void the_policys_loss_agrees_with_the_processor(void **state) {
 static void statistics_agree_with_sums_in_double(void **state) {
     (void)state;
     enum { N = 60000 };
-    ppo_rng                        rng = test_rng(21);
-    policy_samples                 x(&rng, N, 0.02f);
-    mask_or_none                   mask(x.mask, 1);
+    ppo_rng rng = test_rng(21);
+    policy_samples x(&rng, N, 0.02f);
+    mask_or_none mask(x.mask, 1);
     device_array<ppo_policy_stats> stats(1);
-    double                         loss = 0, k1 = 0, k3 = 0, ratios = 0, count = 0;
+    double loss = 0, k1 = 0, k3 = 0, ratios = 0, count = 0;
     for (size_t i = 0; i < N; i++) {
         if (!x.mask[i]) continue;
         const double l = x.logp[i] - x.old_logp[i];
@@ -361,8 +361,8 @@ static void statistics_agree_with_sums_in_double(void **state) {
 /* The first minibatch: every ratio is 1, to the bit. */
 static void equal_policies_have_a_ratio_of_exactly_1(void **state) {
     (void)state;
-    ppo_rng                        rng = test_rng(22);
-    policy_samples                 x(&rng, 777, 0);
+    ppo_rng rng = test_rng(22);
+    policy_samples x(&rng, 777, 0);
     device_array<ppo_policy_stats> stats(1);
     assert_ok(x.loss(NULL, &objectives[0], &stats, NULL));
     const ppo_policy_stats got = stats.read()[0];
@@ -372,11 +372,11 @@ static void equal_policies_have_a_ratio_of_exactly_1(void **state) {
 
 static void what_is_masked_has_no_gradient_whatever_it_is(void **state) {
     (void)state;
-    ppo_rng                        rng = test_rng(23);
-    policy_samples                 x(&rng, 600, 0.1f);
-    mask_or_none                   mask(x.mask, 1);
+    ppo_rng rng = test_rng(23);
+    policy_samples x(&rng, 600, 0.1f);
+    mask_or_none mask(x.mask, 1);
     device_array<ppo_policy_stats> stats(1);
-    device_array<float>            grad(600), loss(1);
+    device_array<float> grad(600), loss(1);
     for (size_t i = 0; i < 600; i++)
         if (!x.mask[i]) x.logp[i] = x.advantage[i] = i % 2 ? NAN : INFINITY;
     x.write();
@@ -395,15 +395,15 @@ static void what_is_masked_has_no_gradient_whatever_it_is(void **state) {
 
 static void the_order_of_threads_changes_no_bit(void **state) {
     (void)state;
-    ppo_rng          rng = test_rng(24);
-    policy_samples   x(&rng, 9999, 0.3f);
-    mask_or_none     mask(x.mask, 1);
+    ppo_rng rng = test_rng(24);
+    policy_samples x(&rng, 9999, 0.3f);
+    mask_or_none mask(x.mask, 1);
     ppo_policy_stats stats[COUNT(thread_orders)];
-    float            loss[COUNT(thread_orders)], norm[COUNT(thread_orders)];
-    floats           white[COUNT(thread_orders)];
+    float loss[COUNT(thread_orders)], norm[COUNT(thread_orders)];
+    floats white[COUNT(thread_orders)];
     for (int k = 0; k < COUNT(thread_orders); k++) {
         device_array<ppo_policy_stats> s(1);
-        device_array<float>            l(1), g(1);
+        device_array<float> l(1), g(1);
         set_thread_order(thread_orders[k]);
         assert_ok(x.loss(mask.device, &objectives[1], &s, NULL));
         assert_ok(ppo_cuda_value_loss(cuda, x.dlogp.at(), x.dold.at(), x.dadvantage.at(), mask.device, 9999,
@@ -423,7 +423,7 @@ static void the_first_sample_that_is_not_finite_is_reported(void **state) {
     ppo_rng rng = test_rng(25);
     for (uint32_t order : thread_orders) {
         for (int k = 0; k < 4; k++) {
-            policy_samples      x(&rng, 6000, 0.1f);
+            policy_samples x(&rng, 6000, 0.1f);
             device_array<float> grad(6000);
             if (k == 3) x.logp[4321] = x.old_logp[4321] + 300; /* e^300 */
             else (k == 0 ? x.logp : k == 1 ? x.old_logp : x.advantage)[4321] = NAN;
@@ -440,11 +440,11 @@ static void the_first_sample_that_is_not_finite_is_reported(void **state) {
 
 static void the_policys_loss_refuses_bad_arguments(void **state) {
     (void)state;
-    ppo_rng              rng = test_rng(26);
-    policy_samples       x(&rng, 300, 0.1f);
-    mask_or_none         none(bytes(300), 1);
-    device_array<float>  grad(300);
-    float               *p = x.dlogp.at();
+    ppo_rng rng = test_rng(26);
+    policy_samples x(&rng, 300, 0.1f);
+    mask_or_none none(bytes(300), 1);
+    device_array<float> grad(300);
+    float *p = x.dlogp.at();
     ppo_policy_objective o = objectives[0], unknown = o, negative = o;
     unknown.objective = 9, negative.clip_high = -0.5f;
     assert_fails(ppo_cuda_policy_loss(NULL, p, p, p, NULL, 3, &o, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -473,14 +473,14 @@ static void the_values_loss_agrees_with_the_processor(void **state) {
     ppo_rng rng = test_rng(30);
     for (int n : sizes) {
         for (int k = 0; k < 12; k++) {
-            const float         delta = k < 4 ? INFINITY : k < 8 ? 0.5f : 2, range = k & 2 ? 0.3f : 0;
-            policy_samples      x(&rng, n, 0.5f);
-            mask_or_none        mask(x.mask, k & 1);
-            floats_or_none      old(x.old_logp, k & 2);
+            const float delta = k < 4 ? INFINITY : k < 8 ? 0.5f : 2, range = k & 2 ? 0.3f : 0;
+            policy_samples x(&rng, n, 0.5f);
+            mask_or_none mask(x.mask, k & 1);
+            floats_or_none old(x.old_logp, k & 2);
             device_array<float> loss(1), grad((size_t)n), alone((size_t)n);
-            float               want;
-            floats              derivative((size_t)n);
-            const float        *v = x.dlogp.at(), *target = x.dadvantage.at();
+            float want;
+            floats derivative((size_t)n);
+            const float *v = x.dlogp.at(), *target = x.dadvantage.at();
             assert_ok(ppo_huber_value_loss(x.logp.data(), old.host, x.advantage.data(), mask.host, n, range,
                                            delta, &want, derivative.data()));
             auto ask = [&](float *l, float *g) {
@@ -503,9 +503,9 @@ static void the_values_loss_agrees_with_the_processor(void **state) {
 
 static void a_value_that_is_not_finite_is_reported_by_its_function(void **state) {
     (void)state;
-    ppo_rng        rng = test_rng(31);
+    ppo_rng rng = test_rng(31);
     policy_samples x(&rng, 3000, 0.1f);
-    float         *v = x.dlogp.at(), *old = x.dold.at(), *t = x.dadvantage.at();
+    float *v = x.dlogp.at(), *old = x.dold.at(), *t = x.dadvantage.at();
     x.old_logp[1234] = NAN;
     x.write();
     assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0, NULL, NULL)); /* unread */
@@ -520,10 +520,10 @@ static void a_value_that_is_not_finite_is_reported_by_its_function(void **state)
 
 static void the_values_loss_refuses_bad_arguments(void **state) {
     (void)state;
-    floats              x(300, 1);
+    floats x(300, 1);
     device_array<float> a(x);
-    mask_or_none        none(bytes(300), 1);
-    float              *p = a.at();
+    mask_or_none none(bytes(300), 1);
+    float *p = a.at();
     assert_fails(ppo_cuda_value_loss(NULL, p, p, p, NULL, 3, 0, p, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_value_loss(cuda, NULL, p, p, NULL, 3, 0, p, NULL), PPO_ERROR_ARGUMENT,
                  "ppo_cuda_value_loss|NULL");
@@ -544,9 +544,9 @@ static void kl_estimates_agree_with_the_processor(void **state) {
     ppo_rng rng = test_rng(32);
     for (int n : sizes) {
         for (int estimator : {PPO_K1, PPO_K2, PPO_K3}) {
-            policy_samples      x(&rng, n, 0.4f);
+            policy_samples x(&rng, n, 0.4f);
             device_array<float> kl((size_t)n);
-            floats              want((size_t)n);
+            floats want((size_t)n);
             assert_ok(ppo_kl_estimate(x.logp.data(), x.old_logp.data(), n, estimator, want.data()));
             assert_ok(ppo_cuda_kl_estimate(cuda, x.dlogp.at(), x.dold.at(), n, estimator, kl.at()));
             assert_ok(ppo_cuda_sync(cuda));
@@ -557,11 +557,11 @@ static void kl_estimates_agree_with_the_processor(void **state) {
 
 static void a_kl_of_bad_arguments_is_refused_and_of_bad_numbers_reported(void **state) {
     (void)state;
-    floats              x(700, -1);
+    floats x(700, -1);
     device_array<float> logp(x), kl(700);
     x[600] = NAN, x[699] = INFINITY;
     device_array<float> bad(x);
-    float              *p = logp.at(), *to = kl.at();
+    float *p = logp.at(), *to = kl.at();
     assert_fails(ppo_cuda_kl_estimate(NULL, p, p, 700, PPO_K1, to), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_kl_estimate(cuda, NULL, p, 700, PPO_K1, to), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_kl_estimate(cuda, p, NULL, 700, PPO_K1, to), PPO_ERROR_ARGUMENT, "NULL");
@@ -590,9 +590,9 @@ static void the_norm_of_gradients_is_that_of_sums_in_double(void **state) {
     ppo_rng rng = test_rng(40);
     for (int n : {0, 1, 3, 4, 511, 512, 513, 1027, 5000, 70000}) {
         for (size_t shift = 0; shift < 4; shift++) {
-            floats       x = normal_floats(&rng, (size_t)n, 2);
-            const float  scale = shift % 2 ? -0.25f : 3;
-            double       squares = 0;
+            floats x = normal_floats(&rng, (size_t)n, 2);
+            const float scale = shift % 2 ? -0.25f : 3;
+            double squares = 0;
             const double s = fabs((double)scale);
             for (float v : x) squares += (double)v * v;
             assert_close(norm_of(x, scale, shift), s * sqrt(squares), 1e-7);
@@ -610,8 +610,8 @@ static void the_norm_of_gradients_is_that_of_sums_in_double(void **state) {
    after the n of the step. */
 struct model {
     enum { REST = 5 };
-    size_t              n;
-    floats              param, grad, m, v;
+    size_t n;
+    floats param, grad, m, v;
     device_array<float> dparam, dgrad, dm, dv;
 
     model(ppo_rng *rng, size_t of, size_t shift, size_t another_shift)
@@ -654,13 +654,13 @@ static ppo_adam fast_adam(float weight_decay) {
 static void steps_of_adam_agree_with_the_processor(void **state) {
     (void)state;
     static const float max_norms[] = {0, 0.5f, 1000};
-    ppo_rng            rng = test_rng(41);
-    int                k = 0;
+    ppo_rng rng = test_rng(41);
+    int k = 0;
     for (size_t n : {0, 1, 3, 4, 5, 127, 512, 513, 1500, 4103}) {
         for (size_t shifts = 0; shifts < 6; shifts++, k++) {
-            const ppo_adam      adam = fast_adam(k % 2 ? 0.05f : 0);
-            const float         max_norm = max_norms[k % 3], scale = k % 5 ? 1 : 0.125f;
-            model               x(&rng, n, shifts, shifts < 4 ? shifts : 1);
+            const ppo_adam adam = fast_adam(k % 2 ? 0.05f : 0);
+            const float max_norm = max_norms[k % 3], scale = k % 5 ? 1 : 0.125f;
+            model x(&rng, n, shifts, shifts < 4 ? shifts : 1);
             device_array<float> norm(1);
             for (long step = 1; step <= 4; step++) {
                 x.grad = normal_floats(&rng, x.grad.size(), 1);
@@ -683,8 +683,8 @@ static void a_norm_that_is_not_finite_changes_nothing(void **state) {
     ppo_rng rng = test_rng(42);
     for (uint32_t order : thread_orders) {
         for (float bad : {NAN, INFINITY}) {
-            const ppo_adam      adam = fast_adam(0.1f);
-            model               x(&rng, 6000, 0, 0);
+            const ppo_adam adam = fast_adam(0.1f);
+            model x(&rng, 6000, 0, 0);
             device_array<float> norm(1, &bad);
             set_thread_order(order);
             assert_ok(x.step(&adam, 17, 1, norm.at(), 0));
@@ -700,10 +700,10 @@ static void a_norm_that_is_not_finite_changes_nothing(void **state) {
 
 static void a_nan_loss_never_reaches_the_parameters(void **state) {
     (void)state;
-    ppo_rng             rng = test_rng(43);
-    const ppo_adam      adam = fast_adam(0);
-    model               x(&rng, 3000, 0, 0);
-    policy_samples      samples(&rng, 50, 0.1f);
+    ppo_rng rng = test_rng(43);
+    const ppo_adam adam = fast_adam(0);
+    model x(&rng, 3000, 0, 0);
+    policy_samples samples(&rng, 50, 0.1f);
     device_array<float> norm(1);
     samples.logp[7] = NAN;
     samples.write();
@@ -724,10 +724,10 @@ static void a_nan_loss_never_reaches_the_parameters(void **state) {
 
 static void the_optimizer_refuses_bad_arguments(void **state) {
     (void)state;
-    ppo_rng        rng = test_rng(44);
+    ppo_rng rng = test_rng(44);
     const ppo_adam adam = fast_adam(0);
-    model          x(&rng, 30, 0, 0);
-    float         *p = x.dparam.at();
+    model x(&rng, 30, 0, 0);
+    float *p = x.dparam.at();
     assert_fails(ppo_cuda_grad_norm(NULL, p, 3, 1, p), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_grad_norm(cuda, NULL, 3, 1, p), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_grad_norm(cuda, p, 3, 1, NULL), PPO_ERROR_ARGUMENT, "ppo_cuda_grad_norm|NULL");
@@ -758,7 +758,7 @@ static void the_optimizer_refuses_bad_arguments(void **state) {
 /* Calls all functions, up to the first failure. */
 static ppo_status ask_everything(ppo_cuda *own, float *p, float *q, unsigned char *mask) {
     const ppo_adam adam = fast_adam(0);
-    ppo_status     status = ppo_cuda_gae(own, p, p, p, NULL, NULL, 5, 8, 0.9f, 0.9f, q, NULL);
+    ppo_status status = ppo_cuda_gae(own, p, p, p, NULL, NULL, 5, 8, 0.9f, 0.9f, q, NULL);
     if (!status) status = ppo_cuda_whiten(own, q, NULL, 40, 1);
     if (!status) status = ppo_cuda_policy_loss(own, p, p, p, mask, 40, &objectives[0], NULL, q);
     if (!status) status = ppo_cuda_value_loss(own, p, p, p, mask, 40, 0.1f, q, NULL);
@@ -773,9 +773,9 @@ static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
     (void)state;
     for (cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorLaunchFailure}) {
         for (long k = 0, failed = 1; failed; k++) {
-            device_array<float>         p(floats(40, 0.5f)), q(40);
+            device_array<float> p(floats(40, 0.5f)), q(40);
             device_array<unsigned char> mask(bytes(40, 1));
-            ppo_cuda                   *own = NULL;
+            ppo_cuda *own = NULL;
             assert_ok(ppo_cuda_create(0, &own));
             emulation.fail_at = k;
             emulation.error = error;

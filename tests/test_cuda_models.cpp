@@ -11,7 +11,7 @@
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct model_shape {
-    int         vocab, context, width, layers, heads;
+    int vocab, context, width, layers, heads;
     const char *family, *settings;
 } model_shape;
 
@@ -32,7 +32,7 @@ static const model_shape model_shapes[] = {
 
 static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
     ppo_lm_config c = lm_config(s.vocab, s.context, s.width, s.layers, s.heads);
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     c.score = score, c.seed = seed;
     if (s.family) assert_ok(ppo_lm_config_family(&c, s.family));
     if (s.family) assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, s.settings));
@@ -49,7 +49,7 @@ static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
 static void make_tokens(const model_shape &s, int count, uint32_t seed, ppo_tokens *tokens) {
     ppo_rng rng = test_rng(seed);
     for (int k = 0; k < count; k++) {
-        int              n = k == 0 ? s.context : 2 + ppo_rng_below(&rng, s.context - 1);
+        int n = k == 0 ? s.context : 2 + ppo_rng_below(&rng, s.context - 1);
         std::vector<int> token = random_tokens(&rng, (size_t)n, s.vocab);
         assert_ok(ppo_tokens_add(tokens, token.data(), n, k == 0 ? 1 : 1 + ppo_rng_below(&rng, n - 1)));
     }
@@ -82,9 +82,9 @@ static void check_params(const ppo_params *got, const ppo_params *want, int grad
     float all = largest(grads ? want->grad : want->data, want->count);
     for (int i = 0; i < want->tensor_count; i++) {
         const ppo_tensor *a = got->tensors[i], *b = want->tensors[i];
-        const float      *x = grads ? a->grad : a->data, *y = grads ? b->grad : b->data;
-        size_t            n = (size_t)(b->rows * b->cols);
-        double            scale = fmaxf(largest(y, n), 0.1f * all);
+        const float *x = grads ? a->grad : a->data, *y = grads ? b->grad : b->data;
+        size_t n = (size_t)(b->rows * b->cols);
+        double scale = fmaxf(largest(y, n), 0.1f * all);
         for (size_t k = 0; k < n; k++) {
             if (is_close(x[k], y[k], tolerance, scale)) continue;
             fail_msg("%s[%d] is %.9g, not %.9g (off by %.2g of %.2g)", want->names[i], (int)k, (double)x[k],
@@ -99,7 +99,7 @@ static void check_params(const ppo_params *got, const ppo_params *want, int grad
 
 typedef struct told { /* the results of a pass */
     std::vector<float> logp, entropy, value;
-    float              loss;
+    float loss;
 } told;
 
 static int recompute; /* 1: on the device, blocks are computed again in backward */
@@ -108,12 +108,12 @@ static int recompute; /* 1: on the device, blocks are computed again in backward
 static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
                  const std::vector<float> &data) {
     ppo_tape *tape = NULL;
-    told      t;
-    size_t    n = (size_t)ppo_response_row(tokens, tokens->count);
+    told t;
+    size_t n = (size_t)ppo_response_row(tokens, tokens->count);
     t.logp.resize(n), t.entropy.resize(n), t.value.resize(n);
     assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
     ppo_tape_recompute(tape, recompute && ppo__device_in_use);
-    ppo_response         out = ppo_lm_response(tape, lm, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
+    ppo_response out = ppo_lm_response(tape, lm, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
     ppo_policy_objective objective = ppo_policy_objective_default();
     objective.clip_low = objective.clip_high = 3;
     assert_ok(ppo_tape_status(tape));
@@ -148,11 +148,11 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
 
 /* `other`, of the same numbers, gives on the device what lm gives on the processor. */
 static void check_pass(const model_shape &s, ppo_lm *lm, ppo_lm *other) {
-    ppo_lm    *reference = make_model(s, 0, 9);
+    ppo_lm *reference = make_model(s, 0, 9);
     ppo_tokens tokens = {0};
     make_tokens(s, SMALL(4, 2), 4, &tokens);
-    ppo_rng            rng = test_rng(5);
-    int                n = ppo_response_row(&tokens, tokens.count);
+    ppo_rng rng = test_rng(5);
+    int n = ppo_response_row(&tokens, tokens.count);
     std::vector<float> data = normal_floats(&rng, 4 * (size_t)n, 1);
     for (int i = 0; i < n; i++) data[(size_t)i] -= 2; /* log-probabilities */
     assert_ok(ppo_params_freeze(other->params, 0));
@@ -186,9 +186,9 @@ static void models_with_lora_pass_as_on_the_processor(void **state) {
     (void)state;
     for (int k : {0, 6, 8}) {
         const model_shape &s = model_shapes[k];
-        ppo_lm            *base = make_model(s, 0, 3), *lm = NULL, *other = NULL;
-        ppo_lora           lora = ppo_lora_default();
-        ppo_rng            rng = test_rng(6);
+        ppo_lm *base = make_model(s, 0, 3), *lm = NULL, *other = NULL;
+        ppo_lora lora = ppo_lora_default();
+        ppo_rng rng = test_rng(6);
         lora.rank = 3;
         assert_ok(ppo_lm_adapt(base, &lora, 1, &lm));
         for (size_t k = 0; k < lm->params->count; k++) lm->params->data[k] += 0.1f * ppo_rng_normal(&rng);
@@ -197,7 +197,7 @@ static void models_with_lora_pass_as_on_the_processor(void **state) {
         check_pass(s, lm, other);
         recompute = 0;
         ppo_tokens tokens = {0};
-        float      logp[4];
+        float logp[4];
         make_tokens(s, 4, 4, &tokens);
         assert_ok(ppo_params_pack(base->params));
         assert_ok(ppo_lm_logp(lm, &tokens, 4, logp));
@@ -212,7 +212,7 @@ static void models_with_lora_pass_as_on_the_processor(void **state) {
 }
 
 struct matrix {
-    int                rows, cols;
+    int rows, cols;
     std::vector<float> x;
 };
 
@@ -223,13 +223,13 @@ static matrix normal_matrix(ppo_rng *rng, int rows, int cols, float scale) {
 /* loss_of(tape, parameters, 1 on the device) and its gradients are the same on both. */
 template <class L> static void check_gradients(const std::vector<matrix> &of, L loss_of) {
     ppo_params *params[2] = {NULL, NULL};
-    float       loss[2];
+    float loss[2];
     for (int there = 0; there < 2; there++) {
         ppo_tape *tape = NULL;
         assert_ok(ppo_params_create(&params[there]));
         for (const matrix &m : of) {
             const std::string name = "w" + std::to_string(&m - of.data());
-            ppo_tensor       *w = ppo_params_add(params[there], name.c_str(), m.rows, m.cols);
+            ppo_tensor *w = ppo_params_add(params[there], name.c_str(), m.rows, m.cols);
             assert_non_null(w);
             std::copy(m.x.begin(), m.x.end(), w->data);
         }
@@ -255,8 +255,8 @@ template <class L> static void check_gradients(const std::vector<matrix> &of, L 
 static void layers_are_those_of_the_processor_whatever_their_activation(void **state) {
     (void)state;
     enum { ROWS = 37, IN = 5, HIDDEN = 19, OUT = 3 };
-    ppo_rng             rng = test_rng(6);
-    std::vector<float>  x = normal_floats(&rng, ROWS * IN, 1);
+    ppo_rng rng = test_rng(6);
+    std::vector<float> x = normal_floats(&rng, ROWS * IN, 1);
     std::vector<matrix> w = {normal_matrix(&rng, IN, HIDDEN, 0.5f), normal_matrix(&rng, 1, HIDDEN, 0.5f),
                              normal_matrix(&rng, HIDDEN, OUT, 0.5f)};
     for (int activation = 0; activation < PPO__ACTIVATIONS; activation++)
@@ -273,7 +273,7 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
     (void)state;
     enum { ROWS = 37, WIDTH = 6 };
     static const int start[] = {0, 3, 20, ROWS};
-    ppo_rng          rng = test_rng(8);
+    ppo_rng rng = test_rng(8);
     check_gradients({normal_matrix(&rng, ROWS, 3 * WIDTH, 1)},
                     [](ppo_tape *tape, ppo_tensor *const *in, int) {
                         ppo_tensor *one = attend(tape, in[0], 1, start, 3);
@@ -286,8 +286,8 @@ static void attentions_to_the_same_rows_add_their_gradients(void **state) {
 static void exact_kl_is_never_below_0_also_with_forbidden_tokens(void **state) {
     (void)state;
     enum { ROWS = 64, VOCAB = 40 };
-    ppo_rng            rng = test_rng(9);
-    matrix             z = normal_matrix(&rng, ROWS, VOCAB, 3);
+    ppo_rng rng = test_rng(9);
+    matrix z = normal_matrix(&rng, ROWS, VOCAB, 3);
     std::vector<float> kl[2], ref(ROWS * VOCAB);
     for (int i = 0; i < ROWS * VOCAB; i++) {
         const int row = i / VOCAB;
@@ -314,15 +314,15 @@ static void exact_kl_is_never_below_0_also_with_forbidden_tokens(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 struct sampled {
-    std::vector<int>           token, start;
-    std::vector<float>         logp;
+    std::vector<int> token, start;
+    std::vector<float> logp;
     std::vector<unsigned char> ended;
 };
 
 static sampled sample(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how, int slots) {
     ppo_generator *generator = NULL;
-    ppo_samples    out;
-    sampled        copy;
+    ppo_samples out;
+    sampled copy;
     assert_ok(ppo_generator_create(lm, slots, &generator));
     for (int round = 0; round < 2; round++) assert_ok(ppo_generate(generator, prompts, how, &out));
     int n = out.tokens.start[out.tokens.count];
@@ -339,8 +339,8 @@ static void samples_are_those_of_the_processor(void **state) {
     (void)state;
     for (int k = 0; k < COUNT(model_shapes); k++) {
         const model_shape &s = model_shapes[k];
-        ppo_lm            *lm = make_model(s, 0, 13);
-        ppo_tokens         prompts = {0};
+        ppo_lm *lm = make_model(s, 0, 13);
+        ppo_tokens prompts = {0};
         for (int i = 0; i < 5; i++) {
             std::vector<int> token((size_t)(1 + i % 3), i % s.vocab);
             assert_ok(ppo_tokens_add(&prompts, token.data(), (int)token.size(), (int)token.size()));
@@ -352,7 +352,7 @@ static void samples_are_those_of_the_processor(void **state) {
         how[3].greedy = 1;
         for (int i = SMALL(0, k % 4); i < 4; i += SMALL(1, 4)) { /* each with some of the shapes */
             const ppo_sampling &h = how[i];
-            sampled             want = sample(lm, &prompts, &h, 3);
+            sampled want = sample(lm, &prompts, &h, 3);
             on_the_gpu();
             sampled got = sample(lm, &prompts, &h, 2);
             on_the_processor();
@@ -378,7 +378,7 @@ static int keep_progress(const ppo_fit_progress *p, void *user) {
 enum { SFT, REWARD, DPO, FITS };
 
 static void fit(int which, ppo_lm *lm, const ppo_lm *reference, std::vector<ppo_fit_progress> *progress) {
-    ppo_tokens     data[2] = {{0}, {0}};
+    ppo_tokens data[2] = {{0}, {0}};
     ppo_fit_config c = ppo_fit_config_default();
     c.batch_size = 6;
     c.micro_batch = 4;
@@ -421,7 +421,7 @@ static void supervised_training_is_that_of_the_processor(void **state) {
 
 static void check_measures(ppo_lm *lm, double tolerance) {
     ppo_tokens data = {0};
-    float      score[2][9], logp[2][9];
+    float score[2][9], logp[2][9];
     make_tokens(small, 9, 34, &data);
     data.prompt[4] = data.start[5] - data.start[4]; /* a sequence without a response */
     for (int there = 0; there < 2; there++) {
@@ -480,7 +480,7 @@ static void add_prompts(ppo_tokens *prompts) {
 /* Some iterations of PPO on tokens: their progress, and the trained policy and critic, which may be NULL. */
 static void train(const ppo_rlhf_config *c, int iterations, ppo_lm *policy, const ppo_lm *reference,
                   ppo_lm *critic, std::vector<ppo_rlhf_progress> *progress) {
-    ppo_rlhf  *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_tokens prompts = {0};
     add_prompts(&prompts);
     assert_ok(ppo_rlhf_create(policy, reference, critic, &prompts, rule, NULL, c, &rlhf));
@@ -512,7 +512,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
     ppo_lm *reference = make_model(small, 0, 43);
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_rlhf_config c = rlhf_config();
-        int             own_critic = kind == 1;
+        int own_critic = kind == 1;
         if (kind == 1) c.critic_learning_rate = 1e-3f, c.bootstrap_truncated = 1, c.whiten_rewards = 1;
         if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 2;
         if (kind == 3)
@@ -534,7 +534,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
             c.entropy_target = 1, c.importance_cap = 2, c.importance_mode = PPO_SEQUENCE_MASK;
         }
         std::vector<ppo_rlhf_progress> progress[2];
-        ppo_lm                        *policy[2], *critic[2] = {NULL, NULL};
+        ppo_lm *policy[2], *critic[2] = {NULL, NULL};
         for (int there = 0; there < 2; there++) {
             policy[there] = make_model(small, 1, 41);
             if (own_critic) critic[there] = make_model(small, 1, 42);
@@ -557,11 +557,11 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
 static void training_again_gives_the_same_bits(void **state) {
     (void)state;
     std::vector<float> first;
-    ppo_rlhf_config    c = rlhf_config();
+    ppo_rlhf_config c = rlhf_config();
     for (uint32_t order : thread_orders) {
         if (SMALL(0, order == 1)) continue;
         std::vector<ppo_rlhf_progress> progress;
-        ppo_lm                        *policy = make_model(small, 1, 43);
+        ppo_lm *policy = make_model(small, 1, 43);
         on_the_gpu();
         set_thread_order(order);
         train(&c, 1, policy, NULL, NULL, &progress);
@@ -579,9 +579,9 @@ static void training_again_gives_the_same_bits(void **state) {
 
 static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
     (void)state;
-    ppo_lm    *lm = make_model(small, 1, 51), *copy = NULL;
+    ppo_lm *lm = make_model(small, 1, 51), *copy = NULL;
     ppo_tokens data = {0};
-    float      before[5], there[5], changed[5], want[5];
+    float before[5], there[5], changed[5], want[5];
     make_tokens(small, 5, 52, &data);
     assert_ok(ppo_lm_scores(lm, &data, 5, before));
     on_the_gpu();
@@ -605,9 +605,9 @@ static void a_model_can_be_read_and_changed_after_a_sync(void **state) {
 static void copies_and_steps_see_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_lm                       *lm = make_model(small, 1, 53), *copy = NULL;
-    ppo_adam                      adam = ppo_adam_default();
-    float                         norm = 0;
+    ppo_lm *lm = make_model(small, 1, 53), *copy = NULL;
+    ppo_adam adam = ppo_adam_default();
+    float norm = 0;
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
     assert_ok(ppo_lm_copy(lm, 1, &copy));
@@ -636,10 +636,10 @@ static void copies_and_steps_see_what_was_learned(void **state) {
 
 static void a_file_holds_what_was_learned(void **state) {
     (void)state;
-    char                          path[] = "/tmp/test_cuda_models.XXXXXX";
+    char path[] = "/tmp/test_cuda_models.XXXXXX";
     std::vector<ppo_fit_progress> progress;
-    ppo_lm                       *lm = make_model(small, 1, 73), *loaded = NULL;
-    const int                     file = mkstemp(path);
+    ppo_lm *lm = make_model(small, 1, 73), *loaded = NULL;
+    const int file = mkstemp(path);
     assert_true(file >= 0);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
@@ -657,7 +657,7 @@ static void a_file_holds_what_was_learned(void **state) {
 static void restarting_forgets_moments_there_too(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_lm                       *lm = make_model(small, 1, 54);
+    ppo_lm *lm = make_model(small, 1, 54);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
     ppo_params_restart(lm->params);
@@ -672,10 +672,10 @@ static void restarting_forgets_moments_there_too(void **state) {
 static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_lm                       *lm = make_model(small, 1, 55);
-    ppo_tokens                    data = {0};
-    float                         there[4];
-    ppo_tape                     *tape = NULL;
+    ppo_lm *lm = make_model(small, 1, 55);
+    ppo_tokens data = {0};
+    float there[4];
+    ppo_tape *tape = NULL;
     make_tokens(small, 4, 56, &data);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
@@ -691,11 +691,11 @@ static void a_tape_on_the_processor_sees_what_was_learned(void **state) {
 
 /* Steps of a loop of the user, which computes scores in between. */
 static std::vector<float> steps_of_a_loop(void) {
-    ppo_lm    *lm = make_model(small, 1, 58);
+    ppo_lm *lm = make_model(small, 1, 58);
     ppo_tokens data = {0};
-    ppo_tape  *tape = NULL;
-    ppo_adam   adam = ppo_adam_default();
-    float      score[4];
+    ppo_tape *tape = NULL;
+    ppo_adam adam = ppo_adam_default();
+    float score[4];
     make_tokens(small, 4, 59, &data);
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < 3; i++) {
@@ -724,10 +724,10 @@ static void a_loop_on_the_processor_may_ask_the_device_in_between(void **state) 
 /* Each has a device of its own; the model moves from one to the other, and then to the processor. */
 static void a_model_may_go_to_the_device_of_another_thread(void **state) {
     (void)state;
-    ppo_lm                       *lm = make_model(small, 1, 71), *other = NULL;
-    ppo_tokens                    data = {0};
+    ppo_lm *lm = make_model(small, 1, 71), *other = NULL;
+    ppo_tokens data = {0};
     std::vector<ppo_fit_progress> progress;
-    float                         want[3], there[3], here[3];
+    float want[3], there[3], here[3];
     make_tokens(small, 3, 72, &data);
     assert_ok(ppo_lm_copy(lm, 1, &other));
     fit(SFT, other, NULL, &progress);
@@ -754,7 +754,7 @@ static void a_model_may_go_to_the_device_of_another_thread(void **state) {
 
 static void the_device_stays_while_trainers_are_there(void **state) {
     (void)state;
-    ppo_lm        *lm = make_model(small, 1, 57);
+    ppo_lm *lm = make_model(small, 1, 57);
     ppo_generator *generator = NULL;
     on_the_gpu();
     assert_ok(ppo_generator_create(lm, 2, &generator));
@@ -776,8 +776,8 @@ static int stop_at_once(const ppo_fit_progress *p, void *) { return p->step == 2
 static void a_training_is_continued_from_its_checkpoint(void **state) {
     (void)state;
     const std::string path = "/tmp/ppo-cuda-fit-" + std::to_string(getpid());
-    ppo_lm           *lm[2] = {make_model(small, 1, 81), make_model(small, 1, 81)};
-    ppo_tokens        data = {0}, held_out = {0};
+    ppo_lm *lm[2] = {make_model(small, 1, 81), make_model(small, 1, 81)};
+    ppo_tokens data = {0}, held_out = {0};
     make_tokens(small, 9, 82, &data);
     make_tokens(small, 5, 83, &held_out);
     on_the_gpu();
@@ -802,11 +802,11 @@ static void a_training_is_continued_from_its_checkpoint(void **state) {
 static void a_run_is_resumed_from_its_checkpoint(void **state) {
     (void)state;
     const std::string path = "/tmp/ppo-cuda-rlhf-" + std::to_string(getpid());
-    ppo_lm           *policy[2] = {make_model(small, 0, 84), make_model(small, 0, 84)};
-    ppo_rlhf         *rlhf[2] = {NULL, NULL};
-    ppo_rlhf_config   c = rlhf_config();
+    ppo_lm *policy[2] = {make_model(small, 0, 84), make_model(small, 0, 84)};
+    ppo_rlhf *rlhf[2] = {NULL, NULL};
+    ppo_rlhf_config c = rlhf_config();
     ppo_rlhf_progress p[2];
-    ppo_tokens        prompts = {0};
+    ppo_tokens prompts = {0};
     c.reference_every = 2;
     add_prompts(&prompts);
     on_the_gpu();
@@ -834,9 +834,9 @@ static void a_run_is_resumed_from_its_checkpoint(void **state) {
 
 static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from_them(void **state) {
     (void)state;
-    ppo_lm         *lm = make_model(small, 1, 61);
-    ppo_tokens      prompts = {0};
-    ppo_rlhf       *rlhf = NULL;
+    ppo_lm *lm = make_model(small, 1, 61);
+    ppo_tokens prompts = {0};
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config c = rlhf_config();
     add_prompts(&prompts);
     on_the_gpu();
@@ -861,9 +861,9 @@ static void numbers_that_are_not_finite_are_reported_and_nothing_is_learned_from
 /* Several steps are queued at once; those from the first bad gradient on are not done. */
 static void a_step_counts_only_if_it_was_done(void **state) {
     (void)state;
-    ppo_params    *params = NULL, *other = NULL;
+    ppo_params *params = NULL, *other = NULL;
     const ppo_adam adam = ppo_adam_default();
-    float          norm = 0, bad = NAN, good = 2;
+    float norm = 0, bad = NAN, good = 2;
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_params_create(&other));
     ppo_tensor *x = ppo_params_add(params, "x", 3, 100), *y = ppo_params_add(other, "y", 1, 3);
@@ -900,8 +900,8 @@ static void a_step_counts_only_if_it_was_done(void **state) {
 
 static void a_loss_that_is_not_finite_stops_the_training(void **state) {
     (void)state;
-    ppo_lm        *lm = make_model(small, 1, 62);
-    ppo_tokens     data = {0};
+    ppo_lm *lm = make_model(small, 1, 62);
+    ppo_tokens data = {0};
     ppo_fit_config c = ppo_fit_config_default();
     make_tokens(small, 4, 63, &data);
     lm->norm_weight->data[2] = INFINITY;
@@ -918,9 +918,9 @@ static void a_loss_that_is_not_finite_stops_the_training(void **state) {
 static void heads_that_are_too_large_are_refused(void **state) {
     (void)state;
     const model_shape large = {4, 4, 514, 1, 2};
-    ppo_lm           *lm = make_model(large, 1, 64);
-    ppo_tokens        data = {0};
-    float             score[2];
+    ppo_lm *lm = make_model(large, 1, 64);
+    ppo_tokens data = {0};
+    float score[2];
     make_tokens(large, 2, 65, &data);
     on_the_gpu();
     assert_fails(ppo_lm_scores(lm, &data, 2, score), PPO_ERROR_ARGUMENT, "257|256");
@@ -932,14 +932,14 @@ static void heads_that_are_too_large_are_refused(void **state) {
 /* The smallest training, from the switch to the device to the switch back: a step of each kind. */
 static ppo_status tiny_job(void *user) {
     (void)user;
-    ppo_lm_config   shape = lm_config(4, 4, 4, 1, 1);
-    ppo_lm         *lm = NULL, *copy = NULL;
-    ppo_tokens      data = {0};
-    ppo_rlhf       *rlhf = NULL;
+    ppo_lm_config shape = lm_config(4, 4, 4, 1, 1);
+    ppo_lm *lm = NULL, *copy = NULL;
+    ppo_tokens data = {0};
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config c = ppo_rlhf_config_default();
-    ppo_fit_config  f = ppo_fit_config_default();
-    const int       token[3] = {1, 2, 3};
-    float           score;
+    ppo_fit_config f = ppo_fit_config_default();
+    const int token[3] = {1, 2, 3};
+    float score;
     c.prompts = c.epochs = 1;
     c.sampling.max_new = 2;
     ppo_status status = ppo_use_cuda(0);
@@ -970,12 +970,12 @@ static void an_allocation_that_fails_is_reported_and_leaves_nothing(void **state
 /* Bytes that an update copies to the host, with a model of this width. */
 static size_t bytes_of_an_update(int width) {
     const model_shape shape = {9, 14, width, 2, 2};
-    ppo_lm           *lm = make_model(shape, 1, 68);
-    ppo_tokens        prompts = {0};
-    ppo_rlhf         *rlhf = NULL;
-    ppo_rlhf_config   c = rlhf_config();
-    ppo_samples       samples;
-    float             reward[8] = {0};
+    ppo_lm *lm = make_model(shape, 1, 68);
+    ppo_tokens prompts = {0};
+    ppo_rlhf *rlhf = NULL;
+    ppo_rlhf_config c = rlhf_config();
+    ppo_samples samples;
+    float reward[8] = {0};
     c.prompts = 4, c.minibatch_size = 5, c.micro_batch = 3;
     c.target_kl = 100; /* all steps are taken */
     add_prompts(&prompts);
@@ -1010,8 +1010,8 @@ static void an_update_copies_no_activations_to_the_host(void **state) {
 static void a_sync_that_fails_leaves_the_host_as_it_was(void **state) {
     (void)state;
     std::vector<ppo_fit_progress> progress;
-    ppo_lm                       *lm = make_model(small, 1, 69);
-    std::vector<float>            before(lm->params->data, lm->params->data + lm->params->count);
+    ppo_lm *lm = make_model(small, 1, 69);
+    std::vector<float> before(lm->params->data, lm->params->data + lm->params->count);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
     emulation.fail_at = 0;
@@ -1030,7 +1030,7 @@ static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
     std::vector<unsigned char> from(LARGE), to(LARGE), one(COPIES);
     on_the_gpu();
     ppo__device *device = ppo__device_in_use;
-    char        *there = (char *)device->take(device, LARGE);
+    char *there = (char *)device->take(device, LARGE);
     assert_non_null(there);
     for (int k = 0; k < COPIES; k++) { /* the source may change at once */
         from[0] = (unsigned char)k;
@@ -1064,14 +1064,14 @@ static void a_device_copies_in_order_and_tells_the_first_failure(void **state) {
 /* A call that fails alone, in generation, is reported there, and not again by the next call. */
 static void a_failure_is_told_once(void **state) {
     (void)state;
-    ppo_lm        *lm = make_model(small, 1, 70);
-    ppo_tokens     prompts = {0};
+    ppo_lm *lm = make_model(small, 1, 70);
+    ppo_tokens prompts = {0};
     ppo_generator *generator = NULL;
-    ppo_samples    out;
-    ppo_sampling   how = ppo_sampling_default();
-    float          score[2];
-    const int      token[2] = {3, 4};
-    long           k = 0;
+    ppo_samples out;
+    ppo_sampling how = ppo_sampling_default();
+    float score[2];
+    const int token[2] = {3, 4};
+    long k = 0;
     how.max_new = 1;
     for (int s = 0; s < 2; s++) assert_ok(ppo_tokens_add(&prompts, token, 1 + s, 1));
     on_the_gpu();
@@ -1110,7 +1110,7 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
             emulation.error = kind ? cudaErrorLaunchFailure : cudaErrorMemoryAllocation;
             ppo_fail(PPO_OK, "(no sentence)");
             ppo_status status = tiny_job(NULL);
-            int        failed = emulation.fail_at < 0 || kind;
+            int failed = emulation.fail_at < 0 || kind;
             emulation.fail_at = -1;
             emulation.for_good = false;
             assert_null(ppo__device_in_use);
@@ -1122,9 +1122,9 @@ static void a_call_that_fails_is_a_status_and_the_processor_goes_on(void **state
                 fail_msg("status %d after call %ld failed: %s", status, k, ppo_last_error());
         }
     }
-    ppo_lm    *lm = make_model(small, 1, 66);
+    ppo_lm *lm = make_model(small, 1, 66);
     ppo_tokens data = {0};
-    float      score[3];
+    float score[3];
     make_tokens(small, 3, 67, &data);
     assert_ok(ppo_lm_scores(lm, &data, 3, score));
     ppo_lm_free(lm);

@@ -3,7 +3,7 @@
 
 struct setting {
     float temperature;
-    int   greedy, top_k;
+    int greedy, top_k;
     float top_p;
 };
 static const setting settings[] = {
@@ -19,10 +19,10 @@ static ppo_sampling sampling_of(const setting &s) {
 
 /* Rows of logits, and more random streams than rows. */
 struct problem {
-    int                  n, vocab;
-    std::vector<float>   z;
+    int n, vocab;
+    std::vector<float> z;
     std::vector<ppo_rng> rng;
-    std::vector<int>     stream;
+    std::vector<int> stream;
 
     problem(ppo_rng *from, int rows, int length, float scale) : n(rows), vocab(length) {
         z = normal_floats(from, (size_t)n * (size_t)vocab, scale);
@@ -40,7 +40,7 @@ struct problem {
    number across the boundary between them: of a sum of 10^5 floats there, of much less on the device. */
 static void check_choice(const std::vector<float> &p, float uniform, int token, int choice) {
     const double rounding = 2e-6, of_the_processor = 1e-4;
-    double       total = 0, before = 0;
+    double total = 0, before = 0;
     assert_in_range(token, 0, p.size() - 1);
     assert_true(p[(size_t)token] > 0);
     for (float x : p) total += x;
@@ -54,7 +54,7 @@ static void check_choice(const std::vector<float> &p, float uniform, int token, 
 /* The next token of each row. Advances the streams on the processor, too. */
 static void check_step(problem *p, const ppo_sampling *how, const std::vector<int> &token,
                        const std::vector<float> &logp) {
-    size_t             vocab = (size_t)p->vocab;
+    size_t vocab = (size_t)p->vocab;
     std::vector<float> probability(vocab), scratch(vocab), want((size_t)p->n);
     for (int i = 0; i < p->n; i++) {
         ppo_rng *rng = &p->rng[(size_t)p->stream[(size_t)i]], same = *rng;
@@ -69,12 +69,12 @@ static void check_step(problem *p, const ppo_sampling *how, const std::vector<in
 template <class T>
 static void check_draws(problem *p, const std::vector<T> &z, int bf16, int shift, const setting &s,
                         int steps) {
-    ppo_sampling          how = sampling_of(s);
-    device_array<T>       logits(z, (size_t)shift);
+    ppo_sampling how = sampling_of(s);
+    device_array<T> logits(z, (size_t)shift);
     device_array<ppo_rng> rng(p->rng);
-    device_array<int>     stream(p->stream), token((size_t)p->n);
-    device_array<float>   logp((size_t)p->n);
-    ppo_cuda_logits       from = {logits.at(), bf16};
+    device_array<int> stream(p->stream), token((size_t)p->n);
+    device_array<float> logp((size_t)p->n);
+    ppo_cuda_logits from = {logits.at(), bf16};
     for (int step = 0; step < steps; step++) {
         assert_ok(
             ppo_cuda_sample(cuda, &from, p->n, p->vocab, &how, rng.at(), stream.at(), token.at(), logp.at()));
@@ -103,7 +103,7 @@ static void bf16_is_sampled_as_on_the_processor(void **state) {
     ppo_rng rng = test_rng(2);
     for (int k = 0; k < COUNT(sizes); k++)
         for (int s = sizes[k][1] % 3; s < COUNT(settings); s += sizes[k][1] < 1000 ? 1 : 3) {
-            problem                    p(&rng, sizes[k][0], sizes[k][1], s % 3 ? 2 : 5);
+            problem p(&rng, sizes[k][0], sizes[k][1], s % 3 ? 2 : 5);
             std::vector<__nv_bfloat16> z = to_bf16(&p.z);
             check_draws(&p, z, 1, (k + s) % 9, settings[s], p.vocab < 1000 ? 3 : 1);
         }
@@ -158,11 +158,11 @@ static void greedy_takes_the_first_of_the_largest(void **state) {
             problem p(&rng, 3, vocab, 1);
             for (int i = 0; i < 3; i++)
                 for (int j = 20 + 9 * i; j < vocab; j += 7) p.z[(size_t)(i * vocab + j)] = 9;
-            ppo_sampling          how = sampling_of({1, 1, 0, 1});
-            device_array<float>   z(p.z);
+            ppo_sampling how = sampling_of({1, 1, 0, 1});
+            device_array<float> z(p.z);
             device_array<ppo_rng> streams(p.rng);
-            device_array<int>     token(3);
-            ppo_cuda_logits       logits = {z.at(), 0};
+            device_array<int> token(3);
+            ppo_cuda_logits logits = {z.at(), 0};
             set_thread_order(order);
             assert_ok(ppo_cuda_sample(cuda, &logits, 3, vocab, &how, streams.at(), NULL, token.at(), NULL));
             assert_ok(ppo_cuda_sync(cuda));
@@ -177,21 +177,21 @@ static void greedy_takes_the_first_of_the_largest(void **state) {
 /* 1000 draws from one row: each token within five standard deviations. */
 static void tokens_come_as_often_as_their_probability(void **state) {
     (void)state;
-    const int            n = 1000, vocab = 6;
-    const float          row[vocab] = {0.5f, -1, 1.5f, -INFINITY, 0, 1};
-    std::vector<float>   z, p(vocab), scratch(vocab);
-    std::vector<double>  seen(vocab);
+    const int n = 1000, vocab = 6;
+    const float row[vocab] = {0.5f, -1, 1.5f, -INFINITY, 0, 1};
+    std::vector<float> z, p(vocab), scratch(vocab);
+    std::vector<double> seen(vocab);
     std::vector<ppo_rng> rng;
     for (int i = 0; i < n; i++) {
         z.insert(z.end(), row, row + vocab);
         rng.push_back(ppo_rng_stream(3, PPO_STREAM_USER, (uint32_t)i));
     }
     for (const setting &s : {setting{1, 0, 0, 1}, setting{0.8f, 0, 4, 0.9f}}) {
-        ppo_sampling          how = sampling_of(s);
-        device_array<float>   logits(z);
+        ppo_sampling how = sampling_of(s);
+        device_array<float> logits(z);
         device_array<ppo_rng> streams(rng);
-        device_array<int>     token((size_t)n);
-        ppo_cuda_logits       from = {logits.at(), 0};
+        device_array<int> token((size_t)n);
+        ppo_cuda_logits from = {logits.at(), 0};
         assert_ok(ppo_sampling_probabilities(&how, row, vocab, p.data(), scratch.data()));
         assert_ok(ppo_cuda_sample(cuda, &from, n, vocab, &how, streams.at(), NULL, token.at(), NULL));
         assert_ok(ppo_cuda_sync(cuda));
@@ -214,21 +214,21 @@ static ppo_rng rng_with(double uniform) {
 static void a_number_at_a_boundary_belongs_to_the_token_behind(void **state) {
     (void)state;
     for (int tokens : {2, 64, 2048}) {
-        const int            vocab = tokens + 2;
-        std::vector<float>   z;
+        const int vocab = tokens + 2;
+        std::vector<float> z;
         std::vector<ppo_rng> rng;
-        const int            chosen[] = {0, 1, tokens / 2, tokens - 1};
-        ppo_sampling         how = sampling_of({1, 0, 0, 1});
+        const int chosen[] = {0, 1, tokens / 2, tokens - 1};
+        ppo_sampling how = sampling_of({1, 0, 0, 1});
         for (int t : chosen) {
             z.insert(z.end(), (size_t)vocab, 3);
             z[z.size() - (size_t)vocab] = z.back() = -INFINITY;
             rng.push_back(rng_with((double)t / tokens));
         }
         rng[3] = rng_with(1 - 0x1p-24);
-        device_array<float>   logits(z);
+        device_array<float> logits(z);
         device_array<ppo_rng> streams(rng);
-        device_array<int>     token(4);
-        ppo_cuda_logits       from = {logits.at(), 0};
+        device_array<int> token(4);
+        ppo_cuda_logits from = {logits.at(), 0};
         assert_ok(ppo_cuda_sample(cuda, &from, 4, vocab, &how, streams.at(), NULL, token.at(), NULL));
         assert_ok(ppo_cuda_sync(cuda));
         for (int i = 0; i < 4; i++) assert_int_equal(token.read()[(size_t)i], chosen[i] + 1);
@@ -238,14 +238,14 @@ static void a_number_at_a_boundary_belongs_to_the_token_behind(void **state) {
 static void the_order_of_threads_changes_no_bit(void **state) {
     (void)state;
     for (int vocab : {77, 3000}) {
-        ppo_rng             rng = test_rng(8);
-        problem             p(&rng, 5, vocab, 1);
-        ppo_sampling        how = sampling_of({1, 0, 60, 0.9f});
+        ppo_rng rng = test_rng(8);
+        problem p(&rng, 5, vocab, 1);
+        ppo_sampling how = sampling_of({1, 0, 60, 0.9f});
         device_array<float> z(p.z, 1), logp(5);
-        device_array<int>   token(5), stream(p.stream);
-        ppo_cuda_logits     logits = {z.at(), 0};
-        std::vector<int>    first;
-        std::vector<float>  first_logp;
+        device_array<int> token(5), stream(p.stream);
+        ppo_cuda_logits logits = {z.at(), 0};
+        std::vector<int> first;
+        std::vector<float> first_logp;
         for (uint32_t order : thread_orders) {
             device_array<ppo_rng> streams(p.rng);
             set_thread_order(order);
@@ -270,23 +270,23 @@ static void a_row_that_is_not_finite_is_named_and_draws_nothing(void **state) {
     for (int vocab : {20, 1300})
         for (int greedy = 0; greedy < 2; greedy++)
             for (float bad : {NAN, INFINITY, -INFINITY}) {
-                problem              p(&rng, 9, vocab, 1);
+                problem p(&rng, 9, vocab, 1);
                 std::vector<ppo_rng> before = p.rng;
-                ppo_sampling         how = sampling_of({1, greedy, 5, 0.9f});
+                ppo_sampling how = sampling_of({1, greedy, 5, 0.9f});
                 for (int i : {4, 6})
                     for (int j = 0; j < vocab; j++)
                         if (bad < 0 || j == vocab - 2) p.z[(size_t)(i * vocab + j)] = bad;
-                device_array<float>   z(p.z), logp(9);
+                device_array<float> z(p.z), logp(9);
                 device_array<ppo_rng> streams(p.rng);
-                device_array<int>     token(9), stream(p.stream);
-                ppo_cuda_logits       logits = {z.at(), 0};
+                device_array<int> token(9), stream(p.stream);
+                ppo_cuda_logits logits = {z.at(), 0};
                 assert_ok(ppo_cuda_sample(cuda, &logits, 9, vocab, &how, streams.at(), stream.at(),
                                           token.at(), logp.at()));
                 assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_NUMERIC, "ppo_cuda_sample|row 4");
-                std::vector<int>     got = token.read();
-                std::vector<float>   got_logp = logp.read();
+                std::vector<int> got = token.read();
+                std::vector<float> got_logp = logp.read();
                 std::vector<ppo_rng> after = streams.read();
-                std::vector<float>   probability((size_t)vocab), scratch((size_t)vocab);
+                std::vector<float> probability((size_t)vocab), scratch((size_t)vocab);
                 for (size_t i = 0; i < 9; i++) {
                     ppo_rng *stood = &before[(size_t)p.stream[i]], same = *stood;
                     if (i == 4 || i == 6) {
@@ -305,11 +305,11 @@ static void a_row_that_is_not_finite_is_named_and_draws_nothing(void **state) {
 
 static void bad_arguments_are_named(void **state) {
     (void)state;
-    device_array<float>   z(8);
-    device_array<int>     token(2);
+    device_array<float> z(8);
+    device_array<int> token(2);
     device_array<ppo_rng> rng(2);
-    ppo_cuda_logits       logits = {z.at(), 0}, none = {NULL, 0};
-    ppo_sampling          how = ppo_sampling_default(), bad = how;
+    ppo_cuda_logits logits = {z.at(), 0}, none = {NULL, 0};
+    ppo_sampling how = ppo_sampling_default(), bad = how;
     assert_fails(ppo_cuda_sample(NULL, &logits, 2, 4, &how, rng.at(), NULL, token.at(), NULL),
                  PPO_ERROR_ARGUMENT, "ppo_cuda_sample|NULL");
     assert_fails(ppo_cuda_sample(cuda, &none, 2, 4, &how, rng.at(), NULL, token.at(), NULL),
@@ -339,14 +339,14 @@ static void bad_arguments_are_named(void **state) {
 #ifndef __CUDACC__
 static void a_launch_that_fails_is_a_status(void **state) {
     (void)state;
-    std::vector<float>    zeros(8);
-    device_array<float>   z(zeros);
-    device_array<int>     token(2);
-    std::vector<ppo_rng>  streams(2, test_rng(1));
+    std::vector<float> zeros(8);
+    device_array<float> z(zeros);
+    device_array<int> token(2);
+    std::vector<ppo_rng> streams(2, test_rng(1));
     device_array<ppo_rng> rng(streams);
-    ppo_cuda_logits       logits = {z.at(), 0};
-    ppo_sampling          how = ppo_sampling_default();
-    long                  calls = emulation.calls;
+    ppo_cuda_logits logits = {z.at(), 0};
+    ppo_sampling how = ppo_sampling_default();
+    long calls = emulation.calls;
     assert_ok(ppo_cuda_sample(cuda, &logits, 2, 4, &how, rng.at(), NULL, token.at(), NULL));
     calls = emulation.calls - calls;
     for (long k = 0; k < calls; k++) {

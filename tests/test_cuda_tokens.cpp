@@ -29,7 +29,7 @@ static void nothing_to_report_is_ok(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct shape {
-    int   n, vocab, shift; /* the first logit is `shift` elements after a multiple of 256 bytes */
+    int n, vocab, shift; /* the first logit is `shift` elements after a multiple of 256 bytes */
     float temperature;
 } shape;
 
@@ -40,7 +40,7 @@ static const shape shapes[] = {{1, 1, 0, 1},    {3, 2, 1, 1},    {9, 7, 0, 0.7f}
 
 struct rows_of {
     device_array<float> logp, entropy, max, log_sum, kl;
-    ppo_cuda_rows       rows;
+    ppo_cuda_rows rows;
     explicit rows_of(size_t n) : logp(n), entropy(n), max(n), log_sum(n), kl(n) {
         rows = {logp.at(), entropy.at(), max.at(), log_sum.at(), kl.at()};
     }
@@ -48,10 +48,10 @@ struct rows_of {
 
 /* The processor's results, and the arguments on the device. */
 struct problem {
-    shape              s;
-    size_t             count;
+    shape s;
+    size_t count;
     std::vector<float> z, ref, grad_logp, grad_entropy;
-    std::vector<int>   token;
+    std::vector<int> token;
 
     problem(const shape &of, ppo_rng *rng, float scale) : s(of), count((size_t)of.n * (size_t)of.vocab) {
         size_t n = (size_t)s.n;
@@ -67,13 +67,13 @@ struct problem {
 template <class T>
 static void check_rows(problem &p, const std::vector<T> &z, const std::vector<T> &ref, int bf16,
                        double tolerance) {
-    const shape        &s = p.s;
-    size_t              n = (size_t)s.n;
-    rows_of             out(n);
-    device_array<T>     dz(z, (size_t)s.shift), dref(ref, (size_t)s.shift), dgrad(p.count);
-    device_array<int>   token(p.token);
+    const shape &s = p.s;
+    size_t n = (size_t)s.n;
+    rows_of out(n);
+    device_array<T> dz(z, (size_t)s.shift), dref(ref, (size_t)s.shift), dgrad(p.count);
+    device_array<int> token(p.token);
     device_array<float> grad_logp(p.grad_logp), grad_entropy(p.grad_entropy);
-    ppo_cuda_logits     logits = {dz.at(), bf16}, reference = {dref.at(), bf16}, grad = {dgrad.at(), bf16};
+    ppo_cuda_logits logits = {dz.at(), bf16}, reference = {dref.at(), bf16}, grad = {dgrad.at(), bf16};
 
     std::vector<float> logp(n), entropy(n), kl(n), scaled(p.z), scaled_ref(p.ref), want(p.count);
     for (float &x : scaled) x /= s.temperature;
@@ -102,7 +102,7 @@ static void check_rows(problem &p, const std::vector<T> &z, const std::vector<T>
                                                gl ? grad_logp.at() : NULL, ge ? grad_entropy.at() : NULL, s.n,
                                                s.vocab, s.temperature, &grad));
         assert_ok(ppo_cuda_sync(cuda));
-        std::vector<T>     got = dgrad.read();
+        std::vector<T> got = dgrad.read();
         std::vector<float> floats(p.count);
         for (size_t i = 0; i < p.count; i++) floats[i] = ppo__cuda_float(got[i]);
         assert_close_array(floats.data(), want.data(), (int)p.count, tolerance);
@@ -130,7 +130,7 @@ static void bf16_agrees_with_the_processor(void **state) {
     (void)state;
     ppo_rng rng = test_rng(2);
     for (int k = 0; k < COUNT(shapes); k++) {
-        problem                    p(shapes[k], &rng, 3);
+        problem p(shapes[k], &rng, 3);
         std::vector<__nv_bfloat16> z = to_bf16(&p.z), ref = to_bf16(&p.ref);
         check_rows(p, z, ref, 1, 1e-2);
     }
@@ -149,12 +149,12 @@ static void large_logits_lose_no_more_than_their_digits(void **state) {
 static void the_order_of_threads_changes_no_bit(void **state) {
     (void)state;
     for (int vocab : {77, 3000}) {
-        ppo_rng             rng = test_rng(4);
-        problem             p({5, vocab, 1, 1}, &rng, 3);
-        std::vector<float>  first[3];
+        ppo_rng rng = test_rng(4);
+        problem p({5, vocab, 1, 1}, &rng, 3);
+        std::vector<float> first[3];
         device_array<float> z(p.z, 1), ref(p.ref, 1);
-        device_array<int>   token(p.token);
-        ppo_cuda_logits     logits = {z.at(), 0}, reference = {ref.at(), 0};
+        device_array<int> token(p.token);
+        ppo_cuda_logits logits = {z.at(), 0}, reference = {ref.at(), 0};
         for (uint32_t order : thread_orders) {
             rows_of out(5);
             set_thread_order(order);
@@ -171,12 +171,12 @@ static void the_order_of_threads_changes_no_bit(void **state) {
 /* A row's results do not depend on other rows. */
 static void a_row_is_the_same_in_every_batch(void **state) {
     (void)state;
-    ppo_rng             rng = test_rng(5);
-    problem             p({12, 40, 0, 1}, &rng, 3);
+    ppo_rng rng = test_rng(5);
+    problem p({12, 40, 0, 1}, &rng, 3);
     device_array<float> z(p.z);
-    device_array<int>   token(p.token);
-    rows_of             all(12), one(1);
-    ppo_cuda_logits     logits = {z.at(), 0}, row = {z.at() + 7 * 40, 0};
+    device_array<int> token(p.token);
+    rows_of all(12), one(1);
+    ppo_cuda_logits logits = {z.at(), 0}, row = {z.at() + 7 * 40, 0};
     assert_ok(ppo_cuda_token_logp(cuda, &logits, NULL, token.at(), 12, 40, 1, &all.rows));
     assert_ok(ppo_cuda_token_logp(cuda, &row, NULL, token.at() + 7, 1, 40, 1, &one.rows));
     assert_false(bits_differ(&all.logp.read()[7], &one.logp.read()[0], 1));
@@ -191,11 +191,11 @@ static void forbidden_tokens_have_no_probability_and_no_gradient(void **state) {
         problem p({3, vocab, 0, 1}, &rng, 2);
         for (size_t i = 0; i < p.count; i++)
             if (i % 3 && (int)i % vocab != p.token[i / (size_t)vocab]) p.z[i] = -INFINITY;
-        rows_of             out(3);
+        rows_of out(3);
         device_array<float> z(p.z), grad_logp(p.grad_logp), grad_entropy(p.grad_entropy), grad(p.count);
-        device_array<int>   token(p.token);
-        ppo_cuda_logits     logits = {z.at(), 0}, to = {grad.at(), 0};
-        std::vector<float>  logp(3), entropy(3), want(p.count);
+        device_array<int> token(p.token);
+        ppo_cuda_logits logits = {z.at(), 0}, to = {grad.at(), 0};
+        std::vector<float> logp(3), entropy(3), want(p.count);
         assert_ok(ppo_token_logp(p.z.data(), p.token.data(), 3, vocab, 1, logp.data(), entropy.data()));
         assert_ok(ppo_token_logp_backward(p.z.data(), p.token.data(), p.grad_logp.data(),
                                           p.grad_entropy.data(), 3, vocab, 1, want.data()));
@@ -216,10 +216,10 @@ static void forbidden_tokens_have_no_probability_and_no_gradient(void **state) {
 static void bad_arguments_are_named(void **state) {
     (void)state;
     device_array<float> z(8);
-    device_array<int>   token(2);
-    rows_of             out(2);
-    ppo_cuda_logits     logits = {z.at(), 0}, other = {z.at(), 1}, none = {NULL, 0};
-    ppo_cuda_rows       no_kl = out.rows, no_max = out.rows;
+    device_array<int> token(2);
+    rows_of out(2);
+    ppo_cuda_logits logits = {z.at(), 0}, other = {z.at(), 1}, none = {NULL, 0};
+    ppo_cuda_rows no_kl = out.rows, no_max = out.rows;
     no_kl.kl = no_max.max = NULL;
     assert_fails(ppo_cuda_token_logp(NULL, &logits, NULL, token.at(), 2, 4, 1, &out.rows), PPO_ERROR_ARGUMENT,
                  "NULL");
@@ -249,12 +249,12 @@ static void the_first_fault_is_reported_once(void **state) {
     (void)state;
     for (uint32_t order : thread_orders) {
         std::vector<float> z(30, 1), bad(z);
-        std::vector<int>   token(10, 1);
+        std::vector<int> token(10, 1);
         bad[3 * 4] = bad[3 * 8] = NAN;
         device_array<float> dz(z), dbad(bad);
-        device_array<int>   dtoken(token);
-        rows_of             out(10);
-        ppo_cuda_logits     good_logits = {dz.at(), 0}, bad_logits = {dbad.at(), 0};
+        device_array<int> dtoken(token);
+        rows_of out(10);
+        ppo_cuda_logits good_logits = {dz.at(), 0}, bad_logits = {dbad.at(), 0};
         set_thread_order(order);
         assert_ok(ppo_cuda_token_logp(cuda, &good_logits, NULL, dtoken.at(), 10, 3, 1, &out.rows));
         assert_ok(ppo_cuda_token_logp(cuda, &bad_logits, NULL, dtoken.at(), 10, 3, 1, &out.rows));
@@ -273,15 +273,15 @@ static void the_first_fault_is_reported_once(void **state) {
 static void a_call_that_fails_is_a_status_and_leaves_nothing(void **state) {
     (void)state;
     std::vector<float> z(40, 1);
-    std::vector<int>   token(4, 1);
+    std::vector<int> token(4, 1);
     for (cudaError_t error : {cudaErrorMemoryAllocation, cudaErrorLaunchFailure}) {
         for (long k = 0, failed = 1; failed; k++) {
             device_array<float> dz(z);
-            device_array<int>   dtoken(token);
-            rows_of             out(4);
-            ppo_cuda_logits     logits = {dz.at(), 0};
-            ppo_cuda           *own = NULL;
-            long                live = emulation.live;
+            device_array<int> dtoken(token);
+            rows_of out(4);
+            ppo_cuda_logits logits = {dz.at(), 0};
+            ppo_cuda *own = NULL;
+            long live = emulation.live;
             emulation.fail_at = k;
             emulation.error = error;
             ppo_status status = ppo_cuda_create(0, &own);

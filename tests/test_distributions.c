@@ -11,9 +11,9 @@
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct token_case {
-    const char  *name;
-    int          n, vocab;
-    const int   *token;
+    const char *name;
+    int n, vocab;
+    const int *token;
     const float *logits, *w1, *w2;
     const float *logp[2], *entropy[2], *grad[2]; /* temperature 1 and 0.7 */
 } token_case;
@@ -29,7 +29,7 @@ typedef struct token_case {
 
 static const token_case token_cases[] = {TOKEN_CASE(tok_small), TOKEN_CASE(tok_big), TOKEN_CASE(tok_two),
                                          TOKEN_CASE(tok_masked)};
-static const float      temperatures[2] = {1, 0.7f};
+static const float temperatures[2] = {1, 0.7f};
 
 enum { MAX_ROWS = 8, MAX_VOCAB = 1000 };
 
@@ -38,7 +38,7 @@ static void token_logp_and_entropy_agree_with_pytorch(void **state) {
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < 2 * COUNT(token_cases); k++) {
             const token_case *c = &token_cases[k / 2];
-            float             logp[MAX_ROWS], entropy[MAX_ROWS];
+            float logp[MAX_ROWS], entropy[MAX_ROWS];
             assert_ok(
                 ppo_token_logp(c->logits, c->token, c->n, c->vocab, temperatures[k % 2], logp, entropy));
             assert_close_array(logp, c->logp[k % 2], c->n, 1e-6);
@@ -56,8 +56,8 @@ static void token_logp_backward_agrees_with_pytorch_also_in_place(void **state) 
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < 2 * COUNT(token_cases); k++) {
             const token_case *c = &token_cases[k / 2];
-            int               size = c->n * c->vocab;
-            float             t = temperatures[k % 2];
+            int size = c->n * c->vocab;
+            float t = temperatures[k % 2];
             assert_ok(ppo_token_logp_backward(c->logits, c->token, c->w1, c->w2, c->n, c->vocab, t, grad));
             assert_close_array(grad, c->grad[k % 2], size,
                                k % 2 ? 5e-6 : 2e-6); /* 80 / 0.7 is rounded by 4e-6 */
@@ -71,9 +71,9 @@ static void token_logp_backward_agrees_with_pytorch_also_in_place(void **state) 
 static void token_logp_backward_takes_either_gradient_alone(void **state) {
     (void)state;
     const token_case *c = &token_cases[0];
-    int               size = c->n * c->vocab;
-    float             zeros[8] = {0};
-    static float      both[MAX_ROWS * MAX_VOCAB], alone[MAX_ROWS * MAX_VOCAB];
+    int size = c->n * c->vocab;
+    float zeros[8] = {0};
+    static float both[MAX_ROWS * MAX_VOCAB], alone[MAX_ROWS * MAX_VOCAB];
     assert_ok(ppo_token_logp_backward(c->logits, c->token, c->w1, zeros, c->n, c->vocab, 1, both));
     assert_ok(ppo_token_logp_backward(c->logits, c->token, c->w1, NULL, c->n, c->vocab, 1, alone));
     assert_close_array(alone, both, size, 1e-6);
@@ -91,7 +91,7 @@ static void an_impossible_token_has_no_probability_entropy_or_gradient(void **st
             static float logits[40], few[2] = {0.5f, -1.25f}, grad[40], grad_few[2], one[1] = {1},
                                      half[1] = {0.5f};
             float logp, entropy, logp_few, entropy_few;
-            int   token = 0, other = 1;
+            int token = 0, other = 1;
             for (int i = 0; i < vocab; i++) logits[i] = -INFINITY;
             logits[0] = few[0], logits[vocab - 1] = few[1];
             assert_ok(ppo_token_logp(logits, &token, 1, vocab, 1, &logp, &entropy));
@@ -115,9 +115,9 @@ static void probabilities_sum_to_one_and_give_the_entropy(void **state) {
     ppo_rng rng = test_rng(1);
     for (int trial = 0; trial < 100; trial++) {
         static float logits[70 * 70];
-        static int   token[70];
+        static int token[70];
         float logp[70], entropy[70], shift = 50 * ppo_rng_normal(&rng), t = 0.5f + ppo_rng_uniform(&rng);
-        int   vocab = 1 + ppo_rng_below(&rng, 70);
+        int vocab = 1 + ppo_rng_below(&rng, 70);
         for (int j = 0; j < vocab; j++) logits[j] = 3 * ppo_rng_normal(&rng) + shift;
         for (int i = 0; i < vocab; i++)
             token[i] = i, memcpy(logits + i * vocab, logits, (size_t)vocab * sizeof *logits);
@@ -134,7 +134,7 @@ static void a_bad_gradient_or_row_is_named_wherever_it_is(void **state) {
     (void)state;
     enum { N = 70 };
     float logits[2 * N] = {0}, out[2 * N], up[N] = {0}, kl[N];
-    int   token[N] = {0};
+    int token[N] = {0};
     up[66] = NAN;
     assert_fails(ppo_token_logp_backward(logits, token, up, NULL, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
     assert_fails(ppo_token_logp_backward(logits, token, NULL, up, N, 2, 1, out), PPO_ERROR_NUMERIC, "row 66");
@@ -150,10 +150,10 @@ static void rows_of_any_length_are_computed_as_if_alone(void **state) {
     (void)state;
     enum { N = 70, LONG = 40000 };
     static const int cases[][2] = {{70, 40}, {70, 500}, {70, 600}, {9, 9000}, {3, LONG}}; /* rows, logits */
-    static float     z[3 * LONG], q[3 * LONG], grad[3 * LONG], alone[LONG];
-    int              token[N];
-    float            up[N], kl[N], kl_alone;
-    ppo_rng          rng = ppo_rng_stream(4, PPO_STREAM_USER, 0);
+    static float z[3 * LONG], q[3 * LONG], grad[3 * LONG], alone[LONG];
+    int token[N];
+    float up[N], kl[N], kl_alone;
+    ppo_rng rng = ppo_rng_stream(4, PPO_STREAM_USER, 0);
     for (int i = 0; i < 3 * LONG; i++) z[i] = ppo_rng_normal(&rng), q[i] = ppo_rng_normal(&rng);
     FOR_EACH_KERNEL_SET(set) {
         for (int c = 0; c < COUNT(cases); c++) {
@@ -177,7 +177,7 @@ static void categorical_functions_refuse_bad_input(void **state) {
     float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, inf[6] = {0, 1, 2, 3, INFINITY, 5},
           out[6], kl[2];
     float none[6] = {0, 1, 2, -INFINITY, -INFINITY, -INFINITY}, up[2] = {1, 1}, bad_up[2] = {1, NAN};
-    int   token[2] = {0, 2}, high[2] = {0, 3}, low[2] = {-7, 0};
+    int token[2] = {0, 2}, high[2] = {0, 3}, low[2] = {-7, 0};
 #define LOGP(logits, token, n, vocab, t) ppo_token_logp(logits, token, n, vocab, t, out, kl)
 #define BACKWARD(logits, token, n, vocab, t, grad) \
     ppo_token_logp_backward(logits, token, up, up, n, vocab, t, grad)
@@ -191,7 +191,8 @@ static void categorical_functions_refuse_bad_input(void **state) {
     assert_fails(LOGP(logits, token, 2, 3, 0), PPO_ERROR_ARGUMENT, "temperature|0");
     assert_fails(LOGP(logits, token, 2, 3, -0.5f), PPO_ERROR_ARGUMENT, "temperature|-0.5");
     assert_fails(LOGP(logits, token, 2, 3, NAN), PPO_ERROR_ARGUMENT, "temperature|nan");
-    assert_fails(LOGP(logits, token, 2, 3, INFINITY), PPO_ERROR_ARGUMENT, "temperature is inf|finite and above 0");
+    assert_fails(LOGP(logits, token, 2, 3, INFINITY), PPO_ERROR_ARGUMENT,
+                 "temperature is inf|finite and above 0");
     FOR_EACH_KERNEL_SET(set) {
         assert_fails(LOGP(nans, token, 2, 3, 1), PPO_ERROR_NUMERIC, "1");
         assert_fails(LOGP(inf, token, 2, 3, 1), PPO_ERROR_NUMERIC, "1");
@@ -240,11 +241,11 @@ static void samples_come_as_often_as_their_probability_says(void **state) {
     (void)state;
     enum { N = 60000 };
     static const float logits[5] = {1, -INFINITY, -1, 0.5f, 2};
-    ppo_rng            rng = test_rng(2);
+    ppo_rng rng = test_rng(2);
     for (int k = 0; k < 2; k++) {
-        float  t = k ? 0.5f : 1;
+        float t = k ? 0.5f : 1;
         double p[5], total = 0, chi = 0;
-        int    count[5] = {0};
+        int count[5] = {0};
         for (int i = 0; i < 5; i++) total += p[i] = exp(logits[i] / t);
         for (int i = 0; i < N; i++) {
             int action = ppo_categorical_sample(logits, 5, t, &rng);
@@ -328,9 +329,9 @@ static void backward_of_several_choices_works_in_place_and_with_either_gradient(
 static void one_choice_alone_is_the_categorical_distribution_to_the_bit(void **state) {
     (void)state;
     const token_case *c = &token_cases[0];
-    float             logp[2][MAX_ROWS], entropy[2][MAX_ROWS], kl[2][g_cat_kl_n];
-    static float      grad[2][MAX_ROWS * MAX_VOCAB];
-    int               k = g_cat_kl_k;
+    float logp[2][MAX_ROWS], entropy[2][MAX_ROWS], kl[2][g_cat_kl_n];
+    static float grad[2][MAX_ROWS * MAX_VOCAB];
+    int k = g_cat_kl_k;
     assert_ok(ppo_token_logp(c->logits, c->token, c->n, c->vocab, 1, logp[0], entropy[0]));
     assert_ok(ppo_multi_categorical_logp(c->logits, &c->vocab, 1, c->token, c->n, logp[1], entropy[1]));
     assert_false(bits_differ(logp[0], logp[1], (size_t)c->n));
@@ -348,7 +349,7 @@ static void bits_are_bernoulli_variables(void **state) {
     (void)state;
     enum { BITS = g_binary_bits };
     static const int two[BITS] = {2, 2, 2, 2, 2, 2};
-    float            logp[g_binary_n], entropy[g_binary_n], kl[g_binary_n];
+    float logp[g_binary_n], entropy[g_binary_n], kl[g_binary_n];
     FOR_EACH_KERNEL_SET(set) {
         assert_ok(
             ppo_multi_categorical_logp(g_binary_p, two, BITS, g_binary_action, g_binary_n, logp, entropy));
@@ -367,9 +368,9 @@ static ppo_tensor *weighted(ppo_tape *tape, ppo_tensor *y, const float *w) {
 
 static void several_choices_on_the_tape_have_the_gradients_of_pytorch(void **state) {
     (void)state;
-    float      p[M * LOGITS], q[M * LOGITS], p_grad[M * LOGITS], q_grad[M * LOGITS], plain[M];
+    float p[M * LOGITS], q[M * LOGITS], p_grad[M * LOGITS], q_grad[M * LOGITS], plain[M];
     ppo_tensor z = {M, LOGITS, p, p_grad}, new_z = {M, LOGITS, q, q_grad}, *logp, *entropy;
-    ppo_tape  *tape;
+    ppo_tape *tape;
     memcpy(p, g_multi_p, sizeof p);
     memcpy(q, g_multi_q, sizeof q);
     assert_ok(ppo_tape_create(&tape));
@@ -401,13 +402,13 @@ static void gradients_of_any_number_of_logits_and_rows_add_up_and_agree_with_dou
     static const int vocabs[] = {1, 2, 3, 4, 5, 8, 9, 16, 17, 33, MOST},
                      counts[] = {1, 4, 17, 63, 64, 65, MOST_ROWS};
     static float data[MOST_ROWS * MOST], grad[MOST_ROWS * MOST], w1[MOST_ROWS], w2[MOST_ROWS];
-    int          token[MOST_ROWS];
-    ppo_rng      rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
-    ppo_tape    *tape;
+    int token[MOST_ROWS];
+    ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    ppo_tape *tape;
     assert_ok(ppo_tape_create(&tape));
     FOR_EACH_KERNEL_SET(set) {
         for (size_t c = 0; c < COUNT(vocabs) * COUNT(counts); ++c) {
-            int        vocab = vocabs[c % COUNT(vocabs)], n = counts[c / COUNT(vocabs)];
+            int vocab = vocabs[c % COUNT(vocabs)], n = counts[c / COUNT(vocabs)];
             ppo_tensor z = {n, vocab, data, grad}, *logp, *entropy;
             for (int i = 0; i < n * vocab; ++i) data[i] = 3 * ppo_rng_normal(&rng), grad[i] = 5;
             for (int i = 0; i < n; ++i) {
@@ -421,7 +422,7 @@ static void gradients_of_any_number_of_logits_and_rows_add_up_and_agree_with_dou
                 tape, ppo_tape_add(tape, weighted(tape, logp, w1), weighted(tape, entropy, w2))));
             for (int i = 0; i < n; ++i) {
                 const float *x = data + i * vocab;
-                double       sum = 0, want_entropy = 0;
+                double sum = 0, want_entropy = 0;
                 for (int j = 0; j < vocab; ++j) sum += exp((double)x[j] / 2);
                 for (int j = 0; j < vocab; ++j)
                     want_entropy -= exp(x[j] / 2.0) / sum * (x[j] / 2.0 - log(sum));
@@ -441,8 +442,8 @@ static void gradients_of_any_number_of_logits_and_rows_add_up_and_agree_with_dou
 static void functions_of_several_choices_refuse_bad_input(void **state) {
     (void)state;
     float logits[6] = {0, 1, 2, 3, 4, 5}, nans[6] = {0, 1, 2, 3, NAN, 5}, up[2] = {1, 1}, out[6], kl[2];
-    int   sizes[2] = {2, 1}, zero[2] = {3, 0}, huge[2] = {INT_MAX, INT_MAX};
-    int   action[4] = {1, 0, 0, 0}, high[4] = {1, 0, 1, 1}, low[4] = {1, 0, -1, 0};
+    int sizes[2] = {2, 1}, zero[2] = {3, 0}, huge[2] = {INT_MAX, INT_MAX};
+    int action[4] = {1, 0, 0, 0}, high[4] = {1, 0, 1, 1}, low[4] = {1, 0, -1, 0};
 #define MULTI_LOGP(logits, sizes, heads, action, n) \
     ppo_multi_categorical_logp(logits, sizes, heads, action, n, out, kl)
     assert_fails(MULTI_LOGP(NULL, sizes, 2, action, 2), PPO_ERROR_ARGUMENT, "NULL");
@@ -483,10 +484,10 @@ static const float masked_logits[2 * OPTIONS] = {300, 5, -1000, 3e38f, -1001, 0,
 
 static void an_illegal_action_has_no_probability_entropy_or_gradient(void **state) {
     (void)state;
-    float            data[2 * OPTIONS], grad[2 * OPTIONS] = {0}, few[2] = {-1000, -1001}, want, want_entropy;
+    float data[2 * OPTIONS], grad[2 * OPTIONS] = {0}, few[2] = {-1000, -1001}, want, want_entropy;
     static const int action[2] = {4, 1}, second = 1;
-    ppo_tensor       logits = {2, OPTIONS, data, grad}, *logp, *entropy;
-    ppo_tape        *tape;
+    ppo_tensor logits = {2, OPTIONS, data, grad}, *logp, *entropy;
+    ppo_tape *tape;
     memcpy(data, masked_logits, sizeof data);
     assert_ok(ppo_tape_create(&tape));
     ppo_tensor *masked = ppo_tape_mask(tape, &logits, two_legal);
@@ -511,11 +512,11 @@ static void an_illegal_action_has_no_probability_entropy_or_gradient(void **stat
 
 static void an_illegal_action_is_never_sampled_nor_the_mode(void **state) {
     (void)state;
-    float      data[2 * OPTIONS];
-    ppo_rng    rng = test_rng(5);
+    float data[2 * OPTIONS];
+    ppo_rng rng = test_rng(5);
     ppo_tensor logits = {2, OPTIONS, data, NULL};
-    ppo_tape  *tape;
-    int        count[OPTIONS] = {0};
+    ppo_tape *tape;
+    int count[OPTIONS] = {0};
     memcpy(data, masked_logits, sizeof data);
     assert_ok(ppo_tape_create(&tape));
     const ppo_tensor *masked = ppo_tape_mask(tape, &logits, two_legal);
@@ -603,10 +604,10 @@ static void gaussian_samples_have_mean_and_deviation_of_each_dimension(void **st
     (void)state;
     enum { DRAWS = 40000 };
     static const float mean[3] = {1, -2, 0}, log_std[3] = {0, -1, 1};
-    double             sum[3] = {0}, squares[3] = {0}, cross = 0;
-    ppo_rng            rng = test_rng(4);
+    double sum[3] = {0}, squares[3] = {0}, cross = 0;
+    ppo_rng rng = test_rng(4);
     for (int i = 0; i < DRAWS; i++) {
-        float  x[3];
+        float x[3];
         double z[3];
         ppo_gaussian_sample(mean, log_std, 3, &rng, x);
         for (int j = 0; j < 3; j++) {
@@ -626,9 +627,9 @@ enum { R = g_rows_n, WIDE = g_rows_dim };
 
 static void gaussians_with_a_deviation_per_sample_agree_with_pytorch(void **state) {
     (void)state;
-    float      mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
+    float mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
     ppo_tensor m = {R, WIDE, mean, grad_mean}, s = {R, WIDE, log_std, grad_log_std}, *logp, *entropy;
-    ppo_tape  *tape;
+    ppo_tape *tape;
     memcpy(mean, g_rows_mean, sizeof mean);
     memcpy(log_std, g_rows_log_std, sizeof log_std);
     assert_ok(ppo_tape_create(&tape));
@@ -645,9 +646,9 @@ static void gaussians_with_a_deviation_per_sample_agree_with_pytorch(void **stat
 static void exact_kl_between_gaussians_agrees_with_pytorch(void **state) {
     (void)state;
     for (int shared = 0; shared < 2; shared++) {
-        float      mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
+        float mean[R * WIDE], log_std[R * WIDE], grad_mean[R * WIDE] = {0}, grad_log_std[R * WIDE] = {0};
         ppo_tensor m = {R, WIDE, mean, grad_mean}, s = {shared ? 1 : R, WIDE, log_std, grad_log_std};
-        ppo_tape  *tape;
+        ppo_tape *tape;
         memcpy(mean, g_rows_mean, sizeof mean);
         memcpy(log_std, shared ? g_rows_shared : g_rows_log_std, (size_t)s.rows * WIDE * sizeof *log_std);
         assert_ok(ppo_tape_create(&tape));
@@ -665,9 +666,9 @@ static void exact_kl_between_gaussians_agrees_with_pytorch(void **state) {
 
 static void the_same_deviation_for_each_sample_is_the_shared_one_to_the_bit(void **state) {
     (void)state;
-    float      rows[N * DIM], logp[2][N], entropy[2][N];
+    float rows[N * DIM], logp[2][N], entropy[2][N];
     ppo_tensor mean = {N, DIM, (float *)g_gauss_mean, NULL}, *a, *b;
-    ppo_tape  *tape;
+    ppo_tape *tape;
     for (int i = 0; i < N * DIM; i++) rows[i] = g_gauss_log_std[i % DIM];
     assert_ok(ppo_tape_create(&tape));
     for (int k = 0; k < 2; k++) {
@@ -710,7 +711,7 @@ static void squashing_has_a_finite_density_for_every_u(void **state) {
     static const float u[] = {0, 1e-20f, -5, 20, -20, 50, -50, 1000, -3e30f};
     for (int i = 0; i < COUNT(u); i++) {
         double x = fabs((double)u[i]), want = log(0.5) + log(4) - 2 * x - 2 * log1p(exp(-2 * x));
-        float  got, both, pair[2] = {u[i], -u[i]};
+        float got, both, pair[2] = {u[i], -u[i]};
         ppo_squash_log_det(&u[i], 1, 1, 0.25f, 1.25f, &got);
         assert_true(isfinite(got));
         assert_close(got, want, 1e-6);
@@ -722,7 +723,7 @@ static void squashing_has_a_finite_density_for_every_u(void **state) {
 static void a_squashed_action_stays_in_its_box_and_rises_with_u(void **state) {
     (void)state;
     static const float boxes[][2] = {{-1, 1}, {0.1f, 0.7f}, {-0.3f, 1e-3f}, {-1e30f, 3e30f}, {5, 5.000001f}};
-    ppo_rng            rng = test_rng(6);
+    ppo_rng rng = test_rng(6);
     for (int k = 0; k < COUNT(boxes); k++) {
         float low = boxes[k][0], high = boxes[k][1], ends[6] = {-INFINITY, -50, -20, 20, 50, INFINITY}, a[6];
         ppo_squash(ends, 6, low, high, a);
@@ -741,7 +742,7 @@ static void a_squashed_action_stays_in_its_box_and_rises_with_u(void **state) {
 static void operations_of_distributions_refuse_what_does_not_fit(void **state) {
     (void)state;
     static const int sizes[2] = {2, 3}, action[4] = {0, 0, 1, 2}, high[4] = {0, 0, 2, 0};
-    float            x[16] = {0};
+    float x[16] = {0};
     ppo_tensor five = {2, 5, x, NULL}, four = {2, 4, x, NULL}, row = {1, 4, x, NULL}, three = {3, 4, x, NULL},
                *a = &row, *b = &row;
     ppo_tape *tape;

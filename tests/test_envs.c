@@ -19,9 +19,9 @@
 enum { MAX_STATE = 352, MAX_OBS = 500, MAX_ACTIONS = 9 };
 
 typedef union any_state {
-    char   bytes[MAX_STATE];
+    char bytes[MAX_STATE];
     double full[4];
-    float  single[4];
+    float single[4];
 } any_state;
 
 static ppo_action choose(int discrete) {
@@ -41,13 +41,13 @@ static ppo_env (*const all_envs[])(void) = {
 
 typedef struct recording {
     ppo_env (*make)(void);
-    int                  single;
-    int                  episodes, obs_size, state_size, action_size, max_steps;
-    const int           *length;
-    const double        *state;
+    int single;
+    int episodes, obs_size, state_size, action_size, max_steps;
+    const int *length;
+    const double *state;
     const unsigned char *discrete; /* the actions, by the kind of space */
-    const float         *box, *low, *high;
-    const float         *obs, *reward;
+    const float *box, *low, *high;
+    const float *obs, *reward;
     const unsigned char *terminated;
 } recording;
 
@@ -85,14 +85,14 @@ static const recording *const recordings[] = {&recorded_acrobot, &recorded_mount
    compared with its own, or, running free, only at the start of an episode. Each number may be off by one
    rounding of a float, 1.2e-7 of it, and by `absolute`. */
 static void assert_plays_as_recorded(const recording *r, int free, double absolute) {
-    ppo_env       env = r->make();
+    ppo_env env = r->make();
     const double *recorded = r->state;
     for (int i = 0, at = 0; i < r->episodes; i++) {
         any_state s;
         for (int t = 0; t < r->length[i]; t++, at++) {
-            ppo_action  action = choose(r->discrete ? r->discrete[at] : 0);
+            ppo_action action = choose(r->discrete ? r->discrete[at] : 0);
             ppo_outcome out = {0};
-            float       obs[MAX_OBS];
+            float obs[MAX_OBS];
             if (r->box) action.box = r->box + r->action_size * at;
             if (t % g_envs_every == 0) {
                 for (int j = 0; j < r->state_size && t; j++)
@@ -145,7 +145,7 @@ static void classic_tasks_have_the_spaces_and_time_limits_of_gymnasium(void **st
     (void)state;
     for (int i = 0; i < COUNT(recordings); i++) {
         const recording *r = recordings[i];
-        ppo_env          env = r->make();
+        ppo_env env = r->make();
         assert_int_equal(env.obs_size, r->obs_size);
         assert_int_equal(env.max_steps, r->max_steps);
         assert_int_equal(env.action_space.kind, r->discrete ? PPO_DISCRETE : PPO_BOX);
@@ -169,13 +169,13 @@ static void assert_uniform(const float *x, int n, double low, double high) {
 static void classic_tasks_start_where_gymnasium_does(void **state) {
     (void)state;
     enum { N = 4000 };
-    static float           x[6][N];
-    acrobot                a;
-    mountaincar            m;
+    static float x[6][N];
+    acrobot a;
+    mountaincar m;
     mountaincar_continuous c;
-    pendulum               p;
-    ppo_rng                rng = test_rng(1);
-    float                  obs[MAX_OBS];
+    pendulum p;
+    ppo_rng rng = test_rng(1);
+    float obs[MAX_OBS];
     for (int i = 0; i < N; i++) {
         acrobot_reset(&a, &rng, obs);
         x[0][i] = (float)a.theta1, x[1][i] = (float)a.theta2, x[2][i] = obs[4], x[3][i] = obs[5];
@@ -213,7 +213,7 @@ static const char *const world[3] = {"...+", ".#.-", "...."};
 
 static int world_step(int cell, int way) {
     static const int down[4] = {-1, 0, 1, 0}, right[4] = {0, 1, 0, -1};
-    int              row = cell / 4 + down[way], column = cell % 4 + right[way];
+    int row = cell / 4 + down[way], column = cell % 4 + right[way];
     if (row < 0 || row > 2 || column < 0 || column > 3 || world[row][column] == '#') return cell;
     return row * 4 + column;
 }
@@ -258,8 +258,8 @@ static void world_solve(double value[12], int best[12]) {
 static void value_iteration_gives_the_values_that_gridworld_states(void **state) {
     (void)state;
     static const double stated[12] = {0.812, 0.868, 0.918, 0, 0.762, 0, 0.660, 0, 0.705, 0.655, 0.611, 0.388};
-    double              value[12], sum = 0;
-    int                 best[12];
+    double value[12], sum = 0;
+    int best[12];
     world_solve(value, best);
     for (int cell = 0; cell < 12; cell++) {
         assert_true(fabs(value[cell] - stated[cell]) < 0.0005);
@@ -276,14 +276,14 @@ static void gridworld_moves_slips_pays_and_ends_as_it_states(void **state) {
     ppo_rng rng = test_rng(2);
     for (int cell = 0; cell < 12; cell++) {
         for (int way = 0; way < 4 && is_free(cell); way++) {
-            int    count[12] = {0};
+            int count[12] = {0};
             double odds[12];
             world_odds(cell, way, odds);
             for (int i = 0; i < N; i++) {
-                gridworld   s = {cell};
-                ppo_action  action = choose(way);
+                gridworld s = {cell};
+                ppo_action action = choose(way);
                 ppo_outcome out = {0};
-                float       obs[MAX_OBS];
+                float obs[MAX_OBS];
                 env.step(&s, &rng, &action, obs, &out);
                 count[s.cell]++;
                 assert_close(out.reward, world_reward(s.cell), 1e-6);
@@ -300,11 +300,11 @@ static void gridworld_moves_slips_pays_and_ends_as_it_states(void **state) {
 static void gridworld_starts_in_each_free_cell_alike(void **state) {
     (void)state;
     enum { N = 9000 };
-    ppo_env   env = gridworld_env();
-    ppo_rng   rng = test_rng(3);
+    ppo_env env = gridworld_env();
+    ppo_rng rng = test_rng(3);
     gridworld s;
-    float     obs[MAX_OBS];
-    int       count[12] = {0};
+    float obs[MAX_OBS];
+    int count[12] = {0};
     for (int i = 0; i < N; i++) env.reset(&s, &rng, obs), count[s.cell]++;
     for (int cell = 0; cell < 12; cell++)
         if (is_free(cell)) assert_true(fabs(count[cell] - N / 9.0) < 5 * sqrt(N / 9.0));
@@ -316,14 +316,14 @@ static void the_best_policy_of_gridworld_gets_the_return_it_states(void **state)
     enum { N = 20000 };
     ppo_env env = gridworld_env();
     ppo_rng rng = test_rng(4);
-    double  value[12], sum = 0, squares = 0;
-    int     best[12];
+    double value[12], sum = 0, squares = 0;
+    int best[12];
     world_solve(value, best);
     for (int i = 0; i < N; i++) {
-        gridworld   s;
+        gridworld s;
         ppo_outcome out = {0};
-        float       obs[MAX_OBS];
-        double      total = 0;
+        float obs[MAX_OBS];
+        double total = 0;
         env.reset(&s, &rng, obs);
         while (!out.terminated) {
             ppo_action action = choose(best[s.cell]);
@@ -349,10 +349,10 @@ static void start_memory(memory *s, ppo_rng *rng, int cue, float *obs) {
 static void the_cue_of_memory_is_left_or_right_and_shown_at_the_start(void **state) {
     (void)state;
     ppo_rng rng = test_rng(5);
-    int     right = 0;
+    int right = 0;
     for (int i = 0; i < 2000; i++) {
         memory s;
-        float  obs[3];
+        float obs[3];
         memory_reset(&s, &rng, obs);
         assert_true((s.cue == -1 || s.cue == 1) && obs[0] == (float)s.cue);
         right += s.cue == 1;
@@ -365,8 +365,8 @@ static void nothing_seen_after_the_first_step_of_memory_tells_the_cue_or_the_pla
     (void)state;
     ppo_rng rng = test_rng(6);
     for (int i = 0; i < 200; i++) {
-        memory      left, right;
-        float       seen_left[3], seen_right[3];
+        memory left, right;
+        float seen_left[3], seen_right[3];
         ppo_outcome out = {0};
         start_memory(&left, &rng, -1, seen_left);
         start_memory(&right, &rng, 1, seen_right);
@@ -386,13 +386,13 @@ static void nothing_seen_after_the_first_step_of_memory_tells_the_cue_or_the_pla
 static double memory_return(const int action_for[4], int cue, int memory_of_cue, int *length) {
     ppo_env env = memory_env();
     ppo_rng rng = test_rng(7);
-    memory  s;
-    float   obs[3];
-    double  total = 0;
+    memory s;
+    float obs[3];
+    double total = 0;
     start_memory(&s, &rng, cue, obs);
     for (*length = 0; *length < env.max_steps; ++*length) {
-        int         seen = obs[0] < 0 ? 0 : obs[0] > 0 ? 1 : obs[1] > 0 ? 2 : 3;
-        ppo_action  action = choose(action_for[seen]);
+        int seen = obs[0] < 0 ? 0 : obs[0] > 0 ? 1 : obs[1] > 0 ? 2 : 3;
+        ppo_action action = choose(action_for[seen]);
         ppo_outcome out = {0};
         if (seen == 3 && memory_of_cue) action.discrete = cue < 0 ? 1 : 2;
         env.step(&s, &rng, &action, obs, &out);
@@ -405,9 +405,9 @@ static double memory_return(const int action_for[4], int cue, int memory_of_cue,
 static void no_policy_without_memory_gets_more_than_0_in_memory(void **state) {
     (void)state;
     double best = -1e9;
-    int    zeros = 0, length;
+    int zeros = 0, length;
     for (int code = 0; code < 81; code++) {
-        int    action_for[4] = {code % 3, code / 3 % 3, code / 9 % 3, code / 27};
+        int action_for[4] = {code % 3, code / 3 % 3, code / 9 % 3, code / 27};
         double mean =
             (memory_return(action_for, -1, 0, &length) + memory_return(action_for, 1, 0, &length)) / 2;
         best = fmax(best, mean);
@@ -420,7 +420,7 @@ static void no_policy_without_memory_gets_more_than_0_in_memory(void **state) {
 static void a_policy_that_remembers_the_cue_gets_1_in_memory(void **state) {
     (void)state;
     static const int walk_on[4] = {0, 0, 0, 0};
-    int              length;
+    int length;
     for (int cue = -1; cue <= 1; cue += 2) {
         assert_true(memory_return(walk_on, cue, 1, &length) == 1);
         assert_int_equal(length, MEMORY_CORRIDOR); /* and the turn is the step after these */
@@ -503,12 +503,12 @@ static void assert_masked_as(const tictactoe *s, const board *b) {
 /* An agent's move from b, once: what must come of it is computed here. Returns the opponent's move, -1 if it
    had none. */
 static int check_move(const board *b, int cell, ppo_rng *rng, int *over) {
-    tictactoe   s = state_of(b);
-    ppo_action  action = choose(cell);
+    tictactoe s = state_of(b);
+    ppo_action action = choose(cell);
     ppo_outcome out = {0};
-    float       obs[MAX_OBS];
-    board       mine = with(*b, cell, 'X'), after;
-    int         reply = -1;
+    float obs[MAX_OBS];
+    board mine = with(*b, cell, 'X'), after;
+    int reply = -1;
     tictactoe_step(&s, rng, &action, obs, &out);
     after = board_of(&s);
     for (int i = 0; i < 9; i++) {
@@ -528,10 +528,10 @@ static int check_move(const board *b, int cell, ppo_rng *rng, int *over) {
 }
 
 static void assert_illegal_move_loses(const board *b, int cell, ppo_rng *rng) {
-    tictactoe   s = state_of(b);
-    ppo_action  action = choose(cell);
+    tictactoe s = state_of(b);
+    ppo_action action = choose(cell);
     ppo_outcome out = {0};
-    float       obs[MAX_OBS];
+    float obs[MAX_OBS];
     tictactoe_step(&s, rng, &action, obs, &out);
     board after = board_of(&s);
     assert_true(out.terminated == 1 && out.reward == -1);
@@ -549,7 +549,7 @@ static int explore(const board *b, unsigned char *seen, ppo_rng *rng) {
             continue;
         }
         board mine = with(*b, cell, 'X');
-        int   allowed[9], made[9] = {0}, over, missing = replies(&mine, allowed);
+        int allowed[9], made[9] = {0}, over, missing = replies(&mine, allowed);
         for (int i = 0; i < 1000 && missing; i++) {
             int reply = check_move(b, cell, rng, &over);
             if (reply < 0) break;
@@ -568,8 +568,8 @@ static int explore(const board *b, unsigned char *seen, ppo_rng *rng) {
 static void every_move_of_tictactoe_is_by_its_rules(void **state) {
     (void)state;
     static unsigned char seen[19683];
-    ppo_rng              rng = test_rng(8);
-    board                empty;
+    ppo_rng rng = test_rng(8);
+    board empty;
     memset(empty.at, ' ', 9);
     memset(seen, 0, sizeof seen);
     int boards = explore(&empty, seen, &rng);
@@ -583,11 +583,11 @@ static void every_move_of_tictactoe_is_by_its_rules(void **state) {
 static void tictactoe_begins_empty_or_with_one_stone_anywhere(void **state) {
     (void)state;
     enum { N = 9000 };
-    ppo_env   env = tictactoe_env();
-    ppo_rng   rng = test_rng(9);
+    ppo_env env = tictactoe_env();
+    ppo_rng rng = test_rng(9);
     tictactoe s;
-    float     obs[MAX_OBS];
-    int       first[9] = {0}, stones = 0;
+    float obs[MAX_OBS];
+    int first[9] = {0}, stones = 0;
     for (int i = 0; i < N; i++) {
         env.reset(&s, &rng, obs);
         board b = board_of(&s);
@@ -605,17 +605,17 @@ static void tictactoe_begins_empty_or_with_one_stone_anywhere(void **state) {
 /* The mean return of the best player, or of one that moves at random among the legal moves, from each board
    on which it is the agent's turn. */
 typedef struct solution {
-    int    at_random;
-    int    known[19683]; /* by code_of() */
+    int at_random;
+    int known[19683]; /* by code_of() */
     double value[19683];
-    int    move[19683]; /* the best */
+    int move[19683]; /* the best */
 } solution;
 
 static double value_of(solution *s, const board *b);
 
 static double value_of_move(solution *s, const board *b, int cell) {
-    board  mine = with(*b, cell, 'X');
-    int    allowed[9], count = replies(&mine, allowed);
+    board mine = with(*b, cell, 'X');
+    int allowed[9], count = replies(&mine, allowed);
     double sum = 0;
     if (has_line(&mine, 'X')) return 1;
     for (int i = 0; i < 9 && count; i++) {
@@ -626,7 +626,7 @@ static double value_of_move(solution *s, const board *b, int cell) {
 }
 
 static double value_of(solution *s, const board *b) {
-    int    code = code_of(b), moves = 0;
+    int code = code_of(b), moves = 0;
     double best = -2, sum = 0;
     for (int cell = 0; cell < 9 && !s->known[code]; cell++) {
         if (b->at[cell] != ' ') continue;
@@ -640,7 +640,7 @@ static double value_of(solution *s, const board *b) {
 
 /* Over both beginners and all first moves of the opponent. */
 static double solve(solution *s, int at_random) {
-    board  empty;
+    board empty;
     double answered = 0;
     memset(s, 0, sizeof *s);
     memset(empty.at, ' ', 9);
@@ -657,14 +657,14 @@ enum { GAMES = 20000 };
 static double play_tictactoe(const solution *s, uint32_t stream) {
     ppo_env env = tictactoe_env();
     ppo_rng rng = test_rng(stream);
-    double  sum = 0;
+    double sum = 0;
     for (int i = 0; i < GAMES; i++) {
-        tictactoe   game;
+        tictactoe game;
         ppo_outcome out = {0};
-        float       obs[MAX_OBS];
+        float obs[MAX_OBS];
         env.reset(&game, &rng, obs);
         while (!out.terminated) {
-            board      b = board_of(&game);
+            board b = board_of(&game);
             ppo_action action = choose(s->move[code_of(&b)]);
             if (s->at_random) do
                     action.discrete = ppo_rng_below(&rng, 9);
@@ -679,7 +679,7 @@ static double play_tictactoe(const solution *s, uint32_t stream) {
 static void tictactoe_returns_are_those_that_its_comment_states(void **state) {
     (void)state;
     static solution s;
-    double          best = solve(&s, 0);
+    double best = solve(&s, 0);
     assert_true(fabs(best - 637.0 / 960) < 1e-12 && fabs(best - 0.664) < 0.0005);
     assert_true(fabs(play_tictactoe(&s, 10) - best) < 5 / sqrt(GAMES));
     double at_random = solve(&s, 1);
@@ -693,14 +693,14 @@ static void tictactoe_returns_are_those_that_its_comment_states(void **state) {
 
 /* The mean return of a player who acts at random. */
 static double return_at_random(const ppo_env *env, int episodes) {
-    ppo_rng   rng = test_rng(40);
+    ppo_rng rng = test_rng(40);
     any_state s;
-    float     obs[MAX_OBS];
-    double    sum = 0;
+    float obs[MAX_OBS];
+    double sum = 0;
     for (int i = 0; i < episodes; i++) {
         env->reset(&s, &rng, obs);
         for (int t = 0, over = 0; t < env->max_steps && !over; t++) {
-            ppo_action  action = choose((int)ppo_rng_below(&rng, (uint32_t)env->action_space.n));
+            ppo_action action = choose((int)ppo_rng_below(&rng, (uint32_t)env->action_space.n));
             ppo_outcome out = {0};
             env->step(&s, &rng, &action, obs, &out);
             sum += out.reward;
@@ -731,26 +731,26 @@ static void a_random_player_gets_what_the_games_state(void **state) {
 static void gold_pays_and_spears_end_the_episode(void **state) {
     (void)state;
     static const int to_x[] = {0, -1, 0, 1, 0}, to_y[] = {0, 0, -1, 0, 1};
-    ppo_rng          rng = test_rng(41);
-    float            obs[MAX_OBS];
+    ppo_rng rng = test_rng(41);
+    float obs[MAX_OBS];
     for (int move = 0; move < 5; move++) {
         for (int is_gold = 0; is_gold < 2; is_gold++) {
             for (int flies = 0; flies < 2; flies++) { /* the runner meets it, or it the runner */
-                const int   x = 5 + to_x[move], y = 5 + to_y[move];
-                gold        s = {5, 5, 0, 9, flies ? 1 : 5, {{0, 0, 0, 0}}};
-                gold_thing  thing = {1, flies ? x + 1 : x, -1, is_gold};
+                const int x = 5 + to_x[move], y = 5 + to_y[move];
+                gold s = {5, 5, 0, 9, flies ? 1 : 5, {{0, 0, 0, 0}}};
+                gold_thing thing = {1, flies ? x + 1 : x, -1, is_gold};
                 ppo_outcome out = {0};
-                ppo_action  action = choose(move);
+                ppo_action action = choose(move);
                 s.lane[y - 1] = thing;
                 gold_step(&s, &rng, &action, obs, &out);
                 assert_true(out.reward == (float)is_gold && out.terminated == !is_gold);
                 assert_true(s.x == x && s.y == y && s.lane[y - 1].there == !is_gold);
             }
         }
-        gold        s = {move == 3 ? 9 : 0, move == 4 ? 8 : 1, 0, 9, 5, {{0, 0, 0, 0}}}; /* in a corner */
-        ppo_action  action = choose(move);
+        gold s = {move == 3 ? 9 : 0, move == 4 ? 8 : 1, 0, 9, 5, {{0, 0, 0, 0}}}; /* in a corner */
+        ppo_action action = choose(move);
         ppo_outcome out = {0};
-        const int   x = s.x, y = s.y;
+        const int x = s.x, y = s.y;
         gold_step(&s, &rng, &action, obs, &out);
         assert_true(s.x == x && s.y == y && out.reward == 0 && !out.terminated);
     }
@@ -760,15 +760,15 @@ static void gold_pays_and_spears_end_the_episode(void **state) {
 static void things_appear_and_fly_sooner_and_sooner(void **state) {
     (void)state;
     ppo_rng rng = test_rng(42);
-    int     lane[GOLD_LANES] = {0}, right = 0, golden = 0, all = 0;
+    int lane[GOLD_LANES] = {0}, right = 0, golden = 0, all = 0;
     for (int game = 0; game < 100; game++) {
-        gold       s;
-        float      obs[MAX_OBS];
+        gold s;
+        float obs[MAX_OBS];
         ppo_action stay = choose(0);
-        int        appears = 0, flies = 5;
+        int appears = 0, flies = 5;
         gold_reset(&s, &rng, obs);
         for (int t = 0; t < 1000; t++) {
-            gold        before = s;
+            gold before = s;
             ppo_outcome out = {0};
             s.x = s.y = before.x = before.y = 0; /* where nothing flies */
             gold_step(&s, &rng, &stay, obs, &out);
@@ -793,9 +793,9 @@ static void things_appear_and_fly_sooner_and_sooner(void **state) {
 
 static void the_planes_of_gold_show_what_is_where(void **state) {
     (void)state;
-    gold  s = {2, 7, 0, 0, 0, {{1, 4, 1, 0}, {1, 9, -1, 1}, {1, 0, 1, 0}}};
+    gold s = {2, 7, 0, 0, 0, {{1, 4, 1, 0}, {1, 9, -1, 1}, {1, 0, 1, 0}}};
     float obs[MAX_OBS];
-    int   x, y;
+    int x, y;
     gold_observe(&s, obs);
     assert_true(pixels(obs, 0, &x, &y) == 1 && x == 2 && y == 7);
     assert_true(pixels(obs, 1, &x, &y) == 2 && obs[100 + 14] == 1 && obs[100 + 30] == 1);
@@ -807,12 +807,12 @@ static void the_planes_of_gold_show_what_is_where(void **state) {
 static void ships_march_to_the_walls_and_down(void **state) {
     (void)state;
     ppo_rng rng = test_rng(43);
-    int     first_column[5] = {0}, to_right = 0;
+    int first_column[5] = {0}, to_right = 0;
     for (int game = 0; game < 200; game++) {
-        invaders   s;
-        float      obs[MAX_OBS];
+        invaders s;
+        float obs[MAX_OBS];
         ppo_action stay = choose(0);
-        int        x, y, top = 0, dx, column, over = 0;
+        int x, y, top = 0, dx, column, over = 0;
         invaders_reset(&s, &rng, obs);
         dx = s.dx;
         assert_true(pixels(obs, dx < 0 ? 1 : 2, &x, &y) == 24 && !pixels(obs, dx < 0 ? 2 : 1, &x, &y));
@@ -839,16 +839,16 @@ static void ships_march_to_the_walls_and_down(void **state) {
 
 static void the_cannon_shoots_every_fifth_step_and_what_it_hits_pays(void **state) {
     (void)state;
-    ppo_rng  rng = test_rng(44);
-    float    obs[MAX_OBS];
+    ppo_rng rng = test_rng(44);
+    float obs[MAX_OBS];
     invaders s;
     memset(&s, 0, sizeof s);
     s.cannon = 3, s.dx = 1, s.interval = 12, s.move = 1000, s.shoot = 1000, s.left = 1;
     s.ship[0][9] = 1; /* far away */
     for (int t = 0; t < 30; t++) {
-        ppo_action  fire = choose(3);
+        ppo_action fire = choose(3);
         ppo_outcome out = {0};
-        int         x, y, shots = t < 9 ? t / 5 + 1 : t % 5 == 4 ? 1 : 2; /* each is seen for nine steps */
+        int x, y, shots = t < 9 ? t / 5 + 1 : t % 5 == 4 ? 1 : 2; /* each is seen for nine steps */
         invaders_step(&s, &rng, &fire, obs, &out);
         assert_int_equal(pixels(obs, 3, &x, &y), shots);
         assert_true(x == 3 && y == 8 - t % 5); /* the latest */
@@ -860,17 +860,17 @@ static void the_cannon_shoots_every_fifth_step_and_what_it_hits_pays(void **stat
 static void ships_shoot_every_tenth_step_from_a_random_column(void **state) {
     (void)state;
     ppo_rng rng = test_rng(45);
-    int     hits = 0;
+    int hits = 0;
     for (int game = 0; game < 300; game++) {
-        invaders   s;
-        float      obs[MAX_OBS];
+        invaders s;
+        float obs[MAX_OBS];
         ppo_action stay = choose(0);
         memset(&s, 0, sizeof s);
         s.cannon = 5, s.dx = 1, s.interval = 12, s.move = 1000, s.shoot = 10, s.left = 5;
         s.ship[1][4] = s.ship[0][5] = s.ship[2][5] = s.ship[3][7] = s.ship[1][7] = 1;
         for (int t = 1; t <= 19; t++) {
             ppo_outcome out = {0};
-            int         x, y;
+            int x, y;
             invaders_step(&s, &rng, &stay, obs, &out);
             const int shots = pixels(obs, 4, &x, &y);
             assert_int_equal(shots, t >= 10);
@@ -889,9 +889,9 @@ static void ships_shoot_every_tenth_step_from_a_random_column(void **state) {
 /* The fewer ships are left the sooner they move; a cleared board fills again, and moves a step sooner. */
 static void fewer_ships_and_later_blocks_move_sooner(void **state) {
     (void)state;
-    ppo_rng     rng = test_rng(46);
-    float       obs[MAX_OBS];
-    ppo_action  stay = choose(0);
+    ppo_rng rng = test_rng(46);
+    float obs[MAX_OBS];
+    ppo_action stay = choose(0);
     ppo_outcome out = {0};
     for (int n = 1; n <= 14; n++) {
         invaders s;
@@ -922,7 +922,7 @@ static void fewer_ships_and_later_blocks_move_sooner(void **state) {
 /* A legal action at random; box [1] is its number. */
 static ppo_action random_action(const ppo_env *env, const void *state, ppo_rng *rng, float *box) {
     const ppo_space *space = &env->action_space;
-    ppo_action       action = choose(0);
+    ppo_action action = choose(0);
     if (space->kind == PPO_BOX) {
         assert_int_equal(space->n, 1);
         *box = ppo_rng_range(rng, space->low, space->high);
@@ -942,11 +942,11 @@ static ppo_action random_action(const ppo_env *env, const void *state, ppo_rng *
    seen. */
 static double play_at_random(const ppo_env *env, uint32_t stream, int n,
                              void (*visit)(const ppo_env *env, const void *state)) {
-    ppo_rng     env_rng = test_rng(stream), rng = test_rng(stream + 1);
-    any_state   s;
+    ppo_rng env_rng = test_rng(stream), rng = test_rng(stream + 1);
+    any_state s;
     ppo_outcome out = {.terminated = 1};
-    float       obs[MAX_OBS], box;
-    double      sum = 0;
+    float obs[MAX_OBS], box;
+    double sum = 0;
     assert_true(env->state_size <= sizeof s && env->obs_size <= MAX_OBS);
     memset(&s, 0, sizeof s);
     for (int i = 0, length = 0; i < n; i++) {
@@ -971,7 +971,7 @@ static void an_episode_depends_on_the_stream_and_the_actions_alone(void **state)
     (void)state;
     for (int i = 0; i < COUNT(all_envs); i++) {
         ppo_env env = all_envs[i]();
-        double  once = play_at_random(&env, 20, 1999, NULL), again = play_at_random(&env, 20, 1999, NULL);
+        double once = play_at_random(&env, 20, 1999, NULL), again = play_at_random(&env, 20, 1999, NULL);
         assert_true(isfinite(once) && once == again);
         assert_true(once != play_at_random(&env, 22, 1999, NULL));
     }
@@ -980,7 +980,7 @@ static void an_episode_depends_on_the_stream_and_the_actions_alone(void **state)
 static void each_of_them_can_be_trained(void **state) {
     (void)state;
     for (int i = 0; i < COUNT(all_envs); i++) {
-        ppo_env    env = all_envs[i]();
+        ppo_env env = all_envs[i]();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         cfg.total_steps = 256, cfg.rollout_steps = 64;
@@ -994,8 +994,8 @@ static void each_of_them_can_be_trained(void **state) {
 /* What draw() prints; text [MAX_TEXT]. Returns the number of lines. */
 enum { MAX_TEXT = 16 * 65 + 1 };
 static int drawn(const ppo_env *env, const void *state, char *text) {
-    FILE  *file = tmpfile();
-    int    lines = 0;
+    FILE *file = tmpfile();
+    int lines = 0;
     size_t size;
     assert_non_null(file);
     env->draw(state, file);
@@ -1012,8 +1012,8 @@ static int lines_of_a_picture; /* the first one's */
 
 /* At most 16 lines of at most 64 characters, all of a width: the next picture covers this one. */
 static void check_picture(const ppo_env *env, const void *state) {
-    char   text[MAX_TEXT];
-    int    lines = drawn(env, state, text);
+    char text[MAX_TEXT];
+    int lines = drawn(env, state, text);
     size_t width = strcspn(text, "\n");
     if (!lines_of_a_picture) lines_of_a_picture = lines;
     assert_int_equal(lines, lines_of_a_picture);
@@ -1041,7 +1041,7 @@ static void assert_picture(const ppo_env *env, const void *state, const char *wa
 
 static void board_and_maps_are_drawn_as_they_are(void **state) {
     (void)state;
-    ppo_env   grid = gridworld_env(), maze = memory_env(), game = tictactoe_env();
+    ppo_env grid = gridworld_env(), maze = memory_env(), game = tictactoe_env();
     gridworld corner = {8};
     assert_picture(&grid, &corner,
                    "+---+---+---+---+\n"
@@ -1090,8 +1090,8 @@ static void find(const ppo_env *env, const void *state, char what, int *row, int
 static void pictures_of_motion_show_where_things_are(void **state) {
     (void)state;
     const double half_turn = 3.14159265358979;
-    ppo_env      cart = cartpole_env(), pole = pendulum_env(), links = acrobot_env(), car = mountaincar_env();
-    int          row, column;
+    ppo_env cart = cartpole_env(), pole = pendulum_env(), links = acrobot_env(), car = mountaincar_env();
+    int row, column;
 
     cartpole start = {0, 0, 0, 0}, right_end = {2.4, 0, 0, 0}, leaning = {-1.2, 0, 0.2, 0};
     find(&cart, &start, '#', &row, &column);

@@ -10,7 +10,7 @@
 #include "golden/families.h"
 #include "test.h"
 
-static char      home[] = "/tmp/test_families.XXXXXX";
+static char home[] = "/tmp/test_families.XXXXXX";
 static ppo_tape *tape;
 
 static int begin(void **state) {
@@ -45,17 +45,17 @@ static void write_text(const char *path, const char *text) {
 static void write_folder_with(int model, const char *config, int type, int files, const char *add,
                               const char *without) {
     static const char *const shards[] = {"in/one-of-two.safetensors", "in/two-of-two.safetensors"};
-    static float             numbers[100000];
-    static char              index[20000];
-    ppo_file                *file[2] = {NULL, NULL};
-    char                    *at = (char *)numbers;
-    int                      weight = 0, used = 0, count = 0;
+    static float numbers[100000];
+    static char index[20000];
+    ppo_file *file[2] = {NULL, NULL};
+    char *at = (char *)numbers;
+    int weight = 0, used = 0, count = 0;
     for (int k = 0; k < files; k++) assert_ok(ppo_file_create(&file[k]));
     used = sprintf(index, "{\"metadata\": {\"total_size\": 1}, \"weight_map\": {");
     for (int i = 0; i < COUNT(g_family_array); i++) {
-        const int     rank = g_family_array[i].rank, *shape = g_family_array[i].shape;
+        const int rank = g_family_array[i].rank, *shape = g_family_array[i].shape;
         const int64_t shape64[2] = {shape[0], shape[1]};
-        const int     n = shape[0] * (rank > 1 ? shape[1] : 1);
+        const int n = shape[0] * (rank > 1 ? shape[1] : 1);
         if (g_family_array[i].model == model && !(without && !strcmp(without, g_family_array[i].name))) {
             float x[2000];
             assert_true(n <= COUNT(x) && at + 4 * n < (char *)(numbers + COUNT(numbers)));
@@ -104,11 +104,11 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
     for (int i = 0; i < COUNT(g_family_array); i++) {
         if (g_family_array[i].model != model) continue;
         for (int p = 0; p < lm->params->tensor_count; p++) {
-            const char   *ours = lm->params->names[p];
+            const char *ours = lm->params->names[p];
             ppo__hub_name name;
             for (int a = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), a, &name); a++) {
                 ppo_tensor x = *lm->params->tensors[p];
-                int        rows, cols;
+                int rows, cols;
                 for (int k = 0; k < 2 * lm->config.layers; k++) {
                     char is[96], that[96];
                     snprintf(is, sizeof is, name.ours, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
@@ -137,12 +137,12 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
 
 static void check_model(const ppo_lm *lm, int model) {
     const ppo_tokens tokens = model_tokens();
-    const int        rows = tokens.start[tokens.count];
-    ppo_tokens       whole = tokens, prompts = {0};
-    ppo_generator   *generator = NULL;
-    ppo_samples      samples;
-    ppo_sampling     how = ppo_sampling_default();
-    int              ones[] = {1, 1};
+    const int rows = tokens.start[tokens.count];
+    ppo_tokens whole = tokens, prompts = {0};
+    ppo_generator *generator = NULL;
+    ppo_samples samples;
+    ppo_sampling how = ppo_sampling_default();
+    int ones[] = {1, 1};
     assert_ok(ppo_params_freeze(lm->params, 0));
     ppo_tape_reset(tape);
     ppo_tensor *z = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &tokens));
@@ -150,7 +150,7 @@ static void check_model(const ppo_lm *lm, int model) {
     assert_close_each(z->data, g_family_logits + model * rows * FAMILY_VOCAB, rows * FAMILY_VOCAB, 2e-5);
     whole.prompt = ones;
     ppo_response out = ppo_lm_response(tape, lm, &whole, 1, PPO_POLICY);
-    ppo_tensor  *loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
+    ppo_tensor *loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
     assert_ok(ppo_tape_status(tape));
     assert_close((double)loss->data[0], g_family_loss[model], 1e-5);
     ppo_params_zero_grad(lm->params);
@@ -230,7 +230,7 @@ static void a_model_with_a_score_is_a_classifier(void **state) {
     (void)state;
     for (int model = 0; model < FAMILY_MODELS; model++) {
         ppo_lm *lm, *scored = NULL;
-        char    text[4000] = "";
+        char text[4000] = "";
         write_folder(model);
         lm = load("in");
         assert_ok(ppo_lm_copy(lm, 1, &scored));
@@ -238,7 +238,7 @@ static void a_model_with_a_score_is_a_classifier(void **state) {
         for (int with_bias = 0; with_bias < 2; with_bias++) {
             scored->score_bias->data[0] = (float)with_bias;
             assert_ok(ppo_lm_save(scored, "out", PPO_F32));
-            ppo_lm   *back = load("out");
+            ppo_lm *back = load("out");
             ppo_file *file = NULL;
             assert_ok(ppo_file_read("out/model.safetensors", &file));
             assert_int_equal(ppo_file_find(file, "score.bias") != NULL, with_bias);
@@ -260,7 +260,7 @@ static void a_model_with_a_score_is_a_classifier(void **state) {
 
 /* The first model's config with one member more, or another value. */
 static const struct {
-    int         model;
+    int model;
     const char *from, *to, *words;
 } odd_configs[] = {
     {0, "\"gpt2\"", "\"bert\"", "config.json|model_type \"bert\" is not known|gpt2|qwen3"},
@@ -314,8 +314,8 @@ static void what_is_not_supported_is_refused_by_its_key(void **state) {
     (void)state;
     for (int i = 0; i < COUNT(odd_configs); i++) {
         const char *old = g_family_config[odd_configs[i].model], *at = strstr(old, odd_configs[i].from);
-        char        text[4000];
-        ppo_lm     *lm = NULL;
+        char text[4000];
+        ppo_lm *lm = NULL;
         if (!at) fail_msg("row %d is not in the config: %s", i, old);
         sprintf(text, "%.*s%s%s", (int)(at - old), old, odd_configs[i].to, at + strlen(odd_configs[i].from));
         write_folder_with(odd_configs[i].model, text, PPO_F32, 1, NULL, NULL);
@@ -326,7 +326,7 @@ static void what_is_not_supported_is_refused_by_its_key(void **state) {
 
 /* As transformers 5.23 reads it: another value of a member, or one more, and a setting. */
 static const struct {
-    int         model;
+    int model;
     const char *from, *to, *setting, *is;
 } read_configs[] = {
     {6, "\"rope_type\"", "\"partial_rotary_factor\": 0.5, \"rope_type\"", "rotary_size", "4"},
@@ -360,7 +360,7 @@ static void a_config_means_what_it_means_in_transformers(void **state) {
     (void)state;
     for (int i = 0; i < COUNT(read_configs); i++) {
         const char *old = g_family_config[read_configs[i].model], *at = strstr(old, read_configs[i].from);
-        char        text[4000], is[32];
+        char text[4000], is[32];
         if (!at) fail_msg("row %d is not in the config: %s", i, old);
         sprintf(text, "%.*s%s%s", (int)(at - old), old, read_configs[i].to,
                 at + strlen(read_configs[i].from));
@@ -377,12 +377,12 @@ static void the_token_that_ends_a_text_is_kept(void **state) {
     (void)state;
     static const struct {
         const char *there, *saved;
-        int         eos;
+        int eos;
     } cases[] = {{"16", "16", 16},   {"0", "0", 0},        {"[3, 5]", "3", 3}, {"17", "null", -1},
                  {"[]", "null", -1}, {"null", "null", -1}, {"-1", "null", -1}};
     for (int i = 0; i < COUNT(cases); i++) {
         const char *old = g_family_config[0], *at = strstr(old, "\"eos_token_id\": 50256");
-        char        text[4000], config[4000] = "", wanted[64];
+        char text[4000], config[4000] = "", wanted[64];
         assert_non_null(at);
         sprintf(text, "%.*s\"eos_token_id\": %s%s", (int)(at - old), old, cases[i].there, strchr(at, ','));
         write_folder_with(0, text, PPO_F32, 1, NULL, NULL);
@@ -433,7 +433,7 @@ static void every_array_must_be_there_and_have_a_place(void **state) {
 static void settings_that_a_folder_cannot_say_are_refused(void **state) {
     (void)state;
     ppo_lm_config c = lm_config(FAMILY_VOCAB, 20, 12, 2, 3);
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     c.score = 0, c.norm = PPO_RMS_NORM;
     assert_ok(ppo_lm_create(&c, &lm));
     assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT, "norm is rms|family gpt2");
@@ -466,7 +466,7 @@ static void settings_that_a_folder_cannot_say_are_refused(void **state) {
 static void floats_of_two_bytes_are_rounded_to_nearest(void **state) {
     (void)state;
     static const struct {
-        float    x;
+        float x;
         unsigned half, bf16;
     } cases[] = {{1, 0x3c00, 0x3f80},
                  {-2.5f, 0xc100, 0xc020},
@@ -489,7 +489,7 @@ static void floats_of_two_bytes_are_rounded_to_nearest(void **state) {
     for (unsigned bits = 0; bits < 1 << 16; bits++) {
         const uint16_t two = (uint16_t)bits;
         for (int type = PPO_F16; type <= PPO_BF16; type++) {
-            float    x;
+            float x;
             uint16_t back;
             ppo__to_floats(type, &two, 1, &x);
             if (!(fabsf(x) <= FLT_MAX)) continue;
@@ -503,10 +503,10 @@ static void floats_of_two_bytes_are_rounded_to_nearest(void **state) {
 static void a_damaged_config_is_read_or_refused(void **state) {
     (void)state;
     ppo_rng rng = test_rng(5);
-    int     loaded = 0;
+    int loaded = 0;
     write_folder(11);
     for (int i = 0; i < SMALL(3000, 600); i++) {
-        char   text[4000];
+        char text[4000];
         size_t n = (size_t)sprintf(text, "%s", g_family_config[11]);
         for (int k = 0; k < 1 + (int)ppo_rng_below(&rng, 3); k++) {
             size_t at = ppo_rng_below(&rng, (uint32_t)n);
@@ -527,7 +527,7 @@ static void a_damaged_config_is_read_or_refused(void **state) {
 }
 
 static ppo_status load_and_save(void *user) {
-    ppo_lm    *lm = NULL;
+    ppo_lm *lm = NULL;
     ppo_status status = ppo_lm_load((const char *)user, &lm);
     if (!status) status = ppo_lm_save(lm, "out", PPO_BF16);
     ppo_lm_free(lm);

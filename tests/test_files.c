@@ -35,7 +35,7 @@ static int watched_rename(const char *from, const char *to);
 enum { ROOM = 1 << 16 };
 
 static char home[64] = "/tmp/test_files.XXXXXX";
-static int  free_descriptor; /* the lowest: it stays free if every file is closed */
+static int free_descriptor; /* the lowest: it stays free if every file is closed */
 
 static int lowest_descriptor(void) {
     int lowest = dup(0);
@@ -74,7 +74,7 @@ static void assert_file_is(const char *path, const void *bytes, size_t n) {
 }
 
 static int files_in_folder(void) {
-    int  count = 0;
+    int count = 0;
     DIR *folder = opendir(".");
     assert_non_null(folder);
     for (struct dirent *entry; (entry = readdir(folder));)
@@ -99,23 +99,23 @@ static int add_one(ppo_file *file, const char *name, int type, int64_t size, con
 
 /* --- What is in golden/files.h, "contents" ------------------------------------------------------------- */
 
-static const float    weight[6] = {1.5f, -0.0f, INFINITY, FLT_MIN, FLT_MAX, -0.1f}, bias[2] = {0.25f, -8};
-static const double   eight[2] = {0.1, -1e300};
-static const int32_t  ints[4] = {INT32_MIN, -1, 0, INT32_MAX};
+static const float weight[6] = {1.5f, -0.0f, INFINITY, FLT_MIN, FLT_MAX, -0.1f}, bias[2] = {0.25f, -8};
+static const double eight[2] = {0.1, -1e300};
+static const int32_t ints[4] = {INT32_MIN, -1, 0, INT32_MAX};
 static const uint32_t uints[1] = {UINT32_MAX};
-static const int64_t  longs[2] = {INT64_MIN, INT64_MAX};
+static const int64_t longs[2] = {INT64_MIN, INT64_MAX};
 static const uint64_t steps[1] = {UINT64_MAX};
-static const uint8_t  bytes[3] = {0, 1, 255}, seven[1] = {7};
+static const uint8_t bytes[3] = {0, 1, 255}, seven[1] = {7};
 
 static const char note[] = "\1\2\3\4\5\6\7\b\t\n\v\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37"
                            "\"\\/\177\303\251\342\202\254\360\237\230\200";
 
 static const struct {
     const char *name;
-    int         type, rank;
-    int64_t     shape[PPO_MAX_RANK];
+    int type, rank;
+    int64_t shape[PPO_MAX_RANK];
     const void *data;
-    size_t      bytes;
+    size_t bytes;
 } contents[] = {{"actor.0.weight", PPO_F32, 2, {3, 2}, weight, sizeof weight},
                 {"actor.0.bias", PPO_F32, 1, {2}, bias, sizeof bias},
                 {"steps", PPO_U64, 0, {0}, steps, sizeof steps},
@@ -130,7 +130,7 @@ static const struct {
 
 /* In that order, or in a shuffled one. */
 static ppo_status make_contents(ppo_file **file, uint32_t shuffle) {
-    int     order[COUNT(contents)];
+    int order[COUNT(contents)];
     ppo_rng rng = test_rng(shuffle);
     for (int i = 0; i < COUNT(contents); i++) order[i] = i;
     if (shuffle) ppo_rng_shuffle(&rng, order, COUNT(contents));
@@ -226,7 +226,7 @@ static void a_file_without_anything_is_two_brackets(void **state) {
 static void a_file_may_hold_texts_alone(void **state) {
     (void)state;
     const char expected[] = "\50\0\0\0\0\0\0\0{\"__metadata__\":{\"a\":\"1\",\"b\":\"\"}}       ";
-    ppo_file  *file = NULL;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "b", ""));
     assert_ok(ppo_file_set_text(file, "a", "1"));
@@ -266,7 +266,7 @@ static void arrays_are_found_by_name_and_listed_in_order(void **state) {
                                        "none",
                                        "steps",
                                        "unsigned"};
-    ppo_file                *file = NULL;
+    ppo_file *file = NULL;
     assert_ok(make_contents(&file, 1));
     for (int i = 0; i < COUNT(want); i++) {
         assert_string_equal(ppo_file_at(file, i)->name, want[i]);
@@ -281,11 +281,11 @@ static void arrays_are_found_by_name_and_listed_in_order(void **state) {
 
 static void spaces_escapes_order_and_alignment_are_free(void **state) {
     (void)state;
-    const int64_t    one[2] = {1, 1};
+    const int64_t one[2] = {1, 1};
     const ppo_array *first, *middle, *last;
-    const double     tenth = 0.1;
-    const float      minus = -2.5f;
-    ppo_file        *file = NULL;
+    const double tenth = 0.1;
+    const float minus = -2.5f;
+    ppo_file *file = NULL;
     put(PATH, g_spelled, sizeof g_spelled);
     assert_ok(ppo_file_read(PATH, &file));
     assert_string_equal(ppo_file_text(file, "note"), note);
@@ -302,10 +302,10 @@ static void spaces_escapes_order_and_alignment_are_free(void **state) {
 static void every_escape_is_decoded(void **state) {
     (void)state;
     static unsigned char whole[ROOM];
-    static const char    header[] = META(
-           "\"short\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\","
-              "\"bounds\":\"\\u0001\\u007f\\u0080\\u07ff\\u0800\\ud7ff\\ue000\\uffff\\ud800\\udc00\\udbff\\udfff\","
-              "\"case\":\"\\uabcd\\uABCD\\uEf0F\"");
+    static const char header[] = META(
+        "\"short\":\"\\\"\\\\\\/\\b\\f\\n\\r\\t\","
+        "\"bounds\":\"\\u0001\\u007f\\u0080\\u07ff\\u0800\\ud7ff\\ue000\\uffff\\ud800\\udc00\\udbff\\udfff\","
+        "\"case\":\"\\uabcd\\uABCD\\uEf0F\"");
     ppo_file *file = NULL;
     put(PATH, whole, compose(whole, header, sizeof header - 1, 0));
     assert_ok(ppo_file_read(PATH, &file));
@@ -321,9 +321,9 @@ static void every_escape_is_decoded(void **state) {
 static void arrays_without_elements_may_lie_anywhere(void **state) {
     (void)state;
     static unsigned char whole[ROOM];
-    static const char    header[] = "{\"a\":" ARRAY("F64", "[0]", "[1,1]") ",\"b\":" ONE ",\"c\":" ARRAY(
-           "U8", "[2]", "[1,3]") ",\"d\":" ARRAY("F32", "[1,0]", "[3,3]") ",\"e\":" ARRAY("U8", "[0]",
-                                                                                          "[0,0]") "}";
+    static const char header[] = "{\"a\":" ARRAY("F64", "[0]", "[1,1]") ",\"b\":" ONE ",\"c\":" ARRAY(
+        "U8", "[2]", "[1,3]") ",\"d\":" ARRAY("F32", "[1,0]", "[3,3]") ",\"e\":" ARRAY("U8", "[0]",
+                                                                                       "[0,0]") "}";
     ppo_file *file = NULL;
     put(PATH, whole, compose(whole, header, sizeof header - 1, 3));
     assert_ok(ppo_file_read(PATH, &file));
@@ -335,9 +335,9 @@ static void arrays_without_elements_may_lie_anywhere(void **state) {
 
 static void expect_says_what_is_there_instead(void **state) {
     (void)state;
-    const int64_t    shape[] = {2, 3, 1};
+    const int64_t shape[] = {2, 3, 1};
     const ppo_array *array = NULL;
-    ppo_file        *file = NULL;
+    ppo_file *file = NULL;
     put(PATH, g_contents, sizeof g_contents);
     assert_ok(ppo_file_read(PATH, &file));
     assert_fails(ppo_file_expect(file, "actor.0.weight", PPO_F32, shape, 2, &array), PPO_ERROR_FILE,
@@ -352,7 +352,8 @@ static void expect_says_what_is_there_instead(void **state) {
     assert_fails(ppo_file_expect(file, "critic", PPO_F32, shape, 1, &array), PPO_ERROR_FILE,
                  "there is no \"critic\", F32 (2)");
     assert_null(array);
-    assert_fails(ppo_file_expect(file, "steps", PPO_U64 + 1, shape, 1, &array), PPO_ERROR_ARGUMENT, "type 10");
+    assert_fails(ppo_file_expect(file, "steps", PPO_U64 + 1, shape, 1, &array), PPO_ERROR_ARGUMENT,
+                 "type 10");
     assert_fails(ppo_file_expect(file, "steps", PPO_U8, shape, 9, &array), PPO_ERROR_ARGUMENT, "rank 9");
     assert_fails(ppo_file_expect(file, NULL, PPO_U8, shape, 1, &array), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_file_expect(file, "steps", PPO_U8, shape, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -369,7 +370,7 @@ static void impossible_arrays_are_refused(void **state) {
     (void)state;
     const int64_t nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, negative[2] = {2, -1}, none[2] = {0, INT64_MIN};
     const int64_t huge[2] = {INT64_MAX / 4, 8}, most[1] = {INT64_MAX};
-    ppo_file     *file = NULL;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     assert_ok(add_one(file, "a", PPO_U8, 3, bytes));
     assert_fails(add_one(file, "a", PPO_U8, 3, bytes), PPO_ERROR_ARGUMENT, "\"a\" exists already");
@@ -421,7 +422,7 @@ static void texts_that_are_not_utf8_are_refused(void **state) {
                                         "\357\277\277",
                                         "\360\220\200\200",
                                         "\364\217\277\277"};
-    ppo_file                *file = NULL;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     for (int i = 0; i < COUNT(wrong); i++) {
         assert_fails(ppo_file_set_text(file, "key", wrong[i]), PPO_ERROR_ARGUMENT, "\"key\"|UTF-8");
@@ -467,8 +468,8 @@ static void null_is_refused_or_empty(void **state) {
 
 static const struct {
     const char *header;
-    size_t      length;
-    int         data;
+    size_t length;
+    int data;
     const char *words; /* of the sentence */
 } hostile[] = {
     /* JSON */
@@ -554,7 +555,8 @@ static const struct {
     {TEXT("{\"a\":" ONE ",\"b\":" ARRAY("U8", "[4294967296,4294967296]", "[1,0]") "}"), 1, "\"b\"|1 to 0"},
     {TEXT("{\"a\":" ARRAY("U8", "[9223372036854775807]", "[0,9223372036854775807]") "}"), 0,
      "9223372036854775807"},
-    {TEXT("{\"a\":" ARRAY("U8", "[4000000000000000000]", "[0,4000000000000000000]") "}"), 0, "truncated|of 0"},
+    {TEXT("{\"a\":" ARRAY("U8", "[4000000000000000000]", "[0,4000000000000000000]") "}"), 0,
+     "truncated|of 0"},
     {TEXT("{\"a\":" ARRAY("U8", "[2]", "[0,2]") "}"), 1, "truncated|\"a\"|0 to 2 of 1"},
     {TEXT("{\"a\":" ONE "}"), 2, "1 bytes at its end"},
     {TEXT("{}"), 3, "3 bytes at its end"},
@@ -593,7 +595,7 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
     (void)state;
     static unsigned char whole[ROOM];
     for (int i = 0; i < COUNT(hostile); i++) {
-        heap      h = {0, 0, -1, 0};
+        heap h = {0, 0, -1, 0};
         ppo_file *file = NULL;
         put(PATH, whole, compose(whole, hostile[i].header, hostile[i].length, hostile[i].data));
         ppo_set_allocator(dirty_hook, &h);
@@ -622,8 +624,8 @@ static void a_header_length_that_the_file_has_not_is_refused(void **state) {
                                       UINT64_MAX - 8,
                                       UINT64_MAX - 7,
                                       UINT64_MAX};
-    unsigned char         whole[16];
-    ppo_file             *file = NULL;
+    unsigned char whole[16];
+    ppo_file *file = NULL;
     for (int i = 0; i < COUNT(claims); i++) {
         size_t n = compose(whole, "{}", 2, 0);
         for (int k = 0; k < 8; k++) whole[k] = (unsigned char)(claims[i] >> 8 * k);
@@ -647,8 +649,8 @@ static void a_header_of_more_than_100_megabytes_is_refused(void **state) {
     (void)state;
     for (long over = 0; over < 2; over++) {
         ppo_file *file = NULL;
-        FILE     *out = fopen(PATH, "wb");
-        long      length = 100000000 + over;
+        FILE *out = fopen(PATH, "wb");
+        long length = 100000000 + over;
         for (int k = 0; k < 8; k++) fputc((int)(length >> 8 * k & 255), out);
         fseek(out, 8 + length - 1, SEEK_SET);
         fputc(0, out);
@@ -661,8 +663,8 @@ static void a_header_of_more_than_100_megabytes_is_refused(void **state) {
 static void what_a_file_says_of_itself_cannot_steer_a_terminal(void **state) {
     (void)state;
     static unsigned char whole[ROOM];
-    static const char    header[] = "{\"\\u001b[31m\\r\177\":" ARRAY("I16", "[1]", "[0,2]") "}";
-    ppo_file            *file = NULL;
+    static const char header[] = "{\"\\u001b[31m\\r\177\":" ARRAY("I16", "[1]", "[0,2]") "}";
+    ppo_file *file = NULL;
     put(PATH, whole, compose(whole, header, sizeof header - 1, 2));
     assert_fails(ppo_file_read(PATH, &file), PPO_ERROR_FILE, "\"?[31m\?\?\"|I16");
 }
@@ -671,8 +673,8 @@ static void what_a_file_says_of_itself_cannot_steer_a_terminal(void **state) {
 static void a_long_path_and_a_long_name_leave_room_for_the_reason(void **state) {
     (void)state;
     static unsigned char whole[ROOM];
-    static char          header[5000] = "{\"", path[400];
-    ppo_file            *file = NULL;
+    static char header[5000] = "{\"", path[400];
+    ppo_file *file = NULL;
     for (int i = 0; i < 150; i++) strcat(path, "./");
     strcat(path, PATH);
     memset(header + 2, 'n', 4000);
@@ -699,7 +701,7 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     (void)state;
     static unsigned char whole[ROOM];
     for (int i = 0; i < COUNT(hostile); i++) {
-        meter     m = {0, 0};
+        meter m = {0, 0};
         ppo_file *file = NULL;
         put(PATH, whole, compose(whole, hostile[i].header, hostile[i].length, hostile[i].data));
         ppo_set_allocator(meter_hook, &m);
@@ -707,7 +709,7 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
         ppo_set_allocator(NULL, NULL);
         assert_in_range(m.sum, 1, 20000); /* one chunk of the arena, and small things */
     }
-    meter     m = {0, 0};
+    meter m = {0, 0};
     ppo_file *file = NULL;
     put(PATH, "\0\341\365\5\0\0\0\0{", 9); /* says: a header of 100 MB */
     ppo_set_allocator(meter_hook, &m);
@@ -734,7 +736,7 @@ static void put_many(int n, int texts, int same) {
 static void a_hundred_thousand_names_take_no_long_time(void **state) {
     (void)state;
     const int n = 100000;
-    double    start = ppo_clock();
+    double start = ppo_clock();
     for (int texts = 0; texts < 2; texts++) {
         ppo_file *file = NULL;
         put_many(n, texts, -1);
@@ -756,8 +758,8 @@ static void thousands_of_arrays_are_written_and_read(void **state) {
     (void)state;
     enum { N = 5000 };
     static float data[N];
-    char         name[16];
-    ppo_file    *file = NULL;
+    char name[16];
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "%u", (unsigned)i * 2654435761u);
@@ -798,7 +800,7 @@ static void what_cannot_be_read_is_told_with_the_reason(void **state) {
 static void a_file_that_ends_early_is_refused(void **state) {
     (void)state;
     const char *online = "/sys/devices/system/cpu/online";
-    ppo_file   *file = NULL;
+    ppo_file *file = NULL;
     struct stat found;
     if (stat(online, &found) || found.st_size < 8) skip();
     assert_fails(ppo_file_read(online, &file), PPO_ERROR_FILE, "cannot be read: it became shorter");
@@ -814,7 +816,7 @@ static void assert_write_fails(const ppo_file *file, const char *path, const cha
 
 static void a_failing_write_leaves_the_old_file_and_no_other(void **state) {
     (void)state;
-    ppo_file     *file = NULL;
+    ppo_file *file = NULL;
     struct rlimit old, limit;
     put(PATH, g_nothing, sizeof g_nothing);
     assert_int_equal(symlink("/dev/full", "full"), 0);
@@ -846,8 +848,8 @@ static void a_failing_write_leaves_the_old_file_and_no_other(void **state) {
 /* More than the C library's buffer, so that the failure comes in the middle of an array. */
 static void a_full_disk_is_reported_whenever_it_is_noticed(void **state) {
     (void)state;
-    static float  data[100000];
-    ppo_file     *file = NULL;
+    static float data[100000];
+    ppo_file *file = NULL;
     struct rlimit old, limit;
     put(PATH, g_nothing, sizeof g_nothing);
     assert_ok(ppo_file_create(&file));
@@ -873,8 +875,8 @@ static void a_full_disk_is_reported_whenever_it_is_noticed(void **state) {
 static void what_could_not_be_read_again_is_not_written(void **state) {
     (void)state;
     const size_t n = 100000000 - 26;
-    char        *text = (char *)malloc(n + 1);
-    ppo_file    *file = NULL;
+    char *text = (char *)malloc(n + 1);
+    ppo_file *file = NULL;
     put(PATH, g_nothing, sizeof g_nothing);
     memset(text, 'x', n);
     text[n] = 0;
@@ -912,7 +914,7 @@ static void missing_directories_are_made(void **state) {
 
 static void a_file_that_a_killed_process_left_is_not_in_the_way(void **state) {
     (void)state;
-    char      left[64];
+    char left[64];
     ppo_file *file = NULL;
     snprintf(left, sizeof left, "ppo-%ld-0.tmp", (long)getpid());
     put(left, "left", 4);
@@ -927,7 +929,7 @@ static void a_file_that_a_killed_process_left_is_not_in_the_way(void **state) {
 /* No temporary name is longer than that. */
 static void a_name_as_long_as_the_system_allows_can_be_written(void **state) {
     (void)state;
-    char      name[252];
+    char name[252];
     ppo_file *file = NULL;
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -946,9 +948,9 @@ static void *no_memory(void *user, void *ptr, size_t size) {
 
 static void out_pointers_are_null_after_a_failure(void **state) {
     (void)state;
-    const int64_t    one = 1;
-    ppo_file         nowhere, *file = &nowhere;
-    ppo_array        other;
+    const int64_t one = 1;
+    ppo_file nowhere, *file = &nowhere;
+    ppo_array other;
     const ppo_array *array = &other;
     assert_fails(ppo_file_read(NULL, &file), PPO_ERROR_ARGUMENT, "NULL");
     assert_null(file);
@@ -994,10 +996,10 @@ static void write_for_ever(void) {
 static void a_killed_writer_leaves_one_content_or_the_other(void **state) {
     (void)state;
     ppo_rng rng = test_rng(1);
-    int     seen[2] = {0, 0};
+    int seen[2] = {0, 0};
     for (int round = 0; round < 30; round++) {
         struct timespec pause = {0, 1000000L * (10 + ppo_rng_below(&rng, 20))};
-        pid_t           child[2];
+        pid_t child[2];
         for (int k = 0; k < 2; k++) {
             child[k] = fork();
             if (child[k] == 0) write_for_ever();
@@ -1038,9 +1040,9 @@ static int watched_fseek(FILE *file, long offset, int whence) {
 }
 
 static int watched_fsync(int descriptor) {
-    struct stat   found, here;
+    struct stat found, here;
     unsigned char first = 0;
-    size_t        n = strlen(calls);
+    size_t n = strlen(calls);
     if (fstat(descriptor, &found) || stat(".", &here)) return -1;
     if (S_ISDIR(found.st_mode)) {
         snprintf(calls + n, sizeof calls - n,
@@ -1071,7 +1073,7 @@ static void the_new_file_is_on_the_disk_before_it_takes_the_place_of_the_old(voi
     assert_int_equal(mkdir("folder", 0700), 0);
     for (int i = 0; i < 3; i++) { /* wherever it is */
         static const char *const paths[] = {"./" PATH, "folder/../" PATH, NULL};
-        char                     whole[200];
+        char whole[200];
         snprintf(whole, sizeof whole, "%s/" PATH, home);
         calls[0] = 0;
         assert_ok(ppo_file_write(file, paths[i] ? paths[i] : whole));
@@ -1083,7 +1085,7 @@ static void the_new_file_is_on_the_disk_before_it_takes_the_place_of_the_old(voi
 static void a_write_that_the_disk_refuses_fails_and_one_that_a_folder_refuses_does_not(void **state) {
     (void)state;
     struct rlimit old, limit;
-    ppo_file     *file = NULL;
+    ppo_file *file = NULL;
     put(PATH, g_nothing, sizeof g_nothing);
     assert_ok(make_contents(&file, 0));
     failing = 'f';
@@ -1124,7 +1126,7 @@ static void a_write_needs_no_seek_and_a_read_that_cannot_seek_fails(void **state
 
 static ppo_status write_and_read(void *user) {
     (void)user;
-    ppo_file  *made = NULL, *read = NULL;
+    ppo_file *made = NULL, *read = NULL;
     ppo_status status = make_contents(&made, 0);
     if (!status) status = ppo_file_write(made, PATH);
     if (!status) status = ppo_file_read(PATH, &read);
@@ -1138,8 +1140,8 @@ static ppo_status write_and_read(void *user) {
 /* So many that the lists grow, and an array that needs a piece of memory of its own. */
 static ppo_status write_and_read_many(void *user) {
     static float data[10000];
-    ppo_file    *made = NULL, *read = NULL;
-    ppo_status   status = ppo_file_create(&made);
+    ppo_file *made = NULL, *read = NULL;
+    ppo_status status = ppo_file_create(&made);
     (void)user;
     for (int i = 0; i < 40 && !status; i++) {
         char name[4] = {(char)('a' + i % 26), (char)('a' + i / 26), 0, 0};
@@ -1168,17 +1170,17 @@ static void *small_hook(void *user, void *ptr, size_t size) {
 
 /* An addition that failed is as if it had not been tried. `filled` texts move the point where memory ends. */
 static void use_up_memory(int filled) {
-    heap        h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     const char *kept = "0";
-    char        name[300];
-    int         refused = 0;
-    ppo_file   *file = NULL;
+    char name[300];
+    int refused = 0;
+    ppo_file *file = NULL;
     assert_ok(make_contents(&file, 0));
     for (int i = 0; i <= filled; i++) assert_ok(ppo_file_set_text(file, "again", kept));
     ppo_set_allocator(small_hook, &h);
     for (int i = 0; i < 30; i++) {
         snprintf(name, sizeof name, "new %0250d", i);
-        int        arrays = ppo_file_count(file), texts = ppo_file_text_count(file);
+        int arrays = ppo_file_count(file), texts = ppo_file_text_count(file);
         ppo_status array = add_one(file, name, PPO_U8, 1, seven), text = ppo_file_set_text(file, name, name);
         assert_int_equal(ppo_file_count(file), arrays + !array);
         assert_int_equal(ppo_file_text_count(file), texts + !text);
@@ -1212,7 +1214,7 @@ static void a_file_that_lacked_memory_can_be_used_on(void **state) {
 /* What holds of every file that was read, whatever it was; touches every byte. */
 static void check_sound(const ppo_file *file) {
     static const int sizes[] = {1, 1, 2, 2, 4, 4, 4, 8, 8, 8};
-    unsigned         sum = 0;
+    unsigned sum = 0;
     for (int i = 0; i < ppo_file_count(file); i++) {
         const ppo_array *array = ppo_file_at(file, i);
         assert_in_range(array->type, 0, PPO_U64);
@@ -1266,13 +1268,13 @@ static size_t damage(ppo_rng *rng, unsigned char *whole, size_t n) {
                                          " ",
                                          "\377",
                                          "\300\200"};
-    size_t                   end = header_end(whole, n);
-    size_t                   at = n && ppo_rng_below(rng, 8) ? (size_t)ppo_rng_below(rng, (int)end)
-                                  : n                        ? (size_t)ppo_rng_below(rng, (int)n)
-                                                             : 0;
-    size_t                   digit = at;
-    const char              *piece = pieces[ppo_rng_below(rng, COUNT(pieces))];
-    size_t                   size = strlen(piece), from, count;
+    size_t end = header_end(whole, n);
+    size_t at = n && ppo_rng_below(rng, 8) ? (size_t)ppo_rng_below(rng, (int)end)
+                : n                        ? (size_t)ppo_rng_below(rng, (int)n)
+                                           : 0;
+    size_t digit = at;
+    const char *piece = pieces[ppo_rng_below(rng, COUNT(pieces))];
+    size_t size = strlen(piece), from, count;
     if (n == 0) return 0;
     switch (ppo_rng_below(rng, 8)) {
     case 0:
@@ -1314,19 +1316,19 @@ static void a_damaged_file_is_read_or_refused(void **state) {
     (void)state;
     static const struct {
         const unsigned char *bytes;
-        size_t               n;
+        size_t n;
     } seeds[] = {{g_contents, sizeof g_contents},
                  {g_texts, sizeof g_texts},
                  {g_spelled, sizeof g_spelled},
                  {g_nothing, sizeof g_nothing}};
     static unsigned char whole[ROOM];
-    const char          *count = getenv("PPO_FUZZ");
-    long                 files = count ? atol(count) : 2000, read = 0;
-    ppo_rng              rng = test_rng(2);
+    const char *count = getenv("PPO_FUZZ");
+    long files = count ? atol(count) : 2000, read = 0;
+    ppo_rng rng = test_rng(2);
     for (long i = 0; i < files; i++) {
         const int seed = ppo_rng_below(&rng, 8) ? ppo_rng_below(&rng, 3) : 3;
-        size_t    n = seeds[seed].n;
-        heap      h = {0, 0, -1, 0};
+        size_t n = seeds[seed].n;
+        heap h = {0, 0, -1, 0};
         ppo_file *file = NULL;
         memcpy(whole, seeds[seed].bytes, n);
         for (int k = 1 + ppo_rng_below(&rng, 3); k > 0; k--) n = damage(&rng, whole, n);
@@ -1372,8 +1374,8 @@ static int leave_folder(void **state) {
 static void settings_and_their_struct_must_not_be_null(void **state) {
     (void)state;
     static const ppo_field field = {"rate", PPO_FIELD_FLOAT, 0, 0, 1, NULL, "", 0};
-    const ppo_settings     settings = {&field, 1};
-    const float            rate = 0.5f;
+    const ppo_settings settings = {&field, 1};
+    const float rate = 0.5f;
     assert_ok(ppo_settings_check(&settings, &rate));
     assert_fails(ppo_settings_check(&settings, NULL), PPO_ERROR_ARGUMENT, "ppo_settings_check|NULL");
     assert_fails(ppo_settings_check(NULL, &rate), PPO_ERROR_ARGUMENT, "ppo_settings_check|NULL");

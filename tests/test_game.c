@@ -8,7 +8,7 @@
 
 static void characters_learn_in_slices_of_a_frame(void **state) {
     (void)state;
-    FILE  *out = tmpfile();
+    FILE *out = tmpfile();
     result r = play(0, SMALL(5000, 400), 0, 1, out);
     assert_true(r.rollouts >= SMALL(20, 1));
     assert_true(r.caught > SMALL(0.6, 0));
@@ -17,7 +17,7 @@ static void characters_learn_in_slices_of_a_frame(void **state) {
 
 static void characters_act_while_another_thread_learns(void **state) {
     (void)state;
-    FILE  *out = tmpfile();
+    FILE *out = tmpfile();
     result r = play(1, 1000, 2e-4, 1, out);
     assert_true(r.rollouts >= SMALL(2, 1));
     fclose(out);

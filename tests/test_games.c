@@ -32,12 +32,12 @@ static void every_move_of_connect_four_is_by_its_rules(void **state) {
     (void)state;
     ppo_env env = connect4_env();
     ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
-    int     ends[3] = {0}, games = SMALL(3000, 300);
+    int ends[3] = {0}, games = SMALL(3000, 300);
     assert_ok(ppo_env_check(&env));
     for (int game = 0; game < games; game++) {
-        connect4    s;
-        float       obs[2][2 * CONNECT4_CELLS];
-        char        board[6][7] = {{0}};
+        connect4 s;
+        float obs[2][2 * CONNECT4_CELLS];
+        char board[6][7] = {{0}};
         ppo_outcome out[2];
         memset(out, 0, sizeof out);
         env.reset_all(&s, &rng, obs[0], out);
@@ -46,9 +46,9 @@ static void every_move_of_connect_four_is_by_its_rules(void **state) {
                 if (s.stones[p] & connect4_cell(i % 7, i / 7)) board[i / 7][i % 7] = (char)(1 + p);
         assert_false(four(board, 1) || four(board, 2));
         for (;;) {
-            int           player = out[0].waits, row = 0, full = 1;
+            int player = out[0].waits, row = 0, full = 1;
             unsigned char mask[2][7];
-            ppo_action    action[2] = {{0}};
+            ppo_action action[2] = {{0}};
             assert_int_equal(out[!player].waits, 1);
             assert_int_equal(out[player].waits, 0);
             memset(mask, 1, sizeof mask);
@@ -83,9 +83,9 @@ static void every_move_of_connect_four_is_by_its_rules(void **state) {
 
 static void the_opponent_of_connect_four_wins_else_blocks(void **state) {
     (void)state;
-    ppo_env  env = connect4_opponent_env();
-    ppo_rng  rng = ppo_rng_stream(2, PPO_STREAM_USER, 0);
-    int      games = SMALL(20000, 1000), won = 0, begun = 0;
+    ppo_env env = connect4_opponent_env();
+    ppo_rng rng = ppo_rng_stream(2, PPO_STREAM_USER, 0);
+    int games = SMALL(20000, 1000), won = 0, begun = 0;
     connect4 both = {{connect4_cell(0, 0) | connect4_cell(0, 1) | connect4_cell(0, 2),
                       connect4_cell(6, 0) | connect4_cell(6, 1) | connect4_cell(6, 2)},
                      1};
@@ -94,8 +94,8 @@ static void the_opponent_of_connect_four_wins_else_blocks(void **state) {
     both.stones[1] = connect4_cell(6, 0) | connect4_cell(6, 1);
     assert_int_equal(connect4_win_or_block(&both, &rng), 0);
     for (int game = 0; game < games; game++) { /* against a player that moves at random */
-        connect4    s;
-        float       obs[2 * CONNECT4_CELLS];
+        connect4 s;
+        float obs[2 * CONNECT4_CELLS];
         ppo_outcome out;
         memset(&out, 0, sizeof out);
         env.reset(&s, &rng, obs);
@@ -115,18 +115,18 @@ static void the_opponent_of_connect_four_wins_else_blocks(void **state) {
 static void hunters_catch_are_hurt_and_come_back_as_the_hunt_states(void **state) {
     (void)state;
     static float obs[PURSUIT_HUNTERS * PURSUIT_OBS];
-    ppo_env      env = pursuit_env();
-    ppo_rng      rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
-    pursuit      s;
-    ppo_outcome  out[PURSUIT_HUNTERS];
-    int          out_since[PURSUIT_HUNTERS] = {0}, joined = 0, caught = 0, hurt = 0;
+    ppo_env env = pursuit_env();
+    ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    pursuit s;
+    ppo_outcome out[PURSUIT_HUNTERS];
+    int out_since[PURSUIT_HUNTERS] = {0}, joined = 0, caught = 0, hurt = 0;
     assert_ok(ppo_env_check(&env));
     memset(out, 0, sizeof out);
     env.reset_all(&s, &rng, obs, out);
     for (int t = 1; t < SMALL(3000, 600); t++) {
         ppo_action action[PURSUIT_HUNTERS];
-        pursuit    before = s;
-        float      paid = 0;
+        pursuit before = s;
+        float paid = 0;
         for (int i = 0; i < PURSUIT_HUNTERS; i++) action[i] = choose(ppo_rng_below(&rng, 5));
         memset(out, 0, sizeof out);
         env.step_all(&s, &rng, action, obs, out);
@@ -144,7 +144,7 @@ static void hunters_catch_are_hurt_and_come_back_as_the_hunt_states(void **state
             if (!before.pause[i]) assert_true(pursuit_distance(before.hunter[i], s.hunter[i]) <= 1);
             for (int k = 0; k < PURSUIT_HUNTERS + PURSUIT_BOARS;
                  k++) { /* sees those around, where they are */
-                int           boar = k >= PURSUIT_HUNTERS;
+                int boar = k >= PURSUIT_HUNTERS;
                 pursuit_place at = boar ? s.boar[k - PURSUIT_HUNTERS] : s.hunter[k];
                 int x = (at.x - s.hunter[i].x + 3 + 16) % 16, y = (at.y - s.hunter[i].y + 3 + 16) % 16;
                 if (x < 7 && y < 7 && k != i && (boar || !s.pause[k]))
@@ -162,7 +162,7 @@ static void games_are_trained_with_all_their_agents(void **state) {
     (void)state;
     ppo_env (*const make[2])(void) = {connect4_env, pursuit_env};
     for (int k = 0; k < 2; k++) {
-        ppo_env    env = make[k]();
+        ppo_env env = make[k]();
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
         assert_ok(ppo_config_set_all(

@@ -46,7 +46,7 @@ static ppo_generator *generator_of(const ppo_lm *lm, int slots) {
 static void temperature_top_k_and_top_p_filter_as_in_transformers(void **state) {
     (void)state;
     static const struct {
-        int          temperature, top_k, top_p;
+        int temperature, top_k, top_p;
         const float *want;
     } cases[] = {{0, 0, 0, g_filters_by_nothing},
                  {1, 0, 0, g_filters_by_temperature},
@@ -57,7 +57,7 @@ static void temperature_top_k_and_top_p_filter_as_in_transformers(void **state) 
         for (int i = 0; i < COUNT(cases); i++)
             for (int row = 0; row < g_filters_rows; row++) {
                 ppo_sampling how = ppo_sampling_default();
-                float        p[g_filters_vocab], scratch[g_filters_vocab];
+                float p[g_filters_vocab], scratch[g_filters_vocab];
                 const float *want = cases[i].want + row * g_filters_vocab;
                 if (cases[i].temperature) how.temperature = g_filters_temperature;
                 if (cases[i].top_k) how.top_k = g_filters_top_k;
@@ -74,8 +74,8 @@ static void equals_are_kept_or_left_out_together(void **state) {
     (void)state;
     enum { N = 7 };
     static const float even[N] = {2, 2, 2, 2, 2, 2, 2}, steps[N] = {1, 3, 1, -INFINITY, 3, 1, 2};
-    ppo_sampling       how = ppo_sampling_default();
-    float              p[N], scratch[N];
+    ppo_sampling how = ppo_sampling_default();
+    float p[N], scratch[N];
     how.top_k = 1, how.top_p = 0.01f;
     ppo_sampling_probabilities(&how, even, N, p, scratch);
     for (int j = 0; j < N; j++) assert_close(p[j], 1.0 / N, 1e-6);
@@ -87,7 +87,7 @@ static void equals_are_kept_or_left_out_together(void **state) {
     how.top_k = 4;
     ppo_sampling_probabilities(&how, steps, N, p, scratch);
     assert_true(p[0] > 0 && p[2] == p[0] && p[5] == p[0] && p[3] == 0);
-    const float  thirds[N] = {-0.69315f, -1.38629f, -1.38629f, -9, -9, -9, -9};
+    const float thirds[N] = {-0.69315f, -1.38629f, -1.38629f, -9, -9, -9, -9};
     ppo_sampling of_three = how; /* top_p counts what top_k has left, equals included */
     of_three.top_k = 2, of_three.top_p = 0.6f;
     ppo_sampling_probabilities(&of_three, thirds, N, p, scratch);
@@ -106,8 +106,8 @@ static void greedy_gives_all_to_the_first_of_the_most_likely(void **state) {
     FOR_KERNEL_SETS(set) {
         for (int k = 0; k < 200; k++) {
             ppo_sampling how = ppo_sampling_default();
-            float        logits[N], p[N], scratch[N];
-            int          token = ppo_rng_below(&rng, N - 1);
+            float logits[N], p[N], scratch[N];
+            int token = ppo_rng_below(&rng, N - 1);
             how.greedy = 1, how.temperature = k % 2 ? 0.3f : 2, how.top_k = k % 3;
             how.top_p = k % 5 ? 1 : 0.9f;
             fill_normal(&rng, logits, N, 3);
@@ -124,15 +124,15 @@ static void probabilities_of_what_means_nothing_are_refused(void **state) {
     enum { N = 4 };
     static const struct {
         ppo_sampling how;
-        const char  *words;
+        const char *words;
     } bad[] = {
         {HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"}, {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
         {HOW(1, 0, -1, 1, -1, 0, 1), "top_k is -1"},     {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
         {HOW(1, 0, 0, 1, N, 0, 1), "eos is 4|0 .. 3"},   {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"},
         {HOW(1, 1, 0, 1, -1, -1, 1), "max_new is -1"}};
-    const float  logits[N] = {1, 3, 3, 2};
+    const float logits[N] = {1, 3, 3, 2};
     ppo_sampling how = ppo_sampling_default();
-    float        p[N], scratch[N];
+    float p[N], scratch[N];
     for (int i = 0; i < COUNT(bad); i++)
         assert_fails(ppo_sampling_probabilities(&bad[i].how, logits, N, p, scratch), PPO_ERROR_ARGUMENT,
                      bad[i].words);
@@ -150,7 +150,7 @@ static void probabilities_of_a_nan_are_refused(void **state) {
     FOR_KERNEL_SETS(set) {
         for (int k = 0; k < 4 * N; k++) {
             ppo_sampling how = ppo_sampling_default();
-            float        logits[N], p[N], scratch[N];
+            float logits[N], p[N], scratch[N];
             for (int j = 0; j < N; j++) logits[j] = (float)(j * 7 % N);
             how.greedy = k / N == 1, how.top_k = k / N == 2 ? 3 : 0, how.top_p = k / N == 3 ? 0.5f : 1;
             logits[k % N] = NAN;
@@ -168,7 +168,7 @@ static void probabilities_of_a_nan_are_refused(void **state) {
 static void rounding_gives_no_token_without_probability(void **state) {
     (void)state;
     const float p[4] = {0.25f, 0, 0.25f, 0}; /* as if the sum were short of 1 by far */
-    ppo_rng     rng = test_rng(32);
+    ppo_rng rng = test_rng(32);
     for (int i = 0; i < 200; i++) {
         int token = ppo__draw(p, 4, &rng);
         assert_true(token == 0 || token == 2);
@@ -177,19 +177,19 @@ static void rounding_gives_no_token_without_probability(void **state) {
 
 static void greedy_continuations_are_those_of_transformers(void **state) {
     (void)state;
-    ppo_lm    *lm = golden_lm();
+    ppo_lm *lm = golden_lm();
     ppo_tokens prompts = golden_tokens(g_gpt_greedy_length, NULL, g_gpt_greedy_prompt, g_gpt_greedy_prompts);
     ppo_sampling how = ppo_sampling_default();
     how.greedy = 1, how.max_new = g_gpt_greedy_tokens;
     FOR_KERNEL_SETS(set) {
         for (int slots = 1; slots < 4; slots++) {
             ppo_generator *generator = generator_of(lm, slots);
-            ppo_samples    samples;
+            ppo_samples samples;
             assert_ok(ppo_generate(generator, &prompts, &how, &samples));
             assert_int_equal(samples.tokens.count, g_gpt_greedy_prompts);
             for (int s = 0; s < g_gpt_greedy_prompts; s++) {
                 const int *text = samples.tokens.token + samples.tokens.start[s];
-                int        n = g_gpt_greedy_length[s];
+                int n = g_gpt_greedy_length[s];
                 assert_int_equal(samples.tokens.start[s + 1] - samples.tokens.start[s],
                                  n + g_gpt_greedy_tokens);
                 assert_int_equal(samples.tokens.prompt[s], n);
@@ -210,8 +210,8 @@ static void greedy_continuations_are_those_of_transformers(void **state) {
 /* logp of each sampled token, and the logits before it, are those of ppo_lm_forward(), to the last bit. */
 static void check_against_forward(const ppo_lm *lm, const ppo_samples *samples, const ppo_sampling *how) {
     const ppo_tokens *tokens = &samples->tokens;
-    int               vocab = lm->config.vocab;
-    float             p[1024], scratch[1024], logp;
+    int vocab = lm->config.vocab;
+    float p[1024], scratch[1024], logp;
     ppo_tape_reset(tape);
     ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, tokens));
     assert_ok(ppo_tape_status(tape));
@@ -233,8 +233,8 @@ static void check_against_forward(const ppo_lm *lm, const ppo_samples *samples, 
 
 static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) {
     (void)state;
-    static const int    lengths[] = {1, 30, 2, 65, 7, 3, 40, 69};
-    static const float  temperatures[] = {1, 0.7f, 1.8f, 1};
+    static const int lengths[] = {1, 30, 2, 65, 7, 3, 40, 69};
+    static const float temperatures[] = {1, 0.7f, 1.8f, 1};
     const ppo_lm_config sizes[] = {
         lm_config(700, 70, 192, 1, 6),
         lm_config(13, 130, 12, 2, 3),
@@ -248,9 +248,9 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
         FOR_KERNEL_SETS(set) {
             if (SMALL(0, (m + set / 2) % 2)) continue;
             ppo_generator *generator = generator_of(lm, 3);
-            ppo_tokens     prompts = {0};
-            ppo_rng        rng = test_rng(30);
-            ppo_samples    samples;
+            ppo_tokens prompts = {0};
+            ppo_rng rng = test_rng(30);
+            ppo_samples samples;
             for (int s = 0; s < COUNT(lengths); s++)
                 add_random(&prompts, &rng, sizes[m].vocab, lengths[s], lengths[s]);
             for (int k = 0; k < (m ? COUNT(temperatures) : 1); k++) {
@@ -274,14 +274,14 @@ static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(vo
     (void)state;
     enum { CONTEXT = 203, V = 11 };
     static const int lengths[] = {1, 63, 64, 65, 127, 128, 129, 200};
-    ppo_lm          *lm = random_lm(lm_config(V, CONTEXT, 12, 1, 2), 0.5f);
-    ppo_tokens       prompts = {0};
-    ppo_rng          rng = test_rng(34);
-    ppo_sampling     how = ppo_sampling_default();
+    ppo_lm *lm = random_lm(lm_config(V, CONTEXT, 12, 1, 2), 0.5f);
+    ppo_tokens prompts = {0};
+    ppo_rng rng = test_rng(34);
+    ppo_sampling how = ppo_sampling_default();
     for (int s = 0; s < COUNT(lengths); s++) add_random(&prompts, &rng, V, lengths[s], lengths[s]);
     FOR_KERNEL_SETS(set) {
         ppo_generator *generator = generator_of(lm, 3);
-        ppo_samples    samples;
+        ppo_samples samples;
         assert_ok(ppo_generate(generator, &prompts, &how, &samples));
         assert_int_equal(samples.tokens.start[COUNT(lengths)], COUNT(lengths) * CONTEXT);
         check_against_forward(lm, &samples, &how);
@@ -300,14 +300,14 @@ static void bits_are_those_of_the_whole_however_many_blocks_of_keys_there_are(vo
 
 static void a_token_that_is_filtered_out_is_never_sampled(void **state) {
     (void)state;
-    ppo_lm        *lm = golden_lm();
+    ppo_lm *lm = golden_lm();
     ppo_generator *generator = generator_of(lm, 8);
-    ppo_tokens     prompts = {0};
-    ppo_rng        rng = test_rng(31);
+    ppo_tokens prompts = {0};
+    ppo_rng rng = test_rng(31);
     for (int s = 0; s < 60; s++) add_random(&prompts, &rng, g_gpt_vocab, 1 + s % 5, 1 + s % 5);
     for (int k = 0; k < 4; k++) {
         ppo_sampling how = ppo_sampling_default();
-        ppo_samples  samples;
+        ppo_samples samples;
         how.temperature = 1.5f;
         if (k % 2) how.top_k = 3;
         if (k / 2) how.top_p = 0.6f;
@@ -337,17 +337,17 @@ static void pairs_of_tokens_come_as_often_as_their_probability_says(void **state
     static const ppo_sampling settings[] = {HOW(1, 0, 0, 1, -1, 2, 1),    HOW(0.5f, 0, 0, 1, -1, 2, 2),
                                             HOW(2, 0, 0, 1, -1, 2, 3),    HOW(1, 0, 3, 1, -1, 2, 4),
                                             HOW(1, 0, 0, 0.7f, -1, 2, 5), HOW(1.5f, 0, 4, 0.8f, -1, 2, 6)};
-    ppo_lm                   *lm = random_lm(lm_config(VOCAB, 6, 12, 1, 2), 0.4f);
-    ppo_generator            *generator = generator_of(lm, 64);
-    ppo_tokens                prompts = {0}, asked = {0};
-    const int                 prompt[] = {3, 0, 1};
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 6, 12, 1, 2), 0.4f);
+    ppo_generator *generator = generator_of(lm, 64);
+    ppo_tokens prompts = {0}, asked = {0};
+    const int prompt[] = {3, 0, 1};
     for (int s = 0; s < N; s++) assert_ok(ppo_tokens_add(&prompts, prompt, 3, 3));
     for (int a = 0; a < VOCAB; a++) assert_ok(ppo_tokens_add(&asked, (const int[]){3, 0, 1, a}, 4, 0));
     for (int k = 0; k < COUNT(settings); k++) {
         ppo_samples samples;
-        int         observed[VOCAB * VOCAB] = {0};
-        double      p[VOCAB * VOCAB];
-        float       first[VOCAB], second[VOCAB], scratch[VOCAB];
+        int observed[VOCAB * VOCAB] = {0};
+        double p[VOCAB * VOCAB];
+        float first[VOCAB], second[VOCAB], scratch[VOCAB];
         ppo_tape_reset(tape);
         ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &asked));
         ppo_sampling_probabilities(&settings[k], logits->data + 2 * VOCAB, VOCAB, first, scratch);
@@ -380,14 +380,14 @@ static ppo_lm *small_lm(void) { return random_lm(lm_config(S_VOCAB, S_CONTEXT, 1
 
 static ppo_tokens some_prompts(uint32_t seed) {
     ppo_tokens prompts = {0};
-    ppo_rng    rng = test_rng(seed);
+    ppo_rng rng = test_rng(seed);
     for (int s = 0; s < S_COUNT; s++) add_random(&prompts, &rng, S_VOCAB, 1 + 3 * (s % 4), 1 + 3 * (s % 4));
     return prompts;
 }
 
 /* Sequence s of both, with its log-probabilities */
 static int samples_differ(const ppo_samples *a, const ppo_samples *b, int s) {
-    int        n = a->tokens.start[s + 1] - a->tokens.start[s];
+    int n = a->tokens.start[s + 1] - a->tokens.start[s];
     const int *x = a->tokens.token + a->tokens.start[s], *y = b->tokens.token + b->tokens.start[s];
     return n != b->tokens.start[s + 1] - b->tokens.start[s] || a->ended[s] != b->ended[s] ||
            a->tokens.prompt[s] != b->tokens.prompt[s] || memcmp(x, y, (size_t)n * sizeof *x) != 0 ||
@@ -397,15 +397,15 @@ static int samples_differ(const ppo_samples *a, const ppo_samples *b, int s) {
 static void samples_are_the_same_for_any_number_of_slots_and_in_any_company(void **state) {
     (void)state;
     static const int slots[] = {1, 2, 3, 10, 11, 50};
-    ppo_lm          *lm = small_lm();
-    ppo_tokens       prompts = some_prompts(40), other = some_prompts(41);
-    ppo_sampling     how = ppo_sampling_default();
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(40), other = some_prompts(41);
+    ppo_sampling how = ppo_sampling_default();
     how.eos = 4, how.max_new = 20;
     int *where = other.token + other.start[6];
     memcpy(where, prompts.token + prompts.start[6], 7 * sizeof *where); /* sequence 6 is the same in both */
     FOR_KERNEL_SETS(set) {
         ppo_generator *all = generator_of(lm, S_COUNT);
-        ppo_samples    want, got;
+        ppo_samples want, got;
         assert_ok(ppo_generate(all, &prompts, &how, &want));
         for (int k = 0; k < COUNT(slots); k++) {
             ppo_generator *generator = generator_of(lm, slots[k]);
@@ -432,12 +432,12 @@ static void samples_are_the_same_for_any_number_of_slots_and_in_any_company(void
 
 static void another_seed_gives_other_samples_and_the_greedy_ones_have_none(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
-    ppo_tokens     prompts = some_prompts(42);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(42);
     ppo_generator *a = generator_of(lm, 4), *b = generator_of(lm, 4);
-    ppo_sampling   how = ppo_sampling_default(), other = how;
-    ppo_samples    x, y;
-    int            differ = 0;
+    ppo_sampling how = ppo_sampling_default(), other = how;
+    ppo_samples x, y;
+    int differ = 0;
     other.seed = 2;
     assert_ok(ppo_generate(a, &prompts, &how, &x));
     assert_ok(ppo_generate(b, &prompts, &other, &y));
@@ -454,13 +454,13 @@ static void another_seed_gives_other_samples_and_the_greedy_ones_have_none(void 
 
 static void only_the_given_tokens_of_a_sequence_are_its_prompt(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_generator *a = generator_of(lm, 2), *b = generator_of(lm, 2);
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x, y;
-    int            text[] = {1, 2, 3, 8, 8, 8, 5, 6}, start[] = {0, 6, 8}, given[] = {3, 2};
-    int            short_text[] = {1, 2, 3, 5, 6}, short_start[] = {0, 3, 5};
-    ppo_tokens     whole = {2, start, given, text, NULL, NULL},
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x, y;
+    int text[] = {1, 2, 3, 8, 8, 8, 5, 6}, start[] = {0, 6, 8}, given[] = {3, 2};
+    int short_text[] = {1, 2, 3, 5, 6}, short_start[] = {0, 3, 5};
+    ppo_tokens whole = {2, start, given, text, NULL, NULL},
                cut = {2, short_start, NULL, short_text, NULL, NULL};
     assert_ok(ppo_generate(a, &whole, &how, &x));
     assert_ok(ppo_generate(b, &cut, &how, &y));
@@ -479,13 +479,13 @@ static ppo_tokens copy_of(const ppo_tokens *tokens) {
 
 static void what_was_sampled_may_be_continued(void **state) {
     (void)state;
-    ppo_lm      *lm = small_lm();
-    ppo_tokens   prompts = some_prompts(49);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(49);
     ppo_sampling how = ppo_sampling_default();
     how.max_new = 4;
     for (int whole = 0; whole < 2; whole++) {
         ppo_generator *a = generator_of(lm, 3), *b = generator_of(lm, 3);
-        ppo_samples    x, y;
+        ppo_samples x, y;
         assert_ok(ppo_generate(a, &prompts, &how, &x));
         for (int round = 0; round < 5; round++) {
             if (whole) x.tokens.prompt = NULL;
@@ -512,12 +512,12 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
     (void)state;
     enum { MOST = 60 };
     static const int counts[] = {30, 4, MOST, 2, 11, 1};
-    ppo_lm          *lm = small_lm();
-    ppo_tokens       prompts = some_prompts(50);
-    ppo_generator   *a = generator_of(lm, 3), *b = generator_of(lm, 3);
-    ppo_sampling     how = ppo_sampling_default();
-    ppo_samples      x, y;
-    int              start[MOST + 1];
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(50);
+    ppo_generator *a = generator_of(lm, 3), *b = generator_of(lm, 3);
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x, y;
+    int start[MOST + 1];
     how.max_new = 8;
     assert_ok(ppo_generate(a, &prompts, &how, &x));
     for (int k = 0; k < COUNT(counts); k++) {
@@ -542,21 +542,21 @@ static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(voi
     (void)state;
     enum { EOS = 4 };
     static const int max_new[] = {0, 1, 6, 39, 1000, INT_MAX};
-    ppo_lm          *lm = small_lm();
-    ppo_generator   *generator = generator_of(lm, 3);
-    ppo_tokens       prompts = some_prompts(43);
+    ppo_lm *lm = small_lm();
+    ppo_generator *generator = generator_of(lm, 3);
+    ppo_tokens prompts = some_prompts(43);
     for (int s = 0; s < S_COUNT; s++) prompts.token[prompts.start[s]] = EOS; /* in a prompt it ends nothing */
     for (int k = 0; k < 2 * COUNT(max_new); k++) {
         ppo_sampling how = ppo_sampling_default();
-        ppo_samples  x;
-        int          ended = 0;
+        ppo_samples x;
+        int ended = 0;
         how.max_new = max_new[k / 2];
         how.eos = k % 2 ? EOS : -1;
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
         for (int s = 0; s < S_COUNT; s++) {
             const int *text = x.tokens.token + x.tokens.start[s];
-            int        n = x.tokens.start[s + 1] - x.tokens.start[s], given = x.tokens.prompt[s];
-            int        room = S_CONTEXT - given,
+            int n = x.tokens.start[s + 1] - x.tokens.start[s], given = x.tokens.prompt[s];
+            int room = S_CONTEXT - given,
                 most = given + (how.max_new && how.max_new < room ? how.max_new : room);
             assert_int_equal(given, prompts.prompt[s]);
             assert_memory_equal(text, prompts.token + prompts.start[s], (size_t)given * sizeof *text);
@@ -577,12 +577,12 @@ static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(voi
 
 static void weights_may_change_between_two_calls(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_generator *generator = generator_of(lm, 4);
-    ppo_tokens     prompts = some_prompts(44);
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x;
-    ppo_rng        rng = test_rng(45);
+    ppo_tokens prompts = some_prompts(44);
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
+    ppo_rng rng = test_rng(45);
     for (int round = 0; round < 3; round++) {
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
         check_against_forward(lm, &x, &how);
@@ -602,12 +602,12 @@ static void weights_may_change_between_two_calls(void **state) {
 
 static void what_cannot_be_continued_is_refused_and_named(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_generator *generator = generator_of(lm, 2), *none = generator;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x;
-    int            text[2 * S_CONTEXT] = {1, 2, 3, 4}, start[] = {0, 2, 4}, given[] = {1, 2};
-    ppo_tokens     prompts = {2, start, given, text, NULL, NULL};
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
+    int text[2 * S_CONTEXT] = {1, 2, 3, 4}, start[] = {0, 2, 4}, given[] = {1, 2};
+    ppo_tokens prompts = {2, start, given, text, NULL, NULL};
     assert_fails(ppo_generate(NULL, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, NULL, &x), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
     assert_fails(ppo_generate(generator, &prompts, &how, NULL), PPO_ERROR_ARGUMENT, "ppo_generate|NULL");
@@ -648,13 +648,13 @@ static void what_cannot_be_continued_is_refused_and_named(void **state) {
 
 static void settings_that_mean_nothing_are_refused(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_generator *generator = generator_of(lm, 2);
-    ppo_tokens     prompts = some_prompts(46);
-    ppo_samples    x;
+    ppo_tokens prompts = some_prompts(46);
+    ppo_samples x;
     static const struct {
         ppo_sampling how;
-        const char  *words;
+        const char *words;
     } bad[] = {{HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"},
                {HOW(-1, 0, 0, 1, -1, 0, 1), "temperature is -1"},
                {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
@@ -677,12 +677,12 @@ static void settings_that_mean_nothing_are_refused(void **state) {
 static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     (void)state;
     static const float broken[] = {NAN, INFINITY, -INFINITY};
-    ppo_lm            *lm = small_lm();
-    ppo_generator     *generator = generator_of(lm, 2);
-    ppo_sampling       how = ppo_sampling_default();
-    ppo_samples        x;
-    int                text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
-    ppo_tokens         prompts = {2, start, NULL, text, NULL, NULL};
+    ppo_lm *lm = small_lm();
+    ppo_generator *generator = generator_of(lm, 2);
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
+    int text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
+    ppo_tokens prompts = {2, start, NULL, text, NULL, NULL};
     how.max_new = 1;
     FOR_KERNEL_SETS(set) {
         for (int greedy = 0; greedy < 2; greedy++)
@@ -691,7 +691,7 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
                      where++) { /* a last norm, the embedding of an early and a late token */
                     float *w = where ? lm->token_embedding->data + (where == 1 ? 0 : S_VOCAB - 1) * 12
                                      : lm->norm_bias->data;
-                    float  whole = *w;
+                    float whole = *w;
                     *w = broken[k];
                     how.greedy = greedy;
                     ppo_fail(PPO_OK, "(no sentence)");
@@ -710,15 +710,15 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
 }
 
 typedef struct job {
-    ppo_lm    *lm;
+    ppo_lm *lm;
     ppo_tokens prompts;
 } job;
 
 static ppo_status generate_once(void *user) {
-    job           *j = (job *)user;
+    job *j = (job *)user;
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
     how.max_new = 3;
     ppo_status status = ppo_generator_create(j->lm, 2, &generator);
     if (!status) status = ppo_generate(generator, &j->prompts, &how, &x);
@@ -741,9 +741,9 @@ static void *small_heap(void *user, void *ptr, size_t size) {
 
 static void more_slots_than_memory_can_hold_are_refused(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_generator *generator = NULL;
-    heap           h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     ppo_set_allocator(small_heap, &h);
     assert_fails(ppo_generator_create(lm, 65536, &generator), PPO_ERROR_MEMORY, "memory");
     ppo_set_allocator(NULL, NULL);
@@ -754,12 +754,12 @@ static void more_slots_than_memory_can_hold_are_refused(void **state) {
 
 static void after_the_first_calls_nothing_is_allocated(void **state) {
     (void)state;
-    ppo_lm      *lm = small_lm();
-    ppo_tokens   prompts = some_prompts(48);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(48);
     ppo_sampling how = ppo_sampling_default();
-    heap         h = {0, 0, -1, 0};
-    ppo_samples  x;
-    long         calls = 0;
+    heap h = {0, 0, -1, 0};
+    ppo_samples x;
+    long calls = 0;
     how.eos = 4;
     ppo_set_allocator(heap_hook, &h);
     ppo_generator *generator = generator_of(lm, 3);
@@ -778,13 +778,13 @@ static void after_the_first_calls_nothing_is_allocated(void **state) {
 
 static void fewer_prompts_than_once_allocate_nothing(void **state) {
     (void)state;
-    ppo_lm      *lm = small_lm();
-    ppo_tokens   prompts = {0};
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = {0};
     ppo_sampling how = ppo_sampling_default();
-    heap         h = {0, 0, -1, 0};
-    ppo_samples  x;
-    ppo_rng      rng = test_rng(51);
-    long         calls = 0;
+    heap h = {0, 0, -1, 0};
+    ppo_samples x;
+    ppo_rng rng = test_rng(51);
+    long calls = 0;
     how.max_new = 2;
     for (int s = 0; s < 150; s++) add_random(&prompts, &rng, S_VOCAB, 5, 5); /* 48 KB of results */
     ppo_set_allocator(heap_hook, &h);

@@ -28,25 +28,25 @@ typedef struct training {
 static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
     p.seconds = p.steps_per_second = p.seconds_left = 0;
     p.figure_names = NULL;
-    const float   figures[] = {p.mean_return,
-                               p.mean_length,
-                               p.policy_loss,
-                               p.value_loss,
-                               p.entropy,
-                               p.approx_kl,
-                               p.old_approx_kl,
-                               p.clip_fraction,
-                               p.first_ratio_min,
-                               p.first_ratio_max,
-                               p.explained_variance,
-                               p.learning_rate,
-                               p.grad_norm,
-                               p.kl,
-                               p.kl_coef,
-                               p.loss,
-                               p.last_loss,
-                               p.last_approx_kl,
-                               p.std};
+    const float figures[] = {p.mean_return,
+                             p.mean_length,
+                             p.policy_loss,
+                             p.value_loss,
+                             p.entropy,
+                             p.approx_kl,
+                             p.old_approx_kl,
+                             p.clip_fraction,
+                             p.first_ratio_min,
+                             p.first_ratio_max,
+                             p.explained_variance,
+                             p.learning_rate,
+                             p.grad_norm,
+                             p.kl,
+                             p.kl_coef,
+                             p.loss,
+                             p.last_loss,
+                             p.last_approx_kl,
+                             p.std};
     const int64_t counts[] = {p.iteration, p.steps,          p.iteration_steps, p.episodes,
                               p.epochs,    p.gradient_steps, p.updates};
     hash = hash_bytes(hash, p.warning, strlen(p.warning));
@@ -82,11 +82,11 @@ static void describe(ppo_agent *agent, const ppo_env *env, result *r) {
 
 static void train(void *user, const ppo_group *group, result *r) {
     const training *t = (const training *)user;
-    ppo_env         env = t->env();
-    ppo_config      cfg = training_config(t, r);
-    ppo_agent      *agent = NULL;
-    ppo_trainer    *trainer = NULL;
-    ppo_progress    p;
+    ppo_env env = t->env();
+    ppo_config cfg = training_config(t, r);
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress p;
     (void)group;
     if (!r->status && t->resume) r->status = ppo_trainer_resume(t->resume, &env, NULL, &agent, &trainer);
     else if (!r->status) {
@@ -113,18 +113,18 @@ static result alone(job_fn job, void *user) {
 /* The same by a program that steps its own worlds: each process those of its own sources. */
 static void push(void *user, const ppo_group *group, result *r) {
     const training *t = (const training *)user;
-    const int       rank = group ? group->rank : 0, size = group ? group->size : 1;
-    ppo_env         env = t->env(), described = {0};
-    ppo_config      cfg = training_config(t, r);
-    const int       begin = cfg.num_envs * rank / size, end = cfg.num_envs * (rank + 1) / size;
-    ppo_agent      *agent = NULL;
-    ppo_trainer    *trainer = NULL;
-    ppo_progress    p = {0};
-    ppo_action      action;
-    walk            world[16];
-    ppo_rng         rng[16];
-    float           obs[16][2];
-    int             age[16] = {0};
+    const int rank = group ? group->rank : 0, size = group ? group->size : 1;
+    ppo_env env = t->env(), described = {0};
+    ppo_config cfg = training_config(t, r);
+    const int begin = cfg.num_envs * rank / size, end = cfg.num_envs * (rank + 1) / size;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress p = {0};
+    ppo_action action;
+    walk world[16];
+    ppo_rng rng[16];
+    float obs[16][2];
+    int age[16] = {0};
     described.name = env.name, described.obs_size = env.obs_size, described.action_space = env.action_space;
     if (!r->status) r->status = ppo_agent_create(&described, &cfg, &agent);
     if (!r->status) r->status = ppo_trainer_create(&described, &cfg, agent, &trainer);
@@ -212,11 +212,11 @@ static void pushed_experience_of_any_number_of_processes_trains_the_bits_of_one(
 
 /* A process pushes for a source of another one, and there are fewer sources than processes. */
 static void push_elsewhere(void *user, const ppo_group *group, result *r) {
-    ppo_env      described = {0};
-    ppo_config   cfg = eight_environments(0);
-    ppo_agent   *agent = NULL;
+    ppo_env described = {0};
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    const float  obs[2] = {0, 0};
+    const float obs[2] = {0, 0};
     (void)user;
     described.obs_size = 2, described.action_space = ppo_discrete(3);
     r->status = ppo_agent_create(&described, &cfg, &agent);
@@ -242,7 +242,7 @@ static void sources_belong_to_processes(void **state) {
 }
 
 /* In episode 5 of an evaluation, or in none, the reward is NaN. */
-static int  resets, bad_episode;
+static int resets, bad_episode;
 static void counted_reset(void *state, ppo_rng *rng, float *obs) {
     resets++;
     walk_reset(state, rng, obs);
@@ -253,7 +253,7 @@ static void bad_episode_step(void *state, ppo_rng *rng, const ppo_action *action
     if (env_index(rng) == bad_episode) out->reward = NAN;
 }
 static void evaluate(void *user, const ppo_group *group, result *r) {
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     ppo_agent *agent = NULL;
     (void)group;
@@ -268,7 +268,7 @@ static void evaluate(void *user, const ppo_group *group, result *r) {
 }
 
 static void evaluate_otherwise(void *user, const ppo_group *group, result *r) {
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     ppo_agent *agent = NULL;
     (void)user;
@@ -382,12 +382,12 @@ static ppo_env vault_env(void) {
 static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
     (void)state;
     const char *path = scratch_path("group");
-    training    kinds[] = {
-           {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", path, NULL},
-           {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", path, NULL},
-           {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", path, NULL},
-           {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
-           {"outside resources", vault_env, "shards=2", path, NULL},
+    training kinds[] = {
+        {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", path, NULL},
+        {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", path, NULL},
+        {"self-play", connect4_env, "num_envs=16 self_play=2 snapshot_every=1 shards=4", path, NULL},
+        {"several agents", pursuit_env, "num_envs=144 shards=4 rollout_steps=8", path, NULL},
+        {"outside resources", vault_env, "shards=2", path, NULL},
     };
     tuning tunings[] = {{"a critic of its own", "shards=8", 0, path, NULL, 0, 0},
                         {"refills", "advantage=group samples=2 refills=3 shards=4", 0, path, NULL, 0, 0}};
@@ -405,7 +405,7 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
     }
     for (int k = 0; k < COUNT(kinds); k++) {
         training again = kinds[k];
-        result   want, saved[MOST], got[MOST];
+        result want, saved[MOST], got[MOST];
         again.save = NULL, again.resume = path;
         const int first = SMALL(1, k % 2 ? 2 : MOST);
         for (int size = first; size <= MOST; size *= SMALL(2, MOST)) {
@@ -425,7 +425,7 @@ static void a_checkpoint_resumes_with_any_number_of_processes(void **state) {
 
 /* Environment 5 misbehaves in its 20th step, as it is told. */
 enum { GOES_ON, GIVES_NAN, ENDS_ITS_PROCESS };
-static int  misbehaves;
+static int misbehaves;
 static void bad_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     walk_step(state, rng, action, obs, out);
     if (env_index(rng) != 5 || misbehaves == GOES_ON || rng->counter[0] < 3) return;
@@ -440,11 +440,11 @@ static ppo_env bad_env(void) {
 
 /* Trains on after a failure, which it keeps. */
 static void train_on(void *user, const ppo_group *group, result *r) {
-    ppo_env      env = bad_env();
-    ppo_config   cfg = eight_environments(1);
-    ppo_agent   *agent = NULL;
+    ppo_env env = bad_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    char         error[256];
+    char error[256];
     (void)user, (void)group;
     cfg.total_steps = 100000, cfg.minibatch_size = 32, cfg.shards = 4;
     misbehaves = GIVES_NAN;
@@ -482,10 +482,10 @@ static ppo_status refuse_one(const ppo_samples *samples, float *reward, void *us
 }
 
 static void tune_without_a_reward(void *user, const ppo_group *group, result *r) {
-    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
     ppo_rlhf_config cfg = ppo_rlhf_config_default();
-    ppo_tokens      prompts = {0};
-    ppo_rlhf       *rlhf = NULL;
+    ppo_tokens prompts = {0};
+    ppo_rlhf *rlhf = NULL;
     (void)group;
     for (int i = 0; i < VOCAB; i++)
         if (ppo_tokens_add(&prompts, &i, 1, 1)) r->hash[0] = 1;
@@ -523,14 +523,14 @@ static int stop_fit(const ppo_fit_progress *p, void *user) {
     return ++s->calls == 3 && p->step == 3 && s->last;
 }
 static void stop_early(void *user, const ppo_group *group, result *r) {
-    stopper        s[2] = {{group->rank == group->size - 1, 0}, {group->rank == group->size - 1, 0}};
-    ppo_lm        *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
-    ppo_env        env = walk_env();
-    ppo_config     cfg = eight_environments(0);
+    stopper s[2] = {{group->rank == group->size - 1, 0}, {group->rank == group->size - 1, 0}};
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(0);
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_tokens     data = {0};
-    ppo_rng        rng = test_rng(7);
-    ppo_agent     *agent = NULL;
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(7);
+    ppo_agent *agent = NULL;
     (void)user;
     for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
     cfg.total_steps = 100000, cfg.callback = stop_control, cfg.callback_user = &s[0];
@@ -553,7 +553,7 @@ static void a_callback_that_stops_one_process_stops_all(void **state) {
 static void a_process_that_ends_ends_the_others(void **state) {
     (void)state;
     training t = {"", bad_env, "shards=4 total_steps=1000000", NULL, NULL};
-    result   got[MOST];
+    result got[MOST];
     misbehaves = ENDS_ITS_PROCESS;
     for (int size = 2; size <= MOST; size *= 2) {
         double began = ppo_clock();
@@ -580,11 +580,11 @@ static void train_otherwise(void *user, const ppo_group *group, result *r) {
 
 /* In process 1 an allocation of the trainer fails. */
 static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(1);
-    ppo_agent   *agent = NULL;
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    heap         h = {0, 0, *(const int *)user, 1};
+    heap h = {0, 0, *(const int *)user, 1};
     cfg.shards = 4, cfg.minibatch_size = 32;
     r->status = ppo_agent_create(&env, &cfg, &agent);
     if (group->rank == 1) ppo_set_allocator(heap_hook, &h);
@@ -594,16 +594,16 @@ static void fail_to_allocate(void *user, const ppo_group *group, result *r) {
 
 /* In process 1 an allocation of the first iterations fails, or of a fine-tuning; then all go on. */
 typedef struct shortage {
-    int         at;
+    int at;
     const char *settings;
 } shortage;
 static void train_short_of_memory(void *user, const ppo_group *group, result *r) {
     const shortage *t = (const shortage *)user;
-    ppo_env         env = walk_env();
-    ppo_config      cfg = eight_environments(1);
-    ppo_agent      *agent = NULL;
-    ppo_trainer    *trainer = NULL;
-    heap            h = {0, 0, t->at, 0};
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    heap h = {0, 0, t->at, 0};
     cfg.minibatch_size = 32;
     r->status = ppo_config_set_all(&cfg, t->settings);
     if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
@@ -620,11 +620,11 @@ static void train_short_of_memory(void *user, const ppo_group *group, result *r)
 
 static void tune_short_of_memory(void *user, const ppo_group *group, result *r) {
     const shortage *t = (const shortage *)user;
-    ppo_lm         *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
-    ppo_fit_config  fit = ppo_fit_config_default();
-    ppo_tokens      data = {0};
-    ppo_rng         rng = test_rng(7);
-    heap            h = {0, 0, t->at, 0};
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(7);
+    heap h = {0, 0, t->at, 0};
     for (int i = 0; i < 12; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
     fit.batch_size = 8, fit.held_out = &data;
     r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->settings);
@@ -640,7 +640,7 @@ static void tune_short_of_memory(void *user, const ppo_group *group, result *r) 
 static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
     (void)state;
     const struct {
-        job_fn      job;
+        job_fn job;
         const char *settings;
     } kinds[] = {
         {train_short_of_memory, "shards=4"},
@@ -652,7 +652,7 @@ static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         shortage t = {0, kinds[k].settings};
-        result   got[MOST];
+        result got[MOST];
         for (;; t.at++) {
             run_group(2, kinds[k].job, &t, got);
             if (got[0].ended || got[1].ended || strcmp(got[0].error, got[1].error))
@@ -670,7 +670,7 @@ static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
 static void processes_that_cannot_train_together_say_so(void **state) {
     (void)state;
     static char others[][40] = {"shards=4 seed=2", "shards=4 learning_rate=0.1", "shards=4 epochs=3"};
-    result      got[MOST];
+    result got[MOST];
     for (int k = 0; k < COUNT(others); k++)
         for (int size = 2; size <= MOST; size *= 2) {
             run_group(size, train_otherwise, others[k], got);
@@ -699,10 +699,10 @@ static ppo_status never_called(void *user, int peer, const void *send, size_t se
 
 static void a_group_that_cannot_be_is_refused(void **state) {
     (void)state;
-    ppo_group    group = {0, 3, never_called, NULL};
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(0);
-    ppo_agent   *agent = NULL;
+    ppo_group group = {0, 3, never_called, NULL};
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(0);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     assert_fails(ppo_use_group(&group), PPO_ERROR_ARGUMENT, "3 processes|1, 2, 4");
     group.size = 2048;

@@ -8,7 +8,7 @@
 #include "golden/families.h"
 #include "test.h"
 
-static char      home[] = "/tmp/test_lora.XXXXXX";
+static char home[] = "/tmp/test_lora.XXXXXX";
 static ppo_tape *tape;
 
 static int begin(void **state) {
@@ -46,14 +46,14 @@ static void write_arrays(const char *path, int model, const signed char *weight,
                          const char *without,
                          const char *(*row)(int i, int *of, int *rank, const int **shape)) {
     static float numbers[40000];
-    float       *at = numbers;
-    ppo_file    *file = NULL;
+    float *at = numbers;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     for (int i = 0; i < count; i++) {
-        int         of, rank;
-        const int  *shape;
+        int of, rank;
+        const int *shape;
         const char *name = row(i, &of, &rank, &shape);
-        const int   n = shape[0] * (rank > 1 ? shape[1] : 1);
+        const int n = shape[0] * (rank > 1 ? shape[1] : 1);
         if (of == model && !(without && !strcmp(without, name))) {
             const int64_t shape64[2] = {shape[0], shape[1]};
             assert_true(at + n <= numbers + COUNT(numbers));
@@ -113,7 +113,7 @@ static float loss_of(const ppo_lm *lm, int backward) {
     const ppo_tokens tokens = golden_tokens();
     ppo_tape_reset(tape);
     ppo_response out = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
-    ppo_tensor  *loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
+    ppo_tensor *loss = ppo_tape_scale(tape, ppo_tape_mean(tape, out.logp), -1, 0);
     assert_ok(ppo_tape_status(tape));
     if (backward) {
         ppo_params_zero_grad(lm->params);
@@ -140,7 +140,7 @@ static void check_lora_gradients(const ppo_lm *lm, int model) {
     int found = 0;
     for (int i = 0; i < COUNT(g_lora_array); i++) {
         if (g_lora_array[i].model != model) continue;
-        char        ours[96], layer[64];
+        char ours[96], layer[64];
         const char *name = g_lora_array[i].name, *block = strstr(name, ".0."), *last = strstr(name, ".lora_");
         for (int k = 1; k < 4 && !block; k++)
             snprintf(layer, sizeof layer, ".%d.", k), block = strstr(name, layer);
@@ -211,11 +211,11 @@ static void sampling_has_the_bits_of_training(void **state) {
     (void)state;
     static const int models[] = {0, 4, 7, 12};
     for (int m = 0; m < COUNT(models); m++) {
-        ppo_lm        *base = base_model(models[m]), *lm = adapted_model(models[m], base);
+        ppo_lm *base = base_model(models[m]), *lm = adapted_model(models[m], base);
         ppo_generator *generator = NULL;
-        ppo_tokens     prompts = {0};
-        ppo_samples    samples;
-        ppo_sampling   how = ppo_sampling_default();
+        ppo_tokens prompts = {0};
+        ppo_samples samples;
+        ppo_sampling how = ppo_sampling_default();
         for (int s = 0; s < 5; s++) assert_ok(ppo_tokens_add(&prompts, g_family_token + s, 1 + s, 1 + s));
         FOR_KERNEL_SETS(set) {
             assert_ok(ppo_generator_create(lm, 3, &generator));
@@ -238,7 +238,7 @@ static void sampling_has_the_bits_of_training(void **state) {
 /* A base of two layers and a width of 24, of a family; its models have LoRA of rank 3. */
 static ppo_lm *new_base(const char *family) {
     ppo_lm_config c = ppo_lm_config_default();
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     c.vocab = FAMILY_VOCAB, c.context = 30, c.width = 24, c.heads = 3;
     assert_ok(ppo_lm_config_family(&c, family));
     assert_ok(ppo_lm_create(&c, &lm));
@@ -247,7 +247,7 @@ static ppo_lm *new_base(const char *family) {
 
 static ppo_lm *new_adapted(ppo_lm *base, const char *layers, int score) {
     ppo_lora lora = ppo_lora_default();
-    ppo_lm  *lm = NULL;
+    ppo_lm *lm = NULL;
     lora.rank = 3, lora.layers = layers;
     assert_ok(ppo_lm_adapt(base, &lora, score, &lm));
     return lm;
@@ -262,7 +262,7 @@ static void at_first_it_computes_what_the_base_computes(void **state) {
         loss_of(lm, 1);
         for (int i = 0; i < lm->params->tensor_count; i++) { /* B is 0: only B has a gradient */
             const ppo_tensor *x = lm->params->tensors[i];
-            double            size = 0;
+            double size = 0;
             for (int j = 0; j < x->rows * x->cols; j++) size += fabs((double)x->grad[j]);
             assert_int_equal(size > 0, lm->params->names[i][strlen(lm->params->names[i]) - 1] == 'B');
         }
@@ -303,9 +303,9 @@ static void a_fit_changes_the_adapter_and_not_the_base(void **state) {
     (void)state;
     ppo_lm *base = new_base("llama"), *lm = new_adapted(base, "q_proj v_proj", 0), *again, *copy = NULL;
     const ppo_tokens data = golden_tokens();
-    ppo_fit_config   fit = ppo_fit_config_default();
-    const size_t     n = base->params->count;
-    float           *before = (float *)malloc(n * sizeof *before), first = loss_of(lm, 0);
+    ppo_fit_config fit = ppo_fit_config_default();
+    const size_t n = base->params->count;
+    float *before = (float *)malloc(n * sizeof *before), first = loss_of(lm, 0);
     assert_int_equal(lm->params->tensor_count, 2 * 2 * 2);
     memcpy(before, base->params->data, n * sizeof *before);
     fit.epochs = 40, fit.learning_rate = 1e-2f;
@@ -332,9 +332,9 @@ static void a_fit_changes_the_adapter_and_not_the_base(void **state) {
 static void blocks_that_are_computed_again_have_the_same_gradients(void **state) {
     (void)state;
     for (int model = 1; model < FAMILY_MODELS; model += 4) {
-        ppo_lm      *lm = base_model(model);
+        ppo_lm *lm = base_model(model);
         const size_t n = lm->params->count;
-        float       *want = (float *)malloc(n * sizeof *want);
+        float *want = (float *)malloc(n * sizeof *want);
         assert_ok(ppo_params_freeze(lm->params, 0));
         const float loss = loss_of(lm, 1);
         memcpy(want, lm->params->grad, n * sizeof *want);
@@ -348,14 +348,14 @@ static void blocks_that_are_computed_again_have_the_same_gradients(void **state)
 }
 
 static size_t largest, now_live;
-static void  *counting_hook(void *user, void *ptr, size_t size) {
-     size_t *block = ptr ? (size_t *)ptr - 2 : NULL;
-     (void)user;
-     now_live -= block ? *block : 0;
-     if (!size) return free(block), NULL;
+static void *counting_hook(void *user, void *ptr, size_t size) {
+    size_t *block = ptr ? (size_t *)ptr - 2 : NULL;
+    (void)user;
+    now_live -= block ? *block : 0;
+    if (!size) return free(block), NULL;
     block = (size_t *)realloc(block, size + 2 * sizeof *block);
-     now_live += *block = size;
-     if (now_live > largest) largest = now_live;
+    now_live += *block = size;
+    if (now_live > largest) largest = now_live;
     return block + 2;
 }
 
@@ -365,9 +365,9 @@ static void computing_blocks_again_takes_less_memory(void **state) {
     ppo_set_allocator(counting_hook, NULL);
     for (int k = 0; k < 2; k++) {
         ppo_lm_config c = ppo_lm_config_default();
-        ppo_lm       *lm = NULL;
-        ppo_tape     *own = NULL;
-        ppo_tokens    tokens = golden_tokens();
+        ppo_lm *lm = NULL;
+        ppo_tape *own = NULL;
+        ppo_tokens tokens = golden_tokens();
         c.vocab = FAMILY_VOCAB, c.layers = 12, c.width = 32;
         assert_ok(ppo_lm_create(&c, &lm));
         assert_ok(ppo_tape_create(&own));
@@ -400,11 +400,11 @@ static ppo_status reward_threes(const ppo_samples *samples, float *reward, void 
 /* PPO with a policy, its reference and its critic on one base; saved and resumed, it has the same bits. */
 static void ppo_trains_adapters_of_one_base(void **state) {
     (void)state;
-    ppo_lm           *base = new_base("qwen2"), *policy = new_adapted(base, NULL, 0), *other;
-    ppo_rlhf_config   c = ppo_rlhf_config_default();
-    ppo_rlhf         *rlhf = NULL;
+    ppo_lm *base = new_base("qwen2"), *policy = new_adapted(base, NULL, 0), *other;
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p, first;
-    ppo_tokens        prompts = {0};
+    ppo_tokens prompts = {0};
     for (int s = 0; s < 3; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
     for (int i = 0; i < base->head->rows * base->head->cols; i++)
         base->head->data[i] *= 20; /* one that can be sure */
@@ -447,8 +447,8 @@ static void the_base_of_a_reference_is_remembered(void **state) {
     (void)state;
     ppo_lm *policy = new_base("qwen2"), *base = new_base("qwen2"), *reference = new_adapted(base, NULL, 0);
     ppo_rlhf_config c = ppo_rlhf_config_default();
-    ppo_rlhf       *rlhf = NULL;
-    ppo_tokens      prompts = {0};
+    ppo_rlhf *rlhf = NULL;
+    ppo_tokens prompts = {0};
     assert_ok(ppo_tokens_add(&prompts, (const int[]){0}, 1, 1));
     c.prompts = c.minibatch_size = 2, c.sampling.max_new = 2, c.slots = 2;
     assert_ok(ppo_rlhf_create(policy, reference, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
@@ -474,11 +474,11 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
     double weights[4], numbers = 0;
     ppo_set_allocator(counting_hook, NULL);
     for (int k = 0; k < 4; k++) { /* all weights, LoRA, in parts, packed */
-        const size_t    before = now_live;
+        const size_t before = now_live;
         ppo_rlhf_config c = ppo_rlhf_config_default();
-        ppo_lm         *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
-        ppo_rlhf       *rlhf = NULL;
-        ppo_tokens      prompts = {0};
+        ppo_lm *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
+        ppo_rlhf *rlhf = NULL;
+        ppo_tokens prompts = {0};
         if (k == 3) assert_ok(ppo_params_pack(base->params));
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         c.prompts = 32, c.epochs = SMALL(4, 1), c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0,
@@ -486,7 +486,7 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         c.sampling.max_new = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);
-        const double     all = m.weights + m.training + m.activations + m.sampling + m.samples;
+        const double all = m.weights + m.training + m.activations + m.sampling + m.samples;
         weights[k] = m.weights, numbers = (double)base->params->capacity;
         assert_in_range((double)(now_live - before) - all, 0, 96 * 1024);
         assert_ok(ppo_rlhf_iterate(rlhf, NULL));
@@ -512,10 +512,10 @@ static void packed_weights_compute_as_rounded_ones(void **state) {
     for (int k = 0; k < COUNT(families); k++) {
         ppo_lm *packed = new_base(families[k]), *rounded = NULL, *lm[2], *copy = NULL,
                *merged[2] = {NULL, NULL};
-        ppo_generator   *generator[2] = {NULL, NULL};
-        ppo_samples      samples[2];
-        ppo_tokens       prompts = {0};
-        ppo_fit_config   fit = ppo_fit_config_default();
+        ppo_generator *generator[2] = {NULL, NULL};
+        ppo_samples samples[2];
+        ppo_tokens prompts = {0};
+        ppo_fit_config fit = ppo_fit_config_default();
         const ppo_tokens data = golden_tokens();
         empty("out");
         assert_ok(ppo_lm_save(packed, "out", PPO_BF16));
@@ -590,7 +590,7 @@ static void what_cannot_be_computed_is_refused(void **state) {
     ppo_lm *base = base_model(LLAMA), *lm = NULL, *lm_2 = NULL, *other = NULL;
     for (int i = 0; i < COUNT(odd_adapters); i++) {
         const char *old = g_lora_config[LLAMA], *at = strstr(old, odd_adapters[i].from);
-        char        text[4000];
+        char text[4000];
         assert_non_null(at);
         sprintf(text, "%.*s%s%s", (int)(at - old), old, odd_adapters[i].to,
                 at + strlen(odd_adapters[i].from));
@@ -655,8 +655,8 @@ static void what_cannot_be_computed_is_refused(void **state) {
 }
 
 static ppo_status adapt_all(void *user) {
-    ppo_lm    *base = NULL, *lm = NULL, *copy = NULL, *merged = NULL;
-    ppo_lora   lora = ppo_lora_default();
+    ppo_lm *base = NULL, *lm = NULL, *copy = NULL, *merged = NULL;
+    ppo_lora lora = ppo_lora_default();
     ppo_status status = ppo_lm_load("in", &base);
     (void)user;
     if (!status) status = ppo_lm_load_adapter("in", base, &lm);

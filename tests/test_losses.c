@@ -11,8 +11,8 @@ enum { N = g_policy_n };
 static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
 
 static ppo_policy_objective golden_objective(int i) {
-    const float         *row = g_policy_objective + 5 * i;
-    static const int     kinds[3] = {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED};
+    const float *row = g_policy_objective + 5 * i;
+    static const int kinds[3] = {PPO_CLIP, PPO_K3_PENALTY, PPO_UNCLIPPED};
     ppo_policy_objective objective = {kinds[(int)row[0]], row[1], row[2], row[3], row[4]};
     return objective;
 }
@@ -22,8 +22,8 @@ static void policy_loss_agrees_with_pytorch_for_every_objective_and_mask(void **
     for (int i = 0; i < 2 * g_policy_objectives; i++) {
         ppo_policy_objective objective = golden_objective(i / 2);
         const unsigned char *mask = i % 2 ? g_policy_mask : NULL;
-        ppo_policy_stats     stats;
-        float                grad[N], alone[N];
+        ppo_policy_stats stats;
+        float grad[N], alone[N];
         assert_ok(ppo_policy_loss(POLICY, mask, N, &objective, &stats, grad));
         assert_close_array(grad, g_policy_grad_logp + i * N, N, 2e-6);
         assert_close(stats.loss, g_policy_loss[i], 2e-6);
@@ -46,10 +46,10 @@ static void policy_loss_agrees_with_pytorch_for_every_objective_and_mask(void **
 /* An objective that ppo__policy_term() does not know would be the last one there, the clip. */
 static void every_objective_has_a_term_of_its_own(void **state) {
     (void)state;
-    const float          logp = logf(2), old_logp = 0, advantage = 1;
-    float                loss[PPO__OBJECTIVES];
+    const float logp = logf(2), old_logp = 0, advantage = 1;
+    float loss[PPO__OBJECTIVES];
     ppo_policy_objective objective = ppo_policy_objective_default();
-    ppo_policy_stats     stats;
+    ppo_policy_stats stats;
     for (int i = 0; i < PPO__OBJECTIVES; i++) {
         objective.objective = i, loss[i] = NAN;
         if (i == PPO_KL_PENALTY) continue; /* its term is not of log-probabilities */
@@ -62,7 +62,7 @@ static void every_objective_has_a_term_of_its_own(void **state) {
 static void gradient_is_zero_where_masked_even_if_the_numbers_there_are_not(void **state) {
     (void)state;
     float logp[3] = {-1, NAN, -2}, old_logp[3] = {-1, -INFINITY, -2}, advantage[3] = {1, NAN, -3}, grad[3];
-    unsigned char    mask[3] = {1, 0, 1};
+    unsigned char mask[3] = {1, 0, 1};
     ppo_policy_stats stats;
     assert_ok(ppo_policy_loss(logp, old_logp, advantage, mask, 3, &clip, &stats, grad));
     assert_close(stats.loss, 1, 1e-6); /* -(1 - 3) / 2 */
@@ -80,7 +80,7 @@ static void clipped_gradient_flows_only_on_the_sides_that_were_drawn(void **stat
     (void)state;
     static const struct {
         float ratio, advantage;
-        int   flows;
+        int flows;
     } cases[] = {{1.3f, 1, 0}, {1.1f, 1, 1}, {0.5f, 1, 1}, {1.3f, -1, 1}, {0.9f, -1, 1}, {0.7f, -1, 0}};
     for (int i = 0; i < COUNT(cases); i++) {
         float logp = logf(cases[i].ratio), old_logp = 0, grad;
@@ -95,7 +95,7 @@ static void approx_kl_is_precise_and_not_negative_for_tiny_steps(void **state) {
     (void)state;
     static const float steps[] = {1e-2f, 1e-3f, 3e-4f};
     for (int i = 0; i < COUNT(steps); i++) {
-        float            logp[2] = {steps[i], -steps[i]}, old_logp[2] = {0, 0}, advantage[2] = {1, 1};
+        float logp[2] = {steps[i], -steps[i]}, old_logp[2] = {0, 0}, advantage[2] = {1, 1};
         ppo_policy_stats stats;
         assert_ok(ppo_policy_loss(logp, old_logp, advantage, NULL, 2, &clip, &stats, NULL));
         double want = (expm1(steps[i]) - steps[i] + expm1(-(double)steps[i]) + steps[i]) / 2;
@@ -106,10 +106,10 @@ static void approx_kl_is_precise_and_not_negative_for_tiny_steps(void **state) {
 
 static void policy_loss_refuses_bad_input(void **state) {
     (void)state;
-    float                x[3] = {-1, -2, -3}, bad[3] = {-1, -2, NAN}, huge[3] = {-1, 300, -3};
-    unsigned char        none[3] = {0, 0, 0};
+    float x[3] = {-1, -2, -3}, bad[3] = {-1, -2, NAN}, huge[3] = {-1, 300, -3};
+    unsigned char none[3] = {0, 0, 0};
     ppo_policy_objective unknown = clip, exact = clip, negative = clip, low = clip;
-    ppo_policy_stats     stats;
+    ppo_policy_stats stats;
     unknown.objective = 9, exact.objective = PPO_KL_PENALTY, negative.clip_high = -0.5f, low.clip_low = NAN;
     assert_fails(ppo_policy_loss(NULL, x, x, NULL, 3, &clip, &stats, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_policy_loss(x, NULL, x, NULL, 3, &clip, &stats, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -138,9 +138,9 @@ static void policy_loss_refuses_bad_input(void **state) {
 /* The clip keeps the loss finite where a ratio overflows, or a token has become impossible. */
 static void statistics_may_be_infinite_but_are_never_nan(void **state) {
     (void)state;
-    const float      logp[2][2] = {{0, -1}, {-INFINITY, -1}}, old[2][2] = {{-200, -1}, {-2, -1}};
-    const float      advantage[2] = {1, 1};
-    float            grad[2];
+    const float logp[2][2] = {{0, -1}, {-INFINITY, -1}}, old[2][2] = {{-200, -1}, {-2, -1}};
+    const float advantage[2] = {1, 1};
+    float grad[2];
     ppo_policy_stats stats;
     for (int i = 0; i < 2; i++) {
         assert_ok(ppo_policy_loss(logp[i], old[i], advantage, NULL, 2, &clip, &stats, grad));
@@ -155,9 +155,9 @@ static void statistics_may_be_infinite_but_are_never_nan(void **state) {
 static void value_loss_agrees_with_pytorch_and_trl(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        float                loss, grad[g_value_n], range = i < 2 ? 0 : g_value_clip_range;
+        float loss, grad[g_value_n], range = i < 2 ? 0 : g_value_clip_range;
         const unsigned char *mask = i % 2 ? g_policy_mask : NULL;
-        const float         *old = i < 2 ? NULL : g_value_old_value;
+        const float *old = i < 2 ? NULL : g_value_old_value;
         assert_ok(ppo_value_loss(g_value_value, old, g_value_target, mask, g_value_n, range, &loss, grad));
         assert_close(loss, g_value_loss[i], 1e-6);
         assert_close_array(grad, g_value_grad + i * g_value_n, g_value_n, 1e-6);
@@ -169,7 +169,7 @@ static void value_loss_agrees_with_pytorch_and_trl(void **state) {
 
 static void value_loss_refuses_bad_input(void **state) {
     (void)state;
-    float         x[3] = {1, 2, 3}, bad[3] = {1, INFINITY, 3}, nans[3] = {1, NAN, 3}, loss;
+    float x[3] = {1, 2, 3}, bad[3] = {1, INFINITY, 3}, nans[3] = {1, NAN, 3}, loss;
     unsigned char none[3] = {0, 0, 0};
     assert_fails(ppo_value_loss(NULL, x, x, NULL, 3, 0, &loss, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_value_loss(x, x, NULL, NULL, 3, 0, &loss, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -188,9 +188,9 @@ enum { H = g_huber_n };
 static void huber_loss_agrees_with_pytorch_also_clipped_and_masked(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) { /* delta, clip_range, mask */
-        float                loss, grad[H], alone[H], delta = i < 4 ? 0.5f : 2, range = i / 2 % 2 ? 0.3f : 0;
+        float loss, grad[H], alone[H], delta = i < 4 ? 0.5f : 2, range = i / 2 % 2 ? 0.3f : 0;
         const unsigned char *mask = i % 2 ? g_huber_mask : NULL;
-        const float         *old = range > 0 ? g_huber_old_value : NULL;
+        const float *old = range > 0 ? g_huber_old_value : NULL;
         assert_ok(
             ppo_huber_value_loss(g_huber_value, old, g_huber_target, mask, H, range, delta, &loss, grad));
         assert_close(loss, g_huber_loss[i], 1e-6);
@@ -203,14 +203,14 @@ static void huber_loss_agrees_with_pytorch_also_clipped_and_masked(void **state)
 
 static void huber_loss_with_an_infinite_delta_is_the_value_loss_to_the_bit(void **state) {
     (void)state;
-    float      data[H], grads[2][H], slopes[2][H], loss[2];
+    float data[H], grads[2][H], slopes[2][H], loss[2];
     ppo_tensor x = {H, 1, data, NULL};
-    ppo_tape  *tape;
+    ppo_tape *tape;
     memcpy(data, g_huber_value, sizeof data);
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < 4; i++) {
         const unsigned char *mask = i % 2 ? g_huber_mask : NULL;
-        float                range = i / 2 * 0.3f;
+        float range = i / 2 * 0.3f;
         assert_ok(
             ppo_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, &loss[0], grads[0]));
         assert_ok(ppo_huber_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, INFINITY,
@@ -289,9 +289,9 @@ static void kl_estimates_have_the_exact_kl_as_their_mean(void **state) {
     (void)state;
     enum { DRAWS = 40000 };
     static const float pi[4] = {0, 1, -1, 0.5f}, ref[4] = {0.3f, 0.2f, -0.5f, 0};
-    static float       logp[DRAWS], ref_logp[DRAWS], kl[DRAWS];
-    ppo_rng            rng = test_rng(1);
-    float              exact;
+    static float logp[DRAWS], ref_logp[DRAWS], kl[DRAWS];
+    ppo_rng rng = test_rng(1);
+    float exact;
     assert_ok(ppo_categorical_kl(pi, ref, 1, 4, &exact));
     for (int i = 0; i < DRAWS; i++) {
         int token = ppo_categorical_sample(pi, 4, 1, &rng);
@@ -375,13 +375,13 @@ static void pairwise_loss_refuses_bad_input(void **state) {
 
 static void losses_on_the_tape_are_the_plain_ones(void **state) {
     (void)state;
-    float            grad[N], want[N], loss, data[N];
+    float grad[N], want[N], loss, data[N];
     ppo_policy_stats on_tape, plain;
-    ppo_tape        *tape;
+    ppo_tape *tape;
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < g_policy_objectives; i++) {
         ppo_policy_objective objective = golden_objective(i);
-        ppo_tensor           x = {N, 1, data, grad};
+        ppo_tensor x = {N, 1, data, grad};
         memcpy(data, g_policy_logp, sizeof data);
         memset(grad, 0, sizeof grad);
         ppo_tape_reset(tape);
@@ -412,12 +412,12 @@ static void losses_on_the_tape_are_the_plain_ones(void **state) {
 /* Of a pair either side, both or none may want a gradient. */
 static void a_loss_of_pairs_gives_gradients_to_those_that_want_one(void **state) {
     (void)state;
-    float     c[3] = {1, -2, 0.5f}, r[3] = {0.5f, 1, 2}, ref[3] = {0.1f, 0.2f, 0.3f}, want[2][3], loss;
+    float c[3] = {1, -2, 0.5f}, r[3] = {0.5f, 1, 2}, ref[3] = {0.1f, 0.2f, 0.3f}, want[2][3], loss;
     ppo_tape *tape;
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < 8; i++) {
-        float      grad[2][3] = {{0}};
-        int        dpo = i / 4;
+        float grad[2][3] = {{0}};
+        int dpo = i / 4;
         ppo_tensor chosen = {3, 1, c, i & 1 ? grad[0] : NULL}, rejected = {3, 1, r, i & 2 ? grad[1] : NULL};
         ppo_tape_reset(tape);
         ppo_tensor *y = dpo ? ppo_tape_dpo_loss(tape, &chosen, &rejected, ref, c, 0.3f, 0.1f)
@@ -439,9 +439,9 @@ static void a_loss_of_pairs_gives_gradients_to_those_that_want_one(void **state)
 static void gradients_flow_everywhere_within_the_clip_ranges(void **state) {
     (void)state;
     enum { SAMPLES = 20000 };
-    static float         x[SAMPLES], old[SAMPLES], y[SAMPLES], clipped[SAMPLES], plain[SAMPLES];
+    static float x[SAMPLES], old[SAMPLES], y[SAMPLES], clipped[SAMPLES], plain[SAMPLES];
     ppo_policy_objective unclipped = clip;
-    ppo_rng              rng = test_rng(77);
+    ppo_rng rng = test_rng(77);
     for (int i = 0; i < SAMPLES; i++) {
         x[i] = 100 * ppo_rng_normal(&rng), old[i] = x[i] + ppo_rng_range(&rng, -0.49f, 0.49f);
         y[i] = x[i] + 0.01f * ppo_rng_normal(&rng);

@@ -49,15 +49,15 @@ static void check_terrain(const lunarlander *s, const float *want, int episode) 
 static void ends_as_recorded(void **state) {
     int episode = *(int *)*state, at = 0;
     for (int e = 0; e < episode; e++) at += g_lunarlander_length[e];
-    const double     *dispersion = g_lunarlander_dispersion + 2 * (at + episode);
-    const double     *drawn = g_lunarlander_start + 14 * episode;
+    const double *dispersion = g_lunarlander_dispersion + 2 * (at + episode);
+    const double *drawn = g_lunarlander_start + 14 * episode;
     lunarlander_start start;
     memcpy(start.height, drawn, sizeof start.height);
     memcpy(start.force, drawn + 12, sizeof start.force);
 
     lunarlander s = {};
-    float       obs[8];
-    double      tolerance = air;
+    float obs[8];
+    double tolerance = air;
     assert_int_equal(lunarlander_open(&s, NULL, 0), 0);
     lunarlander_begin(&s, &start, dispersion, obs);
     check_terrain(&s, g_lunarlander_terrain + lunarlander_corners * episode, episode);
@@ -66,8 +66,8 @@ static void ends_as_recorded(void **state) {
         ppo_action action = {};
         action.discrete = g_lunarlander_action[at];
         action.box = g_lunarlander_box + 2 * at;
-        ppo_outcome         out = {};
-        const float        *want = g_lunarlander_obs + 8 * at;
+        ppo_outcome out = {};
+        const float *want = g_lunarlander_obs + 8 * at;
         lunarlander_engines engines = g_lunarlander_continuous[episode] ? lunarlander_continuous(&action)
                                                                         : lunarlander_discrete(&action);
         lunarlander_advance(&s, engines, dispersion + 2 * (t + 1), obs, &out);
@@ -88,11 +88,11 @@ static double between(double x, double low, double high) { return fmax(low, fmin
 
 /* The action that Gymnasium's heuristic() takes; box [2] holds it where it is continuous. */
 static ppo_action heuristic(const float *obs, int continuous, float *box) {
-    int    standing = obs[6] != 0 || obs[7] != 0;
+    int standing = obs[6] != 0 || obs[7] != 0;
     double lean = between(obs[0] * 0.5 + obs[2], -0.4, 0.4);
     double turn = standing ? 0 : (lean - obs[4]) * 0.5 - obs[5];
     double lift = standing ? -obs[3] * 0.5 : (0.55 * fabs(obs[0]) - obs[1]) * 0.5 - obs[3] * 0.5;
-    int    discrete = lift > fabs(turn) && lift > 0.05 ? 2 : turn < -0.05 ? 3 : turn > 0.05 ? 1 : 0;
+    int discrete = lift > fabs(turn) && lift > 0.05 ? 2 : turn < -0.05 ? 3 : turn > 0.05 ? 1 : 0;
     box[0] = (float)between(lift * 20 - 1, -1, 1);
     box[1] = (float)between(-turn * 20, -1, 1);
     ppo_action action = {};
@@ -102,19 +102,19 @@ static ppo_action heuristic(const float *obs, int continuous, float *box) {
 }
 
 typedef struct flight {
-    float  obs[1001][8], reward[1001]; /* at 0: after reset */
-    int    length, at_rest;
+    float obs[1001][8], reward[1001]; /* at 0: after reset */
+    int length, at_rest;
     double sum; /* of the rewards */
 } flight;
 
 /* A whole episode of an open copy. */
 static void fly(const ppo_env *env, void *state, uint32_t index, flight *f) {
-    int     continuous = env->action_space.kind == PPO_BOX;
+    int continuous = env->action_space.kind == PPO_BOX;
     ppo_rng rng = test_rng(index);
     memset(f, 0, sizeof *f);
     env->reset(state, &rng, f->obs[0]);
     for (ppo_outcome out = {}; !out.terminated && f->length < env->max_steps;) {
-        float      box[2];
+        float box[2];
         ppo_action action = heuristic(f->obs[f->length], continuous, box);
         f->length++;
         env->step(state, &rng, &action, f->obs[f->length], &out);
@@ -125,10 +125,10 @@ static void fly(const ppo_env *env, void *state, uint32_t index, flight *f) {
 }
 
 static void landings_are_like_those_of_gymnasium(const ppo_env *env, const float *want) {
-    const int     episodes = SMALL(500, 50);
-    double        sum = 0, length = 0, at_rest = 0;
+    const int episodes = SMALL(500, 50);
+    double sum = 0, length = 0, at_rest = 0;
     static flight f;
-    lunarlander   s = {};
+    lunarlander s = {};
     assert_int_equal(env->open(&s, env->user, 0), 0);
     for (int e = 0; e < episodes; e++) {
         fly(env, &s, (uint32_t)e, &f);
@@ -160,8 +160,8 @@ static void continuous_landings_are_like_those_of_gymnasium(void **state) {
 static void the_engines_are_dispersed_evenly(void **state) {
     (void)state;
     const int n = 100000;
-    ppo_rng   rng = test_rng(0);
-    double    d[2], sum[2] = {0, 0}, squares[2] = {0, 0}, product = 0;
+    ppo_rng rng = test_rng(0);
+    double d[2], sum[2] = {0, 0}, squares[2] = {0, 0}, product = 0;
     for (int i = 0; i < n; i++) {
         lunarlander_disperse(&rng, d);
         for (int j = 0; j < 2; j++) {
@@ -180,16 +180,16 @@ static void the_engines_are_dispersed_evenly(void **state) {
 
 static void every_step_is_dispersed_anew(void **state) {
     (void)state;
-    ppo_env     envs[] = {lunarlander_env(), lunarlander_continuous_env()};
+    ppo_env envs[] = {lunarlander_env(), lunarlander_continuous_env()};
     const float full[] = {1, 0};
-    ppo_action  action = {};
+    ppo_action action = {};
     action.discrete = 2;
     action.box = full;
     for (int i = 0; i < COUNT(envs); i++) {
         lunarlander s[2] = {};
-        float       obs[2][8];
+        float obs[2][8];
         for (int k = 0; k < 2; k++) {
-            ppo_rng     start = test_rng(0), later = test_rng((uint32_t)k);
+            ppo_rng start = test_rng(0), later = test_rng((uint32_t)k);
             ppo_outcome out = {};
             assert_int_equal(envs[i].open(&s[k], NULL, k), 0);
             envs[i].reset(&s[k], &start, obs[k]);
@@ -208,9 +208,9 @@ enum { FLIGHTS = 6 };
 
 static void an_episode_follows_from_its_generator_and_actions(void **state) {
     (void)state;
-    ppo_env       env = lunarlander_env();
+    ppo_env env = lunarlander_env();
     static flight first[FLIGHTS], again;
-    lunarlander   a = {}, b = {};
+    lunarlander a = {}, b = {};
     assert_int_equal(env.open(&a, NULL, 0), 0);
     assert_int_equal(env.open(&b, NULL, 1), 0);
     for (int e = 0; e < FLIGHTS; e++) fly(&env, &a, (uint32_t)e, &first[e]);
@@ -227,10 +227,10 @@ static void an_episode_follows_from_its_generator_and_actions(void **state) {
 
 static void copies_on_threads_do_not_disturb_each_other(void **state) {
     (void)state;
-    ppo_env       env = lunarlander_env();
+    ppo_env env = lunarlander_env();
     static flight alone[FLIGHTS], beside[FLIGHTS];
-    int           failures[FLIGHTS] = {0};
-    auto          fly_one = [&](flight *f, int e) {
+    int failures[FLIGHTS] = {0};
+    auto fly_one = [&](flight *f, int e) {
         lunarlander s = {};
         failures[e] += env.open(&s, NULL, e);
         fly(&env, &s, (uint32_t)e, &f[e]);
@@ -246,7 +246,7 @@ static void copies_on_threads_do_not_disturb_each_other(void **state) {
 
 static void a_training_has_the_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
-    ppo_env    envs[] = {lunarlander_env(), lunarlander_continuous_env()};
+    ppo_env envs[] = {lunarlander_env(), lunarlander_continuous_env()};
     ppo_config cfg = tiny_config();
     cfg.num_envs = 6, cfg.rollout_steps = 150, cfg.minibatch_size = 90, cfg.total_steps = 6 * 150 * 2;
     for (int i = 0; i < COUNT(envs); i++) {
@@ -269,7 +269,7 @@ static void a_training_has_the_same_bits_for_any_number_of_threads(void **state)
 /* Draws into text; returns the number of lines. */
 static int drawn(const ppo_env *env, const void *state, char *text, size_t size) {
     FILE *file = tmpfile();
-    int   lines = 0, width = 0;
+    int lines = 0, width = 0;
     assert_non_null(file);
     env->draw(state, file);
     rewind(file);
@@ -288,10 +288,10 @@ static int drawn(const ppo_env *env, const void *state, char *text, size_t size)
 static void every_picture_shows_the_same_number_of_lines_and_what_there_is(void **state) {
     (void)state;
     static char text[4096];
-    ppo_env     env = lunarlander_env();
+    ppo_env env = lunarlander_env();
     lunarlander s = {};
-    float       obs[8];
-    ppo_rng     rng = test_rng(0);
+    float obs[8];
+    ppo_rng rng = test_rng(0);
     assert_int_equal(env.open(&s, NULL, 0), 0);
     env.reset(&s, &rng, obs);
     for (int t = 0; t < 100; t++) {
@@ -313,17 +313,17 @@ static void every_picture_shows_the_same_number_of_lines_and_what_there_is(void 
 static void drawing_changes_nothing(void **state) {
     (void)state;
     static char text[4096];
-    ppo_env     env = lunarlander_env();
+    ppo_env env = lunarlander_env();
     lunarlander watched = {}, alone = {};
-    float       obs[2][8];
-    ppo_rng     rng[2] = {test_rng(3), test_rng(3)};
+    float obs[2][8];
+    ppo_rng rng[2] = {test_rng(3), test_rng(3)};
     assert_int_equal(env.open(&watched, NULL, 0), 0);
     assert_int_equal(env.open(&alone, NULL, 1), 0);
     env.reset(&watched, &rng[0], obs[0]);
     env.reset(&alone, &rng[1], obs[1]);
     for (int t = 0; t < 150; t++) {
-        float       box[2];
-        ppo_action  action = heuristic(obs[0], 0, box);
+        float box[2];
+        ppo_action action = heuristic(obs[0], 0, box);
         ppo_outcome out = {};
         drawn(&env, &watched, text, sizeof text);
         env.step(&watched, &rng[0], &action, obs[0], &out);
@@ -335,7 +335,7 @@ static void drawing_changes_nothing(void **state) {
 }
 
 int main(void) {
-    static int       number[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    static int number[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
     const CMUnitTest tests[] = {
         {"a_free_fall_ends_as_recorded", ends_as_recorded, NULL, NULL, &number[0]},
         {"the_left_engine_acts_as_recorded", ends_as_recorded, NULL, NULL, &number[1]},

@@ -38,7 +38,7 @@ static void null_returns_to_the_best_set_that_can_be_named(void **state) {
     (void)state;
     assert_ok(ppo_use_kernels(NULL));
     const char *best = ppo_kernels_name();
-    int         listed = 0;
+    int listed = 0;
     assert_non_null(best);
     for (int k = 0; k < COUNT(kernel_sets); k++) listed += strcmp(best, kernel_sets[k].name) == 0;
     if (!listed) fail_msg("kernel_sets of test.h lacks \"%s\"", best);
@@ -59,11 +59,11 @@ typedef struct rows_case rows_case;
 struct rows_case {
     const char *name;
     void (*run)(const rows_case *c, const float *x, int n, float *y);
-    int                     in, out; /* floats per row */
-    int                     activation;
-    ppo_tensor              w, b; /* where the function has them */
+    int in, out; /* floats per row */
+    int activation;
+    ppo_tensor w, b; /* where the function has them */
     const ppo_actor_critic *model;
-    const ppo_normalizer   *norm;
+    const ppo_normalizer *norm;
 };
 
 enum { MAX_ROWS = 40, MAX_WIDTH = 1100 };
@@ -90,13 +90,13 @@ static void unwrap(ppo_tensor *const *results, int count, int n, float *y) {
 }
 
 static void run_linear(const rows_case *c, const float *x, int n, float *y) {
-    ppo_tensor  w = c->w, b = c->b, *input = wrap(c, x, n);
+    ppo_tensor w = c->w, b = c->b, *input = wrap(c, x, n);
     ppo_tensor *result = ppo_tape_linear(tape, input, &w, b.data ? &b : NULL, c->activation);
     unwrap(&result, 1, n, y);
 }
 
 static void run_matmul(const rows_case *c, const float *x, int n, float *y) {
-    ppo_tensor  w = c->w, *input = wrap(c, x, n);
+    ppo_tensor w = c->w, *input = wrap(c, x, n);
     ppo_tensor *result = ppo_tape_matmul(tape, input, &w);
     unwrap(&result, 1, n, y);
 }
@@ -159,7 +159,7 @@ static void tokens_of(const float *x, int n, int vocab, int *token) {
 }
 
 static void run_token_logp(const rows_case *c, const float *x, int n, float *y) {
-    int   token[MAX_ROWS] = {0};
+    int token[MAX_ROWS] = {0};
     float logp[MAX_ROWS] = {0}, entropy[MAX_ROWS] = {0};
     tokens_of(x, n, c->in, token);
     assert_ok(ppo_token_logp(x, token, n, c->in, 0.8f, logp, entropy));
@@ -167,7 +167,7 @@ static void run_token_logp(const rows_case *c, const float *x, int n, float *y) 
 }
 
 static void run_categorical(const rows_case *c, const float *x, int n, float *y) {
-    static int  token[MAX_ROWS];
+    static int token[MAX_ROWS];
     ppo_tensor *results[2];
     tokens_of(x, n, c->in, token);
     ppo_tape_categorical(tape, wrap(c, x, n), token, 0.8f, &results[0], &results[1]);
@@ -177,8 +177,8 @@ static void run_categorical(const rows_case *c, const float *x, int n, float *y)
 /* The row holds mean and action. */
 static void run_gaussian_logp(const rows_case *c, const float *x, int n, float *y) {
     static float mean[MAX_ROWS * MAX_WIDTH], action[MAX_ROWS * MAX_WIDTH];
-    float        entropy[MAX_ROWS];
-    int          dim = c->in / 2;
+    float entropy[MAX_ROWS];
+    int dim = c->in / 2;
     for (int i = 0; i < n * dim; i++) {
         mean[i] = x[i / dim * c->in + i % dim];
         action[i] = x[i / dim * c->in + dim + i % dim];
@@ -212,7 +212,7 @@ static void assert_rows_do_not_depend_on_their_batch(rows_case *c, ppo_rng *rng,
     fill_case(c, rng, rows);
     c->run(c, in_block, rows, out_block);
     for (int trial = 0; trial < 12; trial++) {
-        int    n = trial < 6 ? trial + 1 : 1 + ppo_rng_below(rng, rows), drawn[MAX_ROWS];
+        int n = trial < 6 ? trial + 1 : 1 + ppo_rng_below(rng, rows), drawn[MAX_ROWS];
         float *x = gathered + trial % 5;
         size_t out_bytes = (size_t)c->out * sizeof(float);
         for (int i = 0; i < n; i++) {
@@ -258,7 +258,7 @@ static void a_weights_gradient_over_many_rows_is_the_sum_of_all(void **state) {
     (void)state;
     enum { ROWS = 1100, INPUTS = 251, OUTPUTS = 70 };
     static float a[ROWS * INPUTS], b[ROWS * OUTPUTS], c[INPUTS * OUTPUTS], expected[INPUTS * OUTPUTS];
-    ppo_rng      rng = test_rng(5);
+    ppo_rng rng = test_rng(5);
     for (int i = 0; i < ROWS * INPUTS; i++) a[i] = (float)(ppo_rng_below(&rng, 7) - 3);
     for (int i = 0; i < ROWS * OUTPUTS; i++) b[i] = (float)(ppo_rng_below(&rng, 7) - 3);
     for (int i = 0; i < INPUTS * OUTPUTS; i++) expected[i] = (float)(i % 5);
@@ -281,7 +281,7 @@ static void a_row_of_elementwise_and_softmax_functions_has_the_same_bits_in_ever
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(2);
         for (int i = SMALL(0, set % 5); i < COUNT(widths) + 1; i += SMALL(1, 5)) {
-            int            width = i < COUNT(widths) ? widths[i] : 1000;
+            int width = i < COUNT(widths) ? widths[i] : 1000;
             ppo_normalizer norm;
             assert_ok(ppo_normalizer_init(&norm, width));
             fill_normal(&rng, in_block, MAX_ROWS * width, 3);
@@ -316,7 +316,7 @@ static void a_row_of_the_actor_critic_has_the_same_bits_in_every_batch(void **st
         for (int i = 0; i < 4 * COUNT(hidden); i++) {
             ppo_model_config config = {0};
             ppo_actor_critic model = {0};
-            int              out = 1 + i % 6;
+            int out = 1 + i % 6;
             config.obs_size = 1 + 3 * (i % 7);
             config.action_space = i % 2 ? ppo_box(out, -1, 1) : ppo_discrete(out);
             config.hidden = hidden[i / 4];
@@ -339,9 +339,9 @@ static void tape_and_plain_log_probabilities_have_the_same_bits(void **state) {
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(4);
         for (int i = 0; i < COUNT(widths); i++) {
-            rows_case   c = {"", NULL, widths[i], 2, 0, {0}, {0}, NULL, NULL};
-            int         token[9], dim = widths[i];
-            float       entropy[9];
+            rows_case c = {"", NULL, widths[i], 2, 0, {0}, {0}, NULL, NULL};
+            int token[9], dim = widths[i];
+            float entropy[9];
             ppo_tensor *results[2];
             fill_case(&c, &rng, 18);
             run_token_logp(&c, in_block, 9, out_block);
@@ -393,9 +393,9 @@ typedef struct results {
 
 /* The same random job, of sizes that depend on `trial` alone. */
 static void compute_with_current_kernels(int trial, results *r, int *n, int *in, int *out) {
-    ppo_rng   rng = test_rng(1000 + (uint32_t)trial);
-    int       token[9];
-    float     weight_up[9], entropy_up[9], mix[9 * 70], grad_x[9 * 70];
+    ppo_rng rng = test_rng(1000 + (uint32_t)trial);
+    int token[9];
+    float weight_up[9], entropy_up[9], mix[9 * 70], grad_x[9 * 70];
     rows_case c = {0};
     memset(r, 0, sizeof *r);
     *n = 1 + ppo_rng_below(&rng, 9), *in = 1 + ppo_rng_below(&rng, 70), *out = 1 + ppo_rng_below(&rng, 70);
@@ -460,8 +460,8 @@ static void every_kernel_set_agrees_with_the_plain_one(void **state) {
 static void a_nan_anywhere_in_a_long_row_is_seen(void **state) {
     (void)state;
     static float logits[2048];
-    const int    token = 7;
-    float        logp, grad_logp = 1;
+    const int token = 7;
+    float logp, grad_logp = 1;
     static float grad[2048];
     FOR_EACH_KERNEL_SET(set) {
         static const int at[] = {0, 15, 1023, 1024, 2047};
@@ -539,7 +539,7 @@ static double ulp(double x) {
 
 static void gelu_of(double x, double *y, double *derivative) {
     const double scale = 0.79788456080286535588, cubic = 0.044715;
-    double       e = exp(-2 * scale * (x + cubic * x * x * x)), s = 1 / (1 + e);
+    double e = exp(-2 * scale * (x + cubic * x * x * x)), s = 1 / (1 + e);
     *y = x * s;
     *derivative = isinf(e) ? 0 : s + x * s * (e * s) * 2 * scale * (1 + 3 * cubic * x * x);
 }
@@ -588,12 +588,12 @@ static void run_silu_derivative(const float *x, float *y, size_t n) {
 
 static double want_elu(double x) { return x < 0 ? expm1(x) : x; }
 static double want_elu_derivative(double x) { return x < 0 ? exp(x) : 1; }
-static void   run_elu(const float *x, float *y, size_t n) { ppo__k()->activation[PPO_ELU].value(x, y, n); }
-static void   run_elu_derivative(const float *x, float *y, size_t n) {
-      float one[64];
-      for (int i = 0; i < 64; i++) one[i] = 1;
+static void run_elu(const float *x, float *y, size_t n) { ppo__k()->activation[PPO_ELU].value(x, y, n); }
+static void run_elu_derivative(const float *x, float *y, size_t n) {
+    float one[64];
+    for (int i = 0; i < 64; i++) one[i] = 1;
     run_elu(x, y, n);
-      for (size_t at = 0; at < n; at += 64)
+    for (size_t at = 0; at < n; at += 64)
         ppo__k()->activation[PPO_ELU].backward(y + at, one, y + at, n - at < 64 ? n - at : 64);
 }
 
@@ -622,7 +622,7 @@ static double bound_of(const elementary *f, double x, double wanted) {
 static void compare_elementary(const elementary *f, const float *x, int n, worst *w) {
     enum { MOST = 1 << 14 };
     static double wanted[MOST];
-    static float  y[MOST];
+    static float y[MOST];
     assert_true(n <= MOST);
     for (int i = 0; i < n; i++) wanted[i] = f->want(x[i]);
     FOR_EACH_KERNEL_SET(set) {
@@ -645,9 +645,9 @@ static void compare_over_floats(const elementary *f) {
                                   -0.0f, -FLT_MIN, -0.26f, -1,       -87.3f,   -88,   -103,
                                   -104,  -FLT_MAX, NAN,    INFINITY, -INFINITY};
     enum { BLOCK = 1 << 14 };
-    static float   x[BLOCK];
+    static float x[BLOCK];
     const uint64_t end = (uint64_t)1 << 32, stride = every_float() ? 1 : SMALL(1021, 16381);
-    worst          w = {{0}, {0}};
+    worst w = {{0}, {0}};
     compare_elementary(f, edges, COUNT(edges), &w);
     for (uint64_t pattern = 0; pattern < end;) {
         int n = 0;
@@ -680,7 +680,7 @@ static void functions_of_one_number_keep_their_bounds_over_the_floats(void **sta
 /* -- of rows -- */
 
 enum { LONGEST = 4099 };
-static float  kx[LONGEST + 1], kw[LONGEST + 1], kb[LONGEST + 1], ky[LONGEST + 1], kz[LONGEST + 1];
+static float kx[LONGEST + 1], kw[LONGEST + 1], kb[LONGEST + 1], ky[LONGEST + 1], kz[LONGEST + 1];
 static double want[LONGEST], bound[LONGEST];
 
 /* 1, 2, ..., 70, and some large ones; 0 ends */
@@ -707,7 +707,7 @@ static void gelu_and_its_derivative_keep_their_bounds_at_any_length_in_place_or_
     worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(20);
-        double  derivative[LONGEST];
+        double derivative[LONGEST];
         lanes = kernel_sets[set].lanes;
         for (int n = 1; n; n = next_size(n)) {
             fill_normal(&rng, kx, n, 3), fill_normal(&rng, kw, n, 1);
@@ -732,7 +732,7 @@ static void gelu_has_the_same_bits_in_all_sets_with_a_multiply_add(void **state)
     (void)state;
     enum { N = 4096 };
     static float x[N], y[2][N], dx[2][N];
-    int          sets = 0;
+    int sets = 0;
     for (int i = 0; i < N; i++) x[i] = 0.006f * (float)(i - N / 2);
     FOR_EACH_KERNEL_SET(set) {
         if (!strcmp(ppo_kernels_name(), "plain") || !strcmp(ppo_kernels_name(), "vector16")) continue;
@@ -772,7 +772,7 @@ static void fill_logits(ppo_rng *rng, int form, float scale, int n) {
 static void softmax_keeps_its_bound_of_any_logits(void **state) {
     (void)state;
     static const float scales[] = {1, 0.125f, 2.5f};
-    worst              w = {{0}, {0}};
+    worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(21);
         lanes = kernel_sets[set].lanes;
@@ -840,7 +840,7 @@ static void layer_norm_keeps_its_bound_near_and_far_from_0(void **state) {
         for (int n = 1; n; n = next_size(n))
             for (int k = 0; k < 4 * rows_of_a_size(); k++) {
                 double mean, rstd;
-                float  got_mean, got_rstd;
+                float got_mean, got_rstd;
                 fill_row(&rng, k % 4, n);
                 moments_of(kx, n, &mean, &rstd);
                 for (int i = 0; i < n; i++) {
@@ -890,7 +890,7 @@ static void want_layer_norm_backward(int which, double mean, double rstd, const 
 static void layer_norm_backward_keeps_its_bound_whichever_gradients_are_wanted(void **state) {
     (void)state;
     static float grad[3][LONGEST + 1], before[3][LONGEST];
-    worst        w = {{0}, {0}};
+    worst w = {{0}, {0}};
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(24);
         lanes = kernel_sets[set].lanes;
@@ -946,16 +946,16 @@ enum { MOST = 1 << 18, GAP = 3 };
 static float pa[MOST], pb[MOST], pc[MOST], pd[MOST], bias[1024];
 
 static void multiply(const product *p, int rows, int cols, const float *a, const float *b, float *c) {
-    const int    row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1, ld = p->cols + GAP;
+    const int row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1, ld = p->cols + GAP;
     const float *init = p->init == 2 ? c : p->init ? bias + (b - pb) : NULL;
     ppo__layer_gemm(rows, cols, p->inner, a, row, col, b, p->cols, init, p->init == 2 ? ld : 0, c, ld);
 }
 
 static void assert_product(const product *p, float scale, int set) {
-    const int    ld = p->cols + GAP, n = p->rows * ld, amx = !strcmp(kernel_sets[set].name, "amx");
-    const int    row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1;
+    const int ld = p->cols + GAP, n = p->rows * ld, amx = !strcmp(kernel_sets[set].name, "amx");
+    const int row = p->transposed ? 1 : p->inner, col = p->transposed ? p->rows : 1;
     const double sums = amx && p->inner >= 32 ? 24 + p->inner / 5.0 : p->inner + 2;
-    ppo_rng      rng = test_rng((uint32_t)(p->rows + p->cols + p->inner));
+    ppo_rng rng = test_rng((uint32_t)(p->rows + p->cols + p->inner));
     assert_true(p->rows * p->inner <= MOST && p->inner * p->cols <= MOST && n <= MOST && p->cols <= 1024);
     fill_normal(&rng, pa, p->rows * p->inner, scale), fill_normal(&rng, pb, p->inner * p->cols, 1);
     fill_normal(&rng, bias, p->cols, scale), fill_normal(&rng, pd, n, scale);
@@ -964,8 +964,8 @@ static void assert_product(const product *p, float scale, int set) {
     for (int i = 0; i < p->rows; i++)
         for (int j = 0; j < ld; j++) {
             const int at = i * ld + j;
-            double    exact = p->init == 2 || j >= p->cols ? pd[at] : p->init ? bias[j] : 0;
-            double    size = fabs(exact), off = 5 * ldexp(scale, 2) + 5;
+            double exact = p->init == 2 || j >= p->cols ? pd[at] : p->init ? bias[j] : 0;
+            double size = fabs(exact), off = 5 * ldexp(scale, 2) + 5;
             if (j >= p->cols) {
                 assert_true(pc[at] == pd[at]);
                 continue;
@@ -1008,9 +1008,9 @@ static void products_of_layers_keep_their_bound_and_their_bits(void **state) {
 static void a_number_that_is_not_finite_reaches_its_row_or_its_column_alone(void **state) {
     (void)state;
     static const product p = {20, 35, 70, 0, 0};
-    static const float   bad[] = {NAN, INFINITY, -INFINITY};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
     FOR_EACH_KERNEL_SET(set) for (int i = 0; i < 6; i++) {
-        ppo_rng   rng = test_rng(5);
+        ppo_rng rng = test_rng(5);
         const int ld = p.cols + GAP, in_a = i < 3;
         fill_normal(&rng, pa, p.rows * p.inner, 1), fill_normal(&rng, pb, p.inner * p.cols, 1);
         if (in_a) pa[11 * p.inner + 69] = bad[i];
@@ -1025,7 +1025,7 @@ static void a_number_that_is_not_finite_reaches_its_row_or_its_column_alone(void
 /* y = x w + b and z = y t^T, with their gradients down to x, of frozen w and t that are packed or not. */
 static void run_packed(int packed, int rows, int in, int out, float *y, float *z, float *dx) {
     ppo_params *params = NULL;
-    ppo_rng     rng = test_rng((uint32_t)(in * out));
+    ppo_rng rng = test_rng((uint32_t)(in * out));
     assert_ok(ppo_params_create(&params));
     ppo_tensor *w = ppo_params_add(params, "w", in, out), *t = ppo_params_add(params, "t", 37, out);
     for (int i = 0; i < in * out; i++)
@@ -1050,7 +1050,7 @@ static void packed_layers_have_the_bits_of_their_rounded_numbers(void **state) {
     static const int sizes[][3] = {{1, 70, 129}, {2, 31, 40}, {19, 33, 32}, {40, 128, 260}, {70, 150, 31}};
     FOR_EACH_KERNEL_SET(set) for (int i = 0; i < COUNT(sizes); i++) {
         const int rows = sizes[i][0], in = sizes[i][1], out = sizes[i][2];
-        float    *y[2] = {pb, pb + 20000}, *z[2] = {pc, pc + 20000}, *dx[2] = {pd, pd + 20000};
+        float *y[2] = {pb, pb + 20000}, *z[2] = {pc, pc + 20000}, *dx[2] = {pd, pd + 20000};
         for (int packed = 0; packed < 2; packed++)
             run_packed(packed, rows, in, out, y[packed], z[packed], dx[packed]);
         if (bits_differ(y[0], y[1], (size_t)(rows * out)) || bits_differ(z[0], z[1], (size_t)(rows * 37)) ||

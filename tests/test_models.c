@@ -9,9 +9,9 @@ enum { N = 7, OBS = 5 };
 
 /* A golden network with all that was computed from it. */
 typedef struct golden {
-    ppo_space    space;
-    int          activation, hidden[2], size; /* size: of the flat parameters */
-    ppo_actions  actions;
+    ppo_space space;
+    int activation, hidden[2], size; /* size: of the flat parameters */
+    ppo_actions actions;
     const float *params, *obs, *old_logp, *old_value, *advantage, *value_target, *head, *value, *logp,
         *entropy;
     const float *parts, *grad, *step_loss, *step_norm, *params_after;
@@ -54,7 +54,7 @@ static ppo_actor_critic create(int obs_size, ppo_space space, const int *hidden,
 static void visit_flat(const ppo_actor_critic *model, int which, float *flat, int into_model) {
     static const char *const prefixes[] = {"actor.0.",  "actor.1.",  "actor.2.", "actor.log_std",
                                            "critic.0.", "critic.1.", "critic.2."};
-    int                      at = 0;
+    int at = 0;
     for (int p = 0; p < COUNT(prefixes); p++)
         for (int bias = 0; bias < 2; bias++)
             for (int i = 0; i < model->params->tensor_count; i++) {
@@ -62,8 +62,8 @@ static void visit_flat(const ppo_actor_critic *model, int which, float *flat, in
                 if (strncmp(name, prefixes[p], strlen(prefixes[p])) || (strstr(name, "bias") != NULL) != bias)
                     continue;
                 ppo_tensor *t = model->params->tensors[i];
-                float      *block = which ? t->grad : t->data;
-                size_t      bytes = (size_t)(t->rows * t->cols) * sizeof(float);
+                float *block = which ? t->grad : t->data;
+                size_t bytes = (size_t)(t->rows * t->cols) * sizeof(float);
                 memcpy(into_model ? block : flat + at, into_model ? flat + at : block, bytes);
                 at += t->rows * t->cols;
             }
@@ -75,8 +75,8 @@ typedef struct parts {
 
 static parts build_total(ppo_tape *tape, const ppo_actor_critic *model, const golden *g) {
     static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
-    ppo_outputs                       out = ask(tape, model, g->obs, N);
-    parts                             p = {.policy = out.policy, .value = out.value};
+    ppo_outputs out = ask(tape, model, g->obs, N);
+    parts p = {.policy = out.policy, .value = out.value};
     ppo_actor_critic_logp(tape, model, &out, &g->actions, &p.logp, &p.entropy);
     p.policy_loss = ppo_tape_policy_loss(tape, p.logp, g->old_logp, g->advantage, NULL, &clip, NULL);
     p.value_loss = ppo_tape_value_loss(tape, p.value, NULL, g->value_target, NULL, 0);
@@ -91,10 +91,10 @@ static void forward_and_loss_and_gradient_agree_with_pytorch(void **state) {
     (void)state;
     FOR_KERNEL_SETS(set) {
         for (int continuous = 0; continuous < 2; continuous++) {
-            golden           g = golden_network(continuous);
+            golden g = golden_network(continuous);
             ppo_actor_critic model = create(OBS, g.space, g.hidden, 2, g.activation, 0);
-            ppo_tape        *tape;
-            float            flat[256];
+            ppo_tape *tape;
+            float flat[256];
             assert_ok(ppo_tape_create(&tape));
             memcpy(flat, g.params, (size_t)g.size * sizeof(float));
             visit_flat(&model, 0, flat, 1);
@@ -119,11 +119,11 @@ static void forward_and_loss_and_gradient_agree_with_pytorch(void **state) {
 static void three_training_steps_end_where_pytorch_ends(void **state) {
     (void)state;
     for (int continuous = 0; continuous < 2; continuous++) {
-        golden           g = golden_network(continuous);
+        golden g = golden_network(continuous);
         ppo_actor_critic model = create(OBS, g.space, g.hidden, 2, g.activation, 0);
-        ppo_adam         adam = ppo_adam_default();
-        ppo_tape        *tape;
-        float            flat[256], norm;
+        ppo_adam adam = ppo_adam_default();
+        ppo_tape *tape;
+        float flat[256], norm;
         assert_ok(ppo_tape_create(&tape));
         memcpy(flat, g.params, (size_t)g.size * sizeof(float));
         visit_flat(&model, 0, flat, 1);
@@ -146,7 +146,7 @@ static void three_training_steps_end_where_pytorch_ends(void **state) {
 
 /* Largest deviation of W^T W (tall) or W W^T (wide) from gain^2 I. */
 static double off_orthogonal(const ppo_tensor *w, double gain) {
-    int    tall = w->rows >= w->cols, n = tall ? w->cols : w->rows, m = tall ? w->rows : w->cols;
+    int tall = w->rows >= w->cols, n = tall ? w->cols : w->rows, m = tall ? w->rows : w->cols;
     double worst = 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) {
@@ -167,9 +167,9 @@ static void initial_weights_are_orthogonal_with_their_gains_and_biases_zero(void
         ppo_actor_critic model = create(10, ppo_box(3, -1, 1), widths, 3, PPO_TANH, shared);
         for (int i = 0; i < model.params->tensor_count; i++) {
             const ppo_tensor *t = model.params->tensors[i];
-            const char       *name = model.params->names[i];
-            int               head = shared || strstr(name, ".3.") != NULL; /* of the actor or the critic */
-            double            gain = sqrt(2);
+            const char *name = model.params->names[i];
+            int head = shared || strstr(name, ".3.") != NULL; /* of the actor or the critic */
+            double gain = sqrt(2);
             if (head && strncmp(name, "actor", 5) == 0) gain = 0.01;
             if (head && strncmp(name, "critic", 6) == 0) gain = 1;
             if (strstr(name, ".weight")) assert_true(off_orthogonal(t, gain) < 2e-6);
@@ -253,7 +253,7 @@ static void backward_from(ppo_actor_critic *model, int from) {
 static void a_shared_trunk_gets_the_gradients_of_both_heads(void **state) {
     (void)state;
     ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_TANH, 1);
-    float            sum[1024];
+    float sum[1024];
     assert_true(model.params->count <= COUNT(sum));
     backward_from(&model, 0);
     assert_true(gradient_size(&model, "trunk.0") > 0 && gradient_size(&model, "actor") > 0);
@@ -277,8 +277,8 @@ static void forward_computes_either_result_alone(void **state) {
     (void)state;
     for (int shared = 0; shared < 2; shared++) {
         ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_RELU, shared);
-        ppo_tape        *tape;
-        ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs};
+        ppo_tape *tape;
+        ppo_inputs inputs = {.rows = N, .obs = g_mlp_obs};
         assert_ok(ppo_tape_create(&tape));
         ppo_outputs both = ask(tape, &model, g_mlp_obs, N);
         ppo_outputs policy = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY);
@@ -297,15 +297,15 @@ static void forward_computes_either_result_alone(void **state) {
 static void null_arguments_of_forward_functions_fail_the_tape(void **state) {
     (void)state;
     ppo_actor_critic model = create(OBS, ppo_discrete(3), widths, 2, PPO_TANH, 0);
-    ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs};
-    ppo_actions      actions = {NULL, NULL};
-    ppo_tape        *tape;
+    ppo_inputs inputs = {.rows = N, .obs = g_mlp_obs};
+    ppo_actions actions = {NULL, NULL};
+    ppo_tape *tape;
     assert_ok(ppo_tape_create(&tape));
     for (int i = 0; i < 9; i++) {
         static const char *const words[9] = {
-            "mlp_forward|NULL",       "mlp_forward|NULL",       "actor_critic_forward|NULL",
+            "mlp_forward|NULL",          "mlp_forward|NULL",       "actor_critic_forward|NULL",
             "actor_critic_forward|NULL", "actor_critic_logp|NULL", "actor_critic_logp|NULL",
-            "actor_critic_logp|NULL", "actor_critic_kl|NULL",   "actor_critic_kl|NULL"};
+            "actor_critic_logp|NULL",    "actor_critic_kl|NULL",   "actor_critic_kl|NULL"};
         ppo_tape_reset(tape);
         ppo_outputs out = ask(tape, &model, g_mlp_obs, N);
         ppo_tensor *x = ppo_tape_constant(tape, g_mlp_obs, N, OBS), *logp = x, *entropy = x;
@@ -329,10 +329,10 @@ static void null_arguments_of_forward_functions_fail_the_tape(void **state) {
 static void mlp_applies_the_activations_it_was_given(void **state) {
     (void)state;
     static const int sizes[3] = {OBS, 4, 3};
-    ppo_params      *params;
-    ppo_tape        *tape;
-    ppo_mlp          mlp;
-    ppo_rng          rng = test_rng(1);
+    ppo_params *params;
+    ppo_tape *tape;
+    ppo_mlp mlp;
+    ppo_rng rng = test_rng(1);
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
     assert_ok(ppo_mlp_init(&mlp, params, "net", sizes, 2, PPO_RELU, PPO_TANH, 0.5f, &rng));
@@ -365,9 +365,9 @@ static void uniform_weights_fill_their_range(void **state) {
         assert_ok(ppo_actor_critic_init(&model, &config));
         for (int i = 0, inputs = 0; i < model.params->tensor_count; i++) {
             const ppo_tensor *t = model.params->tensors[i];
-            const char       *name = model.params->names[i];
-            int               n = t->rows * t->cols;
-            double            squares = 0, largest = 0;
+            const char *name = model.params->names[i];
+            int n = t->rows * t->cols;
+            double squares = 0, largest = 0;
             if (strstr(name, "log_std")) {
                 for (int k = 0; k < n; k++) assert_true(t->data[k] == -0.5f);
                 continue;
@@ -413,12 +413,12 @@ static void state_dependent_exploration_agrees_with_stable_baselines3(void **sta
                                           g_sde_head_bias, g_sde_log_std};
     static const float *const grads[] = {g_sde_grad_hidden_weight, g_sde_grad_hidden_bias,
                                          g_sde_grad_head_weight, g_sde_grad_head_bias, g_sde_grad_log_std};
-    ppo_model_config          config = sde_config();
-    ppo_actor_critic          model;
-    ppo_tensor               *t[5], *logp, *entropy;
-    ppo_actions               actions = {NULL, (float *)g_sde_action};
-    ppo_tape                 *tape;
-    float                     std[SDE * DIM];
+    ppo_model_config config = sde_config();
+    ppo_actor_critic model;
+    ppo_tensor *t[5], *logp, *entropy;
+    ppo_actions actions = {NULL, (float *)g_sde_action};
+    ppo_tape *tape;
+    float std[SDE * DIM];
     assert_ok(ppo_actor_critic_init(&model, &config));
     assert_ok(ppo_tape_create(&tape));
     sde_parameters(&model, t);
@@ -453,9 +453,9 @@ static void exploration_teaches_the_features_nothing(void **state) {
     for (int recurrent = 0; recurrent < 2; recurrent++) {
         ppo_model_config config = sde_config();
         ppo_actor_critic model;
-        ppo_tensor      *entropy;
-        ppo_actions      actions = {NULL, (float *)g_sde_action};
-        ppo_tape        *tape;
+        ppo_tensor *entropy;
+        ppo_actions actions = {NULL, (float *)g_sde_action};
+        ppo_tape *tape;
         config.recurrent = recurrent ? 5 : 0;
         assert_ok(ppo_actor_critic_init(&model, &config));
         assert_ok(ppo_tape_create(&tape));
@@ -479,11 +479,11 @@ static void a_squashed_policy_gives_the_density_in_the_box(void **state) {
     (void)state;
     ppo_model_config config = sde_config();
     ppo_actor_critic model[2];
-    ppo_tensor      *logp[2], *entropy[2], *kl[2];
-    ppo_actions      actions = {NULL, (float *)g_sde_action};
-    float            log_det[SDE], old_mean[SDE * DIM], old_log_std[SDE * DIM] = {0};
-    ppo_rng          rng = test_rng(3);
-    ppo_tape        *tape;
+    ppo_tensor *logp[2], *entropy[2], *kl[2];
+    ppo_actions actions = {NULL, (float *)g_sde_action};
+    float log_det[SDE], old_mean[SDE * DIM], old_log_std[SDE * DIM] = {0};
+    ppo_rng rng = test_rng(3);
+    ppo_tape *tape;
     assert_ok(ppo_tape_create(&tape));
     config.action_space = ppo_box(DIM, -2, 3);
     fill_normal(&rng, old_mean, SDE * DIM, 1);
@@ -513,19 +513,19 @@ static void a_squashed_policy_gives_the_density_in_the_box(void **state) {
 /* Outputs, actions and KL of every kind of space, from the plain functions of section 6. */
 static void policies_over_several_choices_are_those_of_section_6(void **state) {
     (void)state;
-    static const int           sizes[3] = {2, 4, 3}, bits[4] = {2, 2, 2, 2};
+    static const int sizes[3] = {2, 4, 3}, bits[4] = {2, 2, 2, 2};
     static const unsigned char mask[N * 9] = {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1};
     for (int i = 0; i < 4; i++) {
-        ppo_space        space = i % 2 ? ppo_multi_binary(4) : ppo_multi_discrete(sizes, 3);
-        const int       *of = i % 2 ? bits : sizes;
-        int              heads = space.n, cols = i % 2 ? 8 : 9, action[N * 4] = {0};
-        unsigned char    all[N * 9];
+        ppo_space space = i % 2 ? ppo_multi_binary(4) : ppo_multi_discrete(sizes, 3);
+        const int *of = i % 2 ? bits : sizes;
+        int heads = space.n, cols = i % 2 ? 8 : 9, action[N * 4] = {0};
+        unsigned char all[N * 9];
         ppo_actor_critic model = create(OBS, space, widths, 2, PPO_TANH, 0);
-        ppo_inputs       inputs = {.rows = N, .obs = g_mlp_obs, .mask = i / 2 ? all : NULL};
-        ppo_actions      actions = {action, NULL};
-        ppo_tensor      *logp, *entropy;
-        float            want[N], want_entropy[N], old[N * 9] = {0};
-        ppo_tape        *tape;
+        ppo_inputs inputs = {.rows = N, .obs = g_mlp_obs, .mask = i / 2 ? all : NULL};
+        ppo_actions actions = {action, NULL};
+        ppo_tensor *logp, *entropy;
+        float want[N], want_entropy[N], old[N * 9] = {0};
+        ppo_tape *tape;
         assert_ok(ppo_tape_create(&tape));
         memset(all, 1, sizeof all);
         memcpy(all, mask, 18);
@@ -552,7 +552,7 @@ static void policies_over_several_choices_are_those_of_section_6(void **state) {
 static void spaces_hold_what_they_were_given(void **state) {
     (void)state;
     static const int sizes[3] = {2, 7, 1};
-    ppo_space        a = ppo_multi_discrete(sizes, 3), b = ppo_multi_binary(128), c = ppo_box(4, -2, 8);
+    ppo_space a = ppo_multi_discrete(sizes, 3), b = ppo_multi_binary(128), c = ppo_box(4, -2, 8);
     assert_true(a.kind == PPO_MULTI_DISCRETE && a.n == 3);
     assert_true(a.sizes[0] == 2 && a.sizes[1] == 7 && a.sizes[2] == 1 && a.sizes[3] == 0);
     assert_true(b.kind == PPO_MULTI_BINARY && b.n == 128 && b.sizes[0] == 2 && b.sizes[127] == 2);
@@ -564,9 +564,9 @@ static void models_refuse_what_cannot_work(void **state) {
     static const int zero[1] = {0}, sizes[2] = {3, 2}, bad_sizes[2] = {3, -2};
     ppo_model_config good = {0}, c;
     ppo_actor_critic model;
-    ppo_params      *params;
-    ppo_mlp          mlp;
-    ppo_rng          rng = test_rng(2);
+    ppo_params *params;
+    ppo_mlp mlp;
+    ppo_rng rng = test_rng(2);
     good.obs_size = 3, good.action_space = ppo_discrete(2), good.hidden = widths, good.layers = 1,
     good.activation = PPO_TANH;
 #define REFUSE(field, value, words) \
@@ -628,9 +628,9 @@ static void gradients_flow_past_frozen_layers(void **state) {
         for (unsigned frozen = 0; frozen < 1u << 2 * (layers < 4 ? layers : 4); frozen++) {
             ppo_params *params = NULL;
             ppo_tensor *wanted[2 * 7];
-            ppo_mlp     mlp;
-            int         n = 0;
-            ppo_rng     rng = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)layers);
+            ppo_mlp mlp;
+            int n = 0;
+            ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)layers);
             assert_ok(ppo_params_create(&params));
             assert_ok(ppo_mlp_init(&mlp, params, "m", sizes, layers, PPO_TANH, PPO_IDENTITY, 1, &rng));
             for (int k = 0; k < layers; k++) ppo_init_normal(mlp.bias[k], 0.3f, &rng);

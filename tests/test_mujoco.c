@@ -16,9 +16,9 @@ enum { MOST_OBS = 128, MOST_ACTIONS = 8 };
    -------------------------------------------------------------------------------------------------------- */
 
 static const struct episode {
-    const char          *name;
-    const double        *start;
-    const float         *obs, *reward;
+    const char *name;
+    const double *start;
+    const float *obs, *reward;
     const unsigned char *end;
 } episodes[] = {
 #define VERSION(task, v)                                                                                 \
@@ -38,15 +38,15 @@ static int recorded_with_other_physics(const char *name) {
 
 static void moves_as_recorded(void **state) {
     const struct episode *e = (const struct episode *)*state;
-    const ppo_env         env = mujoco_env(e->name);
-    mujoco                s;
-    float                 obs[MOST_OBS], box[MOST_ACTIONS];
+    const ppo_env env = mujoco_env(e->name);
+    mujoco s;
+    float obs[MOST_OBS], box[MOST_ACTIONS];
     if (recorded_with_other_physics(e->name)) skip();
     assert_int_equal(env.open(&s, env.user, 0), 0);
     mujoco_begin(&s, e->start, e->start + s.model->nq, obs);
     assert_close_each(obs, e->obs, env.obs_size, tolerance);
     for (int t = 0; t < g_mujoco_steps; t++) {
-        ppo_action  action = {0};
+        ppo_action action = {0};
         ppo_outcome out = {0};
         action.box = box;
         for (int j = 0; j < env.action_space.n; j++)
@@ -62,7 +62,7 @@ static void moves_as_recorded(void **state) {
 
 /* Whether it ends there, at this height and angle of the whole body. */
 static int ends(mujoco *s, double height, double angle) {
-    const int   free = s->model->nq != s->model->nv;
+    const int free = s->model->nq != s->model->nv;
     ppo_outcome out = {0};
     mj_resetData(s->model, s->data);
     s->data->qpos[free ? 2 : 1] = height;
@@ -75,16 +75,16 @@ static void a_walker_ends_beyond_its_limits_and_observed_speeds_have_some(void *
     (void)state;
     static const struct {
         const char *name;
-        double      lowest, highest, lean, fastest;
+        double lowest, highest, lean, fastest;
     } tasks[] = {{"HalfCheetah-v5", -9, 9, 9, 1000},
                  {"Hopper-v5", 0.7, 99, 0.2, 10},
                  {"Walker2d-v5", 0.8, 2, 1, 10},
                  {"Ant-v5", 0.2, 1, 9, 1000}};
     for (int k = 0; k < COUNT(tasks); k++) {
         const ppo_env env = mujoco_env(tasks[k].name);
-        const double  low = tasks[k].lowest, high = tasks[k].highest, lean = tasks[k].lean, e = 1e-6;
-        mujoco        s;
-        float         obs[MOST_OBS];
+        const double low = tasks[k].lowest, high = tasks[k].highest, lean = tasks[k].lean, e = 1e-6;
+        mujoco s;
+        float obs[MOST_OBS];
         assert_int_equal(env.open(&s, env.user, 0), 0);
         for (int side = -1; side <= 1; side += 2) {
             const double middle = (low + fmin(high, 1.5)) / 2;
@@ -117,8 +117,8 @@ static void a_reset_draws_from_the_ranges_of_gymnasium(void **state) {
     (void)state;
     static const struct {
         const char *name;
-        double      noise, noise_v;
-        int         normal;
+        double noise, noise_v;
+        int normal;
     } tasks[] = {{"HalfCheetah-v5", 0.1, 0.1, 1},
                  {"Hopper-v5", 5e-3, 5e-3, 0},
                  {"InvertedDoublePendulum-v5", 0.1, 0.1, 1},
@@ -129,11 +129,11 @@ static void a_reset_draws_from_the_ranges_of_gymnasium(void **state) {
                  {"Ant-v5", 0.1, 0.1, 1}};
     for (int k = 0; k < COUNT(tasks); k++) {
         const ppo_env env = mujoco_env(tasks[k].name);
-        const int     n = SMALL(1000, 200), arm = k == 4;
-        double        sum[2][16] = {{0}}, squares[2][16] = {{0}};
-        ppo_rng       rng = test_rng((uint32_t)k);
-        mujoco        s;
-        float         obs[MOST_OBS];
+        const int n = SMALL(1000, 200), arm = k == 4;
+        double sum[2][16] = {{0}}, squares[2][16] = {{0}};
+        ppo_rng rng = test_rng((uint32_t)k);
+        mujoco s;
+        float obs[MOST_OBS];
         assert_int_equal(env.open(&s, env.user, 0), 0);
         const int nq = arm                          ? 2
                        : s.model->nq != s.model->nv ? 3
@@ -142,7 +142,7 @@ static void a_reset_draws_from_the_ranges_of_gymnasium(void **state) {
         for (int r = 0; r < n; r++) {
             env.reset(&s, &rng, obs);
             for (int i = 0; i < nq + nv; i++) {
-                const int    v = i >= nq, j = v ? i - nq : i;
+                const int v = i >= nq, j = v ? i - nq : i;
                 const double x = v ? s.data->qvel[j] : s.data->qpos[j] - s.model->qpos0[j];
                 if (!v || !tasks[k].normal)
                     assert_true(fabs(x) <= (v ? tasks[k].noise_v : tasks[k].noise) + 1e-9);
@@ -168,8 +168,8 @@ static void play(const ppo_env *env, mujoco *s, uint32_t seed, int steps, float 
     ppo_rng rng = test_rng(seed);
     env->reset(s, &rng, obs);
     for (int t = 0; t < steps; t++) {
-        float       box[MOST_ACTIONS];
-        ppo_action  action = {0};
+        float box[MOST_ACTIONS];
+        ppo_action action = {0};
         ppo_outcome out = {0};
         action.box = box;
         for (int j = 0; j < env->action_space.n; j++) box[j] = ppo_rng_range(&rng, -1, 1);
@@ -183,8 +183,8 @@ static void an_episode_follows_from_its_generator_and_actions(void **state) {
     static float first[(1 + STEPS) * MOST_OBS], again[(1 + STEPS) * MOST_OBS];
     for (int k = 0; k < MUJOCO_TASKS; k++) {
         const ppo_env env = mujoco_env(mujoco_tasks[k].name);
-        const size_t  bytes = (size_t)((1 + STEPS) * env.obs_size) * sizeof(float);
-        mujoco        s[2];
+        const size_t bytes = (size_t)((1 + STEPS) * env.obs_size) * sizeof(float);
+        mujoco s[2];
         for (int i = 0; i < 2; i++) assert_int_equal(env.open(&s[i], env.user, i), 0);
         play(&env, &s[0], 1, STEPS, first);
         for (uint32_t other = 2; other < 5; other++) play(&env, &s[1], other, STEPS, again);
@@ -212,11 +212,11 @@ static void a_resumed_training_ends_with_the_same_bits(void **state) {
     (void)state;
     const char *const names[] = {"HalfCheetah-v5", "Hopper-v5", "Reacher-v5", "Ant-v5"};
     for (int k = 0; k < COUNT(names); k++) {
-        const ppo_env    env = mujoco_env(names[k]);
+        const ppo_env env = mujoco_env(names[k]);
         const ppo_config cfg = short_training();
-        char             path[64];
-        ppo_agent       *whole = NULL, *again = NULL;
-        ppo_trainer     *trainer = NULL;
+        char path[64];
+        ppo_agent *whole = NULL, *again = NULL;
+        ppo_trainer *trainer = NULL;
         snprintf(path, sizeof path, "build/test_mujoco.%ld", (long)getpid());
         assert_ok(ppo_agent_create(&env, &cfg, &whole));
         assert_ok(ppo_trainer_create(&env, &cfg, whole, &trainer));
@@ -238,8 +238,8 @@ static void a_resumed_training_ends_with_the_same_bits(void **state) {
 static void a_training_has_the_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
     const ppo_env env = mujoco_env("Walker2d-v5");
-    ppo_config    cfg = short_training();
-    ppo_agent    *one = NULL, *three = NULL;
+    ppo_config cfg = short_training();
+    ppo_agent *one = NULL, *three = NULL;
     assert_ok(ppo_train(&env, &cfg, &one));
     cfg.threads = 3;
     assert_ok(ppo_train(&env, &cfg, &three));
@@ -263,9 +263,9 @@ static void only_unbounded_tasks_see_actions_beyond_the_box(void **state) {
 }
 
 static ppo_status opened(const char *name) {
-    const ppo_env    env = mujoco_env(name);
+    const ppo_env env = mujoco_env(name);
     const ppo_config cfg = short_training();
-    ppo_agent       *agent = NULL;
+    ppo_agent *agent = NULL;
     const ppo_status status = ppo_train(&env, &cfg, &agent);
     ppo_agent_free(agent);
     return status;
@@ -306,12 +306,12 @@ static void every_picture_has_the_same_number_of_lines_and_shows_the_robot(void 
     (void)state;
     for (int k = 0; k < MUJOCO_TASKS; k++) {
         const ppo_env env = mujoco_env(mujoco_tasks[k].name);
-        char          text[4096];
-        int           lines = 0;
-        ppo_rng       rng = test_rng((uint32_t)k);
-        mujoco        s;
-        float         obs[MOST_OBS];
-        FILE         *file = tmpfile();
+        char text[4096];
+        int lines = 0;
+        ppo_rng rng = test_rng((uint32_t)k);
+        mujoco s;
+        float obs[MOST_OBS];
+        FILE *file = tmpfile();
         assert_non_null(file);
         assert_int_equal(env.open(&s, env.user, 0), 0);
         env.reset(&s, &rng, obs);

@@ -18,7 +18,7 @@ static void assert_moments(const ppo_normalizer *norm, const float *mean, const 
 static void a_fresh_normalizer_is_the_identity_with_a_count_of_nearly_nothing(void **state) {
     (void)state;
     ppo_normalizer norm;
-    float          x[2] = {0.5f, -3}, y[2];
+    float x[2] = {0.5f, -3}, y[2];
     assert_ok(ppo_normalizer_init(&norm, 2));
     assert_int_equal(norm.size, 2);
     assert_close(norm.count, 1e-4, 1e-12);
@@ -61,7 +61,7 @@ static void from_a_count_of_zero_the_moments_are_those_of_the_samples(void **sta
 static void batches_of_any_size_give_the_same_moments(void **state) {
     (void)state;
     ppo_normalizer one, all;
-    int            rows = ROWS * g_rms_batches;
+    int rows = ROWS * g_rms_batches;
     assert_ok(ppo_normalizer_init(&one, DIM));
     assert_ok(ppo_normalizer_init(&all, DIM));
     for (int i = 0; i < rows; i++) ppo_normalizer_update(&one, g_rms_x + i * DIM, 1);
@@ -78,7 +78,7 @@ static void batches_of_any_size_give_the_same_moments(void **state) {
 static void merging_two_is_seeing_the_samples_of_both(void **state) {
     (void)state;
     ppo_normalizer a, b, both, empty;
-    int            half = ROWS * g_rms_batches / 2 + 3, rest = ROWS * g_rms_batches - half;
+    int half = ROWS * g_rms_batches / 2 + 3, rest = ROWS * g_rms_batches - half;
     assert_ok(ppo_normalizer_init(&a, DIM));
     assert_ok(ppo_normalizer_init(&b, DIM));
     assert_ok(ppo_normalizer_init(&both, DIM));
@@ -111,7 +111,7 @@ static void normalized_observations_and_rewards_agree_with_vecnormalize(void **s
     (void)state;
     enum { ENVS = g_vecnorm_envs, SIZE = g_vecnorm_dim };
     ppo_normalizer obs, ret;
-    float          discounted[ENVS] = {0}, y[ENVS * SIZE];
+    float discounted[ENVS] = {0}, y[ENVS * SIZE];
     assert_ok(ppo_normalizer_init(&obs, SIZE));
     assert_ok(ppo_normalizer_init(&ret, 1));
     for (int t = 0; t <= g_vecnorm_steps; t++) {
@@ -137,7 +137,7 @@ static void normalized_observations_and_rewards_agree_with_vecnormalize(void **s
 static void normalize_clips_and_may_work_in_place(void **state) {
     (void)state;
     ppo_normalizer norm;
-    float          x[6] = {1, 2, 3, -1e30f, 0, 1e30f}, y[6];
+    float x[6] = {1, 2, 3, -1e30f, 0, 1e30f}, y[6];
     assert_ok(ppo_normalizer_init(&norm, 3));
     norm.mean[0] = 1, norm.var[1] = 4, norm.var[2] = 0; /* a variance of 0: 1e-8 keeps it finite */
     ppo_normalize(&norm, x, 2, 1.5f, y);
@@ -152,7 +152,7 @@ static void normalize_clips_and_may_work_in_place(void **state) {
 static void infinite_samples_leave_finite_moments(void **state) {
     (void)state;
     ppo_normalizer norm;
-    float          x[3] = {INFINITY, -INFINITY, 3e38f}, y[3], reward = 3e38f;
+    float x[3] = {INFINITY, -INFINITY, 3e38f}, y[3], reward = 3e38f;
     assert_ok(ppo_normalizer_init(&norm, 1));
     for (int i = 0; i < 3; i++) {
         ppo_normalizer_update(&norm, x + i, 1);

@@ -5,14 +5,16 @@
 #include "test.h"
 
 #include "ocean/catch.h"
-OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catching->height = 6; init(catching))
+OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catching->height = 6;
+          init(catching))
 
 /* Another one needs another file: its functions have the same names. */
 #define c_reset swarm_c_reset
 #define c_step  swarm_c_step
 #define c_close swarm_c_close
 #include "ocean/swarm.h"
-OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6; swarm->x = calloc(12, sizeof(float)))
+OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
+          swarm->x = calloc(12, sizeof(float)))
 
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
@@ -33,7 +35,7 @@ static void such_environments_are_sound(void **state) {
 
 static void one_learns_to_catch(void **state) {
     (void)state;
-    ppo_env    env = catching_env();
+    ppo_env env = catching_env();
     ppo_config cfg = config_of("total_steps=16000 num_envs=8 rollout_steps=64 minibatch_size=128 hidden=32 "
                                "learning_rate=3e-3 entropy_coef=0.01");
     ppo_agent *agent = NULL;
@@ -46,7 +48,7 @@ static void one_learns_to_catch(void **state) {
 
 static void rand_draws_from_our_streams(void **state) {
     (void)state;
-    ppo_env    env = swarm_env();
+    ppo_env env = swarm_env();
     ppo_config cfg = config_of("total_steps=3000 num_envs=24 rollout_steps=20 minibatch_size=120 hidden=16");
     ppo_agent *agents[3] = {NULL};
     for (int k = 0; k < 3; k++) { /* with more threads, and interrupted */

@@ -23,9 +23,9 @@ static void adam_and_adamw_agree_with_pytorch_over_five_steps(void **state) {
     enum { N = g_adam_n };
     FOR_EACH_KERNEL_SET(set) {
         for (int decay = 0; decay < 2; decay++) {
-            ppo_adam     adam = golden_adam(decay ? 0.01f : 0);
+            ppo_adam adam = golden_adam(decay ? 0.01f : 0);
             const float *want = decay ? g_adamw_param : g_adam_param;
-            float        param[N], m[N] = {0}, v[N] = {0};
+            float param[N], m[N] = {0}, v[N] = {0};
             memcpy(param, g_adam_start, sizeof param);
             for (int step = 1; step <= g_adam_steps; step++) {
                 ppo_adam_step(param, g_adam_grad + (step - 1) * N, m, v, N, &adam, step);
@@ -48,7 +48,7 @@ static void adam_leaves_what_lies_beyond_n_alone(void **state) {
     (void)state;
     FOR_EACH_KERNEL_SET(set) {
         for (int n = 1; n < 40; n++) {
-            float    p[48], g[48], m[48], v[48];
+            float p[48], g[48], m[48], v[48];
             ppo_adam adam = golden_adam(0.01f);
             for (int i = 0; i < 48; i++) p[i] = g[i] = 1, m[i] = v[i] = 0;
             ppo_adam_step(p, g, m, v, (size_t)n, &adam, 1);
@@ -104,8 +104,8 @@ static ppo_params *two_parameters(void) {
 static void params_step_clips_and_steps_and_zero_grad_zeroes(void **state) {
     (void)state;
     ppo_params *params = two_parameters();
-    ppo_adam    adam = golden_adam(0);
-    float       norm = 0;
+    ppo_adam adam = golden_adam(0);
+    float norm = 0;
     assert_ok(ppo_params_step(params, &adam, 0.5f, &norm));
     assert_close(norm, sqrt(6 + 20), 1e-6);
     assert_int_equal(params->step, 1);
@@ -131,13 +131,13 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     for (int k = 0; k < COUNT(bad); k++) {
         ppo_params *params = two_parameters();
-        ppo_adam    adam = golden_adam(0.01f);
-        float       norm;
+        ppo_adam adam = golden_adam(0.01f);
+        float norm;
         assert_ok(ppo_params_step(params, &adam, 0.5f, NULL));
         params->tensors[0]->grad[1] = 7;
         params->tensors[1]->grad[3] = bad[k];
-        size_t       bytes = params->count * sizeof(float);
-        float       *before = (float *)malloc(4 * bytes);
+        size_t bytes = params->count * sizeof(float);
+        float *before = (float *)malloc(4 * bytes);
         float *const blocks[] = {params->data, params->grad, params->m, params->v};
         for (int b = 0; b < 4; b++) memcpy(before + (size_t)b * params->count, blocks[b], bytes);
         assert_fails(ppo_params_step(params, &adam, 0.5f, &norm), PPO_ERROR_NUMERIC, k ? "inf" : "nan");
@@ -156,7 +156,7 @@ static void each_tensor_learns_at_its_own_rate(void **state) {
     ppo_adam adam = golden_adam(0.01f);
     for (int pattern = 0; pattern < 1 << TENSORS; pattern++) {
         ppo_params *params = NULL;
-        float       data[TENSORS][SIZE], m[TENSORS][SIZE] = {{0}}, v[TENSORS][SIZE] = {{0}};
+        float data[TENSORS][SIZE], m[TENSORS][SIZE] = {{0}}, v[TENSORS][SIZE] = {{0}};
         assert_ok(ppo_params_create(&params));
         for (int i = 0; i < TENSORS; i++) {
             char name[8];
@@ -190,7 +190,7 @@ static void a_rate_that_is_not_a_number_stays_with_its_tensor(void **state) {
     (void)state;
     for (int broken = 0; broken < 2; broken++) {
         ppo_params *params = two_parameters();
-        ppo_adam    adam = ppo_adam_default();
+        ppo_adam adam = ppo_adam_default();
         params->lr_scale[broken] = NAN;
         assert_ok(ppo_params_step(params, &adam, 0, NULL));
         assert_true(isnan(params->tensors[broken]->data[0]));
@@ -202,7 +202,7 @@ static void a_rate_that_is_not_a_number_stays_with_its_tensor(void **state) {
 static void params_step_refuses_null(void **state) {
     (void)state;
     ppo_params *params = two_parameters();
-    ppo_adam    adam = ppo_adam_default();
+    ppo_adam adam = ppo_adam_default();
     assert_fails(ppo_params_step(NULL, &adam, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_params_step(params, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
     ppo_params_free(params);
@@ -211,7 +211,7 @@ static void params_step_refuses_null(void **state) {
 static void schedules_start_at_the_value_and_end_at_zero(void **state) {
     (void)state;
     static const struct {
-        int   schedule;
+        int schedule;
         float progress, want;
     } cases[] = {{PPO_CONSTANT, 0, 4},   {PPO_CONSTANT, 0.5f, 4},
                  {PPO_CONSTANT, 1, 4},   {PPO_LINEAR, 0, 4},
@@ -252,7 +252,7 @@ static void decay_may_be_of_matrices_alone(void **state) {
     for (int matrices = 0; matrices < 2; matrices++) {
         ppo_params *params = NULL;
         ppo_tensor *tensor[4];
-        ppo_adam    adam = ppo_adam_default();
+        ppo_adam adam = ppo_adam_default();
         adam.lr = 0.5f, adam.weight_decay = 0.1f;
         assert_ok(ppo_params_create(&params));
         for (int i = 0; i < 4; i++)
@@ -268,7 +268,7 @@ static void decay_may_be_of_matrices_alone(void **state) {
 
 static ppo_status freeze_and_thaw(void *user) {
     ppo_params *params = NULL;
-    ppo_status  status = ppo_params_create(&params);
+    ppo_status status = ppo_params_create(&params);
     (void)user;
     if (!status && !ppo_params_add(params, "a", 2, 3)) status = PPO_ERROR_MEMORY;
     if (!status) params->data[1] = 5;
@@ -282,7 +282,7 @@ static ppo_status freeze_and_thaw(void *user) {
 static void what_is_frozen_has_numbers_alone_and_cannot_learn(void **state) {
     (void)state;
     ppo_params *params = NULL;
-    ppo_adam    adam = ppo_adam_default();
+    ppo_adam adam = ppo_adam_default();
     assert_ok(ppo_params_create(&params));
     ppo_tensor *a = ppo_params_add(params, "a", 5, 7), *b = ppo_params_add(params, "b", 1, 3);
     for (int i = 0; i < 35; i++) a->data[i] = (float)i, a->grad[i] = 1;
@@ -316,7 +316,7 @@ static void a_moment_without_gradient_ends_at_zero(void **state) {
     enum { N = 37 };
     FOR_EACH_KERNEL_SET(set) {
         const ppo_adam adam = ppo_adam_default();
-        float          p[N], g[N] = {0}, m[N], v[N];
+        float p[N], g[N] = {0}, m[N], v[N];
         for (int i = 0; i < N; i++) p[i] = 1, m[i] = i % 2 ? 1e-35f : -1e-35f, v[i] = 1e-3f;
         for (int64_t step = 1000; step < 1100; step++) ppo_adam_step(p, g, m, v, N, &adam, step);
         for (int i = 0; i < N; i++)

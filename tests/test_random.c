@@ -65,11 +65,11 @@ static void streams_differ_by_seed_purpose_and_index(void **state) {
     static const uint32_t purposes[] = {PPO_STREAM_ENV, PPO_STREAM_ACTION, PPO_STREAM_USER},
                           indices[] = {0, 1, 77};
     uint64_t seen[4 * 3 * 3];
-    int      n = 0;
+    int n = 0;
     for (int s = 0; s < 4; s++)
         for (int p = 0; p < 3; p++)
             for (int i = 0; i < 3; i++) {
-                ppo_rng  rng = ppo_rng_stream(seeds[s], purposes[p], indices[i]), same = rng;
+                ppo_rng rng = ppo_rng_stream(seeds[s], purposes[p], indices[i]), same = rng;
                 uint64_t high = ppo_rng_u32(&rng), both = high << 32 | ppo_rng_u32(&rng);
                 for (int j = 0; j < n; j++) assert_true(seen[j] != both);
                 seen[n++] = both;
@@ -104,7 +104,7 @@ static void range_never_reaches_its_upper_end(void **state) {
     (void)state;
     static const float ends[][2] = {{1, 2}, {-1, 1}, {-3, -2}, {1000, 1001}, {0, 1e-3f}, {-0.05f, 0.05f}};
     for (int i = 0; i < COUNT(ends); i++) {
-        float   low = ends[i][0], high = ends[i][1];
+        float low = ends[i][0], high = ends[i][1];
         ppo_rng zero = stuck_at(0), ones = stuck_at(UINT32_MAX);
         assert_true(ppo_rng_range(&zero, low, high) == low);
         float top = ppo_rng_range(&ones, low, high); /* low + 0.99999994 (high - low) may round to high */
@@ -123,7 +123,7 @@ static double chi_square(const int *count, int n) {
 static void uniform_is_uniform(void **state) {
     (void)state;
     ppo_rng rng = test_rng(5);
-    int     single[64] = {0}, pair[64] = {0};
+    int single[64] = {0}, pair[64] = {0};
     for (int i = 0, last = 0; i < 400000; i++) {
         int bin = (int)(ppo_rng_uniform(&rng) * 64);
         single[bin]++;
@@ -136,8 +136,8 @@ static void uniform_is_uniform(void **state) {
 
 static void below_is_unbiased(void **state) {
     (void)state;
-    ppo_rng   rng = test_rng(6);
-    int       three[3] = {0}, thirds[3] = {0};
+    ppo_rng rng = test_rng(6);
+    int three[3] = {0}, thirds[3] = {0};
     const int big =
         0x60000000; /* 3/8 of 2^32: rejecting nothing would favour a third of the values by half */
     int lower = 0;
@@ -159,8 +159,8 @@ static void normal_has_the_moments_and_tails_of_the_normal(void **state) {
     static const double limit[] = {0.5, 1, 2, 3, 4},
                         share[] = {0.617075, 0.317311, 0.0455003, 0.0026998, 6.3342e-5};
     ppo_rng rng = test_rng(7);
-    double  sum[5] = {0}, pairs = 0, last = 0;
-    int     beyond[5] = {0};
+    double sum[5] = {0}, pairs = 0, last = 0;
+    int beyond[5] = {0};
     for (int i = 0; i < N; i++) {
         double z = ppo_rng_normal(&rng), power = 1;
         for (int k = 0; k < 5; k++, power *= z) sum[k] += power;
@@ -190,8 +190,8 @@ static void normal_is_finite_for_the_extreme_uniforms(void **state) {
 static void shuffle_is_a_permutation(void **state) {
     (void)state;
     static const int sizes[] = {0, 1, 2, 3, 64, 1000};
-    int              x[1000], seen[1000];
-    ppo_rng          rng = test_rng(8);
+    int x[1000], seen[1000];
+    ppo_rng rng = test_rng(8);
     for (int s = 0; s < COUNT(sizes); s++) {
         memset(seen, 0, sizeof seen);
         int moved = 0;
@@ -209,7 +209,7 @@ static void shuffle_is_a_permutation(void **state) {
 static void every_permutation_is_equally_likely(void **state) {
     (void)state;
     ppo_rng rng = test_rng(9);
-    int     count[27] = {0}, six[6], n = 0;
+    int count[27] = {0}, six[6], n = 0;
     for (int i = 0; i < 60000; i++) {
         int x[3] = {0, 1, 2};
         ppo_rng_shuffle(&rng, x, 3);

@@ -13,12 +13,12 @@ enum { IN = g_gru_in, WIDTH = g_gru_width, ROWS = g_gru_rows };
 
 typedef struct layer {
     ppo_params *params;
-    ppo_tape   *tape;
-    ppo_gru     gru;
+    ppo_tape *tape;
+    ppo_gru gru;
 } layer;
 
 static layer create(int in, int width, uint32_t seed) {
-    layer   l = {0};
+    layer l = {0};
     ppo_rng rng = test_rng(seed);
     assert_ok(ppo_params_create(&l.params));
     assert_ok(ppo_tape_create(&l.tape));
@@ -43,8 +43,8 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
          g_gru_grad_state_bias},
         {g_gru_out_start, g_gru_grad_x_start, g_gru_grad_input_weight_start, g_gru_grad_input_bias_start,
          g_gru_grad_state_weight_start, g_gru_grad_state_bias_start}};
-    layer      l = create(IN, WIDTH, 1);
-    float      x[ROWS * IN], x_grad[ROWS * IN];
+    layer l = create(IN, WIDTH, 1);
+    float x[ROWS * IN], x_grad[ROWS * IN];
     ppo_tensor input = {ROWS, IN, x, x_grad};
     memcpy(x, g_gru_x, sizeof x);
     memcpy(l.gru.input_weight->data, g_gru_input_weight, sizeof g_gru_input_weight);
@@ -77,15 +77,15 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
 static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state) {
     (void)state;
     static const int widths[] = {1, 5, 16, 33};
-    ppo_rng          rng = test_rng(2);
+    ppo_rng rng = test_rng(2);
     FOR_KERNEL_SETS(set) {
         for (int i = 0; i < COUNT(widths); i++) {
             enum { MAX = 33, SIZE = 6 };
-            int           width = widths[i];
-            layer         l = create(SIZE, width, 3), one = l;
-            static float  x[ROWS * SIZE], h0[5 * MAX];
+            int width = widths[i];
+            layer l = create(SIZE, width, 3), one = l;
+            static float x[ROWS * SIZE], h0[5 * MAX];
             ppo_sequences whole = golden_sequences(1);
-            ppo_tensor    input = {ROWS, SIZE, x, NULL};
+            ppo_tensor input = {ROWS, SIZE, x, NULL};
             assert_ok(ppo_tape_create(&one.tape));
             fill_normal(&rng, x, ROWS * SIZE, 1);
             fill_normal(&rng, h0, 5 * width, 1);
@@ -94,11 +94,11 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
             const ppo_tensor *out = ppo_gru_forward(l.tape, &l.gru, &input, &whole);
             assert_ok(ppo_tape_status(l.tape));
             for (int t = 0, row = 0, before = 0; t < g_gru_steps; t++) {
-                int          count = g_gru_count[t];
+                int count = g_gru_count[t];
                 const float *previous = t ? out->data + before * width : h0;
                 for (int begin = 0; begin <= count; begin++) { /* rows begin .. alone, and then all */
-                    int           from = begin < count ? begin : 0, n = begin < count ? 1 : count;
-                    ppo_tensor    part = {n, SIZE, x + (row + from) * SIZE, NULL};
+                    int from = begin < count ? begin : 0, n = begin < count ? 1 : count;
+                    ppo_tensor part = {n, SIZE, x + (row + from) * SIZE, NULL};
                     ppo_sequences step = {0, NULL, previous + from * width, g_gru_start + row + from};
                     ppo_tape_reset(one.tape);
                     const ppo_tensor *after = ppo_gru_forward(one.tape, &l.gru, &part, &step);
@@ -116,10 +116,10 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
 
 static void no_states_are_states_of_zeros(void **state) {
     (void)state;
-    layer         l = create(IN, WIDTH, 4);
-    float         zeros[ROWS * WIDTH] = {0}, x[ROWS * IN];
+    layer l = create(IN, WIDTH, 4);
+    float zeros[ROWS * WIDTH] = {0}, x[ROWS * IN];
     unsigned char all[ROWS];
-    ppo_tensor    input = {ROWS, IN, x, NULL};
+    ppo_tensor input = {ROWS, IN, x, NULL};
     memcpy(x, g_gru_x, sizeof x);
     memset(all, 1, sizeof all);
     ppo_sequences a = {g_gru_steps, g_gru_count, NULL, NULL}, b = a, none = {0, NULL, NULL, NULL},
@@ -154,7 +154,7 @@ static void a_gru_starts_orthogonal_with_biases_of_zero(void **state) {
     (void)state;
     static const char *const names[] = {"core.input.weight", "core.input.bias", "core.state.weight",
                                         "core.state.bias"};
-    layer                    l = create(4, 5, 5);
+    layer l = create(4, 5, 5);
     assert_int_equal(l.params->tensor_count, 4);
     for (int i = 0; i < 4; i++) assert_string_equal(l.params->names[i], names[i]);
     assert_true(l.gru.width == 5 && l.gru.input_weight->rows == 4 && l.gru.state_weight->rows == 5);
@@ -168,14 +168,14 @@ static void a_gru_starts_orthogonal_with_biases_of_zero(void **state) {
 static void a_gru_refuses_what_cannot_work(void **state) {
     (void)state;
     static const int grows[3] = {2, 3, 1}, zero[3] = {6, 0, 0}, few[2] = {3, 2}, many[2] = {4, 3};
-    layer            l = create(IN, 4, 6);
-    ppo_rng          rng = test_rng(7);
-    ppo_gru          gru;
-    float            x[6 * IN] = {0};
-    ppo_tensor       six = {6, IN, x, NULL}, narrow = {6, IN - 1, x, NULL};
+    layer l = create(IN, 4, 6);
+    ppo_rng rng = test_rng(7);
+    ppo_gru gru;
+    float x[6 * IN] = {0};
+    ppo_tensor six = {6, IN, x, NULL}, narrow = {6, IN - 1, x, NULL};
     const struct {
         ppo_sequences sequences;
-        const char   *words;
+        const char *words;
     } cases[] = {{{3, grows, NULL, NULL}, "gru|fall|6"}, {{3, zero, NULL, NULL}, "gru|6"},
                  {{2, few, NULL, NULL}, "add up|6"},     {{2, many, NULL, NULL}, "add up|6"},
                  {{2, NULL, NULL, NULL}, "gru|6"},       {{-1, few, NULL, NULL}, "gru|6"}};
@@ -210,13 +210,13 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
         static const int hidden[2] = {6, 8};
         ppo_model_config config = {0};
         ppo_actor_critic model;
-        ppo_tape        *tape;
+        ppo_tape *tape;
         config.obs_size = IN, config.action_space = ppo_discrete(3), config.hidden = hidden;
         config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = shared, config.seed = 1;
         config.recurrent = WIDTH;
         assert_ok(ppo_actor_critic_init(&model, &config));
         assert_ok(ppo_tape_create(&tape));
-        ppo_inputs  inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0};
+        ppo_inputs inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0};
         ppo_outputs out = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY | PPO_VALUE);
         ppo_tensor *x = ppo_mlp_forward(tape, &model.trunk, ppo_tape_constant(tape, g_gru_x, ROWS, IN));
         ppo_tensor *h = ppo_gru_forward(tape, &model.core, x, &inputs.sequences);
@@ -234,7 +234,7 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
         assert_ok(ppo_tape_backward(tape, sum));
         for (int i = 0; i < model.params->tensor_count; i++) {
             const ppo_tensor *t = model.params->tensors[i];
-            double            size = 0;
+            double size = 0;
             for (int k = 0; k < t->rows * t->cols; k++) size += fabs((double)t->grad[k]);
             if (!(size > 0)) fail_msg("%s gets no gradient", model.params->names[i]);
         }
@@ -248,8 +248,8 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
-    ppo_agent         *agent;
-    ppo_trainer       *trainer;
+    ppo_agent *agent;
+    ppo_trainer *trainer;
     const ppo_rollout *rollout;
 } bench;
 
@@ -291,18 +291,18 @@ static ppo_config several(int threads) {
 static void every_step_goes_on_from_the_state_of_the_one_before(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
-        const ppo_env      envs[] = {walk_env(), fenced_env(), dials_env(), reach_env()};
-        const ppo_env     *env = &envs[i / 2];
-        bench              b = start_bench(env, several(1 + i % 2 * 2));
+        const ppo_env envs[] = {walk_env(), fenced_env(), dials_env(), reach_env()};
+        const ppo_env *env = &envs[i / 2];
+        bench b = start_bench(env, several(1 + i % 2 * 2));
         const ppo_rollout *r = b.rollout;
-        float              last[5][6], last_value[5];
-        int                was_done[5] = {1, 1, 1, 1, 1}, begun = 0;
+        float last[5][6], last_value[5];
+        int was_done[5] = {1, 1, 1, 1, 1}, begun = 0;
         for (int n = 0; n < 3; n++) {
             assert_ok(ppo_trainer_iterate(b.trainer, NULL));
             for (int at = 0; at < 23 * 5; at++) {
                 int e = at % 5, width = env->action_space.kind == PPO_DISCRETE ? 1 : env->action_space.n;
                 const unsigned char *mask = r->mask ? r->mask + at * (env->obs_size == 3 ? 9 : 3) : NULL;
-                ppo_actions          actions = {r->actions.discrete ? r->actions.discrete + at * width : NULL,
+                ppo_actions actions = {r->actions.discrete ? r->actions.discrete + at * width : NULL,
                                        r->actions.box ? r->actions.box + at * width : NULL};
                 ppo_tensor *logp;
                 assert_int_equal(r->start[at], was_done[e]);
@@ -331,14 +331,14 @@ static void every_step_goes_on_from_the_state_of_the_one_before(void **state) {
 static void a_truncated_episode_is_bootstrapped_in_the_state_after_its_last_step(void **state) {
     (void)state;
     for (int threads = 1; threads <= 3; threads += 2) {
-        ppo_env            env = ticks_env(7);
-        bench              b = start_bench(&env, several(threads));
+        ppo_env env = ticks_env(7);
+        bench b = start_bench(&env, several(threads));
         const ppo_rollout *r = b.rollout;
-        const float        seven = 7;
+        const float seven = 7;
         assert_ok(ppo_trainer_iterate(b.trainer, NULL));
         for (int e = 0; e < 5; e++)
             for (int t = 6; t < 23; t += 7) {
-                int   at = t * 5 + e;
+                int at = t * 5 + e;
                 float after[6];
                 assert_true(r->truncated[at] && r->obs[at] == 6);
                 memcpy(after, answer(&b, &r->obs[at], r->state + at * 6, NULL, NULL).state->data,
@@ -354,9 +354,9 @@ static void a_truncated_episode_is_bootstrapped_in_the_state_after_its_last_step
 
 static void policies_without_memory_keep_no_states(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = several(1);
-    ppo_agent   *agent = NULL;
+    ppo_env env = walk_env();
+    ppo_config cfg = several(1);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     cfg.sequence_steps = ppo_config_default().sequence_steps;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -376,10 +376,10 @@ static void policies_without_memory_keep_no_states(void **state) {
    a segment, the segment is cut. So no restart is left to the network. */
 typedef struct packed {
     float obs[4 * 260], number[2 * 260], logp[260], value[260], advantage[260], target[260], state[260 * 8];
-    int   index[260], count[260], from[260], length[260], sequences;
+    int index[260], count[260], from[260], length[260], sequences;
     unsigned char mask[4 * 260];
-    ppo_inputs    inputs;
-    ppo_actions   actions;
+    ppo_inputs inputs;
+    ppo_actions actions;
 } packed;
 
 static void pack_cut(packed *p, const ppo_rollout *r, int env, int begin, int end) {
@@ -420,8 +420,8 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
             p->count[t]++;
         }
     }
-    ppo_inputs  inputs = {
-        rows, p->obs, masks ? p->mask : NULL, {p->length[0], p->count, p->state, NULL}, NULL, 0};
+    ppo_inputs inputs = {rows, p->obs, masks ? p->mask : NULL, {p->length[0], p->count, p->state, NULL},
+                         NULL, 0};
     ppo_actions actions = {p->index, p->number};
     p->inputs = inputs, p->actions = actions;
     return rows;
@@ -431,11 +431,11 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
    a minibatch, written out with the public building blocks. */
 static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_rollout *r, ppo_rng *rng) {
     enum { MOST = 104 };
-    const int                  segments = 8 * ((r->steps + 4) / 5), some = cfg->minibatch_size / 5;
+    const int segments = 8 * ((r->steps + 4) / 5), some = cfg->minibatch_size / 5;
     const ppo_policy_objective objective = {PPO_CLIP, cfg->clip_low, cfg->clip_high, 0, 0};
     const ppo_adam adam = {cfg->learning_rate, cfg->adam_beta1, cfg->adam_beta2, cfg->adam_eps, 0};
-    static packed  p;
-    ppo_tape      *t;
+    static packed p;
+    ppo_tape *t;
     assert_ok(ppo_tape_create(&t));
     for (int epoch = 0; epoch < cfg->epochs; epoch++) {
         int order[MOST];
@@ -471,9 +471,9 @@ static void an_update_of_a_recurrent_policy_is_the_algorithm_written_out(void **
     const ppo_env envs[] = {walk_env(), fenced_env(), reach_env(), reach_env()};
     for (int i = 0; i < 16; i++) {
         const ppo_env *env = &envs[i % 4];
-        ppo_config     cfg = eight_environments(0);
-        ppo_agent     *agent = NULL, *hand = NULL;
-        ppo_trainer   *trainer = NULL;
+        ppo_config cfg = eight_environments(0);
+        ppo_agent *agent = NULL, *hand = NULL;
+        ppo_trainer *trainer = NULL;
         cfg.recurrent = 8, cfg.sequence_steps = 5, cfg.minibatch_size = 40, cfg.epochs = 3;
         if (i >= 8) /* minibatches so large that they are cut into parts */
             cfg.rollout_steps = 64, cfg.minibatch_size = 260, cfg.total_steps = 8 * 64 * 4;
@@ -483,7 +483,7 @@ static void an_update_of_a_recurrent_policy_is_the_algorithm_written_out(void **
         assert_ok(ppo_agent_create(env, &cfg, &hand));
         assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));
         ppo_params *p = agent->model.params, *q = hand->model.params;
-        ppo_rng     rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
+        ppo_rng rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
         for (int k = 0; k < 3; k++) {
             memcpy(q->data, p->data, p->count * sizeof(float)); /* what rounding there was does not add up */
             memcpy(q->m, p->m, p->count * sizeof(float));
@@ -514,8 +514,8 @@ static void every_sample_of_every_segment_is_used_once_per_epoch(void **state) {
                                     {8, 16, 4, 16}, {8, 16, 16, 32}, {8, 16, 40, 128}, {4, 12, 6, 24},
                                     {6, 10, 1, 12}, {2, 16, 8, 5},   {8, 64, 4, 512},  {9, 61, 8, 0}};
     for (int i = 0; i < COUNT(shapes); i++) {
-        ppo_env      env = walk_env();
-        ppo_config   cfg = tiny_config();
+        ppo_env env = walk_env();
+        ppo_config cfg = tiny_config();
         ppo_progress progress;
         cfg.num_envs = shapes[i][0], cfg.rollout_steps = shapes[i][1], cfg.sequence_steps = shapes[i][2];
         cfg.minibatch_size = shapes[i][3], cfg.epochs = 2, cfg.normalize_advantage = 0;
@@ -524,7 +524,7 @@ static void every_sample_of_every_segment_is_used_once_per_epoch(void **state) {
         for (int n = 0; n < 2; n++) {
             assert_ok(ppo_trainer_iterate(b.trainer, &progress));
             const ppo_rollout *r = b.rollout;
-            double             squares = 0, advantages = 0, samples = r->steps * r->envs;
+            double squares = 0, advantages = 0, samples = r->steps * r->envs;
             for (int k = 0; k < samples; k++) {
                 squares += pow(r->value[k] - r->value_target[k], 2) / samples;
                 advantages += r->advantage[k] / samples;
@@ -545,7 +545,7 @@ static void minibatches_hold_as_many_whole_segments_as_fit(void **state) {
                                    {4, 32, 8, 5, 16}, {4, 32, 8, 0, 1},  {4, 32, 100, 64, 2},
                                    {3, 20, 8, 16, 5}, {2, 9, 4, 18, 2},  {4, 32, 1, 10, 13},
                                    {4, 12, 11, 0, 1}, {2, 9, 4, 0, 1},   {3, 7, 5, 0, 1}};
-    ppo_env          env = walk_env();
+    ppo_env env = walk_env();
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config cfg = tiny_config();
         cfg.num_envs = cases[i][0], cfg.rollout_steps = cases[i][1], cfg.sequence_steps = cases[i][2];
@@ -562,9 +562,9 @@ static void a_minibatch_of_long_segments_needs_no_memory_of_its_own(void **state
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     for (int seed = 1; seed <= 8; seed++) {
-        ppo_env      env = walk_env();
-        ppo_config   cfg = tiny_config();
-        ppo_agent   *agent = NULL;
+        ppo_env env = walk_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         cfg.num_envs = 2, cfg.rollout_steps = 65, cfg.sequence_steps = 64, cfg.minibatch_size = 128;
         cfg.epochs = 1, cfg.recurrent = 64, cfg.seed = (uint64_t)seed, cfg.total_steps = 2 * 65 * 8;
@@ -599,10 +599,10 @@ static void keeping_step(void *state, ppo_rng *rng, const ppo_action *action, fl
 
 /* Plays episode k of an evaluation with ppo_act(). Returns what it returned. */
 static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, int k, ppo_rng *sample) {
-    walk        w = {0};
-    float       obs[2];
-    double      sum = 0;
-    ppo_rng     rng = ppo_rng_stream(seed, PPO_STREAM_EVALUATE, (uint32_t)k);
+    walk w = {0};
+    float obs[2];
+    double sum = 0;
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_EVALUATE, (uint32_t)k);
     ppo_outcome out = {0};
     env->reset(&w, &rng, obs);
     for (int t = 0; t < env->max_steps && !out.terminated; t++) {
@@ -619,9 +619,9 @@ static double play_by_hand(ppo_agent *agent, const ppo_env *env, uint64_t seed, 
    which the state wanders. */
 static ppo_agent *wanderer(const ppo_env *env) {
     ppo_config cfg = eight_environments(1);
-    ppo_rng    rng = test_rng(8);
+    ppo_rng rng = test_rng(8);
     cfg.recurrent = 8;
-    ppo_agent        *agent = trained(env, &cfg);
+    ppo_agent *agent = trained(env, &cfg);
     ppo_actor_critic *model = &agent->model;
     fill_normal(&rng, model->core.state_weight->data, 8 * 24, 1);
     fill_normal(&rng, model->actor.weight[1]->data, 7 * 3, 1);
@@ -631,10 +631,10 @@ static ppo_agent *wanderer(const ppo_env *env) {
 
 static void acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_agent *agent = wanderer(&env);
-    float      zeros[8] = {0}, before[8];
-    int        alone[KEPT], n = 0, differ = 0;
+    float zeros[8] = {0}, before[8];
+    int alone[KEPT], n = 0, differ = 0;
     env.step = keeping_step;
     for (int k = 0; k < 20; k++) { /* every episode from a fresh start */
         kept_actions = 0;
@@ -671,10 +671,10 @@ static void acting_by_hand_is_evaluation_if_the_memory_is_reset_between_episodes
 /* More episodes than are played side by side, which end at different times: each has a memory of its own. */
 static void evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_agents_alone(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_agent *agent = wanderer(&env);
-    double     sum = 0, smallest = INFINITY, largest = -INFINITY;
-    float      before[8];
+    double sum = 0, smallest = INFINITY, largest = -INFINITY;
+    float before[8];
     for (int k = 0; k < 70; k++) {
         ppo_agent_reset(agent);
         double one = play_by_hand(agent, &env, 5, k, NULL);
@@ -692,17 +692,17 @@ static void evaluation_keeps_the_memories_of_its_episodes_apart_and_leaves_the_a
 
 static void playing_an_episode_is_acting_by_hand_also_with_sampled_actions(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_agent *agent = wanderer(&env);
     env.step = keeping_step;
     for (int i = 0; i < 20; i++) {
         uint64_t seed = (uint64_t)(i / 2);
-        ppo_rng  rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-        float    total = 0;
+        ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
+        float total = 0;
         kept_actions = 0;
         ppo_agent_reset(agent);
         double by_hand = play_by_hand(agent, &env, seed, 0, i % 2 ? &rng : NULL);
-        int    n = kept_actions;
+        int n = kept_actions;
         assert_ok(ppo_play(agent, &env, seed, i % 2, NULL, NULL, &total));
         assert_int_equal(kept_actions, 2 * n);
         assert_memory_equal(kept_action, kept_action + n, (size_t)n * sizeof(int));
@@ -714,9 +714,9 @@ static void playing_an_episode_is_acting_by_hand_also_with_sampled_actions(void 
 /* What fails is not remembered. */
 static void a_refused_observation_leaves_the_memory_as_it_was(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_agent *agent = wanderer(&env);
-    float      good[2] = {0.4f, 0.5f}, bad[2] = {NAN, 0}, before[8];
+    float good[2] = {0.4f, 0.5f}, bad[2] = {NAN, 0}, before[8];
     ppo_action action;
     assert_ok(ppo_act(agent, good, NULL, &action));
     memcpy(before, agent->state, sizeof before);
@@ -762,7 +762,7 @@ static void remembering_a_bit_is_learned_with_memory_and_not_without(void **stat
         cfg.epochs = 6, cfg.learning_rate = 0.01f, cfg.hidden[0] = 16, cfg.hidden_layers = 1;
         cfg.recurrent = recurrent, cfg.sequence_steps = recurrent ? 16 : cfg.sequence_steps;
         ppo_agent *agent = trained(&env, &cfg);
-        float      told = ppo_evaluate(agent, &env, 200, 1).mean_return;
+        float told = ppo_evaluate(agent, &env, 200, 1).mean_return;
         if (recurrent) assert_true(told > 0.97f);
         else assert_true(told > 0.3f && told < 0.7f);
         ppo_agent_free(agent);

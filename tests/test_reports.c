@@ -12,9 +12,9 @@ int fseek(FILE *file, long offset, int whence) { return seeks_fail ? -1 : fseeko
 enum { MAX_LINES = 400, MAX_LINE = 1200 };
 
 typedef struct page {
-    int  lines;
+    int lines;
     char line[MAX_LINES][MAX_LINE]; /* without the newline */
-    int  complete;                  /* 1: the last line ended with one */
+    int complete;                   /* 1: the last line ended with one */
 } page;
 
 static page p;
@@ -55,7 +55,7 @@ static ppo_progress progress_at(long iteration, long iterations) {
 static void progress_is_one_plain_line_with_the_figures(void **state) {
     (void)state;
     ppo_progress progress = progress_at(3, 10);
-    FILE        *file = paper();
+    FILE *file = paper();
     assert_int_equal(ppo_print_progress(&progress, file), 0); /* as a callback: go on */
     read_back(file);
     assert_int_equal(p.lines, 1);
@@ -69,7 +69,7 @@ static void progress_is_one_plain_line_with_the_figures(void **state) {
 static void progress_copes_without_a_finished_episode(void **state) {
     (void)state;
     ppo_progress progress = progress_at(1, 2);
-    FILE        *file = paper();
+    FILE *file = paper();
     progress.mean_return = progress.mean_length = NAN;
     ppo_print_progress(&progress, file);
     read_back(file);
@@ -81,7 +81,7 @@ static void progress_copes_without_a_finished_episode(void **state) {
 static void progress_shows_returns_of_every_size(void **state) {
     (void)state;
     static const struct {
-        float       mean_return;
+        float mean_return;
         const char *text;
     } cases[] = {{-0.004f, "return    -0.00 "},
                  {-123456.789f, "return -123456.79 "},
@@ -90,7 +90,7 @@ static void progress_shows_returns_of_every_size(void **state) {
                  {-INFINITY, "return     -inf "}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_progress progress = progress_at(1, 2);
-        FILE        *file = paper();
+        FILE *file = paper();
         progress.mean_return = cases[i].mean_return;
         ppo_print_progress(&progress, file);
         read_back(file);
@@ -103,8 +103,8 @@ static void progress_of_a_long_run_is_about_twenty_lines_and_the_last_step_is_to
     static const long iterations[] = {1, 3, 20, 99, 1000};
     for (int i = 0; i < COUNT(iterations); i++) {
         FILE *file = paper();
-        char  last[64];
-        long  n = iterations[i];
+        char last[64];
+        long n = iterations[i];
         for (long k = 1; k <= n; k++) {
             ppo_progress progress = progress_at(k, n);
             ppo_print_progress(&progress, file);
@@ -120,10 +120,10 @@ static void progress_of_a_long_run_is_about_twenty_lines_and_the_last_step_is_to
 
 static void progress_works_as_the_callback_of_a_training(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
-    FILE      *file = paper();
+    FILE *file = paper();
     cfg.callback = ppo_print_progress, cfg.callback_user = file;
     assert_ok(ppo_train(&env, &cfg, &agent));
     ppo_agent_free(agent);
@@ -173,7 +173,7 @@ static void assert_within(int width, int height) {
 static void a_rising_curve_rises_from_the_lower_left_to_the_upper_right(void **state) {
     (void)state;
     float x[50], y[50];
-    int   first, last;
+    int first, last;
     for (int i = 0; i < 50; i++) x[i] = (float)i, y[i] = 2 * x[i] - 10;
     draw("the title", x, y, 50, 60, 12);
     assert_string_equal(p.line[0], "the title");
@@ -191,7 +191,7 @@ static void a_rising_curve_rises_from_the_lower_left_to_the_upper_right(void **s
 static void points_that_are_not_finite_are_left_out(void **state) {
     (void)state;
     float x[5] = {0, 1, 2, 3, 4}, y[5] = {NAN, 1, INFINITY, 2, NAN};
-    int   first, last;
+    int first, last;
     draw(NULL, x, y, 5, 40, 10);
     assert_within(40, 10);
     find_stars(&first, &last);
@@ -203,7 +203,7 @@ static void points_that_are_not_finite_are_left_out(void **state) {
 static void a_curve_may_be_empty_a_point_or_flat(void **state) {
     (void)state;
     float x[3] = {5, 6, 7}, flat[3] = {2, 2, 2}, nans[3] = {NAN, NAN, NAN}, same_x[3] = {1, 1, 1};
-    int   first, last;
+    int first, last;
     draw("t", x, flat, 0, 40, 10);
     find_stars(&first, &last);
     assert_int_equal(first, -1);
@@ -226,7 +226,7 @@ static void a_curve_may_be_empty_a_point_or_flat(void **state) {
 static void a_curve_stays_within_its_width_and_height(void **state) {
     (void)state;
     static const float scales[] = {1, 1e-7f, 123456.78f, -98765432.0f, 1e30f};
-    float              x[100], y[100];
+    float x[100], y[100];
     for (int s = 0; s < COUNT(scales); s++)
         for (int width = 20; width <= 120; width += 25)
             for (int height = 5; height <= 30; height += 5) {
@@ -240,7 +240,7 @@ static void a_curve_stays_within_its_width_and_height(void **state) {
 static void a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape(void **state) {
     (void)state;
     float x[3] = {-3e38f, 0, 3e38f}, y[3] = {-3e38f, 0, 3e38f};
-    int   first, last;
+    int first, last;
     draw(NULL, x, y, 3, 60, 13);
     find_stars(&first, &last);
     for (int i = 0; i < p.lines; i++)
@@ -256,7 +256,7 @@ static void a_curve_over_all_floats_has_finite_labels_and_keeps_its_shape(void *
 static void impossible_sizes_and_pointers_do_no_harm(void **state) {
     (void)state;
     static const int sizes[] = {INT_MIN, -5, 0, 1, 2, 13, 1000, INT_MAX};
-    float            x[2] = {0, 1}, y[2] = {-3e38f, 3e38f};
+    float x[2] = {0, 1}, y[2] = {-3e38f, 3e38f};
     for (int i = 0; i < COUNT(sizes); i++) {
         for (int k = 0; k < COUNT(sizes); k++) {
             draw("t", x, y, 2, sizes[i], sizes[k]);
@@ -279,7 +279,7 @@ static char folder[PATH], csv[2 * PATH], tb[2 * PATH]; /* of the test that runs,
 
 static const char *in_folder(const char *name) { /* good until the next call but one */
     static char path[2][2 * PATH];
-    static int  turn;
+    static int turn;
     turn = !turn;
     snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
     return path[turn];
@@ -335,7 +335,7 @@ static void spit(const char *path, const char *text) {
 /* The files of a directory by name, in the order of their names; returns how many. */
 static int list(const char *path, char names[8][PATH]) {
     struct dirent **entry = NULL;
-    int             n = scandir(path, &entry, NULL, alphasort), files = 0;
+    int n = scandir(path, &entry, NULL, alphasort), files = 0;
     for (int i = 0; i < n; i++) {
         if (entry[i]->d_name[0] != '.' && files < 8)
             snprintf(names[files++], PATH, "%.*s", PATH - 1, entry[i]->d_name);
@@ -385,7 +385,7 @@ static ppo_log *open_log(const char *csv, const char *tensorboard, long steps) {
 /* A CSV file, cut up. */
 enum { MAX_ROWS = 40, MAX_COLUMNS = 24 };
 static struct {
-    int  rows, columns;
+    int rows, columns;
     char cell[MAX_ROWS][MAX_COLUMNS][48]; /* row 0: the names */
 } table;
 
@@ -394,7 +394,7 @@ static void read_table(const char *path) {
     assert_true(slurp(path) > 0);
     for (char *line = (char *)bytes; *line; table.rows++) {
         char *end = strchr(line, '\n');
-        int   column = 0;
+        int column = 0;
         assert_non_null(end);
         assert_true(table.rows < MAX_ROWS);
         for (; line < end; line++) {
@@ -451,7 +451,7 @@ static void a_csv_row_has_the_figures_as_stable_baselines3_means_them(void **sta
         {"train/value_loss", "13"},
     };
     ppo_progress progress = figures(11), few = few_figures(12);
-    ppo_log     *log = open_log(csv, NULL, 0);
+    ppo_log *log = open_log(csv, NULL, 0);
     assert_ok(ppo_log_write(log, &progress));
     assert_ok(ppo_log_write(log, &few));
     ppo_log_close(log);
@@ -484,7 +484,7 @@ static void the_columns_are_stable_baselines3_s_and_empty_where_it_has_none(void
     assert_int_equal(table.columns, COUNT(g_gaussian_columns));
     for (int c = 0; c < table.columns; c++) {
         const char *name = table.cell[0][c];
-        int         in_discrete = has(g_discrete_columns, COUNT(g_discrete_columns), name);
+        int in_discrete = has(g_discrete_columns, COUNT(g_discrete_columns), name);
         assert_true(has(g_gaussian_columns, COUNT(g_gaussian_columns), name));
         assert_true(table.cell[1][c][0] != 0);
         assert_int_equal(table.cell[2][c][0] != 0, in_discrete);
@@ -497,7 +497,7 @@ static void numbers_of_a_csv_read_back_as_the_same_floats(void **state) {
     static const float numbers[] = {0.1f,     1e-45f,      FLT_MAX,  -FLT_MIN,    16777216.0f,
                                     1.0f / 3, 123456.789f, 1e10f,    -98765432.f, 0.0001234f,
                                     0,        1,           INFINITY, -INFINITY,   12.4536295f};
-    ppo_log           *log = open_log(csv, NULL, 0);
+    ppo_log *log = open_log(csv, NULL, 0);
     for (int i = 0; i < COUNT(numbers); i++) {
         ppo_progress progress = figures(i + 1);
         progress.last_loss = numbers[i];
@@ -515,12 +515,12 @@ static void numbers_of_a_csv_read_back_as_the_same_floats(void **state) {
 static void a_comma_of_the_locale_does_not_get_into_the_files(void **state) {
     (void)state;
     static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8", "fr_FR"};
-    const char              *found = NULL;
+    const char *found = NULL;
     for (int i = 0; i < COUNT(names) && !found; i++) found = setlocale(LC_NUMERIC, names[i]);
     if (!found) skip();
-    float     x[2] = {0, 1}, y[2] = {0, 0.5f};
+    float x[2] = {0, 1}, y[2] = {0, 0.5f};
     ppo_curve curve = {"c", x, y, 2};
-    ppo_log  *log = open_log(csv, NULL, 0);
+    ppo_log *log = open_log(csv, NULL, 0);
     log_rows(log, 11, 11);
     ppo_log_close(log);
     assert_ok(ppo_plot_svg(in_folder("a.svg"), NULL, NULL, NULL, &curve, 1));
@@ -576,7 +576,7 @@ static void a_resumed_run_drops_the_rows_it_will_make_again(void **state) {
 static void a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv(void **state) {
     (void)state;
     static char whole[MAX_BYTES];
-    ppo_log    *log = open_log(csv, NULL, 0);
+    ppo_log *log = open_log(csv, NULL, 0);
     log_rows(log, 1, 3);
     ppo_log_close(log);
     long size = slurp(csv), row = 0;
@@ -613,8 +613,8 @@ static void a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv(void **st
 static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
     (void)state;
     static char header[2048], text[4096];
-    char        names[8][PATH];
-    ppo_log    *log = open_log(csv, NULL, 0);
+    char names[8][PATH];
+    ppo_log *log = open_log(csv, NULL, 0);
     ppo_log_close(log);
     slurp(csv);
     snprintf(header, sizeof header, "%.2000s", (char *)bytes);
@@ -641,7 +641,7 @@ static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
 /* CRC-32C by a table, from its polynomial x^32 + x^28 + x^27 + ... (reflected: 0x82f63b78). */
 static uint32_t crc32c(const unsigned char *data, size_t n) {
     static uint32_t step[256];
-    uint32_t        crc = 0xffffffffu;
+    uint32_t crc = 0xffffffffu;
     for (uint32_t i = 0; i < 256 && !step[255]; i++) {
         uint32_t x = i;
         for (int bit = 0; bit < 8; bit++) x = x & 1 ? (x >> 1) ^ 0x82f63b78u : x >> 1;
@@ -679,8 +679,8 @@ static uint32_t masked(const unsigned char *data, size_t n) {
 
 /* A field of a protocol buffer; `at` moves behind it. */
 typedef struct field {
-    int                  number, type;
-    uint64_t             bits; /* types 0, 1 and 5; of type 2 the length */
+    int number, type;
+    uint64_t bits;             /* types 0, 1 and 5; of type 2 the length */
     const unsigned char *data; /* type 2 */
 } field;
 
@@ -695,8 +695,8 @@ static uint64_t varint(const unsigned char **at, const unsigned char *end) {
 
 static field next_field(const unsigned char **at, const unsigned char *end) {
     uint64_t key = varint(at, end);
-    field    f = {(int)(key >> 3), (int)(key & 7), 0, NULL};
-    int      size = f.type == 1 ? 8 : f.type == 5 ? 4 : 0;
+    field f = {(int)(key >> 3), (int)(key & 7), 0, NULL};
+    int size = f.type == 1 ? 8 : f.type == 5 ? 4 : 0;
     if (f.type == 0 || f.type == 2) f.bits = varint(at, end);
     else f.bits = little_endian(*at, size);
     if (f.type == 2) f.data = *at, *at += f.bits;
@@ -707,16 +707,16 @@ static field next_field(const unsigned char **at, const unsigned char *end) {
 }
 
 typedef struct event {
-    double  wall_time;
+    double wall_time;
     int64_t step;
-    char    version[32];
-    int     session, scalars;
-    char    tag[MAX_COLUMNS][256];
-    float   value[MAX_COLUMNS];
+    char version[32];
+    int session, scalars;
+    char tag[MAX_COLUMNS][256];
+    float value[MAX_COLUMNS];
 } event;
 
 static struct {
-    int   n;
+    int n;
     event e[MAX_ROWS];
 } events;
 
@@ -725,8 +725,8 @@ static void decode_summary(event *e, field summary) {
         field value = next_field(&at, end);
         assert_true(value.number == 1 && value.type == 2 && e->scalars < MAX_COLUMNS);
         const unsigned char *in = value.data, *out = in + value.bits;
-        field                tag = next_field(&in, out), simple = next_field(&in, out);
-        uint32_t             bits = (uint32_t)simple.bits;
+        field tag = next_field(&in, out), simple = next_field(&in, out);
+        uint32_t bits = (uint32_t)simple.bits;
         assert_true(tag.number == 1 && tag.type == 2 && tag.bits < sizeof e->tag[0]);
         assert_true(simple.number == 2 && simple.type == 5 && in == out);
         memcpy(e->tag[e->scalars], tag.data, tag.bits);
@@ -748,7 +748,7 @@ static void decode_event(event *e, const unsigned char *at, const unsigned char 
 /* Reads the event files of a directory, one after another by name; each record's checksums must be right. */
 static void read_events(const char *path) {
     char names[8][PATH];
-    int  files = list(path, names);
+    int files = list(path, names);
     memset(&events, 0, sizeof events);
     for (int i = 0; i < files; i++) {
         char name[4 * PATH];
@@ -777,7 +777,7 @@ static float scalar(const event *e, const char *tag) {
 
 static void event_files_decode_to_what_was_logged(void **state) {
     (void)state;
-    double       before = (double)time(NULL);
+    double before = (double)time(NULL);
     ppo_progress progress = figures(11), discrete = figures(12), few = few_figures(13);
     discrete.std = discrete.value_clip = 0;
     ppo_log *log = open_log(NULL, tb, 0);
@@ -810,7 +810,7 @@ static void event_files_decode_to_what_was_logged(void **state) {
 
 static void event_files_are_tensorboard_s_to_the_byte_but_for_the_time(void **state) {
     (void)state;
-    char         names[8][PATH], key[201] = "long/", path[3 * PATH];
+    char names[8][PATH], key[201] = "long/", path[3 * PATH];
     ppo_progress progress = figures(11), few = few_figures(12);
     memset(key + 5, 'k', 195);
     ppo_log *log = open_log(NULL, tb, 20480);
@@ -837,7 +837,7 @@ static void event_files_are_tensorboard_s_to_the_byte_but_for_the_time(void **st
 static void a_resumed_run_takes_later_points_back_in_a_file_behind_the_others(void **state) {
     (void)state;
     static const long steps[] = {0, 2048 * 2, 2048 * 3, 2048 * 3, 2048};
-    char              names[8][PATH];
+    char names[8][PATH];
     for (int i = 0; i < COUNT(steps); i++) { /* also within one second */
         ppo_log *log = open_log(NULL, tb, steps[i]);
         log_rows(log, i + 1, i + 1);
@@ -860,7 +860,7 @@ static void a_resumed_run_takes_later_points_back_in_a_file_behind_the_others(vo
 static void a_log_that_cannot_be_opened_says_why(void **state) {
     (void)state;
     static char long_path[6000];
-    ppo_log    *log = (ppo_log *)long_path;
+    ppo_log *log = (ppo_log *)long_path;
     memset(long_path, 'x', sizeof long_path - 1);
     spit(in_folder("file"), "x");
     mkdir(in_folder("taken.csv"), 0777);
@@ -883,10 +883,10 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
 
 static void a_closed_door_is_told_from_a_missing_one(void **state) {
     (void)state;
-    ppo_log   *log = NULL;
-    int        root = geteuid() == 0; /* who may write anywhere */
+    ppo_log *log = NULL;
+    int root = geteuid() == 0; /* who may write anywhere */
     ppo_status status[2];
-    char       text[2][256];
+    char text[2][256];
     mkdir(in_folder("closed"), 0555);
     chmod(folder, 0755);
     if (root && seteuid(65534) != 0) skip();
@@ -903,9 +903,9 @@ static void a_closed_door_is_told_from_a_missing_one(void **state) {
 
 static void a_write_without_a_log_or_figures_is_refused(void **state) {
     (void)state;
-    static char  key[600];
+    static char key[600];
     ppo_progress progress = figures(1);
-    ppo_log     *log = open_log(csv, tb, 0);
+    ppo_log *log = open_log(csv, tb, 0);
     memset(key, 'k', sizeof key - 1);
     assert_fails(ppo_log_write(NULL, &progress), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_log_write(log, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -923,8 +923,8 @@ static void a_write_without_a_log_or_figures_is_refused(void **state) {
 
 static void a_full_device_is_reported(void **state) {
     (void)state;
-    ppo_log  *log = NULL;
-    float     x[1] = {1};
+    ppo_log *log = NULL;
+    float x[1] = {1};
     ppo_curve curve = {NULL, x, x, 1};
     if (access("/dev/full", W_OK) != 0) skip();
     assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "/dev/full|written|space");
@@ -943,12 +943,12 @@ static void limit_files(long size) {
 
 static void a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row(void **state) {
     (void)state;
-    char         names[8][PATH];
+    char names[8][PATH];
     ppo_progress progress = figures(3);
     signal(SIGXFSZ, SIG_IGN);
     for (int which = 0; which < 2; which++) {
         ppo_log *log = open_log(which ? NULL : csv, which ? tb : NULL, 0);
-        char     path[3 * PATH];
+        char path[3 * PATH];
         log_rows(log, 1, 2);
         if (which) assert_int_equal(list(tb, names), 1);
         snprintf(path, sizeof path, "%s/%s", folder, which ? "tb/" : "progress.csv");
@@ -972,8 +972,8 @@ static void a_full_disk_is_reported_at_the_write_and_leaves_no_torn_row(void **s
 static void a_resume_on_a_full_disk_leaves_the_csv_as_it_was(void **state) {
     (void)state;
     static char before[MAX_BYTES];
-    char        names[8][PATH];
-    ppo_log    *log = open_log(csv, NULL, 0);
+    char names[8][PATH];
+    ppo_log *log = open_log(csv, NULL, 0);
     log_rows(log, 1, 20);
     ppo_log_close(log);
     long size = slurp(csv);
@@ -993,7 +993,7 @@ static void a_resume_on_a_full_disk_leaves_the_csv_as_it_was(void **state) {
 static void a_seek_that_fails_is_reported_and_nothing_is_written_elsewhere(void **state) {
     (void)state;
     ppo_progress progress = figures(3);
-    ppo_log     *log = open_log(csv, NULL, 0), *none = NULL;
+    ppo_log *log = open_log(csv, NULL, 0), *none = NULL;
     log_rows(log, 1, 2);
     signal(SIGXFSZ, SIG_IGN);
     limit_files(slurp(csv) + 20);
@@ -1018,8 +1018,8 @@ static void a_seek_that_fails_is_reported_and_nothing_is_written_elsewhere(void 
 static void steps_beyond_32_bits_are_kept(void **state) {
     (void)state;
     const int64_t many = 5000000000;
-    ppo_progress  progress = figures(1);
-    ppo_log      *log = open_log(csv, tb, 0);
+    ppo_progress progress = figures(1);
+    ppo_log *log = open_log(csv, tb, 0);
     for (int i = 0; i < 2; i++) {
         progress.steps = many + i;
         assert_ok(ppo_log_write(log, &progress));
@@ -1037,7 +1037,7 @@ static void steps_beyond_32_bits_are_kept(void **state) {
 }
 
 static ppo_status log_job(void *user) {
-    ppo_log     *log = NULL;
+    ppo_log *log = NULL;
     ppo_progress progress = figures(1);
     (void)user;
     ppo_status status = ppo_log_open(csv, tb, 2048, &log);
@@ -1056,7 +1056,7 @@ static void writes_allocate_nothing(void **state) {
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     ppo_log *log = open_log(csv, tb, 0);
-    long     calls = h.calls;
+    long calls = h.calls;
     log_rows(log, 1, 10);
     assert_int_equal(h.calls, calls);
     ppo_log_close(log);
@@ -1066,7 +1066,7 @@ static void writes_allocate_nothing(void **state) {
 /* -- the figures of a training -- */
 
 static ppo_progress seen[64];
-static int          seen_count;
+static int seen_count;
 
 static int log_and_keep(const ppo_progress *progress, void *log) {
     seen[seen_count++] = *progress;
@@ -1133,8 +1133,8 @@ static void the_minibatch_that_stops_the_epochs_counts_as_in_stable_baselines3(v
 
 /* `bytes` as XML: tags close in order, attributes are quoted, & and < escaped. Returns the number of tags. */
 static int check_xml(void) {
-    char        open[16][16];
-    int         depth = 0, tags = 0;
+    char open[16][16];
+    int depth = 0, tags = 0;
     const char *c = (const char *)bytes;
     while (*c) {
         if (*c == '&')
@@ -1145,7 +1145,7 @@ static int check_xml(void) {
             c++;
             continue;
         }
-        int    closing = c[1] == '/';
+        int closing = c[1] == '/';
         size_t n = strcspn(c += 1 + closing, " />");
         assert_true(n > 0 && n < sizeof open[0] && depth < 15);
         if (closing) {
@@ -1188,7 +1188,7 @@ static int has_text(const char *text) { /* as the whole of an element */
 /* The points of the k-th curve, in the drawing's units; returns how many. */
 static int points_of(int k, long x[], long y[], int most) {
     const char *at = (const char *)bytes;
-    int         n = 0, length;
+    int n = 0, length;
     for (; k >= 0; k--) {
         at = strstr(at + 1, "fill=\"none\"");
         if (!at) return 0;
@@ -1202,8 +1202,8 @@ static void a_chart_rises_with_the_curve_between_round_ticks(void **state) {
     (void)state;
     static const char *const x_ticks[] = {"0", "20k", "40k", "60k", "80k", "100k"};
     static const char *const y_ticks[] = {"0", "100", "200", "300", "400", "500"};
-    float                    x[49], y[49];
-    long                     px[49], py[49];
+    float x[49], y[49];
+    long px[49], py[49];
     for (int i = 0; i < 49; i++) x[i] = 2048.0f * (float)(i + 1), y[i] = 20 + 470 * (float)i / 48;
     ppo_curve curve = {NULL, x, y, 49};
     plot("CartPole-v1", "steps", "return", &curve, 1);
@@ -1222,7 +1222,7 @@ static void a_chart_rises_with_the_curve_between_round_ticks(void **state) {
 static void tick_labels_suit_the_numbers(void **state) {
     (void)state;
     static const struct {
-        float       low, high;
+        float low, high;
         const char *some[3];
     } ranges[] = {
         {0, 1, {"0", "0.2", "1.0"}},
@@ -1239,7 +1239,7 @@ static void tick_labels_suit_the_numbers(void **state) {
         {0, 0, {"-1.0", "0", "0.5"}},
     };
     for (int i = 0; i < COUNT(ranges); i++) {
-        float     x[2] = {3, 3.5f}, y[2] = {ranges[i].low, ranges[i].high};
+        float x[2] = {3, 3.5f}, y[2] = {ranges[i].low, ranges[i].high};
         ppo_curve curve = {NULL, x, y, 2};
         plot(NULL, NULL, NULL, &curve, 1);
         for (int k = 0; k < 3; k++)
@@ -1252,8 +1252,8 @@ static void tick_labels_suit_the_numbers(void **state) {
 static void every_point_of_every_chart_lies_inside(void **state) {
     (void)state;
     static const float scales[] = {1, 1e-30f, 123456.78f, -98765432.0f, 1e38f};
-    float              x[30], y[30];
-    long               px[30], py[30];
+    float x[30], y[30];
+    long px[30], py[30];
     for (int s = 0; s < COUNT(scales); s++) {
         for (int i = 0; i < 30; i++)
             x[i] = fabsf(scales[s]) * ((float)(i - 10) / 10), y[i] = scales[s] * sinf((float)i);
@@ -1269,8 +1269,8 @@ static void every_point_of_every_chart_lies_inside(void **state) {
 
 static void points_of_a_chart_that_are_not_finite_are_left_out(void **state) {
     (void)state;
-    float     x[6] = {0, 1, 2, 3, NAN, INFINITY}, y[6] = {NAN, 1, INFINITY, 2, 1, 1}, none[2] = {NAN, NAN};
-    long      px[6], py[6];
+    float x[6] = {0, 1, 2, 3, NAN, INFINITY}, y[6] = {NAN, 1, INFINITY, 2, 1, 1}, none[2] = {NAN, NAN};
+    long px[6], py[6];
     ppo_curve curves[] = {
         {"some", x, y, 6}, {"none", x, none, 2}, {"empty", NULL, NULL, 0}, {"one", x, x, 1}};
     plot(NULL, NULL, NULL, curves, 4);
@@ -1283,7 +1283,7 @@ static void points_of_a_chart_that_are_not_finite_are_left_out(void **state) {
 
 static void texts_of_a_chart_may_hold_anything(void **state) {
     (void)state;
-    float     x[2] = {0, 1};
+    float x[2] = {0, 1};
     ppo_curve curves[20];
     for (int i = 0; i < 20; i++) {
         ppo_curve curve = {i % 3 ? "<&\"'>\t\n\x01 \xc3\xa4" : NULL, x, x, 2};
@@ -1296,8 +1296,8 @@ static void texts_of_a_chart_may_hold_anything(void **state) {
 static void the_same_chart_gives_the_same_bytes(void **state) {
     (void)state;
     static unsigned char first[MAX_BYTES];
-    float                x[100], y[100];
-    ppo_rng              rng = test_rng(1);
+    float x[100], y[100];
+    ppo_rng rng = test_rng(1);
     for (int i = 0; i < 100; i++) x[i] = (float)i;
     fill_normal(&rng, y, 100, 3);
     ppo_curve curves[2] = {{"a", x, y, 100}, {"b", x, x, 50}};
@@ -1309,7 +1309,7 @@ static void the_same_chart_gives_the_same_bytes(void **state) {
 
 static void a_chart_that_cannot_be_drawn_says_why(void **state) {
     (void)state;
-    float     x[1] = {0};
+    float x[1] = {0};
     ppo_curve good = {"a", x, x, 1}, no_y = {"a", x, NULL, 1}, negative = {"a", x, x, -1};
     ppo_curve odd = {"\xc3(", x, x, 1};
     assert_fails(ppo_plot_svg(NULL, NULL, NULL, NULL, &good, 1), PPO_ERROR_ARGUMENT, "ppo_plot_svg|NULL");
@@ -1330,11 +1330,11 @@ static void a_chart_that_cannot_be_drawn_says_why(void **state) {
 static void samples_print_as_lines(void **state) {
     (void)state;
     static const char *const specials[] = {"<eos>"};
-    ppo_tokenizer           *tok = NULL;
-    ppo_tokens               tokens = {0};
-    unsigned char            ended[] = {1, 0, 1};
-    const float              reward[] = {1.5f, -20, 0};
-    FILE                    *file = paper();
+    ppo_tokenizer *tok = NULL;
+    ppo_tokens tokens = {0};
+    unsigned char ended[] = {1, 0, 1};
+    const float reward[] = {1.5f, -20, 0};
+    FILE *file = paper();
     assert_ok(ppo_tokenizer_characters("abc \n", 5, specials, 1, &tok));
     assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "ab", " c\nc", 5));
     assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "b", "aaa", -1));

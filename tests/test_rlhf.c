@@ -13,7 +13,7 @@ enum { EOS = 0, BOS = 1, GOOD = 3, VOCAB = 7, POSITIONS = 10 };
 
 static ppo_lm *small_lm(int vocab, int context, int score) {
     ppo_lm_config c = lm_config(vocab, context, 8, 1, 2);
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     c.score = score, c.seed = 5;
     assert_ok(ppo_lm_create(&c, &lm));
     ppo_rng rng =
@@ -36,7 +36,7 @@ static ppo_tokens some_prompts(int count) {
 }
 
 /* People want the token GOOD. */
-static int        reward_calls;
+static int reward_calls;
 static ppo_status count_good(const ppo_samples *samples, float *reward, void *user) {
     const ppo_tokens *t = &samples->tokens;
     reward_calls++;
@@ -57,9 +57,9 @@ static ppo_rlhf_config small_config(void) {
 }
 
 typedef struct bench {
-    ppo_lm    *policy;
+    ppo_lm *policy;
     ppo_tokens prompts;
-    ppo_rlhf  *rlhf;
+    ppo_rlhf *rlhf;
 } bench;
 
 static bench begin(const ppo_rlhf_config *c) {
@@ -100,7 +100,7 @@ static int pack(const float *padded, float *rows) {
 
 static void assert_rows(const float *got, const float *padded) {
     float want[g_trl_n * g_trl_width];
-    int   n = pack(padded, want);
+    int n = pack(padded, want);
     assert_close_array(got, want, n, 2e-6);
 }
 
@@ -112,12 +112,12 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
     for (int white = 0; white < 2; white++) {
         for (int whiten_advantages = 0; whiten_advantages < 2; whiten_advantages++) {
             ppo_rlhf_config c = small_config();
-            ppo_lm         *policy = small_lm(vocab + 1, 1 + g_trl_width, 1);
-            ppo_tokens      prompts = {0}, tokens = {0};
-            ppo_rlhf       *r = NULL;
-            unsigned char   ended[4];
-            float           logp[64] = {0};
-            const int       first = 2;
+            ppo_lm *policy = small_lm(vocab + 1, 1 + g_trl_width, 1);
+            ppo_tokens prompts = {0}, tokens = {0};
+            ppo_rlhf *r = NULL;
+            unsigned char ended[4];
+            float logp[64] = {0};
+            const int first = 2;
             assert_ok(ppo_tokens_add(&prompts, &first, 1, 1));
             c.prompts = g_trl_n, c.kl_coef = g_trl_kl_coef, c.gamma = g_trl_gamma, c.gae_lambda = g_trl_lam;
             c.missing_eos_penalty = g_trl_eos_penalty, c.whiten_rewards = white;
@@ -126,7 +126,7 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
             ppo_samples samples = recorded_samples(&tokens, ended, logp);
             pack(g_trl_logp, r->rows.old_logp);
             pack(g_trl_ref_logp, r->rows.ref_logp);
-            int   n = pack(g_trl_value, r->rows.value);
+            int n = pack(g_trl_value, r->rows.value);
             float kl[64];
             assert_ok(ppo_kl_estimate(r->rows.old_logp, r->rows.ref_logp, n, PPO_K1, kl));
             assert_rows(kl, g_trl_kl);
@@ -151,11 +151,11 @@ static void rewards_and_advantages_are_those_of_trl(void **state) {
 static void losses_and_their_gradients_are_those_of_trl(void **state) {
     (void)state;
     enum { MOST = g_trl_n * g_trl_width };
-    float                logp[MOST], old[MOST], advantage[MOST], value[MOST], old_value[MOST], target[MOST];
-    float                grad[MOST], loss;
-    ppo_policy_stats     stats;
+    float logp[MOST], old[MOST], advantage[MOST], value[MOST], old_value[MOST], target[MOST];
+    float grad[MOST], loss;
+    ppo_policy_stats stats;
     ppo_policy_objective objective = ppo_policy_objective_default();
-    int                  n = pack(g_trl_new_logp, logp);
+    int n = pack(g_trl_new_logp, logp);
     pack(g_trl_logp, old), pack(g_trl_advantage_last, advantage), pack(g_trl_new_value, value);
     pack(g_trl_value, old_value), pack(g_trl_return_last, target);
     objective.clip_low = objective.clip_high = g_trl_cliprange;
@@ -172,7 +172,7 @@ static void group_and_leave_one_out_advantages_are_those_of_trl(void **state) {
     (void)state;
     for (int kind = PPO_ADVANTAGE_GROUP; kind <= PPO_ADVANTAGE_LEAVE_ONE_OUT; kind++) {
         ppo_rlhf_config c = small_config();
-        const float    *want = kind == PPO_ADVANTAGE_GROUP ? g_groups_grpo : g_groups_rloo;
+        const float *want = kind == PPO_ADVANTAGE_GROUP ? g_groups_grpo : g_groups_rloo;
         c.prompts = g_groups_prompts, c.samples = g_groups_k, c.advantage = kind;
         bench b = begin(&c);
         memcpy(b.rlhf->total, g_groups_reward, sizeof g_groups_reward);
@@ -197,13 +197,13 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
 static void advantages_need_a_critic_or_several_samples(void **state) {
     (void)state;
     static const char *const words[] = {"gae", "sequence", "group", "leave-one-out", "group-mean", "return"};
-    ppo_lm                  *plain = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens               prompts = some_prompts(3);
+    ppo_lm *plain = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(3);
     assert_int_equal(COUNT(ppo__advantage_needs), COUNT(words));
     for (int kind = 0; kind < COUNT(words); kind++) {
         ppo_rlhf_config c = small_config();
-        ppo_rlhf       *r = NULL;
-        char            word[32];
+        ppo_rlhf *r = NULL;
+        char word[32];
         assert_ok(ppo_settings_set(ppo_rlhf_settings(), &c, "advantage", words[kind]));
         assert_ok(ppo_settings_get(ppo_rlhf_settings(), &c, "advantage", word, sizeof word));
         assert_int_equal(c.advantage, kind);
@@ -227,7 +227,7 @@ static void advantages_need_a_critic_or_several_samples(void **state) {
 static void the_first_minibatch_has_ratios_of_exactly_one(void **state) {
     (void)state;
     FOR_KERNEL_SETS(set) for (int i = 0; i < 16; i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.sampling.temperature = i & 1 ? 0.7f : 1, c.sampling.top_k = i & 2 ? 3 : 0,
         c.micro_batch = i & 4 ? 3 : 0;
@@ -248,7 +248,7 @@ static void rewards_rise(void **state) {
     (void)state;
     const int rounds = SMALL(40, 3);
     for (int i = 0; i < 12; i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress first, p;
         c.prompts = 16, c.minibatch_size = 16, c.learning_rate = 1e-2f;
         c.advantage = i % 6, c.samples = i % 6 < 2 ? 1 : 2;
@@ -272,7 +272,7 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
     for (int i = 0; i < 6; i++) {
         float kl[2];
         for (int strong = 0; strong < 2; strong++) {
-            ppo_rlhf_config   c = small_config();
+            ppo_rlhf_config c = small_config();
             ppo_rlhf_progress p;
             c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 5e-3f, c.kl_coef = strong ? 3 : 0.001f;
             c.kl_place = i < 1 ? PPO_KL_IN_REWARD : PPO_KL_IN_LOSS;
@@ -293,7 +293,7 @@ static void a_penalty_keeps_the_policy_near_the_reference(void **state) {
 /* The loss of the last minibatch, which was one micro-batch. */
 static ppo_tensor *last_loss(ppo_rlhf *r) {
     ppo__lane *lane = r->learner.lane;
-    float      weight;
+    float weight;
     r->micros = lane->micro = 0;
     return ppo__rlhf_loss(r, lane, r->order + r->sequences - lane->batch[0].count, &weight);
 }
@@ -318,7 +318,7 @@ static void the_gradient_of_the_whole_loss_is_right(void **state) {
         c.sampling.temperature = 0.9f;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, NULL));
-        ppo_lm           *policy = b.policy;
+        ppo_lm *policy = b.policy;
         ppo_tensor *const inputs[] = {policy->score_weight, policy->block[0].qkv_bias, policy->norm_weight,
                                       policy->block[0].down_weight};
         assert_ok(ppo_check_gradients(whole_loss, inputs, COUNT(inputs), b.rlhf, 1e-2f, 2e-2f, NULL));
@@ -331,7 +331,7 @@ static void the_gradient_of_a_step_is_that_of_the_mean_over_tokens(void **state)
     (void)state;
     float norm[3];
     for (int micro = 0; micro < 3; micro++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.minibatch_size = 8, c.epochs = 1, c.learning_rate = 0, c.micro_batch = micro == 2 ? 3 : 0;
         bench b = begin(&c);
@@ -364,11 +364,11 @@ static void a_micro_batch_has_a_number_of_items_or_of_tokens(void **state) {
                  {2, 600, 9, {2, 2, 2, 2, 1}},
                  {9, 600, 5, {4, 1}}};
     ppo_tokens data = {0};
-    int        token[300] = {0};
+    int token[300] = {0};
     for (int i = 0; i < COUNT(tokens); i++) assert_ok(ppo_tokens_add(&data, token, tokens[i], 1));
     for (int k = 0; k < COUNT(cases); k++) {
         ppo__learner learner = {0};
-        int          at = 0, parts = 0;
+        int at = 0, parts = 0;
         learner.data[0] = &data, learner.micro_batch = cases[k].micro_batch, learner.budget = cases[k].budget;
         for (; at < cases[k].n; parts++) {
             const int n = ppo__micro_items(&learner, item + at, cases[k].n - at);
@@ -383,11 +383,11 @@ static void a_micro_batch_has_a_number_of_items_or_of_tokens(void **state) {
 
 static void every_iteration_samples_anew(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p[2];
-    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1);
-    ppo_tokens        prompts = some_prompts(1);
-    ppo_rlhf         *r = NULL;
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_tokens prompts = some_prompts(1);
+    ppo_rlhf *r = NULL;
     c.learning_rate = 0;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
     for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(r, &p[k]));
@@ -423,7 +423,7 @@ static void the_same_seed_gives_the_same_bits_whatever_the_slots(void **state) {
     (void)state;
     float reward[3];
     for (int i = 0; i < 3; i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.slots = i == 1 ? 8 : 1, c.seed = i == 2 ? 2 : 1;
         bench b = begin(&c);
@@ -437,9 +437,9 @@ static void the_same_seed_gives_the_same_bits_whatever_the_slots(void **state) {
 static void penalties_clips_and_the_end_of_a_sequence_count_as_they_say(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    unsigned char   ended[4];
-    float           logp[64] = {0}, score[4] = {5, -5, 0.5f, 1};
-    ppo_tokens      tokens = {0};
+    unsigned char ended[4];
+    float logp[64] = {0}, score[4] = {5, -5, 0.5f, 1};
+    ppo_tokens tokens = {0};
     c.prompts = 4, c.kl_coef = 0, c.reward_clip = 2, c.missing_eos_penalty = 0.25f, c.length_penalty = 0.125f;
     bench b = begin(&c);
     for (int s = 0; s < 4; s++) {
@@ -468,11 +468,11 @@ static void truncated_sequences_are_bootstrapped_on_request(void **state) {
         ppo_rlhf_config c = small_config();
         c.gae_lambda = 1, c.whiten_advantages = 0, c.bootstrap_truncated = bootstrap, c.kl_coef = 0;
         c.sampling.max_new = 3;
-        bench        b = begin(&c);
-        ppo_samples  samples;
-        int64_t      next = 0;
+        bench b = begin(&c);
+        ppo_samples samples;
+        int64_t next = 0;
         ppo_sampling how = c.sampling;
-        float        reward[8], score[8];
+        float reward[8], score[8];
         assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
         assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
         assert_ok(count_good(&samples, reward, NULL));
@@ -498,9 +498,9 @@ static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **
     (void)state;
     ppo_rlhf_config c = small_config();
     c.importance_cap = 1.5f;
-    bench       b = begin(&c);
+    bench b = begin(&c);
     ppo_samples samples;
-    int64_t     next = 0;
+    int64_t next = 0;
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
     int n = ppo_response_row(&samples.tokens, 8), row = 0;
@@ -520,13 +520,13 @@ static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **
 static void own_samples_and_rewards_train_as_iterate_does(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    bench           a = begin(&c), b = begin(&c);
-    ppo_samples     samples;
-    int64_t         next = 0;
-    float           reward[8];
+    bench a = begin(&c), b = begin(&c);
+    ppo_samples samples;
+    int64_t next = 0;
+    float reward[8];
     assert_ok(ppo_rlhf_iterate(a.rlhf, NULL));
     ppo_sampling how = c.sampling;
-    ppo_rng      rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
+    ppo_rng rng = ppo_rng_stream(c.seed, PPO_STREAM_TOKEN, 0);
     how.seed = (uint64_t)ppo_rng_u32(&rng) << 32;
     how.seed |= ppo_rng_u32(&rng);
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
@@ -541,7 +541,7 @@ static void own_samples_and_rewards_train_as_iterate_does(void **state) {
 
 static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p;
     c.reference_every = 2, c.kl_target = 1e-3f, c.kl_horizon = 16;
     bench b = begin(&c);
@@ -557,12 +557,12 @@ static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **s
 
 static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
-    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS + 2, 1);
-    ppo_tokens        prompts = some_prompts(3);
-    ppo_rlhf         *r = NULL;
+    ppo_rlhf_config c = small_config();
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS + 2, 1);
+    ppo_tokens prompts = some_prompts(3);
+    ppo_rlhf *r = NULL;
     ppo_rlhf_progress p;
-    float             score = policy->score_weight->data[0], value = critic->score_weight->data[0];
+    float score = policy->score_weight->data[0], value = critic->score_weight->data[0];
     c.critic_learning_rate = 1e-2f, c.prompts = 32, c.minibatch_size = 16;
     assert_ok(ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &c, &r));
     for (int k = 0; k < 30; k++) assert_ok(ppo_rlhf_iterate(r, &p));
@@ -577,11 +577,11 @@ static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **s
 /* Without a critic of the caller's the library makes one, which leaves the policy alone. */
 static void the_critic_is_a_copy_unless_one_is_given(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p;
-    ppo_tokens        prompts = some_prompts(3);
+    ppo_tokens prompts = some_prompts(3);
     c.prompts = 32, c.minibatch_size = 16, c.critic_learning_rate = 1e-2f;
-    ppo_lm   *policy = small_lm(VOCAB, POSITIONS, 0);
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 0);
     ppo_rlhf *r = NULL;
     assert_fails(ppo_rlhf_create(policy, NULL, policy, &prompts, count_good, NULL, &c, &r),
                  PPO_ERROR_ARGUMENT, "critic_learning_rate");
@@ -600,18 +600,18 @@ static void the_critic_is_a_copy_unless_one_is_given(void **state) {
 
 static ppo_status good_in_other_units(const ppo_samples *samples, float *reward, void *user) {
     const float *unit = (const float *)user;
-    ppo_status   status = count_good(samples, reward, NULL);
+    ppo_status status = count_good(samples, reward, NULL);
     for (int s = 0; s < samples->tokens.count; s++) reward[s] = unit[0] * reward[s] + unit[1];
     return status;
 }
 
 /* The policy after three iterations; its numbers are copied to data. */
 static void train_in_units(float unit, float origin, ppo_rlhf_progress *p, float **data, size_t *count) {
-    float           units[2] = {unit, origin};
+    float units[2] = {unit, origin};
     ppo_rlhf_config c = small_config();
-    ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1);
-    ppo_tokens      prompts = some_prompts(5);
-    ppo_rlhf       *r = NULL;
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_tokens prompts = some_prompts(5);
+    ppo_rlhf *r = NULL;
     c.normalize_rewards = 1, c.missing_eos_penalty = 1, c.length_penalty = 0.25f;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, good_in_other_units, units, &c, &r));
     for (int k = 0; k < 3; k++) assert_ok(ppo_rlhf_iterate(r, p));
@@ -627,8 +627,8 @@ static void train_in_units(float unit, float origin, ppo_rlhf_progress *p, float
 static void normalized_rewards_have_no_units(void **state) {
     (void)state;
     ppo_rlhf_progress p, q, o;
-    float            *x, *y, *z;
-    size_t            n;
+    float *x, *y, *z;
+    size_t n;
     train_in_units(1, 0, &p, &x, &n);
     train_in_units(1024, 0, &q, &y, &n);
     train_in_units(1.0f / 1024, 3, &o, &z, &n);
@@ -643,9 +643,9 @@ static void rewards_are_normalized_by_all_so_far(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
     c.normalize_rewards = 1;
-    bench       b = begin(&c);
+    bench b = begin(&c);
     const float score[24] = {1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 1};
-    double      sum = 0, squares = 0;
+    double sum = 0, squares = 0;
     for (int i = 0; i < 24; i++) sum += score[i], squares += score[i] * score[i];
     for (int k = 0; k < 3; k++) {
         ppo__rlhf_reward_moments(b.rlhf, score + 8 * k, 8);
@@ -661,8 +661,8 @@ static void rewards_are_normalized_by_all_so_far(void **state) {
 static void an_outlier_does_not_end_the_normalization(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    bench           b = begin(&c);
-    double          var[3];
+    bench b = begin(&c);
+    double var[3];
     for (int k = 0; k < 3; k++) {
         float score[4] = {0, 1, 1, k == 1 ? 5.5f : 1e6f};
         b.rlhf->samples = k < 2 ? 100 : 99;
@@ -678,15 +678,15 @@ static void an_outlier_does_not_end_the_normalization(void **state) {
 /* k3 from the policy before an iteration to the one after it, of whole samples, divided by their tokens. */
 static double distance_of_an_iteration(float learning_rate, float target_kl, ppo_rlhf_progress *p) {
     ppo_rlhf_config c = small_config();
-    ppo_samples     samples;
-    float           reward[64], logp[2][64];
-    double          kl = 0;
+    ppo_samples samples;
+    float reward[64], logp[2][64];
+    double kl = 0;
     c.prompts = 64, c.minibatch_size = 8, c.epochs = 4, c.learning_rate = learning_rate,
     c.target_kl = target_kl;
-    bench          b = begin(&c);
+    bench b = begin(&c);
     ppo_generator *generator = NULL;
-    ppo_sampling   how = c.sampling;
-    ppo_tokens     asked = {0};
+    ppo_sampling how = c.sampling;
+    ppo_tokens asked = {0};
     for (int s = 0; s < 64; s++) assert_ok(ppo_tokens_add_from(&asked, &b.prompts, s % b.prompts.count));
     assert_ok(ppo_generator_create(b.policy, 8, &generator));
     assert_ok(ppo_generate(generator, &asked, &how, &samples));
@@ -707,7 +707,7 @@ static double distance_of_an_iteration(float learning_rate, float target_kl, ppo
 static void target_kl_ends_the_epochs(void **state) {
     (void)state;
     ppo_rlhf_progress p;
-    const double      free_kl = distance_of_an_iteration(3e-3f, 0, &p);
+    const double free_kl = distance_of_an_iteration(3e-3f, 0, &p);
     assert_int_equal(p.gradient_steps, 32);
     const double kl = distance_of_an_iteration(3e-3f, 0.01f, &p);
     assert_true(p.gradient_steps > 0 && p.gradient_steps < 32);
@@ -720,7 +720,7 @@ static void a_step_too_far_is_taken_back(void **state) {
     static const float rates[] = {0.1f, 10};
     for (int i = 0; i < COUNT(rates); i++) {
         ppo_rlhf_progress p;
-        const double      kl = distance_of_an_iteration(rates[i], 0.01f, &p);
+        const double kl = distance_of_an_iteration(rates[i], 0.01f, &p);
         assert_true(p.learning_rate < rates[i]);
         assert_true(p.gradient_steps > 0 ? kl > 0 : kl == 0);
         assert_true(kl < 0.3);
@@ -731,14 +731,14 @@ static void a_step_too_far_is_taken_back(void **state) {
 static void a_collapse_is_told(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    bench           b = begin(&c);
+    bench b = begin(&c);
     b.rlhf->config.refills = 1; /* the last round's samples do differ */
     b.rlhf->config.normalize_rewards = 1;
     const struct {
-        float       variety, kl, entropy, length, reward;
+        float variety, kl, entropy, length, reward;
         const char *word;
-        int         same;
-        double      var;
+        int same;
+        double var;
     } cases[] = {{0.6f, 1, 1, 5, 2, "", 0, 0},
                  {0.35f, 1, 1, 5, 2, "", 0, 0}, /* low, as it was from the start */
                  {0.25f, 1, 1, 5, 2, "25 %|first 60 %|repeats", 0, 0},
@@ -809,9 +809,9 @@ static void variety_is_that_of_the_samples_of_a_prompt(void **state) {
 /* The KL of a run without one can be measured; a copy of the policy would only take memory and time. */
 static void without_a_kl_there_is_no_reference_but_the_callers(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p;
-    ppo_lm           *reference = NULL, *policy = NULL;
+    ppo_lm *reference = NULL, *policy = NULL;
     c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K1, c.kl_coef = 0;
     bench b = begin(&c);
     assert_ok(ppo_lm_copy(b.policy, 0, &reference));
@@ -837,10 +837,10 @@ static void the_learning_rate_follows_its_schedule_by_iterations(void **state) {
         {1, 1, 1, 1, 1, 1}, {1, 0.75f, 0.5f, 0.25f, 0, 0}, {1, 0.853553f, 0.5f, 0.146447f, 0, 0}};
     static const int schedules[] = {PPO_CONSTANT, PPO_LINEAR, PPO_COSINE};
     for (int i = 0; i < COUNT(schedules); i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.learning_rate_schedule = schedules[i], c.iterations = 4, c.learning_rate = 2e-3f;
-        bench  b = begin(&c);
+        bench b = begin(&c);
         float *before = (float *)malloc(b.policy->params->count * sizeof *before);
         for (int k = 0; k < 6; k++) {
             memcpy(before, b.policy->params->data, b.policy->params->count * sizeof *before);
@@ -873,11 +873,11 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
     static const int at_once[] = {3, 7, 9, 20, 1}; /* of 7 */
     for (int i = 0; i < COUNT(at_once); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1);
-        ppo_tokens      prompts = {0};
-        ppo_rlhf       *r = NULL;
-        asked_log       log = {0, {0}};
-        int             first_order[VOCAB], other = 0, samples = 1 + i % 2;
+        ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
+        ppo_tokens prompts = {0};
+        ppo_rlhf *r = NULL;
+        asked_log log = {0, {0}};
+        int first_order[VOCAB], other = 0, samples = 1 + i % 2;
         for (int t = 0; t < VOCAB; t++) assert_ok(ppo_tokens_add(&prompts, &t, 1, 1));
         c.prompts = at_once[i], c.samples = samples, c.epochs = 1;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, keep_prompts, &log, &c, &r));
@@ -906,12 +906,12 @@ static void a_pass_over_the_prompts_uses_each_once_in_an_order_of_its_own(void *
 
 typedef struct batch {
     ppo_generator *generator;
-    ppo_samples    samples; /* of the policy, 8 */
-    float          reward[8];
+    ppo_samples samples; /* of the policy, 8 */
+    float reward[8];
 } batch;
 
 static batch sample_batch(const bench *b, const ppo_rlhf_config *c) {
-    batch      x;
+    batch x;
     ppo_tokens asked = {0};
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add_from(&asked, &b->prompts, s % b->prompts.count));
     assert_ok(ppo_generator_create(b->policy, 4, &x.generator));
@@ -932,7 +932,7 @@ static int models_differ(const ppo_lm *a, const ppo_lm *b) {
 static void log_probabilities_that_are_not_given_are_those_of_sampling(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p[2];
         c.sampling.temperature = i & 1 ? 0.7f : 1, c.micro_batch = i & 2 ? 3 : 0;
         bench a = begin(&c), b = begin(&c);
@@ -951,12 +951,12 @@ static void log_probabilities_that_are_not_given_are_those_of_sampling(void **st
 static void the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_training(void **state) {
     (void)state;
     for (int way = -1; way < 2; way += 2) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.minibatch_size = 8;
         bench b = begin(&c);
         batch x = sample_batch(&b, &c);
-        int   at = x.samples.tokens.start[5] + x.samples.tokens.prompt[5];
+        int at = x.samples.tokens.start[5] + x.samples.tokens.prompt[5];
         x.samples.logp[at] += 0.01f * (float)way;
         assert_ok(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, &p));
         assert_close(p.first_ratio_min, way > 0 ? exp(-0.01) : 1, 1e-5);
@@ -971,8 +971,8 @@ static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(v
     (void)state;
     ppo_rlhf_config c = small_config();
     c.sampling.max_new = 4, c.sampling.eos = -1; /* the longest prompt has 2 tokens */
-    bench   b = begin(&c);
-    batch   x = sample_batch(&b, &c);
+    bench b = begin(&c);
+    batch x = sample_batch(&b, &c);
     ppo_lm *before = NULL;
     assert_ok(ppo_lm_copy(b.policy, 0, &before));
     static const float bad[] = {1e20f, -1e20f, NAN, INFINITY, -INFINITY};
@@ -982,7 +982,7 @@ static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(v
         assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_NUMERIC,
                      "reward of sample 3|1e15");
         x.reward[3] = kept;
-        int   at = x.samples.tokens.start[2] + x.samples.tokens.prompt[2] + 1;
+        int at = x.samples.tokens.start[2] + x.samples.tokens.prompt[2] + 1;
         float logp = x.samples.logp[at];
         if (k < 2) continue;
         x.samples.logp[at] = bad[k];
@@ -1026,8 +1026,8 @@ static void a_cap_on_importance_needs_log_probabilities(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
     c.importance_cap = 2;
-    bench  b = begin(&c);
-    batch  x = sample_batch(&b, &c);
+    bench b = begin(&c);
+    batch x = sample_batch(&b, &c);
     float *logp = x.samples.logp;
     x.samples.logp = NULL;
     assert_fails(ppo_rlhf_update(b.rlhf, &x.samples, x.reward, NULL), PPO_ERROR_ARGUMENT,
@@ -1049,8 +1049,8 @@ typedef struct moody {
 } moody;
 
 static ppo_status fail_once(const ppo_samples *samples, float *reward, void *user) {
-    moody     *m = (moody *)user;
-    int        now = m->calls++ == m->fail_at;
+    moody *m = (moody *)user;
+    int now = m->calls++ == m->fail_at;
     ppo_status status = count_good(samples, reward, NULL);
     if (now && m->way == A_STATUS) return ppo_fail(PPO_ERROR_FILE, "no connection");
     if (now) reward[samples->tokens.count - 1] = m->way == A_NAN ? NAN : -1e20f;
@@ -1059,9 +1059,9 @@ static ppo_status fail_once(const ppo_samples *samples, float *reward, void *use
 
 /* 5 iterations, one of which is done again. */
 static ppo_lm *run_with_a_failure(const ppo_rlhf_config *c, moody m, ppo_rlhf_progress *p) {
-    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(5);
-    ppo_rlhf  *r = NULL;
+    ppo_rlhf *r = NULL;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, fail_once, &m, c, &r));
     for (int k = 0; k < 5; k++) {
         if (k == m.fail_at)
@@ -1080,7 +1080,7 @@ static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
         c.prompts = 6; /* of 5: passes and iterations do not end together */
         if (adaptive) c.kl_target = 0.1f, c.kl_horizon = 30, c.reference_every = 2;
         ppo_rlhf_progress want, got;
-        ppo_lm           *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
+        ppo_lm *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
         for (int way = 0; way < WAYS; way++)
             for (int at = 0; at < 3; at += 2) {
                 ppo_lm *again = run_with_a_failure(&c, (moody){0, at, way}, &got);
@@ -1096,10 +1096,10 @@ static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
 static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config(), bad = c;
-    ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS, 1);
-    ppo_params     *params[2] = {policy->params, critic->params};
-    ppo_tokens      prompts = some_prompts(3);
-    ppo_rlhf       *r = NULL;
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1), *critic = small_lm(VOCAB, POSITIONS, 1);
+    ppo_params *params[2] = {policy->params, critic->params};
+    ppo_tokens prompts = some_prompts(3);
+    ppo_rlhf *r = NULL;
     bad.epochs = 0;
     for (int k = 0; k < 2; k++) {
         for (size_t i = 0; i < params[k]->count; i++) params[k]->m[i] = 1, params[k]->v[i] = 2;
@@ -1136,12 +1136,12 @@ static void only_a_creation_that_succeeds_clears_the_optimizers(void **state) {
 
 static void the_best_of_n_is_the_best_of_these_samples(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0};
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    float          score[3][5];
-    const int      n[3] = {1, 4, 16};
+    ppo_sampling how = ppo_sampling_default();
+    float score[3][5];
+    const int n[3] = {1, 4, 16};
     how.eos = EOS;
     assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int k = 0; k < 3; k++) {
@@ -1159,7 +1159,7 @@ static void the_best_of_n_is_the_best_of_these_samples(void **state) {
         }
     }
     ppo_tokens same = {0};
-    const int  token = BOS;
+    const int token = BOS;
     for (int s = 0; s < 8; s++) assert_ok(ppo_tokens_add(&same, &token, 1, 1));
     ppo_tokens_clear(&best);
     assert_ok(ppo_best_of_n(generator, &same, 1, &how, count_good, NULL, &best, NULL));
@@ -1182,11 +1182,11 @@ static ppo_status fail_at_third(const ppo_samples *samples, float *reward, void 
 
 static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), best = {0};
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(5), best = {0};
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    const int      text[] = {4, 5, 6};
+    ppo_sampling how = ppo_sampling_default();
+    const int text[] = {4, 5, 6};
     assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int before = 0; before < 3; before++) {
         int calls = 0;
@@ -1212,12 +1212,12 @@ static void a_best_of_n_that_fails_leaves_best_as_it_was(void **state) {
 
 static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(5), own = {0};
-    ppo_tokens     want = own, best = own;
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(5), own = {0};
+    ppo_tokens want = own, best = own;
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    samples;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples samples;
     how.max_new = 2;
     assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int n = 2; n < 30; n += 20) {
@@ -1261,9 +1261,9 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
     (void)state;
     const struct {
         ppo_reward_fn reward;
-        void         *user;
-        ppo_status    status;
-        const char   *words;
+        void *user;
+        ppo_status status;
+        const char *words;
     } cases[] = {{give_nan, NULL, PPO_ERROR_NUMERIC, "reward|sample 2|nan"},
                  {give_nothing, NULL, PPO_ERROR_NUMERIC, "reward|sample 0|nan"},
                  {give_up, NULL, PPO_ERROR_NUMERIC, "reward function failed"},
@@ -1271,9 +1271,9 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
                  {NULL, NULL, PPO_ERROR_ARGUMENT, "reward function"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_rlhf_config c = small_config();
-        ppo_lm         *policy = small_lm(VOCAB, POSITIONS, 1), *before = NULL;
-        ppo_tokens      prompts = some_prompts(3);
-        ppo_rlhf       *r = NULL;
+        ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1), *before = NULL;
+        ppo_tokens prompts = some_prompts(3);
+        ppo_rlhf *r = NULL;
         assert_ok(ppo_lm_copy(policy, 0, &before));
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, cases[i].reward, cases[i].user, &c, &r));
         assert_fails(ppo_rlhf_iterate(r, NULL), cases[i].status, cases[i].words);
@@ -1288,10 +1288,10 @@ static void failing_rewards_are_told_and_change_nothing(void **state) {
 
 static void a_reward_of_best_of_n_that_is_none_is_told(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(2), best = {0};
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(2), best = {0};
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
+    ppo_sampling how = ppo_sampling_default();
     assert_ok(ppo_generator_create(lm, 4, &generator));
     assert_fails(ppo_best_of_n(generator, &prompts, 4, &how, give_nan, NULL, &best, NULL), PPO_ERROR_NUMERIC,
                  "reward|sample 2 of prompt 0|nan");
@@ -1311,10 +1311,10 @@ static ppo_status always_one(const ppo_samples *samples, float *reward, void *us
 static void samples_that_are_all_the_same_are_no_failure(void **state) {
     (void)state;
     for (int kind = 0; kind < 4; kind++) {
-        ppo_rlhf_config   c = small_config();
-        ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 1);
-        ppo_tokens        prompts = some_prompts(1);
-        ppo_rlhf         *r = NULL;
+        ppo_rlhf_config c = small_config();
+        ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
+        ppo_tokens prompts = some_prompts(1);
+        ppo_rlhf *r = NULL;
         ppo_rlhf_progress p;
         c.advantage = kind, c.samples = kind < 2 ? 1 : 4, c.sampling.top_k = 1, c.kl_coef = 0;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, always_one, NULL, &c, &r));
@@ -1333,21 +1333,21 @@ static void samples_that_are_all_the_same_are_no_failure(void **state) {
 
 static void what_cannot_work_is_refused(void **state) {
     (void)state;
-    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1), *plain = small_lm(VOCAB, POSITIONS, 0);
-    ppo_lm    *other = small_lm(VOCAB + 1, POSITIONS, 1), *brief = small_lm(VOCAB, POSITIONS - 1, 1);
-    ppo_lm    *critic = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1), *plain = small_lm(VOCAB, POSITIONS, 0);
+    ppo_lm *other = small_lm(VOCAB + 1, POSITIONS, 1), *brief = small_lm(VOCAB, POSITIONS - 1, 1);
+    ppo_lm *critic = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3), none = {0}, empty = some_prompts(3);
     ppo_tokens full = {0}, foreign = {0};
-    int        ten[POSITIONS] = {0}, stranger = VOCAB;
-    ppo_rlhf  *r = NULL;
+    int ten[POSITIONS] = {0}, stranger = VOCAB;
+    ppo_rlhf *r = NULL;
     empty.prompt[1] = 0;
     assert_ok(ppo_tokens_add(&full, ten, POSITIONS, POSITIONS));
     assert_ok(ppo_tokens_add(&foreign, &stranger, 1, 1));
     ppo_rlhf_config c = small_config();
     const struct {
-        ppo_lm           *policy, *reference, *critic;
+        ppo_lm *policy, *reference, *critic;
         const ppo_tokens *prompts;
-        const char       *words;
+        const char *words;
     } cases[] = {{NULL, NULL, NULL, &prompts, "NULL"},
                  {policy, NULL, NULL, NULL, "NULL"},
                  {policy, other, NULL, &prompts, "vocabulary|7|8|reference"},
@@ -1384,13 +1384,13 @@ static void what_memory_held_before_changes_nothing(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++) { /* k1 in the reward; in the loss nothing, and the other estimators */
         ppo_rlhf_config c = small_config();
-        float           weight[2];
+        float weight[2];
         c.kl_place = i > 0, c.kl_estimator = i ? PPO_K1 + i - 1 : PPO_K1, c.kl_coef = i == 1 ? 0 : 0.5f;
         c.bootstrap_truncated = 1, c.micro_batch = 3;
         for (int dirty = 0; dirty < 2; dirty++) {
             heap h = {0, 0, -1, 0};
             ppo_set_allocator(dirty ? dirty_heap : heap_hook, &h);
-            bench        b = begin(&c);
+            bench b = begin(&c);
             const float *logits = b.rlhf->rows.ref_logits; /* which creating it has read already */
             for (int k = 0; logits && k < 3 * (b.rlhf->longest - 1) * VOCAB; k++)
                 assert_true(isfinite(logits[k]));
@@ -1407,11 +1407,11 @@ static void what_memory_held_before_changes_nothing(void **state) {
 static void what_cannot_be_created_is_null(void **state) {
     (void)state;
     static const char *const names[] = {""};
-    ppo_lm                  *policy = small_lm(VOCAB, POSITIONS, 1);
-    ppo_lm_config            bad = policy->config;
-    ppo_file                *file = NULL;
-    ppo_rlhf_config          c = small_config();
-    void                    *made[13];
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm_config bad = policy->config;
+    ppo_file *file = NULL;
+    ppo_rlhf_config c = small_config();
+    void *made[13];
     for (int i = 0; i < COUNT(made); i++) made[i] = &c;
     bad.heads = 0;
     assert_ok(ppo_file_create(&file));
@@ -1437,12 +1437,12 @@ static void what_cannot_be_created_is_null(void **state) {
 /* Every setting of both tables is read and written by name, and refused outside of its bounds. */
 static void settings_are_reached_by_name(void **state) {
     (void)state;
-    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_fit_config fit = ppo_fit_config_default();
     ppo_rlhf_config rlhf = ppo_rlhf_config_default();
     for (int k = 0; k < 2; k++) {
         const ppo_settings *settings = k ? ppo_rlhf_settings() : ppo_fit_settings();
-        void               *config = k ? (void *)&rlhf : (void *)&fit;
-        char                text[64];
+        void *config = k ? (void *)&rlhf : (void *)&fit;
+        char text[64];
         assert_ok(ppo_settings_check(settings, config));
         for (int i = 0; i < settings->count; i++) {
             const ppo_field *f = &settings->field[i];
@@ -1472,12 +1472,12 @@ static void settings_are_reached_by_name(void **state) {
 
 static void settings_that_cannot_work_are_refused_by_name(void **state) {
     (void)state;
-    ppo_lm    *policy = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 1);
     ppo_tokens prompts = some_prompts(3);
-    ppo_rlhf  *r = NULL;
+    ppo_rlhf *r = NULL;
     for (int i = 0;; i++) {
         ppo_rlhf_config c = small_config();
-        const char     *words = NULL;
+        const char *words = NULL;
         switch (i) {
         case 0:
             c.prompts = 0, words = "prompts is 0";
@@ -1678,7 +1678,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
                      PPO_ERROR_ARGUMENT, words);
         assert_null(r);
     }
-    ppo_lm         *other = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm *other = small_lm(VOCAB, POSITIONS, 1);
     ppo_rlhf_config c = small_config();
     c.reference_every = 3;
     assert_fails(ppo_rlhf_create(policy, other, NULL, &prompts, count_good, NULL, &c, &r), PPO_ERROR_ARGUMENT,
@@ -1696,7 +1696,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
 /* The settings of each recorded loss; `factor`: what the reference divides by less than a setting can. */
 static const struct {
     const char *name, *settings;
-    float       factor;
+    float factor;
 } recorded_losses[] = {
     {"trl_grpo", "aggregation=sequences", 1},
     {"trl_grpo_higher", "aggregation=sequences clip_high=0.28", 1},
@@ -1757,16 +1757,16 @@ static const struct {
 /* PPO on the recorded batch: 2 prompts of one token, 4 samples each, at most tl_width tokens. The samples' logp
    are at their tokens. */
 typedef struct recorded {
-    bench         b;
-    ppo_samples   samples;
-    float         logp[tl_tokens + tl_sequences];
+    bench b;
+    ppo_samples samples;
+    float logp[tl_tokens + tl_sequences];
     unsigned char ended[tl_sequences];
 } recorded;
 
 static void begin_recorded(recorded *x, const ppo_rlhf_config *config, const float *logp) {
     ppo_rlhf_config c = *config;
-    const int       token[1 + tl_width] = {BOS};
-    ppo_tokens      tokens = {0};
+    const int token[1 + tl_width] = {BOS};
+    ppo_tokens tokens = {0};
     memset(x, 0, sizeof *x);
     c.prompts = tl_prompts, c.samples = tl_samples, c.minibatch_size = tl_sequences;
     c.sampling.max_new = tl_width;
@@ -1795,12 +1795,12 @@ static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
     (void)state;
     assert_int_equal(COUNT(recorded_losses), tl_cases_n);
     for (int i = 0; i < tl_cases_n; i++) {
-        const tl_case  *want = &tl_cases[i];
+        const tl_case *want = &tl_cases[i];
         ppo_rlhf_config c = small_config();
-        recorded        x;
-        float           logp[tl_tokens], entropy[tl_tokens], zeros[tl_sequences] = {0}, weight = 0;
-        float           grad[2][tl_tokens];
-        int             item[tl_sequences], row = 0;
+        recorded x;
+        float logp[tl_tokens], entropy[tl_tokens], zeros[tl_sequences] = {0}, weight = 0;
+        float grad[2][tl_tokens];
+        int item[tl_sequences], row = 0;
         ppo__rlhf_stats stats;
         assert_string_equal(recorded_losses[i].name, want->name);
         c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0;
@@ -1815,7 +1815,7 @@ static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
         }
         ppo__rlhf_importance(r, &x.samples);
         r->learner.data[0] = &x.samples.tokens;
-        ppo__lane         *lane = r->learner.lane;
+        ppo__lane *lane = r->learner.lane;
         ppo__response_rows rows;
         ppo_tape_reset(lane->tape);
         assert_ok(ppo__gather_items(&r->learner, lane, item, tl_sequences));
@@ -1824,7 +1824,7 @@ static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
         memcpy(logp, tl_logp, sizeof logp);
         memcpy(entropy, tl_entropy, sizeof entropy);
         memset(grad, 0, sizeof grad);
-        ppo_tensor   given[2] = {{tl_tokens, 1, logp, grad[0]}, {tl_tokens, 1, entropy, grad[1]}};
+        ppo_tensor given[2] = {{tl_tokens, 1, logp, grad[0]}, {tl_tokens, 1, entropy, grad[1]}};
         ppo_response out = {&given[0], &given[1], NULL, NULL};
         memset(&stats, 0, sizeof stats);
         ppo_tensor *loss = ppo__token_loss(&r->config, lane->tape, &out, &lane->batch[0], &rows, r->kl_coef,
@@ -1847,9 +1847,9 @@ static void losses_of_tokens_are_those_of_trl_and_verl(void **state) {
 static void advantages_of_sequences_are_those_of_trl_and_verl(void **state) {
     (void)state;
     static const struct {
-        const char  *settings;
+        const char *settings;
         const float *want;
-        int          by_token;
+        int by_token;
     } kinds[] = {{"advantage=group", tl_adv_grpo_trl, 0},
                  {"advantage=group-mean", tl_adv_mean, 0},
                  {"advantage=leave-one-out", tl_adv_rloo, 0},
@@ -1860,7 +1860,7 @@ static void advantages_of_sequences_are_those_of_trl_and_verl(void **state) {
                  {"advantage=return gamma=0.9 whiten_advantages=no", tl_rfpp_return_09, 1}};
     for (int i = 0; i < COUNT(kinds); i++) {
         ppo_rlhf_config c = small_config();
-        recorded        x;
+        recorded x;
         c.kl_coef = kinds[i].by_token ? tl_rfpp_kl_coef : 0;
         assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, kinds[i].settings));
         begin_recorded(&x, &c, tl_old_logp);
@@ -1892,8 +1892,8 @@ static void returns_have_no_values_in_any_iteration(void **state) {
 static void a_group_that_earned_the_same_does_not_blow_up_its_kl(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    recorded        x;
-    float           score[tl_sequences] = {2, 2, 2, 2, 0, 1, 0, 1}, kl[tl_sequences] = {0};
+    recorded x;
+    float score[tl_sequences] = {2, 2, 2, 2, 0, 1, 0, 1}, kl[tl_sequences] = {0};
     c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0.05f;
     begin_recorded(&x, &c, tl_old_logp);
     ppo_rlhf *r = x.b.rlhf;
@@ -1914,12 +1914,12 @@ static void gae_skips_what_a_tool_wrote_as_verl_does(void **state) {
     (void)state;
     for (int white = 0; white < 2; white++) {
         ppo_rlhf_config c = small_config();
-        const int       token[16] = {BOS};
-        ppo_lm         *policy = small_lm(VOCAB, 16, 0);
-        ppo_tokens      prompts = {0}, tokens = {0};
-        ppo_rlhf       *r = NULL;
-        unsigned char   ended[3] = {1, 1, 1};
-        int             row = 0;
+        const int token[16] = {BOS};
+        ppo_lm *policy = small_lm(VOCAB, 16, 0);
+        ppo_tokens prompts = {0}, tokens = {0};
+        ppo_rlhf *r = NULL;
+        unsigned char ended[3] = {1, 1, 1};
+        int row = 0;
         c.prompts = tl_gae_sequences, c.gae_lambda = tl_gae_lambda, c.whiten_advantages = white;
         assert_ok(ppo_tokens_add(&prompts, token, 1, 1));
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, NULL, NULL, &c, &r));
@@ -1955,8 +1955,8 @@ static void overlong_samples_cost_what_dapo_says(void **state) {
     (void)state;
     for (int half = 0; half < 2; half++) {
         ppo_rlhf_config c = small_config();
-        recorded        x;
-        float           zeros[tl_sequences] = {0};
+        recorded x;
+        float zeros[tl_sequences] = {0};
         c.advantage = PPO_ADVANTAGE_GROUP, c.kl_coef = 0;
         c.overlong_buffer = tl_overlong_buffer, c.overlong_penalty = half ? 0.5f : 1;
         begin_recorded(&x, &c, tl_old_logp);
@@ -1992,18 +1992,18 @@ static void kl_estimators_have_the_gradients_of_the_table(void **state) {
     (void)state;
     enum { N = tl_kl_actions };
     static const int action[N] = {0, 1, 2, 3, 4};
-    double           log_ref[N], log_old[N], sum[2] = {0, 0};
+    double log_ref[N], log_old[N], sum[2] = {0, 0};
     for (int a = 0; a < N; a++) sum[0] += exp(tl_kl_ref[a]), sum[1] += exp(tl_kl_old[a]);
     for (int a = 0; a < N; a++)
         log_ref[a] = tl_kl_ref[a] - log(sum[0]), log_old[a] = tl_kl_old[a] - log(sum[1]);
     for (int off = 0; off < 2; off++) {
         for (int i = 0; i < 7; i++) { /* k1, k2, k3, r k1, r k3, the exact one; k1 as a reward */
-            ppo_tape          *tape = NULL;
-            float              theta[N][N], grad[N][N], ref[N], old[N], weight[N], got[N] = {0};
-            int                differs = 0;
-            ppo_rlhf_config    c = small_config();
+            ppo_tape *tape = NULL;
+            float theta[N][N], grad[N][N], ref[N], old[N], weight[N], got[N] = {0};
+            int differs = 0;
+            ppo_rlhf_config c = small_config();
             ppo__response_rows rows;
-            ppo_response       out = {NULL, NULL, NULL, NULL};
+            ppo_response out = {NULL, NULL, NULL, NULL};
             memset(&rows, 0, sizeof rows);
             memset(grad, 0, sizeof grad);
             for (int a = 0; a < N; a++)
@@ -2045,7 +2045,7 @@ static void kl_estimators_have_the_gradients_of_the_table(void **state) {
                 for (int k = 0; k < N; k++) got[k] += grad[a][k];
             for (int k = 0; k < N; k++) {
                 const double *rows_of = off ? tl_kl_off : tl_kl_on;
-                double        want = i < 5 ? rows_of[i * N + k] : tl_kl_reverse[k];
+                double want = i < 5 ? rows_of[i * N + k] : tl_kl_reverse[k];
                 if (i == 6 && off) { /* it is not that of the KL */
                     differs = differs || fabs(got[k] - want) > 0.05;
                     continue;
@@ -2082,12 +2082,12 @@ static void prompts_that_teach_nothing_are_replaced(void **state) {
     (void)state;
     enum { ALL = 10 };
     for (int refills = 0; refills < 4; refills++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
-        ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 0);
-        ppo_tokens        prompts = {0};
-        ppo_rlhf         *r = NULL;
-        int               asked = 0, before = 0;
+        ppo_lm *policy = small_lm(VOCAB, POSITIONS, 0);
+        ppo_tokens prompts = {0};
+        ppo_rlhf *r = NULL;
+        int asked = 0, before = 0;
         for (int k = 0; k < ALL; k++) { /* 7 of 10 teach nothing */
             int token[2] = {BOS, k < 3 ? GOOD : 2};
             assert_ok(ppo_tokens_add(&prompts, token, 2, 2));
@@ -2126,15 +2126,15 @@ static void prompts_that_teach_nothing_are_replaced(void **state) {
 /* log-probabilities of what was kept from several rounds are those of sampling, bit for bit. */
 static void what_several_rounds_kept_trains_as_own_samples_do(void **state) {
     (void)state;
-    float      weight[2];
+    float weight[2];
     ppo_tokens tokens = {0};
     for (int k = 0; k < 2; k++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.samples = 2, c.prompts = 4, c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.refills = k ? 0 : 2;
-        bench                b = {small_lm(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
-        static ppo_samples   kept;
-        static float         score[8], logp[8 * POSITIONS];
+        bench b = {small_lm(VOCAB, POSITIONS, 1), some_prompts(5), NULL};
+        static ppo_samples kept;
+        static float score[8], logp[8 * POSITIONS];
         static unsigned char ended[8];
         assert_ok(
             ppo_rlhf_create(b.policy, NULL, NULL, &b.prompts, only_good_prompts_teach, NULL, &c, &b.rlhf));
@@ -2160,7 +2160,7 @@ static void what_several_rounds_kept_trains_as_own_samples_do(void **state) {
 static void truncated_sequences_can_be_left_out(void **state) {
     (void)state;
     for (int kind = 0; kind < 3; kind++) { /* none ends, some end, all count */
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.sampling.max_new = kind ? 3 : 1, c.mask_truncated = kind < 2; /* 1: the prompts' reward ends none */
         c.sampling.temperature = kind ? 1 : 0.05f;
@@ -2184,10 +2184,10 @@ static void the_last_tokens_before_the_limit_cost(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
     c.overlong_buffer = 3, c.overlong_penalty = 0.6f, c.sampling.max_new = 5, c.kl_coef = 0, c.prompts = 32;
-    bench       b = begin(&c);
+    bench b = begin(&c);
     ppo_samples samples;
-    int64_t     next = 0;
-    float       score[32] = {0};
+    int64_t next = 0;
+    float score[32] = {0};
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
     assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
@@ -2206,7 +2206,7 @@ static void the_entropy_is_held_at_its_target(void **state) {
     (void)state;
     float entropy[2] = {0, 0};
     for (int held = 0; held < 2; held++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.prompts = 32, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.kl_coef = 0;
         if (held) c.entropy_target = 0.8f, c.entropy_step = 0.02f;
@@ -2231,13 +2231,13 @@ static void the_entropy_is_held_at_its_target(void **state) {
 /* Each makes the wanted token more frequent, and is what it says: settings differ. */
 static void presets_train(void **state) {
     (void)state;
-    char      names[256], *name = names, *bar;
-    int       count = 0;
+    char names[256], *name = names, *bar;
+    int count = 0;
     const int rounds = SMALL(40, 3);
     snprintf(names, sizeof names, "%s", ppo_rlhf_config_presets());
     for (; name; name = bar ? bar + 1 : NULL, count++) {
         if ((bar = strchr(name, '|'))) *bar = 0;
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress first, p;
         c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
         c.kl_horizon = 9, c.entropy_step = 9;
@@ -2256,7 +2256,7 @@ static void presets_train(void **state) {
         end(&b);
     }
     assert_int_equal(count, 9);
-    ppo_rlhf_config       c = ppo_rlhf_config_default();
+    ppo_rlhf_config c = ppo_rlhf_config_default();
     const ppo_rlhf_config usual = c;
     assert_ok(ppo_rlhf_config_preset(&c, "dapo"));
     assert_ok(ppo_rlhf_config_preset(&c, "ppo"));
@@ -2288,13 +2288,13 @@ static ppo_sampling with_tool(int *mode) {
 static void a_tool_answers_in_the_text(void **state) {
     (void)state;
     FOR_KERNEL_SETS(set) {
-        ppo_lm    *lm = small_lm(VOCAB, POSITIONS, 1);
+        ppo_lm *lm = small_lm(VOCAB, POSITIONS, 1);
         ppo_tokens prompts = some_prompts(40), first = {0};
-        int        mode = 0, calls = 0, cut = 0;
+        int mode = 0, calls = 0, cut = 0;
         for (int slots = 1; slots <= 40; slots += 13) {
             ppo_generator *g = NULL;
-            ppo_samples    x;
-            ppo_sampling   how = with_tool(&mode);
+            ppo_samples x;
+            ppo_sampling how = with_tool(&mode);
             assert_ok(ppo_generator_create(lm, slots, &g));
             assert_ok(ppo_generate(g, &prompts, &how, &x));
             const ppo_tokens *t = &x.tokens;
@@ -2343,12 +2343,12 @@ static void a_tool_that_fails_is_told(void **state) {
     static const char *const words[] = {"the tool is broken", "answers|has room for|sequence",
                                         "answers -1|sequence", "answers token 7|0 .. 6|sequence",
                                         "the tool failed and gave no reason"};
-    ppo_lm                  *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens               prompts = some_prompts(20);
-    ppo_generator           *g = NULL;
-    ppo_samples              x;
-    int                      mode = 0;
-    ppo_sampling             how = with_tool(&mode);
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(20);
+    ppo_generator *g = NULL;
+    ppo_samples x;
+    int mode = 0;
+    ppo_sampling how = with_tool(&mode);
     assert_ok(ppo_generator_create(lm, 4, &g));
     for (mode = 1; mode <= COUNT(words); mode++) {
         assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, words[mode - 1]);
@@ -2374,7 +2374,7 @@ static void training_skips_what_a_tool_wrote(void **state) {
     (void)state;
     int mode = 0;
     for (int i = 0; i < 6; i++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
         c.sampling = with_tool(&mode), c.prompts = 16, c.kl_coef = 0.1f;
         if (i == 1) c.bootstrap_truncated = 1, c.micro_batch = 3;
@@ -2403,12 +2403,12 @@ static void training_skips_what_a_tool_wrote(void **state) {
 static void samples_of_another_policy_need_a_cap(void **state) {
     (void)state;
     for (int cap = 0; cap < 2; cap++) {
-        ppo_rlhf_config   c = small_config();
+        ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
-        ppo_samples       samples;
-        ppo_generator    *g = NULL;
-        ppo_lm           *other = NULL;
-        float             reward[8];
+        ppo_samples samples;
+        ppo_generator *g = NULL;
+        ppo_lm *other = NULL;
+        float reward[8];
         c.target_kl = 0.02f, c.importance_cap = cap ? 2 : 0;
         bench b = begin(&c);
         assert_ok(ppo_lm_copy(b.policy, 0, &other));
@@ -2437,10 +2437,10 @@ static void samples_of_another_policy_need_a_cap(void **state) {
 
 static ppo_generator *shared_generator;
 static ppo_status tool_that_samples(const int *token, int n, int *answer, int room, int *count, void *user) {
-    ppo_tokens   asked = some_prompts(3);
-    ppo_samples  x;
+    ppo_tokens asked = some_prompts(3);
+    ppo_samples x;
     ppo_sampling how = ppo_sampling_default();
-    ppo_status   status = ppo_generate(shared_generator, &asked, &how, &x);
+    ppo_status status = ppo_generate(shared_generator, &asked, &how, &x);
     (void)token, (void)n, (void)room, (void)user;
     answer[0] = 5, *count = 0;
     ppo_tokens_free(&asked);
@@ -2454,9 +2454,9 @@ static ppo_status reward_that_samples(const ppo_samples *samples, float *reward,
 
 static void a_generator_in_use_is_refused(void **state) {
     (void)state;
-    ppo_lm      *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens   prompts = some_prompts(40), a = {0}, b = {0};
-    ppo_samples  x;
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(40), a = {0}, b = {0};
+    ppo_samples x;
     ppo_sampling how = ppo_sampling_default();
     assert_ok(ppo_generator_create(lm, 4, &shared_generator));
     assert_fails(ppo_best_of_n(shared_generator, &prompts, 2, &how, reward_that_samples, NULL, &a, NULL),
@@ -2475,12 +2475,12 @@ static void a_generator_in_use_is_refused(void **state) {
 
 static void prompts_that_never_differ_are_told(void **state) {
     (void)state;
-    ppo_rlhf_config   c = small_config();
+    ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p;
-    ppo_lm           *policy = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens        prompts = {0};
-    ppo_rlhf         *r = NULL;
-    const int         token[2] = {BOS, 2};
+    ppo_lm *policy = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = {0};
+    ppo_rlhf *r = NULL;
+    const int token[2] = {BOS, 2};
     assert_ok(ppo_tokens_add(&prompts, token, 2, 2));
     c.samples = 2, c.refills = 3, c.advantage = PPO_ADVANTAGE_GROUP;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, only_good_prompts_teach, NULL, &c, &r));
@@ -2494,11 +2494,11 @@ static void prompts_that_never_differ_are_told(void **state) {
 
 static void given_tokens_are_not_learned(void **state) {
     (void)state;
-    int        text[] = {1, 2, 3, 4, 5, 6, 2};
-    ppo_lm    *lm = small_lm(VOCAB, POSITIONS, 0);
+    int text[] = {1, 2, 3, 4, 5, 6, 2};
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
     ppo_tokens tokens = {0}, copy = {0};
-    float      logp[2];
-    ppo_tape  *tape = NULL;
+    float logp[2];
+    ppo_tape *tape = NULL;
     assert_fails(ppo_tokens_mark_given(&tokens, 0, 0), PPO_ERROR_ARGUMENT, "hold no sequence");
     assert_ok(ppo_tokens_add(&tokens, text, 5, 2));
     assert_ok(ppo_tokens_add(&tokens, text, 7, 2));
@@ -2552,12 +2552,12 @@ static int good_in(const ppo_tokens *t, int s) {
 
 static void a_judge_compares_two_samples_of_each_prompt(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm(VOCAB, POSITIONS, 0);
-    ppo_tokens     prompts = some_prompts(60), chosen = {0}, rejected = {0};
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0);
+    ppo_tokens prompts = some_prompts(60), chosen = {0}, rejected = {0};
     ppo_generator *g = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_rng        rng = test_rng(7);
-    int            differ = 0, mistakes = 0;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_rng rng = test_rng(7);
+    int differ = 0, mistakes = 0;
     how.eos = EOS;
     assert_ok(ppo_generator_create(lm, 8, &g));
     assert_ok(ppo_compare(g, &prompts, &how, count_good, NULL, NULL, &chosen, &rejected));
@@ -2594,15 +2594,15 @@ static void a_judge_compares_two_samples_of_each_prompt(void **state) {
 
 static void an_evaluation_has_the_figures_of_the_samples(void **state) {
     (void)state;
-    ppo_lm           *lm = small_lm(VOCAB, POSITIONS, 0), *other = NULL;
-    ppo_tokens        prompts = some_prompts(200);
-    ppo_generator    *g = NULL;
-    ppo_samples       x;
-    ppo_sampling      how = ppo_sampling_default();
+    ppo_lm *lm = small_lm(VOCAB, POSITIONS, 0), *other = NULL;
+    ppo_tokens prompts = some_prompts(200);
+    ppo_generator *g = NULL;
+    ppo_samples x;
+    ppo_sampling how = ppo_sampling_default();
     ppo_lm_evaluation e;
-    float             reward[200], logp[2][200];
-    double            sum = 0, kl = 0, entropy = 0;
-    int               rows, ended = 0;
+    float reward[200], logp[2][200];
+    double sum = 0, kl = 0, entropy = 0;
+    int rows, ended = 0;
     how.eos = EOS;
     assert_ok(ppo_lm_copy(lm, 0, &other));
     for (size_t i = 0; i < other->params->count; i++) other->params->data[i] *= 0.7f;
@@ -2656,12 +2656,12 @@ static void an_evaluation_has_the_figures_of_the_samples(void **state) {
 static void an_iteration_after_the_first_allocates_nothing(void **state) {
     (void)state;
     for (int run = 0; run < 4; run++) { /* also on two threads */
-        heap      h = {0, 0, -1, 0};
+        heap h = {0, 0, -1, 0};
         const int kind = run % 2;
         assert_ok(ppo_set_threads(run < 2 ? 1 : 2));
         ppo_set_allocator(heap_hook, &h);
         ppo_rlhf_config c = small_config();
-        int             mode = 0;
+        int mode = 0;
         c.shards = run < 2 ? 1 : 3, c.slots = run < 2 ? 3 : 8;
         c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = kind ? PPO_K3 : PPO_KL_EXACT;
         c.bootstrap_truncated = !kind;
@@ -2687,11 +2687,11 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     ppo_rlhf_config c = small_config();
-    ppo_lm         *policy = small_lm(VOCAB, 40, 1);
-    ppo_tokens      prompts = {0};
-    ppo_rlhf       *r = NULL;
-    const int       token = BOS;
-    long            calls = 0;
+    ppo_lm *policy = small_lm(VOCAB, 40, 1);
+    ppo_tokens prompts = {0};
+    ppo_rlhf *r = NULL;
+    const int token = BOS;
+    long calls = 0;
     assert_ok(ppo_tokens_add(&prompts, &token, 1, 1));
     c.prompts = 128, c.minibatch_size = 64, c.epochs = 1, c.sampling.eos = -1, c.sampling.max_new = 5;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
@@ -2710,13 +2710,13 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
 static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed < 5; seed++) {
-        heap            h = {0, 0, -1, 0};
+        heap h = {0, 0, -1, 0};
         ppo_rlhf_config c = small_config();
-        ppo_lm         *policy = small_lm(VOCAB, 100, 1);
-        ppo_tokens      prompts = {0};
-        ppo_rlhf       *r = NULL;
-        ppo_rng         rng = test_rng(90);
-        long            calls = 0;
+        ppo_lm *policy = small_lm(VOCAB, 100, 1);
+        ppo_tokens prompts = {0};
+        ppo_rlhf *r = NULL;
+        ppo_rng rng = test_rng(90);
+        long calls = 0;
         for (int s = 0; s < 20; s++) add_random(&prompts, &rng, VOCAB, s < 18 ? 1 : 90, s < 18 ? 1 : 90);
         c.prompts = c.minibatch_size = 4, c.epochs = 1, c.sampling.max_new = 3, c.seed = seed;
         if (seed > 2) c.slots = 8, c.shards = 2; /* on two threads */
@@ -2743,7 +2743,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
 /* What a run remembers differs from one to the other. */
 static const struct saved_kind {
     const char *settings;
-    int         critic, reference; /* 0: the library's own; 1: another model; 2: the policy */
+    int critic, reference; /* 0: the library's own; 1: another model; 2: the policy */
 } saved_kinds[] = {
     {"normalize_rewards=yes target_kl=0.01 learning_rate=0.03", 0, 0},
     {"kl_target=0.1 kl_horizon=20 entropy_target=1.5 weight_decay=0.1 adam_beta2=0.95", 2, 0},
@@ -2755,14 +2755,14 @@ static const struct saved_kind {
 };
 
 typedef struct saved_run {
-    ppo_lm    *policy, *critic, *reference;
+    ppo_lm *policy, *critic, *reference;
     ppo_tokens prompts;
-    ppo_rlhf  *rlhf;
+    ppo_rlhf *rlhf;
 } saved_run;
 
 /* Starts a run or, with a path, resumes it into models as the program has them at its start. */
 static saved_run open_run(const struct saved_kind *kind, const char *path) {
-    saved_run       r = {small_lm(VOCAB, POSITIONS, 1), NULL, NULL, some_prompts(5), NULL};
+    saved_run r = {small_lm(VOCAB, POSITIONS, 1), NULL, NULL, some_prompts(5), NULL};
     ppo_rlhf_config c = small_config();
     assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, kind->settings));
     if (kind->critic == 1) r.critic = small_lm(VOCAB, POSITIONS, 1);
@@ -2802,7 +2802,7 @@ static void a_run_that_is_saved_anywhere_ends_with_the_same_bits(void **state) {
     const char *path = scratch_path("rlhf");
     for (int i = 0; i < COUNT(saved_kinds); i++) {
         ppo_rlhf_progress want[ITERATIONS];
-        saved_run         whole = open_run(&saved_kinds[i], NULL);
+        saved_run whole = open_run(&saved_kinds[i], NULL);
         for (int k = 0; k < ITERATIONS; k++) want[k] = report_of(&whole);
         for (int stop = -1; stop < ITERATIONS; stop++) { /* -1: before every iteration */
             saved_run r = open_run(&saved_kinds[i], NULL);
@@ -2836,11 +2836,11 @@ static void a_run_that_is_saved_anywhere_ends_with_the_same_bits(void **state) {
 
 static void a_checkpoint_of_something_else_is_not_resumed(void **state) {
     (void)state;
-    const char     *path = scratch_path("rlhf");
-    saved_run       r = open_run(&saved_kinds[4], NULL);
+    const char *path = scratch_path("rlhf");
+    saved_run r = open_run(&saved_kinds[4], NULL);
     ppo_rlhf_config c = r.rlhf->config, read = ppo_rlhf_config_default();
-    ppo_rlhf       *other = NULL;
-    ppo_tokens      fewer = some_prompts(4);
+    ppo_rlhf *other = NULL;
+    ppo_tokens fewer = some_prompts(4);
     ppo_lm *large = small_lm(VOCAB, POSITIONS + 1, 1), *plain = small_lm(VOCAB, POSITIONS, 0), *before;
     report_of(&r);
     assert_ok(ppo_rlhf_save(r.rlhf, path));
@@ -2899,11 +2899,11 @@ static void a_setting_that_a_checkpoint_does_not_allow_is_named(void **state) {
         {"advantage=return", "advantage is gae in the checkpoint: it cannot become return"},
         {"kl_coef=0", "kl_coef is 0.05 in the checkpoint: it cannot become 0"}};
     const char *path = scratch_path("rlhf");
-    saved_run   r = open_run(&saved_kinds[0], NULL);
+    saved_run r = open_run(&saved_kinds[0], NULL);
     assert_ok(ppo_rlhf_save(r.rlhf, path));
     for (int k = 0; k < COUNT(changes); k++) {
         ppo_rlhf_config c = r.rlhf->config;
-        ppo_rlhf       *other;
+        ppo_rlhf *other;
         assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c, changes[k][0]));
         assert_fails(ppo_rlhf_resume(path, r.policy, NULL, NULL, &r.prompts, count_good, NULL, &c, &other),
                      PPO_ERROR_ARGUMENT, changes[k][1]);
@@ -2922,9 +2922,9 @@ static void *measuring_heap(void *user, void *ptr, size_t size) {
 }
 
 static size_t bytes_of_a_creation(ppo_lm *policy, const ppo_rlhf_config *c) {
-    heap       h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     ppo_tokens prompts = some_prompts(3);
-    ppo_rlhf  *r = NULL;
+    ppo_rlhf *r = NULL;
     asked_for = 0;
     ppo_set_allocator(measuring_heap, &h);
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, c, &r));
@@ -2938,7 +2938,7 @@ static size_t bytes_of_a_creation(ppo_lm *policy, const ppo_rlhf_config *c) {
 static void memory_follows_what_is_sampled_not_the_context(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    ppo_lm         *large = small_lm(VOCAB, 512, 1), *small = small_lm(VOCAB, POSITIONS, 1);
+    ppo_lm *large = small_lm(VOCAB, 512, 1), *small = small_lm(VOCAB, POSITIONS, 1);
     c.slots = 1, c.prompts = 32, c.minibatch_size = 16, c.shards = 1;
     size_t parts = bytes_of_a_creation(large, &c);
     c.micro_batch = 16;
@@ -2952,14 +2952,14 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
 }
 
 static ppo_status whole_job(void *user) {
-    ppo_lm_config   shape = lm_config(VOCAB, POSITIONS, 8, 1, 2);
+    ppo_lm_config shape = lm_config(VOCAB, POSITIONS, 8, 1, 2);
     ppo_rlhf_config c = small_config();
-    ppo_lm         *policy = NULL;
-    ppo_rlhf       *r = NULL;
-    ppo_tokens      prompts = {0}, best = {0};
-    const int       token = BOS;
-    ppo_generator  *generator = NULL;
-    const char     *path = scratch_path("job");
+    ppo_lm *policy = NULL;
+    ppo_rlhf *r = NULL;
+    ppo_tokens prompts = {0}, best = {0};
+    const int token = BOS;
+    ppo_generator *generator = NULL;
+    const char *path = scratch_path("job");
     (void)user;
     c.prompts = c.minibatch_size = 2, c.epochs = 1, c.samples = 2, c.refills = 1,
     c.ratio = PPO_RATIO_SEQUENCE, c.shards = 2, c.slots = 8;

@@ -28,10 +28,10 @@ static int first_step_of(int episode) {
 }
 
 static void assert_step_as_recorded(cartpole *s, int at) {
-    ppo_env     env = cartpole_env();
-    ppo_action  action = {.discrete = g_cartpole_action[at]};
+    ppo_env env = cartpole_env();
+    ppo_action action = {.discrete = g_cartpole_action[at]};
     ppo_outcome out = {0};
-    float       obs[4];
+    float obs[4];
     env.step(s, NULL, &action, obs, &out);
     for (int j = 0; j < 4; j++)
         assert_true(fabs(obs[j] - g_cartpole_obs[4 * at + j]) < 1e-6 * fmax(1, fabs(obs[j])));
@@ -62,10 +62,10 @@ static void short_episodes_of_cartpole_run_free_as_in_gymnasium(void **state) {
 
 static void cartpole_starts_near_upright_and_differently_each_time(void **state) {
     (void)state;
-    ppo_env  env = cartpole_env();
-    ppo_rng  rng = test_rng(1);
+    ppo_env env = cartpole_env();
+    ppo_rng rng = test_rng(1);
     cartpole s;
-    double   sum = 0, squares = 0;
+    double sum = 0, squares = 0;
     for (int i = 0; i < 2000; i++) {
         float obs[4];
         env.reset(&s, &rng, obs);
@@ -84,7 +84,7 @@ static int all_play_the_last;
 
 typedef struct replay {
     cartpole pole;
-    int      episode, at;
+    int episode, at;
 } replay;
 
 static void replay_reset(void *state, ppo_rng *rng, float *obs) {
@@ -96,7 +96,7 @@ static void replay_reset(void *state, ppo_rng *rng, float *obs) {
 }
 
 static void replay_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    replay    *r = (replay *)state;
+    replay *r = (replay *)state;
     ppo_action recorded = {.discrete = g_cartpole_action[r->at]};
     (void)action;
     set_recorded_state(&r->pole, r->episode, r->at++, first_step_of(r->episode));
@@ -113,10 +113,10 @@ static ppo_env replay_env(void) {
 
 static void cartpole_episodes_are_as_long_as_those_of_gymnasium(void **state) {
     (void)state;
-    ppo_env    env = replay_env();
+    ppo_env env = replay_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
-    double     sum = 0;
+    double sum = 0;
     all_play_the_last = 0;
     for (int i = 0; i < g_cartpole_episodes; i++) sum += g_cartpole_length[i];
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -130,9 +130,9 @@ static void cartpole_episodes_are_as_long_as_those_of_gymnasium(void **state) {
 
 static void cartpole_is_truncated_not_terminated_after_500_steps(void **state) {
     (void)state;
-    ppo_env      env = replay_env();
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = replay_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     all_play_the_last = 1;
     cfg.num_envs = 1, cfg.rollout_steps = 520, cfg.total_steps = 520, cfg.minibatch_size = 520,
@@ -167,7 +167,7 @@ static int probe_faults, probe_opened, probe_closed,
 static int probe_edges; /* how many actions lay exactly on an edge of the box */
 
 typedef struct probe {
-    int   open, steps;
+    int open, steps;
     float filler[13];
 } probe;
 
@@ -177,7 +177,7 @@ static int probe_open(void *state, void *user, int copy) {
     if (user != &probe_opened || copy < 0 || copy >= 32)
         __atomic_fetch_add(&probe_faults, 1, __ATOMIC_SEQ_CST);
     static const probe zeros;
-    probe             *p = (probe *)state;
+    probe *p = (probe *)state;
     if (memcmp(p, &zeros, sizeof zeros)) note_fault(NOT_ZEROED);
     if (__atomic_fetch_add(&probe_opened, 1, __ATOMIC_SEQ_CST) == probe_fail_open) return 1;
     p->open = 1;
@@ -229,9 +229,9 @@ static ppo_env probe_env(void) {
 static void an_environment_finds_all_as_promised(void **state) {
     (void)state;
     for (int threads = 1; threads <= 3; threads++) {
-        ppo_env      env = probe_env();
-        ppo_config   cfg = tiny_config();
-        ppo_agent   *agent = NULL;
+        ppo_env env = probe_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         cfg.num_envs = 4, cfg.threads = threads, cfg.total_steps = 1000;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -241,7 +241,7 @@ static void an_environment_finds_all_as_promised(void **state) {
         for (int i = 0; i < 3; i++) assert_ok(ppo_trainer_iterate(trainer, NULL));
         assert_int_equal(probe_closed, 0);
         const ppo_rollout *r = ppo_trainer_rollout(trainer);
-        int                beyond = 0;
+        int beyond = 0;
         for (int i = 0; i < r->steps * r->envs;
              i++) { /* the rollout keeps what was sampled, before clipping */
             float drawn = r->actions.box[3 * i];
@@ -262,10 +262,10 @@ static void an_environment_finds_all_as_promised(void **state) {
 static void a_failing_open_is_reported_and_the_opened_ones_closed(void **state) {
     (void)state;
     for (int k = 0; k < 4; k++) {
-        ppo_env    env = probe_env();
+        ppo_env env = probe_env();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
-        char       words[32];
+        char words[32];
         cfg.num_envs = 4;
         probe_fail_open = k;
         snprintf(words, sizeof words, "open|environment %d", k);
@@ -280,14 +280,14 @@ static void an_incomplete_environment_is_refused(void **state) {
     (void)state;
     static const struct {
         const char *words;
-        int         what;
+        int what;
     } cases[] = {{"reset|NULL", 0},   {"step|NULL", 1},    {"obs_size|0", 2},    {"obs_size|-3", 3},
                  {"kind|0", 4},       {"n is 0", 5},       {"n is -2", 6},       {"low|high|1", 7},
                  {"low|high|nan", 8}, {"low|high|nan", 9}, {"max_steps|-1", 10}, {"kind|77", 11},
                  {"low|high|2", 12}};
     ppo_config cfg = tiny_config();
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_env    env = reach_env();
+        ppo_env env = reach_env();
         ppo_agent *agent = NULL;
         switch (cases[i].what) {
         case 0:
@@ -341,8 +341,8 @@ static void an_incomplete_environment_is_refused(void **state) {
 static void a_number_that_is_not_finite_is_reported_with_environment_and_step(void **state) {
     (void)state;
     static const struct {
-        int         fault_at[4]; /* 0: reset, which the library calls before the first step */
-        float       obs, reward;
+        int fault_at[4]; /* 0: reset, which the library calls before the first step */
+        float obs, reward;
         const char *words;
     } cases[] = {
         {{-1, -1, -1, 5}, 0, NAN, "reward is NaN (environment 3, step 5)"},
@@ -353,7 +353,7 @@ static void a_number_that_is_not_finite_is_reported_with_environment_and_step(vo
         {{3, 3, 3, 3}, NAN, 0, "observation[0] is NaN (environment 0, step 3)"},
         {{6, -1, 5, 4}, 0, NAN, "reward is NaN (environment 3, step 4)"}}; /* the earliest of several */
     for (int i = 0; i < 3 * COUNT(cases); i++) {
-        ppo_env    env = ticks_env(0);
+        ppo_env env = ticks_env(0);
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = i / COUNT(cases) + 1;
@@ -371,7 +371,7 @@ static void an_overflowing_policy_is_reported_alike_by_any_number_of_threads(voi
     for (int box = 0; box < 2; box++) {
         char first[256] = "";
         for (int threads = 1; threads <= 4; threads++) {
-            ppo_env    env = ticks_env(0);
+            ppo_env env = ticks_env(0);
             ppo_config cfg = tiny_config();
             ppo_agent *agent = NULL;
             if (box) env.action_space = ppo_box(2, -1, 1);
@@ -389,7 +389,7 @@ static void an_overflowing_policy_is_reported_alike_by_any_number_of_threads(voi
 
 static void a_broken_number_in_evaluation_makes_all_figures_nan(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(6);
+    ppo_env env = ticks_env(6);
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -410,8 +410,8 @@ static void a_broken_number_in_evaluation_makes_all_figures_nan(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
-    ppo_agent         *agent;
-    ppo_trainer       *trainer;
+    ppo_agent *agent;
+    ppo_trainer *trainer;
     const ppo_rollout *rollout;
 } bench;
 
@@ -448,8 +448,8 @@ static ppo_config ticks_config(void) {
 
 static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **state) {
     (void)state;
-    ppo_env            env = ticks_env(7);
-    bench              b = collect(&env, ticks_config());
+    ppo_env env = ticks_env(7);
+    bench b = collect(&env, ticks_config());
     const ppo_rollout *r = b.rollout;
     assert_true(r->steps == 20 && r->envs == 3);
     for (int t = 0; t < 20; t++)
@@ -469,12 +469,12 @@ static void a_rollout_is_time_major_and_holds_what_the_environment_gave(void **s
 static void a_truncated_step_bootstraps_from_its_own_last_observation(void **state) {
     (void)state;
     for (int own = 0; own < 2; own++) { /* by max_steps, and by the environment itself */
-        ppo_env    env = ticks_env(own ? 0 : 7);
+        ppo_env env = ticks_env(own ? 0 : 7);
         ppo_config cfg = ticks_config();
         ticks_plan.truncate_at = own ? 7 : 0;
-        bench              b = collect(&env, cfg);
+        bench b = collect(&env, cfg);
         const ppo_rollout *r = b.rollout;
-        const float        last = 7, first = 0;
+        const float last = 7, first = 0;
         assert_true(value_of(&b, &last) != value_of(&b, &first));
         for (int e = 0; e < 3; e++)
             for (int t = 6; t < 20; t += 7) {
@@ -502,8 +502,8 @@ static void a_terminated_step_does_not_bootstrap(void **state) {
 
 static void where_the_episode_goes_on_next_value_is_the_value_of_the_next_step(void **state) {
     (void)state;
-    ppo_env            env = ticks_env(7);
-    bench              b = collect(&env, ticks_config());
+    ppo_env env = ticks_env(7);
+    bench b = collect(&env, ticks_config());
     const ppo_rollout *r = b.rollout;
     for (int i = 0; i < 19 * 3; i++)
         if (!r->truncated[i]) assert_true(r->next_value[i] == r->value[i + 3]);
@@ -514,12 +514,12 @@ static void where_the_episode_goes_on_next_value_is_the_value_of_the_next_step(v
 
 static void advantages_are_those_of_ppo_gae(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = ticks_config();
     cfg.gamma = 0.9f, cfg.gae_lambda = 0.8f;
-    bench              b = collect(&env, cfg);
+    bench b = collect(&env, cfg);
     const ppo_rollout *r = b.rollout;
-    float              advantage[60], target[60];
+    float advantage[60], target[60];
     assert_ok(ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, 20, 3, 0.9f, 0.8f,
                       advantage, target));
     assert_false(bits_differ(advantage, r->advantage, 60));
@@ -530,10 +530,10 @@ static void advantages_are_those_of_ppo_gae(void **state) {
 static void log_probabilities_are_of_the_actions_that_were_taken(void **state) {
     (void)state;
     for (int box = 0; box < 2; box++) {
-        ppo_env            env = box ? reach_env() : walk_env();
-        bench              b = collect(&env, ticks_config());
+        ppo_env env = box ? reach_env() : walk_env();
+        bench b = collect(&env, ticks_config());
         const ppo_rollout *r = b.rollout;
-        ppo_tensor        *logp;
+        ppo_tensor *logp;
         ppo_tape_reset(b.agent->tape);
         ppo_outputs out = ask(b.agent->tape, &b.agent->model, r->obs, 60);
         ppo_actor_critic_logp(b.agent->tape, &b.agent->model, &out, &r->actions, &logp, NULL);
@@ -545,8 +545,8 @@ static void log_probabilities_are_of_the_actions_that_were_taken(void **state) {
 
 static void copies_draw_from_streams_of_their_own(void **state) {
     (void)state;
-    ppo_env            env = reach_env();
-    bench              b = collect(&env, ticks_config());
+    ppo_env env = reach_env();
+    bench b = collect(&env, ticks_config());
     const ppo_rollout *r = b.rollout;
     for (int e = 0; e < 3; e++) {
         ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_ENV, (uint32_t)e); /* the seed's default is 1 */
@@ -559,7 +559,7 @@ static void copies_draw_from_streams_of_their_own(void **state) {
 
 static void normalized_observations_and_rewards_stay_within_their_limits(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(0);
+    ppo_env env = ticks_env(0);
     ppo_config cfg = ticks_config();
     cfg.normalize_obs = cfg.normalize_reward = 1, cfg.clip_obs = 1.25f, cfg.clip_reward = 0.5f;
     bench b = collect(&env, cfg);
@@ -580,9 +580,9 @@ static void normalized_observations_and_rewards_stay_within_their_limits(void **
 /* After a failed iteration nothing of the broken episodes may be trained on: the next one begins afresh. */
 static void an_iteration_after_a_failed_one_starts_with_fresh_episodes(void **state) {
     (void)state;
-    ppo_env      env = ticks_env(6);
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = ticks_env(6);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     cfg.total_steps = 64;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -616,9 +616,9 @@ static void what_follows_a_failed_iteration_is_the_same_for_any_number_of_thread
     (void)state;
     float first[2][64], seen[2][64];
     for (int threads = 1; threads <= 4; threads++) {
-        ppo_env      env = {0};
-        ppo_config   cfg = tiny_config();
-        ppo_agent   *agent = NULL;
+        ppo_env env = {0};
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         env.obs_size = 1, env.action_space = ppo_box(1, -9, 9), env.state_size = sizeof(int);
         env.reset = noise_reset, env.step = noise_step;
@@ -647,9 +647,9 @@ static void silent_reset(void *state, ppo_rng *rng, float *obs) { (void)state, (
 
 static void an_observation_that_nobody_writes_is_zero(void **state) {
     (void)state;
-    ppo_env      env = ticks_env(3);
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = ticks_env(3);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     env.reset = silent_reset, env.step = silent_step, env.obs_size = 5;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -664,9 +664,9 @@ static void an_observation_that_nobody_writes_is_zero(void **state) {
 /* The policy sees an observation by the statistics of the rollouts before; each is counted once. */
 static void statistics_rest_during_a_rollout_and_take_it_in_afterwards(void **state) {
     (void)state;
-    ppo_env      env = ticks_env(6);
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = ticks_env(6);
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     cfg.normalize_obs = 1, cfg.clip_obs = 1.2f, cfg.total_steps = 1000;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -688,9 +688,9 @@ static void statistics_rest_during_a_rollout_and_take_it_in_afterwards(void **st
 
 static void a_rollout_tells_of_the_episodes_that_ended_in_it(void **state) {
     (void)state;
-    ppo_env      env = ticks_env(7); /* every reward is 1 */
-    ppo_config   cfg = eight_environments(1);
-    ppo_agent   *agent = NULL;
+    ppo_env env = ticks_env(7); /* every reward is 1 */
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
@@ -712,12 +712,12 @@ static void a_rollout_tells_of_the_episodes_that_ended_in_it(void **state) {
    -------------------------------------------------------------------------------------------------------- */
 
 static ppo_env stepped_alone; /* whose copies step_each() steps */
-static int     many_calls, most_copies, many_steps, many_fails;
+static int many_calls, most_copies, many_steps, many_fails;
 
 static void step_each(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                       ppo_outcome *out) {
     const ppo_env *env = &stepped_alone;
-    const int      agents = env->agents > 1 ? env->agents : 1;
+    const int agents = env->agents > 1 ? env->agents : 1;
     __atomic_fetch_add(&many_calls, 1, __ATOMIC_SEQ_CST);
     __atomic_fetch_add(&many_steps, n, __ATOMIC_SEQ_CST);
     if (n > __atomic_load_n(&most_copies, __ATOMIC_SEQ_CST))
@@ -746,8 +746,8 @@ static ppo_config many_config(const ppo_env *env, int threads) {
 
 /* Three iterations, with a checkpoint after the first if a file is named. */
 static ppo_agent *train_three(const ppo_env *env, int threads, const char *file) {
-    ppo_config   cfg = many_config(env, threads);
-    ppo_agent   *agent = NULL;
+    ppo_config cfg = many_config(env, threads);
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     assert_ok(ppo_agent_create(env, &cfg, &agent));
     assert_ok(ppo_trainer_create(env, &cfg, agent, &trainer));
@@ -773,7 +773,7 @@ static void many_copies_do_what_each_would_do_alone(void **state) {
     for (int k = 0; k < 4; k++) {
         ppo_env alone = k == 1 ? pursuit_env() : cartpole_env();
         if (k == 2) alone.open = opens_nothing;
-        ppo_env    many = k == 3 ? cartpole_many_env() : many_of(alone);
+        ppo_env many = k == 3 ? cartpole_many_env() : many_of(alone);
         ppo_agent *want = train_three(&alone, 1, NULL);
         for (int threads = 1; threads <= 3; threads++) {
             ppo_agent *got = train_three(&many, threads, threads == 2 ? "build/many.tmp" : NULL);
@@ -826,14 +826,14 @@ static void stray_step_many(int n, void *state, ppo_rng *rng, const ppo_action *
 static void a_fault_of_many_copies_is_reported(void **state) {
     (void)state;
     static const struct {
-        int         fails;
+        int fails;
         const char *words;
     } cases[] = {{3, "env.step_many failed (environments 0 to 5): copy 5 is stuck"},
                  {-1, "environment 5 wrote beyond its state"},
                  {-2, "environment 5 wrote beyond its observation"},
                  {-3, "reward is NaN (environment 2, step 3)"},
                  {-4, "observation[1] is NaN (environment 4, step 3)"}};
-    ppo_env    env = many_of(cartpole_env());
+    ppo_env env = many_of(cartpole_env());
     ppo_agent *agent = NULL;
     env.step_many = stray_step_many;
     for (int i = 0; i < COUNT(cases); i++) {

@@ -12,7 +12,7 @@ static ppo_lm *small_lm(void) { return random_lm(lm_config(V, CONTEXT, 12, 2, 3)
 
 static ppo_tokens some_prompts(uint32_t seed) {
     ppo_tokens prompts = {0};
-    ppo_rng    rng = test_rng(seed);
+    ppo_rng rng = test_rng(seed);
     for (int s = 0; s < PROMPTS; s++) add_random(&prompts, &rng, V, 1 + 3 * (s % 4), 1 + 3 * (s % 4));
     return prompts;
 }
@@ -36,14 +36,14 @@ enum { CALL = 4 };
 /* What a watch saw, and when it ends a sequence. */
 typedef struct witness {
     ppo_tokens prompts;
-    int        seen[PROMPTS]; /* tokens of each sequence */
-    int        text[PROMPTS][CONTEXT];
-    int        ends, fails, tools, samples;
+    int seen[PROMPTS]; /* tokens of each sequence */
+    int text[PROMPTS][CONTEXT];
+    int ends, fails, tools, samples;
 } witness;
 
 static ppo_status see(const ppo_tokens *so_far, int s, int *end, void *user) {
     witness *w = (witness *)user;
-    int      n = so_far->start[1], given = so_far->prompt[0], before = w->seen[s] ? w->seen[s] : given;
+    int n = so_far->start[1], given = so_far->prompt[0], before = w->seen[s] ? w->seen[s] : given;
     assert_true(so_far->count == 1 && so_far->start[0] == 0 && *end == 0);
     assert_int_equal(given, w->prompts.start[s + 1] - w->prompts.start[s]);
     assert_memory_equal(so_far->token, w->seen[s] ? w->text[s] : w->prompts.token + w->prompts.start[s],
@@ -77,22 +77,22 @@ static ppo_status use_tool(const int *token, int n, int *answer, int room, int *
 static void any_of_several_tokens_ends_a_sequence_as_its_last(void **state) {
     (void)state;
     static const int ends[] = {2, 7, 2};
-    ppo_lm          *lm = small_lm();
-    ppo_tokens       prompts = some_prompts(1);
-    ppo_generator   *free_one = generator_of(lm, 4);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(1);
+    ppo_generator *free_one = generator_of(lm, 4);
     for (int slots = 1; slots <= 16; slots += 5) {
         ppo_generator *g = generator_of(lm, slots);
         for (int eos = -1; eos < 2; eos += 2) {
             ppo_sampling how = ppo_sampling_default();
-            ppo_samples  all, x;
-            int          by[V] = {0}, cut = 0;
+            ppo_samples all, x;
+            int by[V] = {0}, cut = 0;
             how.temperature = 3;
             assert_ok(ppo_generate(free_one, &prompts, &how, &all));
             how.ends = ends, how.end_count = COUNT(ends), how.eos = eos, how.max_new = 15;
             assert_ok(ppo_generate(g, &prompts, &how, &x));
             for (int s = 0; s < PROMPTS; s++) { /* what is sampled without ends, up to the first of them */
                 const int *text = all.tokens.token + all.tokens.start[s], prompt = all.tokens.prompt[s];
-                int        n = prompt, most = prompt + 15;
+                int n = prompt, most = prompt + 15;
                 if (most > CONTEXT) most = CONTEXT;
                 while (n < most && text[n] != 2 && text[n] != 7 && text[n] != eos) n++;
                 assert_int_equal(x.ended[s], n < most);
@@ -113,11 +113,11 @@ static void any_of_several_tokens_ends_a_sequence_as_its_last(void **state) {
 static void ends_that_mean_nothing_are_refused(void **state) {
     (void)state;
     static const int bad[] = {3, V}, below[] = {-1};
-    ppo_lm          *lm = small_lm();
-    ppo_tokens       prompts = some_prompts(2);
-    ppo_generator   *g = generator_of(lm, 2);
-    ppo_sampling     how = ppo_sampling_default();
-    ppo_samples      x;
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(2);
+    ppo_generator *g = generator_of(lm, 2);
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
     how.ends = bad, how.end_count = 2;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[1] is 9|0 .. 8");
     how.end_count = -1;
@@ -138,7 +138,7 @@ static void ends_that_mean_nothing_are_refused(void **state) {
 static void settings_of_sampling_have_names(void **state) {
     (void)state;
     ppo_sampling how = ppo_sampling_default();
-    char         text[32];
+    char text[32];
     assert_ok(ppo_settings_set_all(ppo_sampling_settings(), &how, "temperature=0.5 top_p=0.75 max-new=3"));
     assert_true(how.temperature == 0.5f && how.top_p == 0.75f && how.eos == -1 && how.max_new == 3);
     assert_fails(ppo_settings_get(ppo_sampling_settings(), &how, "seed", text, sizeof text),
@@ -151,14 +151,14 @@ static void settings_of_sampling_have_names(void **state) {
 
 static void a_watch_sees_every_token_in_its_order_and_may_end_the_sequence(void **state) {
     (void)state;
-    ppo_lm    *lm = small_lm();
+    ppo_lm *lm = small_lm();
     ppo_tokens prompts = some_prompts(3);
     for (int i = 0; i < 16; i++) {
         static const int slots[] = {1, 3, 11, 40};
-        ppo_generator   *g = generator_of(lm, slots[i % 4]), *other = generator_of(lm, 5);
-        ppo_sampling     how = ppo_sampling_default();
-        ppo_samples      x, plain;
-        witness          w = {0}, unseen = {0};
+        ppo_generator *g = generator_of(lm, slots[i % 4]), *other = generator_of(lm, 5);
+        ppo_sampling how = ppo_sampling_default();
+        ppo_samples x, plain;
+        witness w = {0}, unseen = {0};
         w.prompts = unseen.prompts = prompts;
         w.ends = i / 4 % 2, w.tools = unseen.tools = i / 8 - 1;
         how.eos = 3;
@@ -171,7 +171,7 @@ static void a_watch_sees_every_token_in_its_order_and_may_end_the_sequence(void 
         int ended = 0;
         for (int s = 0; s < PROMPTS; s++) {
             const int *text = x.tokens.token + x.tokens.start[s];
-            const int  n = x.tokens.start[s + 1] - x.tokens.start[s], prompt = x.tokens.prompt[s];
+            const int n = x.tokens.start[s + 1] - x.tokens.start[s], prompt = x.tokens.prompt[s];
             assert_true(is_beginning(&x, &plain, s, w.ends ? n : -1)); /* it changes nothing else */
             assert_memory_equal(text, w.text[s], (size_t)w.seen[s] * sizeof *text);
             for (int k = w.seen[s]; k < n; k++) assert_true(x.tokens.given[x.tokens.start[s] + k]);
@@ -190,12 +190,12 @@ static void a_watch_sees_every_token_in_its_order_and_may_end_the_sequence(void 
 
 static void a_watch_that_fails_ends_the_call_with_its_reason(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
-    ppo_tokens     prompts = some_prompts(4);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(4);
     ppo_generator *g = generator_of(lm, 3);
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x;
-    witness        w = {0};
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
+    witness w = {0};
     w.prompts = prompts, w.tools = -1, w.fails = 1;
     how.watch = see, how.watch_user = &w;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_FILE, "the screen is full");
@@ -212,18 +212,18 @@ static void a_watch_that_fails_ends_the_call_with_its_reason(void **state) {
 
 static ppo_status sample_within(const ppo_tokens *so_far, int s, int *end, void *user) {
     ppo_sampling how = ppo_sampling_default();
-    ppo_samples  x;
+    ppo_samples x;
     (void)s, (void)end;
     return ppo_generate((ppo_generator *)user, so_far, &how, &x);
 }
 
 static void a_watch_cannot_use_the_generator_that_it_watches(void **state) {
     (void)state;
-    ppo_lm        *lm = small_lm();
-    ppo_tokens     prompts = some_prompts(5);
+    ppo_lm *lm = small_lm();
+    ppo_tokens prompts = some_prompts(5);
     ppo_generator *g = generator_of(lm, 3);
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    x;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
     how.watch = sample_within, how.watch_user = g;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "the generator is in use");
     ppo_generator_free(g);
@@ -256,9 +256,9 @@ static void a_stop_ends_a_response_with_the_token_that_completes_it(void **state
                                            {"a<end>b", "nd><"},
                                            {"ababababa"},
                                            {"\244"}};
-    ppo_tokenizer           *tokenizer = letters();
-    ppo_rng                  rng = test_rng(6);
-    int                      usable[64], count = 0, stopped[COUNT(texts)] = {0}, within = 0, passed = 0;
+    ppo_tokenizer *tokenizer = letters();
+    ppo_rng rng = test_rng(6);
+    int usable[64], count = 0, stopped[COUNT(texts)] = {0}, within = 0, passed = 0;
     for (int t = 0; t < ppo_tokenizer_vocab(tokenizer); t++) { /* those of these letters */
         char text[64];
         assert_ok(ppo_decode(tokenizer, &t, 1, text, sizeof text, NULL));
@@ -267,16 +267,16 @@ static void a_stop_ends_a_response_with_the_token_that_completes_it(void **state
     }
     assert_true(count > 6);
     for (int round = 0; round < SMALL(6000, 1500); round++) {
-        const int  which = round % COUNT(texts), prompt = ppo_rng_below(&rng, 4);
-        int        token[24], start[2] = {0, 0}, given = prompt, number = 0;
-        ppo_stops  stops = {tokenizer, texts[which], 0};
+        const int which = round % COUNT(texts), prompt = ppo_rng_below(&rng, 4);
+        int token[24], start[2] = {0, 0}, given = prompt, number = 0;
+        ppo_stops stops = {tokenizer, texts[which], 0};
         ppo_tokens so_far = {1, start, &given, token, NULL, NULL};
         while (stops.count < 3 && texts[which][stops.count]) stops.count++;
         for (int i = 0; i < COUNT(token); i++) token[i] = usable[ppo_rng_below(&rng, count)];
         for (int n = prompt + 1; n <= COUNT(token); n++) {
-            char   text[512];
+            char text[512];
             size_t bytes;
-            int    want = 0, end = 0;
+            int want = 0, end = 0;
             start[1] = n;
             assert_ok(ppo_decode(tokenizer, token + prompt, n - prompt, text, sizeof text, &bytes));
             for (int k = 0; k < stops.count; k++) {
@@ -300,11 +300,11 @@ static void a_stop_ends_a_response_with_the_token_that_completes_it(void **state
 static void a_stop_before_the_last_token_or_in_the_prompt_is_none(void **state) {
     (void)state;
     static const char *const texts[] = {"ab"};
-    ppo_tokenizer           *tokenizer = NULL;
+    ppo_tokenizer *tokenizer = NULL;
     assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &tokenizer));
-    int        token[] = {0, 1, 1, 0, 0, 1}, start[2] = {0, 6}, prompt = 5, end = 0;
+    int token[] = {0, 1, 1, 0, 0, 1}, start[2] = {0, 6}, prompt = 5, end = 0;
     ppo_tokens so_far = {1, start, &prompt, token, NULL, NULL};
-    ppo_stops  stops = {tokenizer, texts, 1};
+    ppo_stops stops = {tokenizer, texts, 1};
     assert_ok(ppo_stop_at(&so_far, 0, &end, &stops));
     assert_int_equal(end, 0); /* its a is the prompt's */
     prompt = 4;
@@ -325,11 +325,11 @@ static void a_stop_before_the_last_token_or_in_the_prompt_is_none(void **state) 
 static void stops_that_mean_nothing_are_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"b", "", NULL};
-    ppo_tokenizer           *tokenizer = NULL;
+    ppo_tokenizer *tokenizer = NULL;
     assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &tokenizer));
-    int        token[] = {0, 0}, start[2] = {0, 2}, end = 0;
+    int token[] = {0, 0}, start[2] = {0, 2}, end = 0;
     ppo_tokens so_far = {1, start, NULL, token, NULL, NULL};
-    ppo_stops  stops = {tokenizer, texts, 2};
+    ppo_stops stops = {tokenizer, texts, 2};
     assert_fails(ppo_stop_at(&so_far, 0, &end, &stops), PPO_ERROR_ARGUMENT, "text 1 is empty");
     stops.text = texts + 1, stops.count = 0;
     assert_ok(ppo_stop_at(&so_far, 0, &end, &stops));
@@ -363,12 +363,12 @@ static ppo_status reward_of_stops(const ppo_samples *samples, float *reward, voi
 static void ppo_on_tokens_learns_to_write_what_stops_it(void **state) {
     (void)state;
     static const char *const texts[] = {"cab"};
-    ppo_tokenizer           *tokenizer = NULL;
-    ppo_lm                  *lm = random_lm(lm_config(4, 16, 12, 1, 2), 0.1f);
-    ppo_rlhf_config          config = ppo_rlhf_config_default();
-    ppo_rlhf_progress        first, p;
-    ppo_tokens               prompts = {0};
-    ppo_rlhf                *rlhf = NULL;
+    ppo_tokenizer *tokenizer = NULL;
+    ppo_lm *lm = random_lm(lm_config(4, 16, 12, 1, 2), 0.1f);
+    ppo_rlhf_config config = ppo_rlhf_config_default();
+    ppo_rlhf_progress first, p;
+    ppo_tokens prompts = {0};
+    ppo_rlhf *rlhf = NULL;
     assert_ok(ppo_tokenizer_characters("abcd", 4, NULL, 0, &tokenizer));
     ppo_stops stops = {tokenizer, texts, 1};
     for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
@@ -406,14 +406,14 @@ static void ppo_on_tokens_learns_to_write_what_stops_it(void **state) {
 static void reused_keys_and_values_give_the_same_bits(void **state) {
     (void)state;
     enum { LONG = 150 };
-    ppo_lm      *lm = random_lm(lm_config(V, LONG, 12, 2, 3), 0.25f);
-    ppo_rng      rng = test_rng(7);
+    ppo_lm *lm = random_lm(lm_config(V, LONG, 12, 2, 3), 0.25f);
+    ppo_rng rng = test_rng(7);
     ppo_sampling how = ppo_sampling_default(), fresh;
     how.max_new = 6, how.eos = 3, how.reuse = 1;
     for (int slots = 1; slots <= 4; slots++) {
         ppo_generator *a = generator_of(lm, slots), *b = generator_of(lm, slots);
-        ppo_samples    x, y;
-        ppo_tokens     prompts = {0}, next = {0};
+        ppo_samples x, y;
+        ppo_tokens prompts = {0}, next = {0};
         for (int s = 0; s < slots + slots / 2; s++) add_random(&prompts, &rng, V, 5 + s, 5 + s);
         for (int round = 0; round < 30; round++) {
             how.seed = (uint64_t)round;
@@ -445,12 +445,12 @@ static void reused_keys_and_values_give_the_same_bits(void **state) {
 static void reuse_trusts_that_the_weights_are_the_same(void **state) {
     (void)state;
     for (int reuse = 0; reuse < 2; reuse++) {
-        ppo_lm        *lm = small_lm();
+        ppo_lm *lm = small_lm();
         ppo_generator *g = generator_of(lm, 1), *other = generator_of(lm, 1);
-        ppo_tokens     prompts = {0};
-        ppo_rng        rng = test_rng(8);
-        ppo_sampling   how = ppo_sampling_default();
-        ppo_samples    x, y;
+        ppo_tokens prompts = {0};
+        ppo_rng rng = test_rng(8);
+        ppo_sampling how = ppo_sampling_default();
+        ppo_samples x, y;
         add_random(&prompts, &rng, V, 9, 9);
         how.reuse = reuse;
         assert_ok(ppo_generate(g, &prompts, &how, &x));
@@ -469,14 +469,14 @@ static void after_a_failure_nothing_is_reused(void **state) {
     (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         assert_ok(ppo_set_threads(threads));
-        const int      slots = threads == 1 ? 1 : 8, count = threads == 1 ? 1 : 12;
-        ppo_lm        *lm = small_lm();
+        const int slots = threads == 1 ? 1 : 8, count = threads == 1 ? 1 : 12;
+        ppo_lm *lm = small_lm();
         ppo_generator *g = generator_of(lm, slots), *other = generator_of(lm, slots);
-        ppo_tokens     prompts = {0};
-        ppo_rng        rng = test_rng(9);
-        ppo_sampling   how = ppo_sampling_default();
-        ppo_samples    x, y;
-        float         *w = &lm->block[0].norm_bias[0]->data[0], was = *w;
+        ppo_tokens prompts = {0};
+        ppo_rng rng = test_rng(9);
+        ppo_sampling how = ppo_sampling_default();
+        ppo_samples x, y;
+        float *w = &lm->block[0].norm_bias[0]->data[0], was = *w;
         for (int s = 0; s < count; s++) add_random(&prompts, &rng, V, 9, 9);
         how.reuse = 1;
         *w = NAN;
@@ -525,7 +525,7 @@ static void a_folder_says_which_tokens_end_a_text(void **state) {
     (void)state;
     static const struct {
         const char *generation, *config;
-        int         count, end[3];
+        int count, end[3];
         const char *words; /* of a failure */
     } cases[] = {
         {NULL, NULL, 0, {0}, NULL},
@@ -576,12 +576,12 @@ static void damaged_files_do_no_harm(void **state) {
     (void)state;
     static const char whole[] =
         "{\"a\": [{\"b\": \"\\u00e4\"}, true], \"eos_token_id\": [1, 22, 333], \"c\": -1.5e3}";
-    char    text[sizeof whole];
+    char text[sizeof whole];
     ppo_rng rng = test_rng(10);
     remove(config);
     for (size_t i = 0; i < 3 * sizeof whole; i++) {
         size_t bytes = sizeof whole - 1;
-        int    end[2], count;
+        int end[2], count;
         memcpy(text, whole, sizeof whole);
         if (i < sizeof whole) bytes = i;
         else text[ppo_rng_below(&rng, (int)bytes)] = (char)ppo_rng_below(&rng, 256);
@@ -592,20 +592,20 @@ static void damaged_files_do_no_harm(void **state) {
 }
 
 typedef struct job {
-    ppo_lm        *lm;
+    ppo_lm *lm;
     ppo_tokenizer *tokenizer;
-    ppo_tokens     prompts;
+    ppo_tokens prompts;
 } job;
 
 static ppo_status sample_once(void *user) {
     static const char *const texts[] = {"ab", "ba"};
-    job                     *j = (job *)user;
-    ppo_generator           *g = NULL;
-    ppo_sampling             how = ppo_sampling_default();
-    ppo_samples              x;
-    ppo_stops                stops = {j->tokenizer, texts, 2};
-    int                      end[2], count = 0;
-    ppo_status               status = ppo_lm_load_ends(folder, end, 2, &count);
+    job *j = (job *)user;
+    ppo_generator *g = NULL;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples x;
+    ppo_stops stops = {j->tokenizer, texts, 2};
+    int end[2], count = 0;
+    ppo_status status = ppo_lm_load_ends(folder, end, 2, &count);
     how.ends = end, how.end_count = count, how.max_new = 5, how.reuse = 1;
     how.watch = ppo_stop_at, how.watch_user = &stops;
     if (!status) status = ppo_generator_create(j->lm, 2, &g);

@@ -64,7 +64,8 @@ static int check_first_ratio(const ppo_progress *p, void *user) {
     ratios_checked++;
     if (p->first_ratio_min != 1.0f || p->first_ratio_max != 1.0f)
         fail_msg("kind %d: ratios from %.9g to %.9g at iteration %lld with %s kernels", ratios_kind,
-                 (double)p->first_ratio_min, (double)p->first_ratio_max, (long long)p->iteration, ppo_kernels_name());
+                 (double)p->first_ratio_min, (double)p->first_ratio_max, (long long)p->iteration,
+                 ppo_kernels_name());
     assert_true(p->gradient_steps == p->iteration || p->approx_kl != 0); /* there was some training */
     return 0;
 }
@@ -74,12 +75,13 @@ static void ratio_is_exactly_one_on_first_minibatch_of_every_policy(void **state
     (void)state;
     FOR_KERNEL_SETS(set) {
         for (int i = 0; i < 3 * KINDS; i++) {
-            ppo_env    env;
+            ppo_env env;
             ppo_config cfg = kind_of_policy(i % KINDS, &env);
             ratios_kind = i % KINDS;
             cfg.callback = check_first_ratio, cfg.threads = 1 + i / KINDS;
             if (i / KINDS == 1) cfg.minibatch_size = 0;
-            if (i / KINDS == 2) cfg.num_envs = 7, cfg.hidden_layers = cfg.shared_trunk, cfg.total_steps = 7 * 19 * 3;
+            if (i / KINDS == 2)
+                cfg.num_envs = 7, cfg.hidden_layers = cfg.shared_trunk, cfg.total_steps = 7 * 19 * 3;
             ppo_agent_free(trained(&env, &cfg));
         }
     }
@@ -89,7 +91,7 @@ static void ratio_is_exactly_one_on_first_minibatch_of_every_policy(void **state
 static void results_of_every_policy_have_the_same_bits_for_any_number_of_threads(void **state) {
     (void)state;
     for (int kind = 0; kind < KINDS; kind++) {
-        ppo_env    env;
+        ppo_env env;
         ppo_config cfg = kind_of_policy(kind, &env);
         ppo_agent *one = trained(&env, &cfg), *other = NULL;
         for (cfg.threads = 2; cfg.threads <= 4; cfg.threads++) {
@@ -110,9 +112,9 @@ static void no_policy_allocates_after_the_first_iteration(void **state) {
     heap h = {0, 0, -1, 0};
     ppo_set_allocator(heap_hook, &h);
     for (int i = 0; i < 2 * KINDS; i++) {
-        ppo_env      env;
-        ppo_config   cfg = kind_of_policy(i % KINDS, &env);
-        ppo_agent   *agent = NULL;
+        ppo_env env;
+        ppo_config cfg = kind_of_policy(i % KINDS, &env);
+        ppo_agent *agent = NULL;
         ppo_trainer *trainer = NULL;
         cfg.total_steps += 42; /* the last rollout is a short one */
         if (i >= KINDS) cfg.threads = 2, cfg.minibatch_size = 0, cfg.hidden[0] = 200;
@@ -133,12 +135,12 @@ static void no_policy_allocates_after_the_first_iteration(void **state) {
 }
 
 static ppo_status train_and_use(void *user) {
-    ppo_env       env;
-    ppo_config    cfg = kind_of_policy(*(int *)user, &env);
-    ppo_agent    *agent = NULL;
-    ppo_action    action;
-    ppo_rng       rng = test_rng(1);
-    const float   obs[4] = {0.5f, -0.5f, 0.25f, 1};
+    ppo_env env;
+    ppo_config cfg = kind_of_policy(*(int *)user, &env);
+    ppo_agent *agent = NULL;
+    ppo_action action;
+    ppo_rng rng = test_rng(1);
+    const float obs[4] = {0.5f, -0.5f, 0.25f, 1};
     unsigned char mask[9] = {1, 0, 1, 1, 1, 0, 1, 1, 1};
     cfg.total_steps = 5 * 19, cfg.epochs = 1, cfg.threads = 2;
     ppo_status status = ppo_train(&env, &cfg, &agent);
@@ -160,8 +162,8 @@ static void every_failing_allocation_of_a_policy_is_reported_and_leaks_nothing(v
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bench {
-    ppo_agent         *agent;
-    ppo_trainer       *trainer;
+    ppo_agent *agent;
+    ppo_trainer *trainer;
     const ppo_rollout *rollout;
 } bench;
 
@@ -184,10 +186,10 @@ static void drop_bench(bench *b) {
 static void the_environment_gets_the_choices_that_the_rollout_holds(void **state) {
     (void)state;
     for (int bits = 0; bits < 2; bits++) {
-        ppo_env    env = bits ? lamps_env() : dials_env();
+        ppo_env env = bits ? lamps_env() : dials_env();
         ppo_config cfg = eight_environments(0);
-        int        n = env.action_space.n, seen[4][4] = {{0}};
-        bench      b = start_bench(&env, cfg);
+        int n = env.action_space.n, seen[4][4] = {{0}};
+        bench b = start_bench(&env, cfg);
         assert_ok(ppo_trainer_iterate(b.trainer, NULL));
         const ppo_rollout *r = b.rollout;
         assert_null(r->actions.box);
@@ -196,7 +198,7 @@ static void the_environment_gets_the_choices_that_the_rollout_holds(void **state
             for (int j = 0; j < n; j++) {
                 float want = bits ? 0.5f * r->obs[i * n + j] + 0.5f
                                   : 0.5f * (r->obs[i * n + j] + 1) * (float)(dial_sizes[j] - 1);
-                int   choice = r->actions.discrete[i * n + j];
+                int choice = r->actions.discrete[i * n + j];
                 assert_in_range(choice, 0, env.action_space.sizes[j] - 1);
                 seen[j][choice]++;
                 reward += (choice == (int)(want + 0.5f)) / (float)n;
@@ -212,12 +214,12 @@ static void the_environment_gets_the_choices_that_the_rollout_holds(void **state
 static void choices_are_drawn_independently_and_as_often_as_their_probabilities_say(void **state) {
     (void)state;
     enum { DRAWS = 20000 };
-    ppo_env    env = lamps_env();
+    ppo_env env = lamps_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
-    ppo_rng    rng = test_rng(2);
-    double     on[LAMPS] = {0}, both = 0;
-    float      obs[LAMPS] = {1, -1, 1, 1};
+    ppo_rng rng = test_rng(2);
+    double on[LAMPS] = {0}, both = 0;
+    float obs[LAMPS] = {1, -1, 1, 1};
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     float *bias = agent->model.actor.bias[1]->data;
     memset(agent->model.actor.weight[1]->data, 0, 7 * 2 * LAMPS * sizeof(float));
@@ -240,7 +242,7 @@ static void choices_are_drawn_independently_and_as_often_as_their_probabilities_
 static void several_choices_are_learned(void **state) {
     (void)state;
     for (int bits = 0; bits < 2; bits++) {
-        ppo_env    env = bits ? lamps_env() : dials_env();
+        ppo_env env = bits ? lamps_env() : dials_env();
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
         cfg.total_steps = 12000, cfg.rollout_steps = 128, cfg.epochs = 4, cfg.learning_rate = 0.01f;
@@ -274,11 +276,11 @@ static ppo_agent *wilful(const ppo_env *env, const ppo_config *cfg) {
 static void illegal_actions_are_neither_sampled_nor_evaluated_nor_played(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        ppo_env    env = i % 2 ? dials_env() : fenced_env();
+        ppo_env env = i % 2 ? dials_env() : fenced_env();
         ppo_config cfg = eight_environments(0);
         cfg.threads = 1 + i, cfg.recurrent = i / 2 * 5;
         ppo_agent *agent = wilful(&env, &cfg);
-        float      total;
+        float total;
         illegal_actions = 0;
         assert_ok(ppo_train(&env, &cfg, &agent));
         assert_ok(ppo_evaluate(agent, &env, 40, 1).status);
@@ -293,20 +295,20 @@ static void illegal_actions_are_neither_sampled_nor_evaluated_nor_played(void **
 
 static void the_rollout_holds_the_masks_and_probabilities_of_what_was_legal(void **state) {
     (void)state;
-    ppo_env    env = fenced_env();
+    ppo_env env = fenced_env();
     ppo_config cfg = eight_environments(0);
-    bench      b = {wilful(&env, &cfg), NULL, NULL};
+    bench b = {wilful(&env, &cfg), NULL, NULL};
     cfg.learning_rate = 0, cfg.epochs = 1, cfg.minibatch_size = 0;
     ppo_progress progress;
-    double       entropy = 0, plain = 0;
+    double entropy = 0, plain = 0;
     assert_ok(ppo_trainer_create(&env, &cfg, b.agent, &b.trainer));
     assert_ok(ppo_trainer_iterate(b.trainer, &progress));
     const ppo_rollout *r = ppo_trainer_rollout(b.trainer);
     for (int i = 0; i < 128; i++) {
         unsigned char mask[3] = {1, 1, 1};
-        walk          w = {(int)lrintf(5 * r->obs[2 * i])};
-        float         logits[3], logp, h;
-        int           action[3], legal = 0;
+        walk w = {(int)lrintf(5 * r->obs[2 * i])};
+        float logits[3], logp, h;
+        int action[3], legal = 0;
         fenced_mask(&w, mask);
         assert_memory_equal(r->mask + 3 * i, mask, 3);
         assert_true(mask[r->actions.discrete[i]]);
@@ -329,13 +331,13 @@ static void the_rollout_holds_the_masks_and_probabilities_of_what_was_legal(void
 
 static void masked_acting_takes_legal_actions_only(void **state) {
     (void)state;
-    ppo_env                    env = fenced_env();
-    ppo_config                 cfg = tiny_config();
-    ppo_agent                 *agent = wilful(&env, &cfg);
-    ppo_rng                    rng = test_rng(3);
-    float                      obs[2] = {0.2f, 0.5f};
-    int                        count[3] = {0};
-    ppo_action                 action;
+    ppo_env env = fenced_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = wilful(&env, &cfg);
+    ppo_rng rng = test_rng(3);
+    float obs[2] = {0.2f, 0.5f};
+    int count[3] = {0};
+    ppo_action action;
     static const unsigned char no_left[3] = {0, 1, 1}, only_right[3] = {0, 0, 1};
     for (int i = 0; i < 2000; i++) {
         assert_ok(ppo_act_masked(agent, obs, no_left, &rng, &action));
@@ -351,13 +353,13 @@ static void masked_acting_takes_legal_actions_only(void **state) {
 
 static void acting_refuses_a_mask_that_leaves_nothing(void **state) {
     (void)state;
-    ppo_env       env = dials_env();
-    ppo_config    cfg = tiny_config();
-    ppo_agent    *agent = NULL;
-    ppo_rng       rng = test_rng(6);
-    float         obs[DIALS] = {0, 1, 0}, before[4];
+    ppo_env env = dials_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_rng rng = test_rng(6);
+    float obs[DIALS] = {0, 1, 0}, before[4];
     unsigned char mask[9] = {0, 1, 0, 0, 0, 1, 1, 1, 1};
-    ppo_action    action;
+    ppo_action action;
     cfg.recurrent = 4;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     memcpy(before, agent->state, sizeof before);
@@ -381,13 +383,13 @@ static void note_mask(const void *state, unsigned char *mask) {
 static void a_box_of_many_numbers_has_no_masks(void **state) {
     (void)state;
     enum { MANY = 40 };
-    ppo_env    env = reach_env();
+    ppo_env env = reach_env();
     ppo_config cfg = tiny_config();
     env.action_space = ppo_box(MANY, -0.5f, 0.5f), env.action_mask = note_mask;
-    bench      b = start_bench(&env, cfg);
-    ppo_rng    rng = test_rng(5);
+    bench b = start_bench(&env, cfg);
+    ppo_rng rng = test_rng(5);
     ppo_action action;
-    float      obs = 0.3f;
+    float obs = 0.3f;
     asked_for_a_mask = 0;
     assert_ok(ppo_trainer_iterate(b.trainer, NULL));
     assert_ok(ppo_evaluate(b.agent, &env, 3, 1).status);
@@ -406,7 +408,7 @@ static int stuck_copy, stuck_step, stuck_choice, stuck_faults;
 /* Dials of which copy `stuck_copy`, told by its stream, leaves nothing to choose after `stuck_step` steps. */
 typedef struct stuck {
     dials dials;
-    int   copy, steps;
+    int copy, steps;
 } stuck;
 
 static void stuck_reset(void *state, ppo_rng *rng, float *obs) {
@@ -422,7 +424,7 @@ static void stuck_step_(void *state, ppo_rng *rng, const ppo_action *action, flo
 
 static void stuck_mask(const void *state, unsigned char *mask) {
     const stuck *s = (const stuck *)state;
-    int          first = stuck_choice == 0 ? 0 : stuck_choice == 1 ? 3 : 5;
+    int first = stuck_choice == 0 ? 0 : stuck_choice == 1 ? 3 : 5;
     for (int k = 0; k < 9; k++) /* it comes filled with ones, every time */
         if (mask[k] != 1) __atomic_fetch_add(&stuck_faults, 1, __ATOMIC_SEQ_CST);
     dials_mask(&s->dials, mask);
@@ -433,10 +435,10 @@ static void stuck_mask(const void *state, unsigned char *mask) {
 static void a_mask_that_leaves_nothing_is_refused_with_environment_and_step(void **state) {
     (void)state;
     for (int i = 0; i < 12; i++) {
-        ppo_env    env = dials_env();
+        ppo_env env = dials_env();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
-        char       words[80];
+        char words[80];
         env.state_size = sizeof(stuck), env.reset = stuck_reset, env.step = stuck_step_;
         env.action_mask = stuck_mask, env.max_steps = 30;
         cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = 1 + i % 4, cfg.recurrent = i / 6 * 3;
@@ -462,10 +464,10 @@ static void long_mask(const void *state, unsigned char *mask) {
 static void a_mask_that_is_written_beyond_its_end_is_refused(void **state) {
     (void)state;
     for (stuck_copy = 0; stuck_copy < 4; stuck_copy++) {
-        ppo_env    env = dials_env();
+        ppo_env env = dials_env();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
-        char       words[80];
+        char words[80];
         env.state_size = sizeof(stuck), env.reset = stuck_reset, env.step = stuck_step_;
         env.action_mask = long_mask, env.max_steps = 30;
         cfg.num_envs = 4, cfg.total_steps = 64, cfg.threads = 1 + stuck_copy % 2;
@@ -487,7 +489,7 @@ static void nan_and_stuck_step(void *state, ppo_rng *rng, const ppo_action *acti
 static void the_earlier_failure_of_a_step_is_reported_by_any_number_of_threads(void **state) {
     (void)state;
     for (int threads = 1; threads <= 4; threads++) {
-        ppo_env    env = dials_env();
+        ppo_env env = dials_env();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         env.state_size = sizeof(stuck), env.reset = stuck_reset, env.step = nan_and_stuck_step;
@@ -519,15 +521,15 @@ static ppo_env telling_env(void) {
 
 static void a_squashed_policy_keeps_u_and_hands_out_its_place_in_the_box(void **state) {
     (void)state;
-    ppo_env    env = telling_env();
+    ppo_env env = telling_env();
     ppo_config cfg = eight_environments(0);
-    int        inner = 0;
+    int inner = 0;
     cfg.squash = 1, cfg.log_std_init = 1;
     bench b = start_bench(&env, cfg);
     assert_ok(ppo_trainer_iterate(b.trainer, NULL));
     const ppo_rollout *r = b.rollout;
     for (int i = 0; i < 128; i++) {
-        float  u[2] = {r->actions.box[2 * i], r->actions.box[2 * i + 1]}, logp = NAN, log_det;
+        float u[2] = {r->actions.box[2 * i], r->actions.box[2 * i + 1]}, logp = NAN, log_det;
         double want = -3 + 2 * (tanh(u[0]) + 1);
         assert_true(fabs(r->reward[i] - want) < 1e-6);
         inner += fabsf(u[0]) < 1;
@@ -539,11 +541,11 @@ static void a_squashed_policy_keeps_u_and_hands_out_its_place_in_the_box(void **
     }
     assert_true(inner > 10 && inner < 100); /* a standard deviation of e: many are far out */
     for (int i = 0; i < 20; i++) {          /* acting: tanh of the mean, into the box */
-        float      obs = 0.1f * (float)(i - 10);
+        float obs = 0.1f * (float)(i - 10);
         ppo_action action;
         ppo_tape_reset(b.agent->tape);
         const float *mean = ask(b.agent->tape, &b.agent->model, &obs, 1).policy->data;
-        double       want = -3 + 2 * (tanh(mean[1]) + 1);
+        double want = -3 + 2 * (tanh(mean[1]) + 1);
         assert_ok(ppo_act(b.agent, &obs, NULL, &action));
         assert_true(fabs(action.box[1] - want) < 1e-6);
     }
@@ -578,10 +580,10 @@ static void explorations_last_as_long_as_they_should_and_end_with_the_rollout(vo
     (void)state;
     static const int lasting[] = {0, 1, 3, 5, 100};
     for (int i = 0; i < 2 * COUNT(lasting); i++) {
-        ppo_env    env = still_env();
+        ppo_env env = still_env();
         ppo_config cfg = tiny_config();
-        int        steps = lasting[i % COUNT(lasting)], rows = 11;
-        float      before[6] = {0};
+        int steps = lasting[i % COUNT(lasting)], rows = 11;
+        float before[6] = {0};
         cfg.gsde = 1, cfg.gsde_steps = steps, cfg.num_envs = 3, cfg.rollout_steps = rows;
         cfg.total_steps = 3 * rows * 3, cfg.threads = 1 + i / COUNT(lasting);
         bench b = start_bench(&env, cfg);
@@ -589,7 +591,7 @@ static void explorations_last_as_long_as_they_should_and_end_with_the_rollout(vo
             assert_ok(ppo_trainer_iterate(b.trainer, NULL));
             for (int t = 0; t < rows; t++) {
                 const float *now = b.rollout->actions.box + t * 6;
-                int          renewed = t == 0 || (steps && t % steps == 0);
+                int renewed = t == 0 || (steps && t % steps == 0);
                 for (int j = 0; j < 6; j++) assert_true((now[j] == before[j]) == !renewed);
                 memcpy(before, now, sizeof before);
             }
@@ -603,14 +605,14 @@ static void explorations_last_as_long_as_they_should_and_end_with_the_rollout(vo
 static void explorations_have_the_variance_of_the_formula(void **state) {
     (void)state;
     enum { ENVS = 600, STEPS = 5 };
-    ppo_env    env = still_env();
+    ppo_env env = still_env();
     ppo_config cfg = tiny_config();
-    double     squares[2] = {0}, sum[2] = {0}, cross = 0, variance[2] = {0};
+    double squares[2] = {0}, sum[2] = {0}, cross = 0, variance[2] = {0};
     cfg.gsde = 1, cfg.gsde_steps = 1, cfg.num_envs = ENVS, cfg.rollout_steps = STEPS, cfg.epochs = 1;
     cfg.total_steps = ENVS * STEPS, cfg.minibatch_size = ENVS;
-    bench       b = start_bench(&env, cfg);
+    bench b = start_bench(&env, cfg);
     ppo_tensor *log_std = b.agent->model.log_std;
-    ppo_rng     rng = test_rng(4);
+    ppo_rng rng = test_rng(4);
     assert_true(log_std->rows == 7 && log_std->cols == 2);
     fill_normal(&rng, log_std->data, 14, 0.8f);
     assert_ok(ppo_trainer_iterate(b.trainer, NULL));
@@ -639,7 +641,7 @@ static void explorations_have_the_variance_of_the_formula(void **state) {
 /* One matrix for many observations: the action's distance from the mean is linear in the features. */
 static void an_exploration_is_a_function_of_the_features(void **state) {
     (void)state;
-    ppo_env    env = telling_env();
+    ppo_env env = telling_env();
     ppo_config cfg = tiny_config();
     cfg.gsde = 1, cfg.hidden_layers = 0, cfg.rollout_steps = 20, cfg.total_steps = 80; /* feature: the obs */
     bench b = start_bench(&env, cfg);
@@ -688,8 +690,8 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
     (void)state;
     static const int zero[2] = {3, 0}, one[2] = {3, 1};
     const struct {
-        ppo_space   space;
-        int         squash;
+        ppo_space space;
+        int squash;
         const char *words;
     } cases[] = {{ppo_multi_discrete(zero, 2), 0, "choice 1 has 0 options|1 to 16777215"},
                  {ppo_discrete(INT_MAX), 0, "choice 0 has 2147483647 options|1 to 16777215"},
@@ -699,7 +701,7 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
                  {ppo_box(2, -1, INFINITY), 1, "squash needs a box of finite size"},
                  {ppo_box(2, -INFINITY, INFINITY), 1, "squash needs a box of finite size"}};
     for (int i = 0; i < COUNT(cases); i++) {
-        ppo_env    env = reach_env();
+        ppo_env env = reach_env();
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         env.action_space = cases[i].space;
@@ -721,9 +723,9 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
 
 static void an_agent_is_refused_where_its_choices_would_not_fit(void **state) {
     (void)state;
-    ppo_env      env = dials_env(), other = env, bits = env;
-    ppo_config   cfg = tiny_config();
-    ppo_agent   *agent = NULL;
+    ppo_env env = dials_env(), other = env, bits = env;
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     other.action_space.sizes[2] = 5;
     bits.action_space = ppo_multi_binary(3);

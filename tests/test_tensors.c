@@ -9,7 +9,7 @@ static size_t size_of(const ppo_tensor *t) { return (size_t)t->rows * (size_t)t-
 static void a_new_parameter_is_zero_named_and_of_its_shape(void **state) {
     (void)state;
     ppo_params *params = NULL;
-    char        name[] = "actor.0.weight";
+    char name[] = "actor.0.weight";
     assert_ok(ppo_params_create(&params));
     assert_int_equal(params->count, 0);
     assert_int_equal(params->step, 0);
@@ -31,8 +31,8 @@ static void parameters_lie_in_one_block_on_64_byte_boundaries_with_zeros_between
     enum { N = 50 };
     ppo_params *params = NULL;
     ppo_tensor *t[N];
-    float       value = 0;
-    char        name[16];
+    float value = 0;
+    char name[16];
     assert_ok(ppo_params_create(&params));
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof name, "p.%d", i);
@@ -73,7 +73,7 @@ static void parameters_do_not_overlap(void **state) {
 
 static void a_refused_parameter_leaves_the_set_as_it_was(void **state) {
     (void)state;
-    heap        h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     ppo_params *params = NULL;
     ppo_set_allocator(heap_hook, &h);
     assert_ok(ppo_params_create(&params));
@@ -82,7 +82,7 @@ static void a_refused_parameter_leaves_the_set_as_it_was(void **state) {
     size_t count = params->count;
     static const struct {
         const char *name;
-        int         rows, cols;
+        int rows, cols;
         const char *words;
     } bad[] = {{"neg", -3, 2, "neg|-3"},
                {"none", 2, 0, "none|0|above 0"},
@@ -113,8 +113,8 @@ static void a_refused_parameter_leaves_the_set_as_it_was(void **state) {
 
 /* Largest |W^T W - gain^2 I| (tall) or |W W^T - gain^2 I| (wide), over gain^2. */
 static double distance_from_orthogonal(const ppo_tensor *w, double gain) {
-    int    tall = w->rows >= w->cols, n = tall ? w->cols : w->rows, m = tall ? w->rows : w->cols;
-    int    across = tall ? 1 : w->cols, along = tall ? w->cols : 1;
+    int tall = w->rows >= w->cols, n = tall ? w->cols : w->rows, m = tall ? w->rows : w->cols;
+    int across = tall ? 1 : w->cols, along = tall ? w->cols : 1;
     double worst = 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++) {
@@ -128,11 +128,11 @@ static double distance_from_orthogonal(const ppo_tensor *w, double gain) {
 
 static void orthogonal_matrix_times_its_transpose_is_gain_squared(void **state) {
     (void)state;
-    static const int   shapes[][2] = {{1, 1},  {1, 9},   {9, 1},    {2, 2},    {64, 4},
-                                      {4, 64}, {64, 64}, {100, 37}, {37, 100}, {128, 128}};
+    static const int shapes[][2] = {{1, 1},  {1, 9},   {9, 1},    {2, 2},    {64, 4},
+                                    {4, 64}, {64, 64}, {100, 37}, {37, 100}, {128, 128}};
     static const float gains[] = {1, 1.41421356f, 0.01f};
-    static float       data[128 * 128];
-    ppo_rng            rng = test_rng(1);
+    static float data[128 * 128];
+    ppo_rng rng = test_rng(1);
     for (int i = 0; i < COUNT(shapes); i++)
         for (int g = 0; g < COUNT(gains); g++) {
             ppo_tensor w = {shapes[i][0], shapes[i][1], data, NULL};
@@ -143,9 +143,9 @@ static void orthogonal_matrix_times_its_transpose_is_gain_squared(void **state) 
 
 static void orthogonal_init_repeats_for_a_stream_and_differs_between_draws(void **state) {
     (void)state;
-    float      a[12], b[12], c[12];
+    float a[12], b[12], c[12];
     ppo_tensor wa = {4, 3, a, NULL}, wb = {4, 3, b, NULL}, wc = {4, 3, c, NULL};
-    ppo_rng    rng = test_rng(2), same = test_rng(2);
+    ppo_rng rng = test_rng(2), same = test_rng(2);
     assert_ok(ppo_init_orthogonal(&wa, 1, &rng));
     assert_ok(ppo_init_orthogonal(&wb, 1, &same));
     assert_ok(ppo_init_orthogonal(&wc, 1, &rng));
@@ -158,10 +158,10 @@ static void orthogonal_init_repeats_for_a_stream_and_differs_between_draws(void 
 static void orthogonal_matrices_are_drawn_without_a_preferred_direction(void **state) {
     (void)state;
     enum { N = 6000 };
-    double  sum[9] = {0}, squares[9] = {0};
+    double sum[9] = {0}, squares[9] = {0};
     ppo_rng rng = test_rng(3);
     for (int i = 0; i < N; i++) {
-        float      data[9];
+        float data[9];
         ppo_tensor w = {3, 3, data, NULL};
         assert_ok(ppo_init_orthogonal(&w, 1, &rng));
         for (int j = 0; j < 9; j++) sum[j] += data[j], squares[j] += data[j] * data[j];
@@ -175,9 +175,9 @@ static void orthogonal_matrices_are_drawn_without_a_preferred_direction(void **s
 
 static void orthogonal_init_refuses_what_is_missing(void **state) {
     (void)state;
-    float      data[4];
+    float data[4];
     ppo_tensor w = {2, 2, data, NULL}, empty = {2, 2, NULL, NULL};
-    ppo_rng    rng = test_rng(4);
+    ppo_rng rng = test_rng(4);
     assert_fails(ppo_init_orthogonal(NULL, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_init_orthogonal(&w, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_init_orthogonal(&empty, 1, &rng), PPO_ERROR_ARGUMENT, "NULL");
@@ -221,7 +221,7 @@ static void more_room_moves_all_that_is_there_and_is_zero_behind(void **state) {
     ppo_params *params = NULL;
     assert_ok(ppo_params_create(&params));
     ppo_tensor *a = ppo_params_add(params, "a", 3, 5), *b = ppo_params_add(params, "b", 7, 9);
-    size_t      count = params->count;
+    size_t count = params->count;
     mark(params, a, 1), mark(params, b, 1000);
     for (size_t room = 1024; room <= 4096; room *= 2) {
         assert_ok(ppo_params_reserve(params, room));
@@ -241,7 +241,7 @@ static void parameters_within_the_room_move_nothing(void **state) {
     enum { N = 10, ROOM = N * 64 };
     ppo_params *params = NULL;
     ppo_tensor *t[N];
-    char        name[16];
+    char name[16];
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_params_reserve(params, ROOM));
     const float *data = params->data, *grad = params->grad, *m = params->m, *v = params->v;
@@ -277,7 +277,7 @@ static void room_of_any_size_keeps_parameters_on_64_byte_boundaries(void **state
 
 static void room_that_is_not_there_is_refused_and_changes_nothing(void **state) {
     (void)state;
-    heap        h = {0, 0, -1, 0};
+    heap h = {0, 0, -1, 0};
     ppo_params *params = NULL;
     assert_fails(ppo_params_reserve(NULL, 16), PPO_ERROR_ARGUMENT, "ppo_params_reserve|NULL");
     ppo_set_allocator(heap_hook, &h);

@@ -62,8 +62,8 @@ static void what_is_too_small_is_not_divided(void **state) {
 
 static void wait_now_and_then(void *user, int thread, int begin, int end) {
     static const double pause[] = {0, 0, 0, 1e-5, 3e-4};
-    const int          *round = (const int *)user;
-    double              until = ppo_clock() + pause[(*round * 7 + thread) % 5];
+    const int *round = (const int *)user;
+    double until = ppo_clock() + pause[(*round * 7 + thread) % 5];
     while (ppo_clock() < until) {
     }
     (void)begin, (void)end;
@@ -143,7 +143,7 @@ static void step_that_asks(void *s, ppo_rng *rng, const ppo_action *action, floa
 
 static void an_environment_cannot_change_the_number(void **state) {
     (void)state;
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config c = ppo_config_default();
     ppo_agent *agent = NULL;
     env.step = step_that_asks;
@@ -157,7 +157,7 @@ static void an_environment_cannot_change_the_number(void **state) {
 
 static float *numbers(size_t n, uint32_t stream) {
     ppo_rng rng = test_rng(stream);
-    float  *x = (float *)malloc(n * sizeof *x);
+    float *x = (float *)malloc(n * sizeof *x);
     for (size_t i = 0; i < n; i++) x[i] = ppo_rng_normal(&rng);
     return x;
 }
@@ -165,15 +165,15 @@ static float *numbers(size_t n, uint32_t stream) {
 /* The result of a small network of all operations that are divided, and all gradients, behind one another. */
 static size_t network(int activation, int rows, int width, float *out) {
     enum { HEADS = 4, VOCAB = 24 };
-    const int   start[] = {0, rows / 3, rows / 3 + 1, rows};
+    const int start[] = {0, rows / 3, rows / 3 + 1, rows};
     ppo_params *params = NULL;
-    ppo_tape   *tape = NULL;
-    int        *token = (int *)malloc((size_t)rows * sizeof *token);
-    float      *x = numbers((size_t)rows * (size_t)width, 3);
-    const int   shapes[][2] = {{VOCAB, width}, {width, 3 * width}, {1, 3 * width}, {width, VOCAB},
-                               {1, VOCAB},     {1, width},         {1, width},     {width, 2}};
+    ppo_tape *tape = NULL;
+    int *token = (int *)malloc((size_t)rows * sizeof *token);
+    float *x = numbers((size_t)rows * (size_t)width, 3);
+    const int shapes[][2] = {{VOCAB, width}, {width, 3 * width}, {1, 3 * width}, {width, VOCAB},
+                             {1, VOCAB},     {1, width},         {1, width},     {width, 2}};
     ppo_tensor *p[8], *logp, *entropy;
-    size_t      n = 0;
+    size_t n = 0;
     for (int i = 0; i < rows; i++) token[i] = i * 7 % VOCAB;
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
@@ -212,7 +212,7 @@ static size_t network(int activation, int rows, int width, float *out) {
 static void operations_have_the_same_bits_for_any_number(void **state) {
     (void)state;
     static float alone[1 << 17], divided[1 << 17];
-    const int    rows[] = {7, 96, SMALL(500, 200)};
+    const int rows[] = {7, 96, SMALL(500, 200)};
     for (int i = 0; i < COUNT(rows); i++)
         for (int a = SMALL(0, i % 3); a < PPO__ACTIVATIONS; a += SMALL(1, 3)) {
             size_t n = network(a, rows[i], 64, alone);
@@ -231,10 +231,10 @@ static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(voi
     (void)state;
     enum { WIDTH = 128, ROWS = 300 };
     static float alone[WIDTH * WIDTH];
-    float       *x = numbers(ROWS * WIDTH, 5), *values = numbers(WIDTH * WIDTH, 6);
-    ppo_params  *params = NULL;
-    ppo_tape    *tape = NULL;
-    ppo_mlp      mlp = {0};
+    float *x = numbers(ROWS * WIDTH, 5), *values = numbers(WIDTH * WIDTH, 6);
+    ppo_params *params = NULL;
+    ppo_tape *tape = NULL;
+    ppo_mlp mlp = {0};
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
     mlp.layers = 3, mlp.hidden_activation = PPO_RELU, mlp.last_activation = PPO_TANH;
@@ -260,14 +260,14 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { ROWS = 40, INPUTS = 4 * 10 * 10 };
     static const int layers[][3] = {{16, 3, 1}, {20, 2, 2}};
-    static float     alone[1 << 12];
-    const int        picture[3] = {4, 10, 10};
-    ppo_tensor       x = {ROWS, INPUTS, numbers(ROWS * INPUTS, 7), numbers(ROWS * INPUTS, 7)};
-    float           *dx = numbers(ROWS * INPUTS, 7);
-    ppo_rng          rng = test_rng(8);
-    ppo_params      *params = NULL;
-    ppo_tape        *tape = NULL;
-    ppo_conv         conv;
+    static float alone[1 << 12];
+    const int picture[3] = {4, 10, 10};
+    ppo_tensor x = {ROWS, INPUTS, numbers(ROWS * INPUTS, 7), numbers(ROWS * INPUTS, 7)};
+    float *dx = numbers(ROWS * INPUTS, 7);
+    ppo_rng rng = test_rng(8);
+    ppo_params *params = NULL;
+    ppo_tape *tape = NULL;
+    ppo_conv conv;
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
     assert_ok(ppo_conv_init(&conv, params, "conv", picture, layers, 2, PPO_TANH, &rng));
@@ -292,7 +292,7 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
 }
 
 static void train_with(int threads, int own, int recurrent, float *weights, size_t *n) {
-    ppo_env    env = cartpole_env();
+    ppo_env env = cartpole_env();
     ppo_config c = ppo_config_default();
     ppo_agent *agent = NULL;
     c.total_steps = SMALL(4096, 2048), c.num_envs = 4, c.rollout_steps = SMALL(512, 256), c.epochs = 2;
@@ -309,7 +309,7 @@ static void train_with(int threads, int own, int recurrent, float *weights, size
 /* More threads than environments, and threads of the caller's. */
 static void a_trainer_has_the_same_bits_for_any_number(void **state) {
     (void)state;
-    static float     alone[1 << 16], divided[1 << 16];
+    static float alone[1 << 16], divided[1 << 16];
     static const int numbers_of[][2] = {{1, 2}, {1, 3}, {1, 7}, {3, 1}, {2, 3}};
     for (int recurrent = 0; recurrent <= 16; recurrent += 16) {
         size_t n, m;
@@ -339,15 +339,15 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { VOCAB = 40, CONTEXT = 24 };
     ppo_tokens data = {0};
-    ppo_rng    rng = test_rng(9);
-    float     *first = NULL;
+    ppo_rng rng = test_rng(9);
+    float *first = NULL;
     for (int s = 0; s < SMALL(24, 10); s++) add_random(&data, &rng, VOCAB, CONTEXT - s % 3, 2);
     for (int run = 0; run < 12; run += run % 3 ? 1 : SMALL(1, 2)) { /* with 1, 2 and 4 threads, or 1 and 4 */
-        const int       with_lora = run / 3 % 2, threads = 1 << run % 3;
-        ppo_lm_config   shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
-        ppo_lora        lora = ppo_lora_default();
-        ppo_rlhf       *rlhf = NULL;
-        ppo_fit_config  fit = ppo_fit_config_default();
+        const int with_lora = run / 3 % 2, threads = 1 << run % 3;
+        ppo_lm_config shape = lm_config(VOCAB, CONTEXT, SMALL(64, 32), 2, 4);
+        ppo_lora lora = ppo_lora_default();
+        ppo_rlhf *rlhf = NULL;
+        ppo_fit_config fit = ppo_fit_config_default();
         ppo_rlhf_config c = ppo_rlhf_config_default();
         if (with_lora) assert_ok(ppo_lm_config_family(&shape, "qwen3"));
         if (with_lora) shape.kv_heads = 2;
@@ -383,8 +383,8 @@ static void a_large_packed_table_is_converted_in_parts(void **state) {
     assert_ok(ppo_set_threads(2));
     for (int packed = 0; packed < 2; packed++) {
         ppo_params *table = NULL, *other = NULL;
-        ppo_tape   *tape = NULL;
-        ppo_rng     rng = test_rng(3);
+        ppo_tape *tape = NULL;
+        ppo_rng rng = test_rng(3);
         assert_ok(ppo_params_create(&table));
         assert_ok(ppo_params_create(&other));
         ppo_tensor *b = ppo_params_add(table, "b", ROWS, COLS), *a = ppo_params_add(other, "a", N, COLS);
@@ -418,14 +418,14 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
     (void)state;
     enum { INPUTS = 515, OUTPUTS = 517, MANY = 40 };
     static const int few[] = {MANY, 1, 2, 7, 8};
-    static float     many[MANY * OUTPUTS], many_grad[MANY * INPUTS];
+    static float many[MANY * OUTPUTS], many_grad[MANY * INPUTS];
     FOR_EACH_KERNEL_SET(set) {
         for (int k = 0; k < 4 * COUNT(few); k++) {
             const int rows = few[k % COUNT(few)], packed = k / COUNT(few) % 2,
                       threads = k / COUNT(few) / 2 ? 3 : 1;
             ppo_params *layer = NULL, *input = NULL;
-            ppo_tape   *tape = NULL;
-            ppo_rng     rng = test_rng(7);
+            ppo_tape *tape = NULL;
+            ppo_rng rng = test_rng(7);
             assert_ok(ppo_params_create(&layer));
             assert_ok(ppo_params_create(&input));
             ppo_tensor *w = ppo_params_add(layer, "w", INPUTS, OUTPUTS),
@@ -457,19 +457,19 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
 static void samples_are_the_same_for_any_number_of_threads(void **state) {
     (void)state;
     enum { SAMPLES = 29, FEW = 6, MANY = 13, LENGTH = 150 };
-    static int    text[SAMPLES * LENGTH];
-    static float  logp[SAMPLES * LENGTH];
-    ppo_lm       *lm = NULL;
+    static int text[SAMPLES * LENGTH];
+    static float logp[SAMPLES * LENGTH];
+    ppo_lm *lm = NULL;
     ppo_lm_config shape = ppo_lm_config_default();
     shape.vocab = 300, shape.context = LENGTH, shape.width = 96, shape.layers = 2, shape.heads = 6,
     shape.kv_heads = 3;
     assert_ok(ppo_lm_create(&shape, &lm));
     for (int run = 0; run < 6; run++) {
-        const int      many = run / 3, threads = 1 + run % 3 * (2 - many), all = SMALL(SAMPLES, SAMPLES / 2);
+        const int many = run / 3, threads = 1 + run % 3 * (2 - many), all = SMALL(SAMPLES, SAMPLES / 2);
         ppo_generator *generator = NULL;
-        ppo_tokens     prompts = {0};
-        ppo_samples    samples;
-        ppo_sampling   how = ppo_sampling_default();
+        ppo_tokens prompts = {0};
+        ppo_samples samples;
+        ppo_sampling how = ppo_sampling_default();
         how.eos = many ? 7 : -1;
         for (int s = 0; s < all; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         assert_ok(ppo_set_threads(threads));
@@ -502,12 +502,12 @@ static void slots_keep_their_sequences_and_memory_its_size(void **state) {
     heap h = {0, 0, -1, 0};
     assert_ok(ppo_set_threads(4));
     ppo_set_allocator(heap_hook, &h);
-    ppo_lm        *lm = random_lm(lm_config(SLOTS + 1, LENGTH, 16, 1, 2), 0.2f);
+    ppo_lm *lm = random_lm(lm_config(SLOTS + 1, LENGTH, 16, 1, 2), 0.2f);
     ppo_generator *generator = NULL;
-    ppo_sampling   how = ppo_sampling_default();
-    ppo_samples    samples;
-    ppo_tokens     prompts = {0};
-    const int      count[] = {SLOTS, 2 * SLOTS, 7, 8, 1};
+    ppo_sampling how = ppo_sampling_default();
+    ppo_samples samples;
+    ppo_tokens prompts = {0};
+    const int count[] = {SLOTS, 2 * SLOTS, 7, 8, 1};
     for (int s = 0; s < 2 * SLOTS; s++) {
         const int token[2] = {s % SLOTS, s / SLOTS};
         assert_ok(ppo_tokens_add(&prompts, token, 2, 2));

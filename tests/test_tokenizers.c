@@ -48,10 +48,10 @@ static ppo_tokenizer *characters_of(const char *text) {
 
 /* Encodes, decodes what came of it, and compares; returns how many tokens there were. */
 static int round_trip(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    static int  tokens[ROOM];
+    static int tokens[ROOM];
     static char back[ROOM];
-    int         count = -1, again = -1;
-    size_t      length = 0;
+    int count = -1, again = -1;
+    size_t length = 0;
     assert_ok(ppo_encode(tok, text, bytes, tokens, ROOM, &count));
     assert_ok(ppo_encode(tok, text, bytes, NULL, 0, &again));
     assert_int_equal(count, again);
@@ -65,7 +65,7 @@ static int round_trip(const ppo_tokenizer *tok, const char *text, size_t bytes) 
 
 /* The two have the same vocabulary, and write the golden text, or the characters that they know, alike. */
 static void assert_same(const ppo_tokenizer *a, const ppo_tokenizer *b) {
-    char   x[PPO_MAX_TOKEN_BYTES + 1], y[PPO_MAX_TOKEN_BYTES + 1];
+    char x[PPO_MAX_TOKEN_BYTES + 1], y[PPO_MAX_TOKEN_BYTES + 1];
     size_t n, m;
     assert_int_equal(ppo_tokenizer_vocab(a), ppo_tokenizer_vocab(b));
     for (int t = 0; t < ppo_tokenizer_vocab(a); t++) {
@@ -84,7 +84,7 @@ static void assert_same(const ppo_tokenizer *a, const ppo_tokenizer *b) {
 /* A text of random characters, half of them ASCII; returns how many bytes it has. */
 static int random_utf8(ppo_rng *rng, char *text, int characters) {
     static const int32_t most[] = {0x80, 0x800, 0xd800, 0x110000};
-    int                  n = 0;
+    int n = 0;
     for (int i = 0; i < characters; i++) {
         int32_t code = ppo_rng_below(rng, most[ppo_rng_below(rng, 2) ? 0 : ppo_rng_below(rng, 4)]);
         if (code >= 0xd800 && code < 0xe000) code = 0xe000;
@@ -112,8 +112,8 @@ static void merges_are_those_of_hugging_faces_trainer(void **state) {
 static void encodings_are_those_of_hugging_face(void **state) {
     (void)state;
     ppo_tokenizer *tok = golden_tokenizer();
-    const char    *text = (const char *)g_bpe_string;
-    const int     *want = g_bpe_token;
+    const char *text = (const char *)g_bpe_string;
+    const int *want = g_bpe_token;
     for (int s = 0; s < g_bpe_strings; s++) {
         int tokens[400], count;
         assert_ok(ppo_encode(tok, text, (size_t)g_bpe_string_bytes[s], tokens, COUNT(tokens), &count));
@@ -146,17 +146,17 @@ static void the_first_tokens_are_the_bytes_in_the_order_of_gpt2(void **state) {
     } some[] = {{0, '!'}, {93, '~'},  {94, 161},  {105, 172}, {106, 174}, {187, 255},
                 {188, 0}, {220, ' '}, {221, 127}, {254, 160}, {255, 173}};
     ppo_tokenizer *tok = trained_on("", 1000);
-    unsigned char  seen[256] = {0};
+    unsigned char seen[256] = {0};
     assert_int_equal(ppo_tokenizer_vocab(tok), 256 + COUNT(specials));
     for (int i = 0; i < COUNT(some); i++) {
-        char   text[2];
+        char text[2];
         size_t n;
         assert_ok(ppo_decode(tok, &some[i].token, 1, text, 2, &n));
         assert_int_equal((unsigned char)text[0], some[i].byte);
     }
     for (int byte = 0; byte < 256; byte++) {
         char text = (char)byte;
-        int  token = -1, count;
+        int token = -1, count;
         assert_ok(ppo_encode(tok, &text, 1, &token, 1, &count));
         assert_in_range(token, 0, 255);
         assert_int_equal(seen[token]++, 0);
@@ -166,8 +166,8 @@ static void the_first_tokens_are_the_bytes_in_the_order_of_gpt2(void **state) {
 
 static void any_bytes_come_back_through_bpe(void **state) {
     (void)state;
-    static char    text[4096];
-    ppo_rng        rng = test_rng(1);
+    static char text[4096];
+    ppo_rng rng = test_rng(1);
     ppo_tokenizer *tok = golden_tokenizer();
     for (int i = 0; i < 300; i++) {
         int n = ppo_rng_below(&rng, COUNT(text) + 1), most = i % 2 ? 256 : 1 + ppo_rng_below(&rng, 256);
@@ -202,7 +202,7 @@ static int encode_plainly(const ppo_tokenizer *tok, const char *text, int n, int
 
 static void a_word_is_joined_by_the_oldest_merge_first(void **state) {
     (void)state;
-    ppo_rng        rng = test_rng(2);
+    ppo_rng rng = test_rng(2);
     ppo_tokenizer *tok =
         trained_on("aaaaaaaab abababab baabaab bbabbabba aabbaabb abba abba bbbbbb bbbb aaaa baba "
                    "aaaaaaaab abababab baabaab bbabbabba cab cabba acab bac aacc aacc",
@@ -210,7 +210,7 @@ static void a_word_is_joined_by_the_oldest_merge_first(void **state) {
     assert_int_equal(tok->unit_count, 24);
     for (int i = 0; i < 500; i++) {
         char text[60];
-        int  want[60], tokens[60], count, n = 1 + ppo_rng_below(&rng, 59);
+        int want[60], tokens[60], count, n = 1 + ppo_rng_below(&rng, 59);
         for (int k = 0; k < n; k++) text[k] = (char)('a' + ppo_rng_below(&rng, 7) / 3);
         int expected = encode_plainly(tok, text, n, want);
         assert_ok(ppo_encode(tok, text, (size_t)n, tokens, 60, &count));
@@ -225,7 +225,7 @@ static void words_are_those_of_the_expressions(void **state) {
     (void)state;
     enum { GPT2, LLAMA3, QWEN, QWEN35, RULES };
     static const struct {
-        int         rules; /* bits */
+        int rules; /* bits */
         const char *text;
     } cases[] = {
         {1 << GPT2, "[I]['m][ sure][ you]['ll][ say][ we]['d]['ve]['re]['s]['t]"},
@@ -254,10 +254,10 @@ static void words_are_those_of_the_expressions(void **state) {
     ppo__arena memory = {NULL, NULL, PPO_OK};
     for (int i = 0; i < 2 * RULES * COUNT(cases); i++) {
         static const int digits[] = {0, 3, 1, 1};
-        int              rule = i / 2 % RULES, c = i / 2 / RULES, bytes = 0, at = 0;
+        int rule = i / 2 % RULES, c = i / 2 / RULES, bytes = 0, at = 0;
         const ppo__words words = {digits[rule],
                                   ppo__make_kinds(&memory, rule == QWEN35 ? PPO__LETTER : PPO__OTHER)};
-        char             text[100];
+        char text[100];
         memset(text, i % 2 ? 's' : 'e', sizeof text); /* which must not be looked at beyond the end */
         for (const char *from = cases[c].text; *from; from++)
             if (*from != '[' && *from != ']') text[bytes++] = *from;
@@ -302,8 +302,8 @@ static void pieces_begin_at_spaces_or_at_runs_of_them(void **state) {
 static void words_of_the_same_hash_are_counted_apart(void **state) {
     (void)state;
     static const char *const texts[] = {"7mohtcOFVz", "c1E51sSEyx"};
-    static const int         order[] = {0, 1, 1, 0, 1}, counts[] = {2, 3};
-    ppo__bpe_trainer         trainer;
+    static const int order[] = {0, 1, 1, 0, 1}, counts[] = {2, 3};
+    ppo__bpe_trainer trainer;
     memset(&trainer, 0, sizeof trainer);
     for (int i = 0; i < COUNT(order); i++)
         ppo__count_word(&trainer, (const unsigned char *)texts[order[i]], 10);
@@ -343,10 +343,10 @@ static void a_token_is_no_longer_than_the_limit(void **state) {
 static void a_very_long_word_takes_no_long_time(void **state) {
     (void)state;
     enum { N = 1 << 20 };
-    char          *text = (char *)malloc(N);
-    ppo_rng        rng = test_rng(3);
+    char *text = (char *)malloc(N);
+    ppo_rng rng = test_rng(3);
     ppo_tokenizer *tok = NULL;
-    int            count = 0;
+    int count = 0;
     assert_non_null(text);
     for (int i = 0; i < N; i++) text[i] = (char)('a' + ppo_rng_below(&rng, 4));
     double start = ppo_clock();
@@ -362,9 +362,9 @@ static void a_very_long_word_takes_no_long_time(void **state) {
 
 static void characters_are_tokens_by_code_point(void **state) {
     (void)state;
-    const char    *text = "ba\303\251\360\237\230\200b\342\202\254a\n";
-    const int      want[] = {2, 1, 3, 5, 2, 4, 1, 0};
-    int            tokens[8], count;
+    const char *text = "ba\303\251\360\237\230\200b\342\202\254a\n";
+    const int want[] = {2, 1, 3, 5, 2, 4, 1, 0};
+    int tokens[8], count;
     ppo_tokenizer *tok = characters_of(text);
     assert_int_equal(ppo_tokenizer_vocab(tok), 6 + COUNT(specials));
     assert_ok(ppo_encode(tok, text, strlen(text), tokens, 8, &count));
@@ -378,10 +378,10 @@ static void characters_are_tokens_by_code_point(void **state) {
 static void any_characters_come_back(void **state) {
     (void)state;
     static char text[4 * 4000];
-    ppo_rng     rng = test_rng(4);
+    ppo_rng rng = test_rng(4);
     for (int i = 0; i < 40; i++) {
         ppo_tokenizer *tok = NULL;
-        int            characters = 1 + ppo_rng_below(&rng, 4000), n = random_utf8(&rng, text, characters);
+        int characters = 1 + ppo_rng_below(&rng, 4000), n = random_utf8(&rng, text, characters);
         assert_ok(ppo_tokenizer_characters(text, (size_t)n, NULL, 0, &tok));
         assert_int_equal(round_trip(tok, text, (size_t)n), characters);
         ppo_tokenizer_free(tok);
@@ -392,7 +392,7 @@ static void the_bounds_of_utf8_are_kept(void **state) {
     (void)state;
     static const struct {
         const char *text;
-        int         place; /* of the byte that is wrong; -1: none */
+        int place; /* of the byte that is wrong; -1: none */
     } cases[] = {{"a\177\302\200\337\277", -1},
                  {"\340\240\200\355\237\277\356\200\200\357\277\277", -1},
                  {"\360\220\200\200\364\217\277\277", -1},
@@ -414,8 +414,8 @@ static void the_bounds_of_utf8_are_kept(void **state) {
                  {"\303\303\251", 0}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_tokenizer *tok = NULL, *known = characters_of("abcx\303\251");
-        const char    *text = cases[i].text;
-        char           place[60];
+        const char *text = cases[i].text;
+        char place[60];
         if (cases[i].place < 0) {
             assert_ok(ppo_tokenizer_characters(text, strlen(text), NULL, 0, &tok));
             round_trip(tok, text, strlen(text));
@@ -434,8 +434,8 @@ static void the_bounds_of_utf8_are_kept(void **state) {
 /* What follows would complete the character. */
 static void a_character_that_is_cut_off_is_not_looked_at_beyond_the_end(void **state) {
     (void)state;
-    const char    *text = "a\303\251\342\202\254\360\237\230\200";
-    const int      start[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10}; /* of the character that has this byte */
+    const char *text = "a\303\251\342\202\254\360\237\230\200";
+    const int start[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10}; /* of the character that has this byte */
     ppo_tokenizer *tok = characters_of(text);
     for (int n = 0; n <= 10; n++) {
         char place[60];
@@ -480,10 +480,10 @@ static void special_tokens_are_the_last_and_have_names(void **state) {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
         ppo_tokenizer *tok = kind ? trained_on("abab", 400) : characters_of("abab");
-        int            vocab = ppo_tokenizer_vocab(tok), eos = ppo_tokenizer_special(tok, "<eos>");
-        int            tokens[] = {eos, eos + 2, eos + 1};
-        char           text[40];
-        size_t         n;
+        int vocab = ppo_tokenizer_vocab(tok), eos = ppo_tokenizer_special(tok, "<eos>");
+        int tokens[] = {eos, eos + 2, eos + 1};
+        char text[40];
+        size_t n;
         assert_int_equal(vocab, (kind ? 257 : 2) + COUNT(specials));
         assert_int_equal(eos, vocab - 3);
         assert_int_equal(ppo_tokenizer_special(tok, "<pad>"), vocab - 2);
@@ -502,7 +502,7 @@ static void no_text_becomes_a_special_token(void **state) {
     const char *text = "<eos> <pad><eos><eos><eos> \303\251\303\251";
     for (int kind = 0; kind < 2; kind++) {
         ppo_tokenizer *tok = kind ? trained_on(text, 400) : characters_of(text);
-        int            tokens[60], count;
+        int tokens[60], count;
         assert_ok(ppo_encode(tok, text, strlen(text), tokens, 60, &count));
         assert_true(count > 5);
         for (int i = 0; i < count; i++) assert_true(tokens[i] < ppo_tokenizer_special(tok, specials[0]));
@@ -517,7 +517,7 @@ static void names_that_cannot_be_are_refused(void **state) {
     memset(too_long, 'x', sizeof too_long);
     too_long[sizeof too_long - 1] = 0;
     const char *const bad[] = {NULL, "", "\300", "a\nb", "\177", too_long};
-    ppo_tokenizer    *tok = NULL;
+    ppo_tokenizer *tok = NULL;
     for (int i = 0; i < COUNT(bad); i++) {
         const char *const names[] = {"<eos>", bad[i]};
         assert_fails(ppo_tokenizer_characters("a", 1, names, 2, &tok), PPO_ERROR_ARGUMENT, "special token 1");
@@ -543,9 +543,9 @@ static void room_that_is_too_small_is_refused_with_both_numbers(void **state) {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
         ppo_tokenizer *tok = kind ? trained_on("", 300) : characters_of("abcde");
-        int            tokens[6] = {0, 0, 0, 0, -7, -7}, count;
-        char           text[7] = "......";
-        size_t         n;
+        int tokens[6] = {0, 0, 0, 0, -7, -7}, count;
+        char text[7] = "......";
+        size_t n;
         assert_fails(ppo_encode(tok, "abcde", 5, tokens, 4, NULL), PPO_ERROR_ARGUMENT, " 4 | 5");
         assert_int_equal(tokens[4], -7);
         assert_ok(ppo_encode(tok, "abcde", 5, tokens, 5, &count));
@@ -566,8 +566,8 @@ static void room_that_is_too_small_is_refused_with_both_numbers(void **state) {
 static void tokens_outside_of_the_vocabulary_are_named_with_their_position(void **state) {
     (void)state;
     ppo_tokenizer *tok = characters_of("ab");
-    const int      above[] = {0, 1, 5, 0}, below[] = {-1};
-    char           text[40];
+    const int above[] = {0, 1, 5, 0}, below[] = {-1};
+    char text[40];
     assert_fails(ppo_decode(tok, above, 4, text, 40, NULL), PPO_ERROR_ARGUMENT,
                  "token 5 |position 2 |0 .. 4");
     assert_fails(ppo_decode(tok, below, 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT,
@@ -584,7 +584,7 @@ static void a_vocabulary_that_cannot_be_is_refused(void **state) {
                  "536870913|536870912");
     assert_fails(ppo_tokenizer_characters(NULL, 0, NULL, 0, &tok), PPO_ERROR_ARGUMENT, "0 tokens");
     static char text[4 * (PPO_MAX_VOCAB + 1)];
-    int         n = 0;
+    int n = 0;
     for (int i = 0; i <= PPO_MAX_VOCAB; i++) n += ppo__utf8_put(0x10000 + i, text + n);
     assert_fails(ppo_tokenizer_characters(text, (size_t)n, NULL, 0, &tok), PPO_ERROR_ARGUMENT,
                  "more than 262144");
@@ -602,8 +602,8 @@ static void a_vocabulary_that_cannot_be_is_refused(void **state) {
 static void null_is_refused_or_empty(void **state) {
     (void)state;
     ppo_tokenizer *tok = NULL, *none = NULL;
-    ppo_file      *file = NULL;
-    int            token = 0, count = -1;
+    ppo_file *file = NULL;
+    int token = 0, count = -1;
     assert_ok(ppo_file_create(&file));
     assert_fails(ppo_tokenizer_characters(NULL, 1, NULL, 0, &tok), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_tokenizer_characters("a", 1, NULL, 0, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -660,11 +660,11 @@ static void what_was_saved_is_loaded_as_it_was(void **state) {
 static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        const int64_t    shape[] = {kind ? g_bpe_merges : 2, 2};
+        const int64_t shape[] = {kind ? g_bpe_merges : 2, 2};
         const ppo_array *array;
-        ppo_file        *file = NULL;
-        ppo_tokenizer   *tok = kind ? golden_tokenizer() : characters_of("ba");
-        const int32_t    characters[] = {'a', 'b'};
+        ppo_file *file = NULL;
+        ppo_tokenizer *tok = kind ? golden_tokenizer() : characters_of("ba");
+        const int32_t characters[] = {'a', 'b'};
         assert_ok(ppo_tokenizer_save(tok, PATH));
         assert_ok(ppo_file_read(PATH, &file));
         assert_int_equal(ppo_file_count(file), 1);
@@ -682,9 +682,9 @@ static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
 
 static void a_tokenizer_travels_in_the_file_of_another_thing(void **state) {
     (void)state;
-    const float    weight[] = {1, 2};
-    const int64_t  two = 2;
-    ppo_file      *file = NULL;
+    const float weight[] = {1, 2};
+    const int64_t two = 2;
+    ppo_file *file = NULL;
     ppo_tokenizer *tok = golden_tokenizer(), *read = NULL;
     assert_ok(ppo_file_create(&file));
     assert_fails(ppo_tokenizer_get(file, &read), PPO_ERROR_FILE, "there is no text \"tokenizer\"");
@@ -706,7 +706,7 @@ static void a_tokenizer_travels_in_the_file_of_another_thing(void **state) {
 /* A file of these texts (NULL: not there) and n numbers in an array (shape NULL: not there). */
 static ppo_status load_made_up(const char *kind, const char *names, const char *array, int type,
                                const int64_t *shape, int rank, const int32_t *numbers) {
-    ppo_file      *file = NULL;
+    ppo_file *file = NULL;
     ppo_tokenizer *tok = NULL;
     assert_ok(ppo_file_create(&file));
     if (kind) assert_ok(ppo_file_set_text(file, "tokenizer", kind));
@@ -732,11 +732,11 @@ static ppo_status load_characters(const char *names, const int32_t *codes, int64
 
 static void hostile_files_are_refused_with_the_reason(void **state) {
     (void)state;
-    static int32_t       many[2 * (PPO_MAX_VOCAB + 1)];
+    static int32_t many[2 * (PPO_MAX_VOCAB + 1)];
     static const int32_t some[] = {1, 2, 256, 3, 4, 257};
-    const int64_t        three_two[] = {3, 2}, two_three[] = {2, 3}, six = 6;
-    const char          *array = "tokenizer.merges", *path = PATH ": ";
-    char                 words[100];
+    const int64_t three_two[] = {3, 2}, two_three[] = {2, 3}, six = 6;
+    const char *array = "tokenizer.merges", *path = PATH ": ";
+    char words[100];
     assert_ok(load_merges("a\nb", some, 3));
     assert_fails(load_made_up(NULL, "", array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE, path);
     assert_fails(load_made_up("bpe", NULL, array, PPO_I32, three_two, 2, some), PPO_ERROR_FILE,
@@ -758,7 +758,7 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
 
     static const struct {
         const char *words;
-        int32_t     merges[6];
+        int32_t merges[6];
     } bad[] = {{"merge 0 joins tokens -1 and 2|0 .. 255", {-1, 2, 1, 2, 3, 4}},
                {"merge 0 joins tokens 1 and 256|0 .. 255", {1, 256, 1, 2, 3, 4}},
                {"merge 2 joins tokens 258 and 0|0 .. 257", {1, 2, 3, 4, 258, 0}},
@@ -779,7 +779,7 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
 
     static const struct {
         const char *words;
-        int32_t     codes[3];
+        int32_t codes[3];
     } worse[] = {{"character 0 is -1:", {-1, 1, 2}},
                  {"character 2 is 1114112:", {1, 2, 0x110000}},
                  {"character 1 is 55296:", {1, 0xd800, 0xe000}},
@@ -807,9 +807,9 @@ static void hostile_files_are_refused_with_the_reason(void **state) {
    the order of the bytes, long ones. */
 static void odd_merges_that_break_no_rule_are_followed(void **state) {
     (void)state;
-    int32_t       merges[2 * 200];
-    ppo_rng       rng = test_rng(5);
-    ppo_file     *file = NULL;
+    int32_t merges[2 * 200];
+    ppo_rng rng = test_rng(5);
+    ppo_file *file = NULL;
     const int64_t shape[] = {200, 2};
     for (int round = 0; round < 20; round++) {
         ppo_tokenizer *tok = NULL;
@@ -829,7 +829,7 @@ static void odd_merges_that_break_no_rule_are_followed(void **state) {
         ppo_file_free(file);
         for (int i = 0; i < 50; i++) {
             char text[50];
-            int  want[50], tokens[50], count, n = 1 + ppo_rng_below(&rng, 49);
+            int want[50], tokens[50], count, n = 1 + ppo_rng_below(&rng, 49);
             for (int k = 0; k < n; k++) text[k] = (char)('a' + ppo_rng_below(&rng, 3));
             int expected = encode_plainly(tok, text, n, want);
             assert_ok(ppo_encode(tok, text, (size_t)n, tokens, 50, &count));
@@ -875,10 +875,10 @@ static void flip(ppo_rng *rng, unsigned char *whole, size_t n) {
 static void a_damaged_file_is_loaded_or_refused(void **state) {
     (void)state;
     static unsigned char whole[2][ROOM], damaged[ROOM];
-    size_t               sizes[2];
-    const char          *count = getenv("PPO_FUZZ"), *text = "abab the reward isn't 12 \303\251";
-    long                 files = count ? atol(count) : 2000, loaded = 0;
-    ppo_rng              rng = test_rng(6);
+    size_t sizes[2];
+    const char *count = getenv("PPO_FUZZ"), *text = "abab the reward isn't 12 \303\251";
+    long files = count ? atol(count) : 2000, loaded = 0;
+    ppo_rng rng = test_rng(6);
     for (int kind = 0; kind < 2; kind++) {
         ppo_tokenizer *tok =
             kind ? golden_tokenizer() : characters_of("Gr\303\266\303\237e \360\237\230\200 of all");
@@ -887,8 +887,8 @@ static void a_damaged_file_is_loaded_or_refused(void **state) {
         ppo_tokenizer_free(tok);
     }
     for (long i = 0; i < files; i++) {
-        int            kind = (int)(i % 2);
-        heap           h = {0, 0, -1, 0};
+        int kind = (int)(i % 2);
+        heap h = {0, 0, -1, 0};
         ppo_tokenizer *tok = NULL;
         memcpy(damaged, whole[kind], sizes[kind]);
         flip(&rng, damaged, sizes[kind]);
@@ -918,13 +918,13 @@ static void a_damaged_file_is_loaded_or_refused(void **state) {
 
 /* Every function once, on a text for which all lists grow. */
 static ppo_status use_all(void *user) {
-    const int      kind = *(const int *)user;
-    const char    *text = (const char *)g_bpe_text;
+    const int kind = *(const int *)user;
+    const char *text = (const char *)g_bpe_text;
     ppo_tokenizer *tok = NULL, *read = NULL;
-    int            count;
-    ppo_status     status =
+    int count;
+    ppo_status status =
         kind ? ppo_tokenizer_train(text, sizeof g_bpe_text, 4000, specials, COUNT(specials), &tok)
-                 : ppo_tokenizer_characters(text, sizeof g_bpe_text, specials, COUNT(specials), &tok);
+             : ppo_tokenizer_characters(text, sizeof g_bpe_text, specials, COUNT(specials), &tok);
     if (status) assert_null(tok);
     if (!status) status = ppo_encode(tok, text, sizeof g_bpe_text, NULL, 0, &count);
     if (!status && kind) status = ppo_tokenizer_save(tok, HUB);
@@ -959,9 +959,9 @@ static int leave_folder(void **state) {
 static void texts_become_sequences_and_come_back(void **state) {
     (void)state;
     ppo_tokenizer *tok = NULL;
-    ppo_tokens     tokens = {0};
-    char           text[64];
-    const int      eos = 4, pad = 5;
+    ppo_tokens tokens = {0};
+    char text[64];
+    const int eos = 4, pad = 5;
     assert_ok(ppo_tokenizer_characters("abc ", 4, specials, 2, &tok)); /* " abc", then <eos> and <pad> */
     assert_ok(ppo_tokens_add_text(&tokens, tok, pad, "ab", " ca", eos));
     assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "ab", NULL, eos)); /* only a prompt */
@@ -982,7 +982,7 @@ static void texts_become_sequences_and_come_back(void **state) {
                  "room for 5 bytes");
     assert_string_equal(text, "");
     assert_fails(ppo_tokens_text(&tokens, 0, 3, tok, text, 64), PPO_ERROR_ARGUMENT, "what is 3");
-    int              alien[] = {1, 9}, bounds[] = {0, 2}, beyond[] = {7};
+    int alien[] = {1, 9}, bounds[] = {0, 2}, beyond[] = {7};
     const ppo_tokens foreign = {1, bounds, beyond, alien, NULL, NULL};
     assert_fails(ppo_tokens_text(&foreign, 0, PPO_PROMPT_TEXT, tok, text, 64), PPO_ERROR_ARGUMENT,
                  "token 9 at position 1|0 .. 5");
@@ -1030,7 +1030,7 @@ static int hub_kind(const char *name) {
 
 static ppo_tokenizer *hub_tokenizer(int kind) {
     ppo_tokenizer *tok = NULL;
-    const char    *text = hub_text(kind);
+    const char *text = hub_text(kind);
     put(HUB, (const unsigned char *)text, strlen(text));
     assert_ok(ppo_tokenizer_load(HUB, &tok));
     return tok;
@@ -1055,10 +1055,10 @@ static void files_of_the_hub_give_the_tokens_of_hugging_face(void **state) {
         for (int marked = 0; marked < 2; marked++) {
             const char *text = (const char *)g_hub_string;
             for (int s = 0; s < g_hub_strings; text += g_hub_string_bytes[s++], token += g_hub_count[c++]) {
-                static int  tokens[400], count;
+                static int tokens[400], count;
                 static char back[2000];
-                size_t      n, bytes = (size_t)g_hub_string_bytes[s];
-                int         flags = marked ? PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS : 0;
+                size_t n, bytes = (size_t)g_hub_string_bytes[s];
+                int flags = marked ? PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS : 0;
                 assert_ok(ppo_encode_as(tok, flags, text, bytes, tokens, COUNT(tokens), &count));
                 for (int i = 0; i < count && i < g_hub_count[c]; i++)
                     if (tokens[i] != token[i])
@@ -1081,14 +1081,14 @@ static void chats_are_those_of_the_hubs_templates(void **state) {
     (void)state;
     static const char *const kinds[] = {"qwen2", "llama3", "llama2"}, *const ends[] = {"<|im_end|>",
                                                                                        "<|eot_id|>", "</s>"};
-    const int  *token = g_hub_chat_token;
+    const int *token = g_hub_chat_token;
     ppo_message messages[g_hub_messages], bad = {"tool", "4"};
-    ppo_tokens  tokens = {0};
+    ppo_tokens tokens = {0};
     for (int m = 0; m < g_hub_messages; m++)
         messages[m].role = g_hub_message[m][0], messages[m].text = g_hub_message[m][1];
     for (int form = PPO_CHATML; form <= PPO_CHAT_ZEPHYR; form++) {
         ppo_tokenizer *tok = hub_tokenizer(hub_kind(kinds[form]));
-        char           learned[200] = "", text[200];
+        char learned[200] = "", text[200];
         for (int reply = 0; reply < 2; reply++) {
             int n = g_hub_chat_count[2 * form + reply];
             assert_ok(ppo_tokens_add_chat(&tokens, tok, form, messages, g_hub_messages, reply));
@@ -1127,7 +1127,7 @@ static void chats_are_those_of_the_hubs_templates(void **state) {
 static void a_response_continues_its_prompt(void **state) {
     (void)state;
     ppo_tokens tokens = {0};
-    char       text[100];
+    char text[100];
     for (int kind = 0; kind < g_hub_kinds; kind++) {
         ppo_tokenizer *tok = hub_tokenizer(kind);
         assert_ok(ppo_tokens_add_text(&tokens, tok, -1, "the pole", " falls", -1));
@@ -1145,8 +1145,8 @@ static void a_hub_tokenizer_keeps_its_file(void **state) {
     (void)state;
     for (int kind = 0; kind < g_hub_kinds; kind++) {
         static unsigned char bytes[ROOM];
-        ppo_tokenizer       *tok = hub_tokenizer(kind), *read = NULL, *again = NULL;
-        const char          *text = hub_text(kind);
+        ppo_tokenizer *tok = hub_tokenizer(kind), *read = NULL, *again = NULL;
+        const char *text = hub_text(kind);
         assert_ok(ppo_tokenizer_load(".", &read)); /* the folder that has it */
         assert_same(tok, read);
         ppo_tokenizer_free(tok);
@@ -1174,9 +1174,9 @@ static void a_hub_tokenizer_keeps_its_file(void **state) {
 static void a_trained_tokenizer_becomes_a_tokenizer_json(void **state) {
     (void)state;
     const char *const names[] = {"<eos>", "<a\"\\>", "<eos"};
-    const char       *text = (const char *)g_bpe_text, *asked = "<eos>the <a\"\\>. the<eos\r\n 12";
-    int               want[200], tokens[200], n, count;
-    ppo_tokenizer    *tok = NULL, *read = NULL;
+    const char *text = (const char *)g_bpe_text, *asked = "<eos>the <a\"\\>. the<eos\r\n 12";
+    int want[200], tokens[200], n, count;
+    ppo_tokenizer *tok = NULL, *read = NULL;
     assert_ok(ppo_tokenizer_train(text, sizeof g_bpe_text, 700, names, 3, &tok));
     assert_ok(ppo_tokenizer_save(tok, HUB));
     assert_ok(ppo_tokenizer_load(".", &read));
@@ -1185,7 +1185,7 @@ static void a_trained_tokenizer_becomes_a_tokenizer_json(void **state) {
         assert_int_equal(ppo_tokenizer_special(read, names[k]), ppo_tokenizer_special(tok, names[k]));
     for (int k = 0; k < 50; k++) {
         const char *from = k ? text + 61 * k % (sizeof g_bpe_text - 100) : asked;
-        size_t      bytes = k ? 100 : strlen(asked);
+        size_t bytes = k ? 100 : strlen(asked);
         assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, from, bytes, want, 200, &n));
         assert_ok(ppo_encode_as(read, PPO_ENCODE_SPECIALS, from, bytes, tokens, 200, &count));
         assert_int_equal(count, n);
@@ -1210,7 +1210,7 @@ static void a_token_may_end_with_a_space(void **state) {
         "\"Metaspace\", "
         "\"replacement\": \"\342\226\201\", \"prepend_scheme\": \"never\", \"split\": false}}";
     ppo_tokenizer *tok = NULL;
-    int            tokens[3], count;
+    int tokens[3], count;
     put(HUB, (const unsigned char *)text, strlen(text));
     assert_ok(ppo_tokenizer_load(HUB, &tok));
     assert_ok(ppo_encode(tok, "a a", 3, tokens, 3, &count));
@@ -1222,9 +1222,9 @@ static void a_token_may_end_with_a_space(void **state) {
 static void a_file_says_how_it_cuts_words(void **state) {
     (void)state;
     static const char *const words[] = {"gpt2", "gpt3", NULL};
-    const int64_t            shape[] = {0, 2};
+    const int64_t shape[] = {0, 2};
     for (int k = 0; k < 3; k++) {
-        ppo_file      *file = NULL;
+        ppo_file *file = NULL;
         ppo_tokenizer *tok = NULL;
         assert_ok(ppo_file_create(&file));
         assert_ok(ppo_file_set_text(file, "tokenizer", "bpe"));
@@ -1244,7 +1244,7 @@ static void special_tokens_in_a_text_are_for_those_who_ask(void **state) {
     const char *text = "<eos>a<pad><pad";
     for (int kind = 0; kind < 2; kind++) {
         ppo_tokenizer *tok = kind ? trained_on("", 300) : characters_of("<eospad>");
-        int            tokens[20], count, eos = ppo_tokenizer_special(tok, "<eos>");
+        int tokens[20], count, eos = ppo_tokenizer_special(tok, "<eos>");
         assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, text, strlen(text), tokens, 20, &count));
         assert_int_equal(count, 7);
         assert_true(tokens[0] == eos && tokens[1] < eos && tokens[2] == eos + 1 && tokens[3] < eos);
@@ -1358,13 +1358,13 @@ static void what_a_tokenizer_json_cannot_have_is_named(void **state) {
 static void a_damaged_tokenizer_json_is_loaded_or_refused(void **state) {
     (void)state;
     static unsigned char text[sizeof small];
-    const char          *count = getenv("PPO_FUZZ");
-    ppo_rng              rng = test_rng(7);
-    size_t               n = sizeof small - 1;
+    const char *count = getenv("PPO_FUZZ");
+    ppo_rng rng = test_rng(7);
+    size_t n = sizeof small - 1;
     for (long i = 0, files = (long)n + (count ? atol(count) : 1000), loaded = 0; i < files; i++) {
-        heap           h = {0, 0, -1, 0};
+        heap h = {0, 0, -1, 0};
         ppo_tokenizer *tok = NULL;
-        size_t         length = i < (long)n ? (size_t)i : n; /* cut off at each byte, or with some changed */
+        size_t length = i < (long)n ? (size_t)i : n; /* cut off at each byte, or with some changed */
         memcpy(text, small, n);
         for (int k = i < (long)n ? 0 : 1 + ppo_rng_below(&rng, 2); k; k--) {
             unsigned char *at = &text[ppo_rng_below(&rng, (int)n)];
@@ -1392,9 +1392,9 @@ static void marks_are_ordered_in_time(void **state) {
     (void)state;
     enum { MARKS = 50000 };
     ppo_tokenizer *tok = hub_tokenizer(hub_kind("qwen2"));
-    char          *text = (char *)malloc(2 * MARKS);
-    int            count;
-    double         start = ppo_clock();
+    char *text = (char *)malloc(2 * MARKS);
+    int count;
+    double start = ppo_clock();
     assert_non_null(text);
     for (int i = 0; i < MARKS; i++) memcpy(text + 2 * i, i % 2 ? "\314\243" : "\314\210", 2);
     assert_ok(ppo_encode(tok, text, 2 * MARKS, NULL, 0, &count));
@@ -1405,10 +1405,10 @@ static void marks_are_ordered_in_time(void **state) {
 
 static ppo_status use_hub(void *user) {
     ppo_tokenizer *tok = NULL, *read = NULL;
-    ppo_tokens     tokens = {0};
-    ppo_message    message = {"user", "e\314\201  a"};
-    const char    *text = " ab  ab\314\210 c";
-    ppo_status     status = ppo_tokenizer_load(HUB, &tok);
+    ppo_tokens tokens = {0};
+    ppo_message message = {"user", "e\314\201  a"};
+    const char *text = " ab  ab\314\210 c";
+    ppo_status status = ppo_tokenizer_load(HUB, &tok);
     if (!status) status = ppo_encode_as(tok, 3, text, strlen(text), NULL, 0, NULL);
     if (!status) status = ppo_tokens_add_text(&tokens, tok, -1, text, text, -1);
     if (!status) status = ppo_tokens_add_chat(&tokens, tok, *(int *)user, &message, 1, 0);
@@ -1422,8 +1422,8 @@ static ppo_status use_hub(void *user) {
 
 static void a_hub_file_without_memory_is_refused(void **state) {
     (void)state;
-    int         form = PPO_CHAT_ZEPHYR;
-    char        text[sizeof small + 10];
+    int form = PPO_CHAT_ZEPHYR;
+    char text[sizeof small + 10];
     const char *at = strstr(small, "\"<s>\": 0");
     snprintf(text, sizeof text, "%s", small);
     for (char *name = text; (name = strstr(name, "\"<s>\"")) != NULL;)
@@ -1437,8 +1437,8 @@ static void json_is_read_value_by_value(void **state) {
     (void)state;
     static char text[] = " {\"a\\u0062\" : [ -0.5e1, 12 ,true,false , null], \"x\": {\"\\\"}\": [[], {}, "
                          "\"]\"]}, \"y\": \"\\ud83d\\ude00\"} ";
-    ppo__json   json = {"x", "", text, text, text + strlen(text), PPO_OK};
-    int         n = 0;
+    ppo__json json = {"x", "", text, text, text + strlen(text), PPO_OK};
+    int n = 0;
     assert_int_equal(ppo__json_peek(&json), '{');
     ppo__json_expect(&json, '{');
     assert_true(ppo__json_next(&json, '}', &n));

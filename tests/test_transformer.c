@@ -34,7 +34,7 @@ static void parameters_have_the_names_and_shapes_of_hugging_face(void **state) {
     ppo_lm *lm = golden_lm();
     for (int k = 0; k < g_gpt_tensors; k++) {
         const ppo_tensor *t = lm->params->tensors[k];
-        int               turned = k == g_gpt_tensors - 2; /* score.weight multiplies from the right here */
+        int turned = k == g_gpt_tensors - 2; /* score.weight multiplies from the right here */
         assert_string_equal(lm->params->names[k], g_gpt_name[k]);
         assert_int_equal(turned ? t->cols : t->rows, g_gpt_rows[k]);
         assert_int_equal(turned ? t->rows : t->cols, g_gpt_cols[k]);
@@ -44,13 +44,13 @@ static void parameters_have_the_names_and_shapes_of_hugging_face(void **state) {
 
 static void a_gpt2_and_its_gradients_agree_with_hugging_face_in_every_kernel_set(void **state) {
     (void)state;
-    ppo_lm    *lm = golden_lm();
+    ppo_lm *lm = golden_lm();
     ppo_tokens tokens = golden_tokens(g_gpt_length, NULL, g_gpt_token, g_gpt_sequences);
     FOR_KERNEL_SETS(set) {
         ppo_tape_reset(tape);
         tokens.prompt = NULL;
-        ppo_tensor  *x = ppo_lm_forward(tape, lm, &tokens);
-        ppo_tensor  *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
+        ppo_tensor *x = ppo_lm_forward(tape, lm, &tokens);
+        ppo_tensor *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
         ppo_response all = ppo_lm_response(tape, lm, &tokens, 1, PPO_POLICY);
         assert_ok(ppo_tape_status(tape));
         assert_int_equal(x->rows, g_gpt_tokens);
@@ -90,7 +90,7 @@ static void backward_from(ppo_tensor *y, const float *up) {
 static void layers_and_their_gradients_agree_with_pytorch_in_every_kernel_set(void **state) {
     (void)state;
     FOR_KERNEL_SETS(set) {
-        float      grad[3][256] = {{0}}, one = 1;
+        float grad[3][256] = {{0}}, one = 1;
         ppo_tensor x = {g_lnorm_rows, g_lnorm_width, GOLDEN(g_lnorm_x), grad[0]};
         ppo_tensor w = {1, g_lnorm_width, GOLDEN(g_lnorm_weight), grad[1]};
         ppo_tensor b = {1, g_lnorm_width, GOLDEN(g_lnorm_bias), grad[2]};
@@ -209,7 +209,7 @@ static ppo_tensor *build_pairwise(ppo_tape *on, ppo_tensor *const *in, void *use
 }
 
 /* Sequences of 1, 0, 3 and 2 tokens after their prompts */
-static int        sum_start[5] = {0, 3, 4, 8, 11}, sum_prompt[4] = {2, 0, 0, 0}, sum_token[11];
+static int sum_start[5] = {0, 3, 4, 8, 11}, sum_prompt[4] = {2, 0, 0, 0}, sum_token[11];
 static ppo_tokens sum_tokens = {4, sum_start, sum_prompt, sum_token, NULL, NULL};
 
 static ppo_tensor *build_sequence_sum(ppo_tape *on, ppo_tensor *const *in, void *user) {
@@ -220,9 +220,9 @@ static ppo_tensor *build_sequence_sum(ppo_tape *on, ppo_tensor *const *in, void 
 static void check_gradients(const char *name, ppo_scalar_fn build, void *user, const int (*shapes)[2],
                             int n_in) {
     static float data[3][MAX_DATA], grad[3][MAX_DATA];
-    ppo_rng      rng = test_rng(5);
-    ppo_tensor   tensors[3], *inputs[3];
-    float        error = NAN;
+    ppo_rng rng = test_rng(5);
+    ppo_tensor tensors[3], *inputs[3];
+    float error = NAN;
     for (int k = 0; k < 3; k++) fill_normal(&rng, fixed[k], MAX_DATA, 1);
     for (int k = 0; k < n_in; k++) {
         assert_true(shapes[k][0] * shapes[k][1] <= MAX_DATA);
@@ -239,7 +239,7 @@ static void operations_of_a_transformer_have_right_gradients(void **state) {
     static const int qkv[][2] = {{7, 12}}, norm[][2] = {{3, 5}, {1, 5}, {1, 5}}, table[][2] = {{6, 4}},
                      linear[][2] = {{4, 3}, {3, 5}, {1, 5}}, transposed[][2] = {{3, 4}, {5, 4}},
                      logits[][2] = {{3, 5}}, pairs[][2] = {{4, 1}, {4, 1}};
-    int   heads[] = {1, 2, 4}, bias[] = {0, 1};
+    int heads[] = {1, 2, 4}, bias[] = {0, 1};
     float temperature[] = {1, 0.7f, 2}, smoothing[] = {0, 0.1f};
     for (int k = 0; k < 3; k++) check_gradients("attention", build_attention, &heads[k], qkv, 1);
     check_gradients("layer_norm", build_layer_norm, NULL, norm, 3);
@@ -267,7 +267,7 @@ static void operations_of_a_transformer_have_right_gradients(void **state) {
 static void kl_to_is_the_kl_of_what_is_trained_to_the_reference(void **state) {
     (void)state;
     enum { ROWS = 6, VOCAB = 9 };
-    float   p[ROWS * VOCAB], q[ROWS * VOCAB], p_warm[ROWS * VOCAB], q_warm[ROWS * VOCAB], want[ROWS];
+    float p[ROWS * VOCAB], q[ROWS * VOCAB], p_warm[ROWS * VOCAB], q_warm[ROWS * VOCAB], want[ROWS];
     ppo_rng rng = test_rng(6);
     fill_normal(&rng, p, ROWS * VOCAB, 2), fill_normal(&rng, q, ROWS * VOCAB, 2);
     memcpy(q + VOCAB, p + VOCAB, VOCAB * sizeof *q); /* row 1: nothing between them */
@@ -275,7 +275,7 @@ static void kl_to_is_the_kl_of_what_is_trained_to_the_reference(void **state) {
     p[3 * VOCAB] = q[3 * VOCAB] = -INFINITY;         /* row 3: nor the other */
     for (int i = 0; i < ROWS * VOCAB; i++) p_warm[i] = p[i] / 0.8f, q_warm[i] = q[i] / 0.8f;
     FOR_KERNEL_SETS(set) {
-        float      grad[ROWS * VOCAB] = {0};
+        float grad[ROWS * VOCAB] = {0};
         ppo_tensor logits = {ROWS, VOCAB, p, grad};
         ppo_tape_reset(tape);
         ppo_tensor *kl = ppo_tape_categorical_kl_to(tape, &logits, q, 0.8f);
@@ -290,7 +290,7 @@ static void kl_to_is_the_kl_of_what_is_trained_to_the_reference(void **state) {
 
 static void sequence_sum_adds_the_rows_of_each_sequence(void **state) {
     (void)state;
-    float       x[6] = {1, 2, 4, 8, 16, 32};
+    float x[6] = {1, 2, 4, 8, 16, 32};
     ppo_tensor *sum;
     ppo_tape_reset(tape);
     sum = ppo_tape_sequence_sum(tape, ppo_tape_constant(tape, x, 6, 1), &sum_tokens);
@@ -343,8 +343,8 @@ static void reference_attention(const float *qkv, const float *dy, int n, int he
 static void
 attention_and_its_gradients_agree_with_double_precision_at_lengths_around_its_blocks(void **state) {
     (void)state;
-    static float     qkv[A_ROWS * 3 * A_WIDTH], dy[A_ROWS * A_WIDTH], grad[A_ROWS * 3 * A_WIDTH];
-    static double    y[A_ROWS * A_WIDTH], dqkv[A_ROWS * 3 * A_WIDTH];
+    static float qkv[A_ROWS * 3 * A_WIDTH], dy[A_ROWS * A_WIDTH], grad[A_ROWS * 3 * A_WIDTH];
+    static double y[A_ROWS * A_WIDTH], dqkv[A_ROWS * 3 * A_WIDTH];
     static const int lengths[] = {1, 2, 31, 32, 33, 63, 64, 65, 100};
     FOR_KERNEL_SETS(set) {
         ppo_rng rng = test_rng(8);
@@ -395,14 +395,14 @@ static told all_told, part_told;
 
 static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) {
     (void)state;
-    ppo_lm    *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
+    ppo_lm *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
     ppo_tokens tokens = {0}, some = {0};
-    ppo_rng    rng = test_rng(9);
+    ppo_rng rng = test_rng(9);
     for (int s = 0; s < W_COUNT; s++) add_random(&tokens, &rng, W_VOCAB, w_lengths[s], 0);
     FOR_KERNEL_SETS(set) {
         evaluate(lm, &tokens, &all_told);
         for (int s = 0; s < W_COUNT; s++) {
-            int        start[2];
+            int start[2];
             ppo_tokens one = one_sequence(&tokens, s, start);
             ppo_tape_record(tape, s % 2);
             evaluate(lm, &one, &part_told);
@@ -426,7 +426,7 @@ static void a_sequence_has_the_same_bits_alone_and_in_any_company(void **state) 
 static void a_later_token_changes_no_earlier_row(void **state) {
     (void)state;
     static const int kept[] = {1, 6, 31, 32, 33, 39};
-    ppo_lm          *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
+    ppo_lm *lm = random_lm(lm_config(W_VOCAB, W_CONTEXT, W_WIDTH, 1, 6), 0.1f);
     FOR_KERNEL_SETS(set) {
         ppo_rng rng = test_rng(10);
         for (int k = 0; k < COUNT(kept); k++) {
@@ -450,7 +450,7 @@ static void a_later_token_changes_no_earlier_row(void **state) {
 static void tokens_lie_one_sequence_after_another(void **state) {
     (void)state;
     ppo_tokens tokens = {0};
-    const int  text[] = {5, 6, 7, 8};
+    const int text[] = {5, 6, 7, 8};
     assert_ok(ppo_tokens_add(&tokens, text, 3, 1));
     assert_ok(ppo_tokens_add(&tokens, text + 3, 1, 0));
     assert_ok(ppo_tokens_add(&tokens, text, 4, 4));
@@ -474,7 +474,7 @@ static void tokens_lie_one_sequence_after_another(void **state) {
 static void impossible_sequences_are_refused_and_leave_the_others(void **state) {
     (void)state;
     ppo_tokens tokens = {0};
-    const int  text[] = {5, 6};
+    const int text[] = {5, 6};
     assert_fails(ppo_tokens_add(NULL, text, 2, 0), PPO_ERROR_ARGUMENT, "ppo_tokens_add|NULL");
     assert_fails(ppo_tokens_add(&tokens, NULL, 2, 0), PPO_ERROR_ARGUMENT, "NULL");
     assert_null(tokens.start);
@@ -493,7 +493,7 @@ static void a_sequence_that_found_no_memory_leaves_the_others_and_may_come_again
     for (int i = 0; i < 50; i++) text[i] = i;
     for (int k = 0, failed = 1; failed; k++) {
         ppo_tokens tokens = {0};
-        heap       h = {0, 0, k, 0};
+        heap h = {0, 0, k, 0};
         failed = 0;
         ppo_set_allocator(heap_hook, &h);
         for (int s = 0; s < 12; s++) {
@@ -522,7 +522,7 @@ static void a_sequence_of_the_set_itself_may_be_added_to_it(void **state) {
     (void)state;
     enum { N = 200 };
     ppo_tokens p = {0};
-    const int  text[] = {5, 6, 7, 8, 9};
+    const int text[] = {5, 6, 7, 8, 9};
     assert_ok(ppo_tokens_add(&p, text, 5, 2));
     for (int s = 1; s < N; s++) { /* the first one again, its end, or the one before last */
         if (s % 3 == 0) assert_ok(ppo_tokens_add(&p, p.token + p.start[0], 5, 2));
@@ -542,8 +542,8 @@ static void a_sequence_of_the_set_itself_may_be_added_to_it(void **state) {
 /* The arrays lie in the middle of others, which must not change either. */
 static void arrays_of_your_own_are_neither_changed_nor_freed(void **state) {
     (void)state;
-    int        start[48], token[48];
-    const int  one = 1;
+    int start[48], token[48];
+    const int one = 1;
     ppo_tokens own;
     for (int i = 0; i < 48; i++) start[i] = token[i] = 100 + i;
     memset(&own, 0, sizeof own);
@@ -565,7 +565,7 @@ static void arrays_of_your_own_are_neither_changed_nor_freed(void **state) {
 
 static void a_sequence_of_others_is_added_as_it_is_there(void **state) {
     (void)state;
-    int        text[] = {1, 2, 3, 4, 5, 6}, start[] = {0, 2, 5, 6}, prompt[] = {1, 3, 0};
+    int text[] = {1, 2, 3, 4, 5, 6}, start[] = {0, 2, 5, 6}, prompt[] = {1, 3, 0};
     ppo_tokens from = {3, start, prompt, text, NULL, NULL}, to = {0};
     assert_ok(ppo_tokens_add_from(&to, &from, 1));
     assert_ok(ppo_tokens_add_from(&to, &from, 2));
@@ -606,7 +606,7 @@ static int all_are(const ppo_tensor *t, float x) {
 static void a_config_has_defaults_for_all_but_the_vocabulary(void **state) {
     (void)state;
     ppo_lm_config c = ppo_lm_config_default();
-    ppo_lm       *lm = NULL;
+    ppo_lm *lm = NULL;
     assert_true(c.vocab == 0 && c.context == 64 && c.width == 64 && c.layers == 2 && c.heads == 4);
     assert_true(c.score == 0 && c.seed == 1);
     assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, "vocab is 0");
@@ -617,7 +617,7 @@ static void a_config_has_defaults_for_all_but_the_vocabulary(void **state) {
 
 /* Counts allocations of 64 KB or more, and the bytes of all. */
 static struct {
-    long   large;
+    long large;
     size_t bytes;
 } asked_for;
 
@@ -632,8 +632,8 @@ static void a_models_parameters_are_laid_out_at_once(void **state) {
     long large[2];
     for (int k = 0; k < 4; k++) {
         ppo_lm_config c = lm_config(150 + k, 64, 64, k < 2 ? 1 : 12, 4);
-        ppo_lm       *lm = NULL, *copy = NULL;
-        heap          h = {0, 0, -1, 0};
+        ppo_lm *lm = NULL, *copy = NULL;
+        heap h = {0, 0, -1, 0};
         c.score = k % 2;
         memset(&asked_for, 0, sizeof asked_for);
         ppo_set_allocator(measuring_heap, &h);
@@ -653,7 +653,7 @@ static void a_models_parameters_are_laid_out_at_once(void **state) {
 static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
     (void)state;
     ppo_lm_config c = lm_config(150, 100, 64, 3, 4);
-    ppo_lm       *lm, *same, *other;
+    ppo_lm *lm, *same, *other;
     assert_ok(ppo_lm_create(&c, &lm));
     assert_close(deviation(lm->token_embedding), 0.02, 0.05);
     assert_close(deviation(lm->position_embedding), 0.02, 0.05);
@@ -681,7 +681,7 @@ static void a_new_model_has_weights_of_gpt2s_deviations(void **state) {
 static void the_config_of_a_model_may_be_changed_for_another(void **state) {
     (void)state;
     ppo_lm_config c = lm_config(11, 8, 12, 2, 3);
-    ppo_lm       *lm = NULL, *other = NULL;
+    ppo_lm *lm = NULL, *other = NULL;
     assert_ok(ppo_lm_create(&c, &lm));
     c = lm->config;
     c.width = 5, c.heads = 1;
@@ -695,8 +695,8 @@ static void the_config_of_a_model_may_be_changed_for_another(void **state) {
 static void impossible_models_are_refused_with_the_reason(void **state) {
     (void)state;
     static const struct {
-        size_t      field;
-        int         value;
+        size_t field;
+        int value;
         const char *words;
     } bad[] = {{offsetof(ppo_lm_config, vocab), 1, "vocab is 1"},
                {offsetof(ppo_lm_config, vocab), -5, "-5"},
@@ -712,7 +712,7 @@ static void impossible_models_are_refused_with_the_reason(void **state) {
     ppo_lm_config good = small_config();
     for (int i = 0; i < COUNT(bad); i++) {
         ppo_lm_config c = good;
-        ppo_lm       *lm = (ppo_lm *)&c;
+        ppo_lm *lm = (ppo_lm *)&c;
         memcpy((char *)&c + bad[i].field, &bad[i].value, sizeof(int));
         assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, bad[i].words);
         assert_null(lm);
@@ -735,8 +735,8 @@ static void a_model_that_no_memory_can_hold_is_refused(void **state) {
         {INT_MAX, 2, 2}, {2, INT_MAX, 2}, {2, 2, INT_MAX / 4 - 1}, {INT_MAX, INT_MAX, INT_MAX / 4 - 1}};
     for (int i = 0; i < COUNT(sizes); i++) {
         ppo_lm_config c = lm_config(sizes[i][0], sizes[i][1], sizes[i][2], 1, 1);
-        ppo_lm       *lm = NULL;
-        heap          h = {0, 0, -1, 0};
+        ppo_lm *lm = NULL;
+        heap h = {0, 0, -1, 0};
         ppo_set_allocator(small_heap, &h);
         assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_MEMORY, "memory");
         ppo_set_allocator(NULL, NULL);
@@ -751,10 +751,10 @@ static void a_lowered_context_lasts_in_copies_but_not_in_files(void **state) {
     ppo_lm_config c = small_config();
     for (int rotary = 0; rotary < 2; rotary++) {
         c.positions = rotary ? PPO_ROTARY : PPO_LEARNED_POSITIONS;
-        const char    *path = scratch_path("lowered"), *checkpoint = scratch_path("checkpoint");
-        ppo_lm        *lm = random_lm(c, 0.3f), *copy = NULL, *read = NULL;
-        ppo_rng        rng = test_rng(13);
-        ppo_tokens     tokens = {0};
+        const char *path = scratch_path("lowered"), *checkpoint = scratch_path("checkpoint");
+        ppo_lm *lm = random_lm(c, 0.3f), *copy = NULL, *read = NULL;
+        ppo_rng rng = test_rng(13);
+        ppo_tokens tokens = {0};
         ppo_fit_config fit = ppo_fit_config_default();
         lm->config.context = 4;
         assert_ok(ppo_lm_copy(lm, 1, &copy));
@@ -778,8 +778,8 @@ static void a_lowered_context_lasts_in_copies_but_not_in_files(void **state) {
 static void a_copy_has_the_same_weights_and_a_life_of_its_own(void **state) {
     (void)state;
     ppo_lm_config c = small_config();
-    ppo_rng       rng = test_rng(12);
-    ppo_tokens    tokens = {0};
+    ppo_rng rng = test_rng(12);
+    ppo_tokens tokens = {0};
     add_random(&tokens, &rng, c.vocab, 8, 0);
     for (int had = 0; had < 2; had++)
         for (int score = 0; score < 2; score++) {
@@ -815,7 +815,7 @@ static void check_refused(const ppo_tensor *y, const char *words, const char *ca
 
 static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void **state) {
     (void)state;
-    float            data[96] = {0};
+    float data[96] = {0};
     static const int start[] = {0, 2, 4}, index[] = {0, 3, 1, 4}, empty[] = {0, 4, 4}, from_1[] = {1, 2, 4},
                      back[] = {0, 5, 4}, beyond[] = {0, 2, 5};
     ppo_tensor a = {4, 6, data, NULL}, b = {3, 6, data, NULL}, row = {1, 6, data, NULL},
@@ -868,7 +868,7 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
 
 static void a_nan_among_logits_is_not_hidden_by_their_kl(void **state) {
     (void)state;
-    float      p[6] = {0, 1, NAN, 0, 1, 2}, q[6] = {0};
+    float p[6] = {0, 1, NAN, 0, 1, 2}, q[6] = {0};
     ppo_tensor logits = {2, 3, p, NULL};
     ppo_tape_reset(tape);
     ppo_tensor *kl = ppo_tape_categorical_kl_to(tape, &logits, q, 1);
@@ -882,9 +882,9 @@ static void a_nan_among_logits_is_not_hidden_by_their_kl(void **state) {
 static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **state) {
     (void)state;
     ppo_lm_config c = small_config();
-    ppo_lm       *lm = random_lm(c, 0.3f), *plain;
-    int           text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
-    ppo_tokens    tokens = {3, start, NULL, text, NULL, NULL}, nothing = {0};
+    ppo_lm *lm = random_lm(c, 0.3f), *plain;
+    int text[12] = {1, 2, 3, 4, 5, 11, -1}, start[4] = {0, 2, 4, 6}, prompt[3] = {2, 2, 2};
+    ppo_tokens tokens = {3, start, NULL, text, NULL, NULL}, nothing = {0};
     ppo_tape_reset(tape);
     assert_refused(ppo_lm_forward(tape, lm, &tokens), "token 11|sequence 2, position 1|0 .. 10");
     text[5] = 0, start[3] = 7;
@@ -925,9 +925,9 @@ static void the_model_refuses_tokens_that_it_cannot_take_and_says_where(void **s
 
 static void a_response_needs_an_output_and_rows_need_tokens(void **state) {
     (void)state;
-    ppo_lm      *lm = random_lm(small_config(), 0.3f);
-    ppo_tokens   tokens = {0};
-    ppo_rng      rng = test_rng(17);
+    ppo_lm *lm = random_lm(small_config(), 0.3f);
+    ppo_tokens tokens = {0};
+    ppo_rng rng = test_rng(17);
     ppo_response out;
     add_random(&tokens, &rng, 11, 4, 1);
     ppo_tape_reset(tape);
@@ -946,15 +946,15 @@ static void a_response_needs_an_output_and_rows_need_tokens(void **state) {
 /* Rows of a response are those that predict its tokens; the score of a sequence is that of its last token. */
 static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) {
     (void)state;
-    ppo_lm          *lm = random_lm(small_config(), 0.3f);
-    ppo_tokens       tokens = {0};
-    ppo_rng          rng = test_rng(13);
+    ppo_lm *lm = random_lm(small_config(), 0.3f);
+    ppo_tokens tokens = {0};
+    ppo_rng rng = test_rng(13);
     static const int lengths[] = {8, 1, 5, 4, 6}, prompts[] = {3, 1, 0, 4, 1};
     for (int s = 0; s < 5; s++) add_random(&tokens, &rng, 11, lengths[s], prompts[s]);
     ppo_tape_reset(tape);
-    ppo_tensor  *x = ppo_lm_forward(tape, lm, &tokens);
-    ppo_tensor  *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
-    ppo_tensor  *last = ppo_lm_sequence_score(tape, lm, &tokens);
+    ppo_tensor *x = ppo_lm_forward(tape, lm, &tokens);
+    ppo_tensor *logits = ppo_lm_logits(tape, lm, x), *score = ppo_lm_score(tape, lm, x);
+    ppo_tensor *last = ppo_lm_sequence_score(tape, lm, &tokens);
     ppo_response out = ppo_lm_response(tape, lm, &tokens, 0.7f, PPO_POLICY | PPO_VALUE);
     assert_ok(ppo_tape_status(tape));
     assert_int_equal(out.logp->rows, 5 + 0 + 4 + 0 + 5);
@@ -963,7 +963,7 @@ static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) 
         assert_int_equal(ppo_response_row(&tokens, s), row);
         assert_true(last->data[s] == score->data[tokens.start[s + 1] - 1]);
         for (int i = prompts[s] > 1 ? prompts[s] : 1; i < lengths[s]; i++, row++) {
-            int   at = tokens.start[s] + i;
+            int at = tokens.start[s] + i;
             float logp = 0, entropy = 0;
             assert_ok(ppo_token_logp(logits->data + (at - 1) * 11, &tokens.token[at], 1, 11, 0.7f, &logp,
                                      &entropy));
@@ -983,7 +983,7 @@ static void a_response_has_a_row_for_each_token_after_the_prompts(void **state) 
 /* Forward and backward through everything that a model can be asked. */
 static ppo_status ask_all(ppo_tape *on, ppo_lm *lm, const ppo_tokens *tokens) {
     ppo_response out = ppo_lm_response(on, lm, tokens, 0.9f, PPO_POLICY | PPO_VALUE);
-    ppo_tensor  *sum = ppo_tape_sum(on, ppo_tape_mul(on, out.logp, out.value));
+    ppo_tensor *sum = ppo_tape_sum(on, ppo_tape_mul(on, out.logp, out.value));
     sum = ppo_tape_add(on, sum, ppo_tape_sum(on, out.entropy));
     sum = ppo_tape_add(on, sum, ppo_tape_sum(on, ppo_tape_sequence_sum(on, out.logp, tokens)));
     sum = ppo_tape_add(on, sum, ppo_tape_sum(on, ppo_lm_sequence_score(on, lm, tokens)));
@@ -992,10 +992,10 @@ static ppo_status ask_all(ppo_tape *on, ppo_lm *lm, const ppo_tokens *tokens) {
 
 static void after_one_round_of_a_shape_nothing_is_allocated(void **state) {
     (void)state;
-    heap       h = {0, 0, -1, 0};
-    ppo_rng    rng = test_rng(14);
+    heap h = {0, 0, -1, 0};
+    ppo_rng rng = test_rng(14);
     ppo_tokens tokens = {0};
-    ppo_tape  *own;
+    ppo_tape *own;
     ppo_set_allocator(heap_hook, &h);
     ppo_lm *lm = random_lm(lm_config(30, 64, 24, 3, 3), 0.2f);
     assert_ok(ppo_tape_create(&own));
@@ -1029,7 +1029,7 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
     for (int score = 0; score < 2; score++) {
         ppo_lm_config c = small_config();
         c.score = score;
-        ppo_lm   *lm = random_lm(c, 0.3f), *back = NULL;
+        ppo_lm *lm = random_lm(c, 0.3f), *back = NULL;
         ppo_file *file = NULL;
         assert_ok(ppo_lm_save_file(lm, NULL, path));
         assert_ok(ppo_lm_load(path, &back));
@@ -1061,7 +1061,7 @@ static void a_model_that_is_saved_and_loaded_has_the_same_bits(void **state) {
 
 static void a_second_model_is_refused_by_a_file_and_leaves_the_first(void **state) {
     (void)state;
-    ppo_lm   *lm = random_lm(small_config(), 0.3f), *other, *back = NULL;
+    ppo_lm *lm = random_lm(small_config(), 0.3f), *other, *back = NULL;
     ppo_file *file = NULL;
     other = random_lm(lm_config(30, 9, 20, 3, 5), 0.3f);
     assert_ok(ppo_file_create(&file));
@@ -1083,17 +1083,17 @@ enum { MISSING, NARROWER, FLAT, TWICE_AS_PRECISE, NOT_A_NUMBER, INFINITE, FLAWS 
 /* A file of a model with one flaw; Hugging Face's, which says nothing but n_head, plus the given text. */
 static ppo_file *flawed_file(ppo_lm *lm, int tensor, int flaw, const char *key, const char *text) {
     static double twice[4096];
-    ppo_file     *file = NULL;
+    ppo_file *file = NULL;
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "n_head", "3"));
     if (key) assert_ok(ppo_file_set_text(file, key, text));
     for (int k = 0; k < lm->params->tensor_count; k++) {
         const ppo_tensor *t = lm->params->tensors[k];
-        int64_t           shape[2] = {t->rows, t->cols};
-        const char       *name = lm->params->names[k];
-        int               matrix = t->rows > 1 || !strcmp(name, "score.weight");
-        int               type = PPO_F32, rank = matrix ? 2 : 1;
-        const void       *data = t->data;
+        int64_t shape[2] = {t->rows, t->cols};
+        const char *name = lm->params->names[k];
+        int matrix = t->rows > 1 || !strcmp(name, "score.weight");
+        int type = PPO_F32, rank = matrix ? 2 : 1;
+        const void *data = t->data;
         if (!matrix) shape[0] = t->cols;
         if (k == tensor) {
             if (flaw == MISSING) continue;
@@ -1114,10 +1114,10 @@ static void a_file_with_any_flaw_in_any_array_is_refused(void **state) {
     for (int k = 0; k < lm->params->tensor_count; k++)
         for (int flaw = 0; flaw < FLAWS; flaw++) {
             const ppo_tensor *t = lm->params->tensors[k];
-            const char       *name = lm->params->names[k];
-            int               n = t->rows * t->cols;
-            float             first = t->data[0], last = t->data[n - 1];
-            ppo_file         *file = flawed_file(lm, k, flaw, NULL, NULL);
+            const char *name = lm->params->names[k];
+            int n = t->rows * t->cols;
+            float first = t->data[0], last = t->data[n - 1];
+            ppo_file *file = flawed_file(lm, k, flaw, NULL, NULL);
             if (!strcmp(name, "score.weight") && (flaw == MISSING || flaw == FLAT)) { /* then there is none */
                 ppo_file_free(file);
                 continue;
@@ -1159,8 +1159,8 @@ static void a_file_whose_texts_contradict_its_arrays_is_refused(void **state) {
                                          {"n_layer", "1", "n_layer|1|2"},
                                          {"n_layer", "2 ", "n_layer"},
                                          {"n_embd", "+12", "n_embd"}};
-    ppo_lm                  *lm = random_lm(small_config(), 0.3f), *back = lm;
-    ppo_file                *file;
+    ppo_lm *lm = random_lm(small_config(), 0.3f), *back = lm;
+    ppo_file *file;
     for (int i = 0; i < COUNT(bad); i++) {
         file = flawed_file(lm, -1, 0, bad[i][0], bad[i][1]);
         assert_fails(ppo_lm_get(file, &back), PPO_ERROR_FILE, bad[i][2]);
@@ -1188,9 +1188,9 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
     (void)state;
     enum { WIDTH = 3000 }; /* a block would have 36 MB of queries, keys and values alone */
     static float rows[2 * WIDTH];
-    heap         h = {0, 0, -1, 0};
-    ppo_file    *file = NULL;
-    ppo_lm      *lm = NULL;
+    heap h = {0, 0, -1, 0};
+    ppo_file *file = NULL;
+    ppo_lm *lm = NULL;
     ppo_set_allocator(small_heap, &h);
     assert_ok(ppo_file_create(&file));
     assert_ok(ppo_file_set_text(file, "n_head", "1"));
@@ -1206,11 +1206,11 @@ static void memory_is_taken_for_what_is_there_not_for_what_is_claimed(void **sta
 
 /* A model is made, copied, asked, put into a file and taken from one. */
 static ppo_status live_once(void *user) {
-    ppo_lm_config     c = lm_config(5, 6, 4, 1, 2);
+    ppo_lm_config c = lm_config(5, 6, 4, 1, 2);
     const ppo_tokens *tokens = (const ppo_tokens *)user;
-    ppo_lm           *lm = NULL, *copy = NULL, *back = NULL, *loaded = NULL;
-    ppo_tape         *own = NULL;
-    ppo_file         *file = NULL;
+    ppo_lm *lm = NULL, *copy = NULL, *back = NULL, *loaded = NULL;
+    ppo_tape *own = NULL;
+    ppo_file *file = NULL;
     c.score = 0;
     ppo_status status = ppo_lm_create(&c, &lm);
     if (!status) status = ppo_lm_copy(lm, 1, &copy);
@@ -1230,8 +1230,8 @@ static ppo_status live_once(void *user) {
 static void a_model_and_its_tokenizer_are_one_file(void **state) {
     (void)state;
     static const char *const specials[] = {"<eos>"};
-    ppo_lm                  *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
-    ppo_tokenizer           *tok = NULL, *tok_back = NULL;
+    ppo_lm *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f), *back = NULL;
+    ppo_tokenizer *tok = NULL, *tok_back = NULL;
     assert_ok(ppo_tokenizer_characters("abcd", 4, specials, 1, &tok));
     assert_ok(ppo_lm_save_file(lm, tok, path));
     assert_ok(ppo_lm_load(path, &back));
@@ -1252,9 +1252,9 @@ static void a_model_and_its_tokenizer_are_one_file(void **state) {
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
-    ppo_lm    *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f);
+    ppo_lm *lm = random_lm(lm_config(5, 6, 4, 1, 2), 0.3f);
     ppo_tokens tokens = {0};
-    ppo_rng    rng = test_rng(15);
+    ppo_rng rng = test_rng(15);
     assert_ok(ppo_lm_save_file(lm, NULL, path));
     ppo_lm_free(lm);
     add_random(&tokens, &rng, 5, 6, 2), add_random(&tokens, &rng, 5, 3, 0);
@@ -1285,17 +1285,17 @@ static void harm(ppo_rng *rng, unsigned char *bytes, size_t n, size_t header) {
 static void a_damaged_model_is_loaded_sound_or_refused(void **state) {
     (void)state;
     static unsigned char whole[1 << 14], damaged[1 << 14];
-    ppo_lm              *lm = random_lm(lm_config(5, 6, 4, 2, 2), 0.3f);
-    ppo_rng              rng = test_rng(16);
-    ppo_tokens           tokens = {0};
+    ppo_lm *lm = random_lm(lm_config(5, 6, 4, 2, 2), 0.3f);
+    ppo_rng rng = test_rng(16);
+    ppo_tokens tokens = {0};
     add_random(&tokens, &rng, 3, 3, 1);
     assert_ok(ppo_lm_save_file(lm, NULL, path));
-    FILE  *in = fopen(path, "rb");
+    FILE *in = fopen(path, "rb");
     size_t n = fread(whole, 1, sizeof whole, in), header = 8 + whole[0] + 256u * whole[1];
     fclose(in);
     assert_true(n < sizeof whole && header < n);
     const char *count = getenv("PPO_FUZZ");
-    long        files = count ? atol(count) : 1500, loaded = 0;
+    long files = count ? atol(count) : 1500, loaded = 0;
     for (long i = 0; i < files; i++) {
         heap h = {0, 0, -1, 0};
         memcpy(damaged, whole, n);

@@ -5,8 +5,8 @@
 #include "test.h"
 
 typedef struct bench {
-    ppo_agent         *agent;
-    ppo_trainer       *trainer;
+    ppo_agent *agent;
+    ppo_trainer *trainer;
     const ppo_rollout *rollout;
 } bench;
 
@@ -30,16 +30,16 @@ static void drop_bench(bench *b) {
 /* The mean KL(old || new) over the rollout of a policy without memory, from plain functions. */
 static double kl_by_hand(bench *b, int box) {
     const ppo_rollout *r = b->rollout;
-    const ppo_space   *space = &b->agent->model.action_space;
-    int                n = r->steps * r->envs, cols = b->agent->model.actor.weight[1]->cols;
-    double             sum = 0;
-    ppo_inputs         inputs = {.rows = n, .obs = r->obs, .mask = r->mask};
+    const ppo_space *space = &b->agent->model.action_space;
+    int n = r->steps * r->envs, cols = b->agent->model.actor.weight[1]->cols;
+    double sum = 0;
+    ppo_inputs inputs = {.rows = n, .obs = r->obs, .mask = r->mask};
     ppo_tape_reset(b->agent->tape);
     ppo_outputs out = ppo_actor_critic_forward(b->agent->tape, &b->agent->model, &inputs, PPO_POLICY);
     assert_ok(ppo_tape_status(b->agent->tape));
     for (int i = 0; i < n; i++) {
         const float *old = r->policy + i * cols, *now = out.policy->data + i * cols;
-        float        kl = 0;
+        float kl = 0;
         if (box) {
             const float *log_std = out.log_std->data + (out.log_std->rows > 1 ? i * cols : 0);
             assert_ok(ppo_gaussian_kl(old, r->log_std + i * cols, now, log_std, 1, cols, &kl));
@@ -56,12 +56,12 @@ static double kl_by_hand(bench *b, int box) {
 static void the_reported_kl_is_the_exact_one_over_the_rollout_and_moves_the_penalty(void **state) {
     (void)state;
     const ppo_env envs[] = {walk_env(), dials_env(), reach_env(), reach_env(), lamps_env()};
-    int           halved = 0, doubled = 0, kept = 0;
+    int halved = 0, doubled = 0, kept = 0;
     for (int i = 0; i < 2 * COUNT(envs); i++) {
-        int          kind = i % COUNT(envs), box = kind == 2 || kind == 3;
-        ppo_config   cfg = eight_environments(0);
+        int kind = i % COUNT(envs), box = kind == 2 || kind == 3;
+        ppo_config cfg = eight_environments(0);
         ppo_progress p;
-        float        coef = 0.25f;
+        float coef = 0.25f;
         cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.02f, cfg.kl_coef = coef;
         cfg.learning_rate = i < COUNT(envs) ? 3e-3f : 0.02f, cfg.gsde = kind == 3, cfg.epochs = 3;
         cfg.total_steps = 128 * 6;
@@ -85,18 +85,18 @@ static void the_reported_kl_is_the_exact_one_over_the_rollout_and_moves_the_pena
 /* A recurrent policy's KL is over its sequences: each step in the state that the rollout had before it. */
 static void the_reported_kl_of_a_recurrent_policy_follows_its_sequences(void **state) {
     (void)state;
-    ppo_env      env = walk_env();
-    ppo_config   cfg = eight_environments(0);
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(0);
     ppo_progress p;
     cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.01f, cfg.recurrent = 4;
     cfg.sequence_steps = 16, cfg.num_envs = 3, cfg.rollout_steps = 16, cfg.total_steps = 48 * 3;
     cfg.learning_rate = 0.02f;
     bench b = start_bench(&env, &cfg);
     for (int n = 0; n < 3; n++) {
-        static const int   count[16] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
+        static const int count[16] = {3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3};
         const ppo_rollout *r = b.rollout;
-        float              kl[48];
-        double             sum = 0;
+        float kl[48];
+        double sum = 0;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
         /* time-major, as it lies */
         ppo_inputs inputs = {48, r->obs, NULL, {16, count, r->state, r->start}, NULL, 0};
@@ -111,7 +111,7 @@ static void the_reported_kl_of_a_recurrent_policy_follows_its_sequences(void **s
 
 static void without_a_target_the_penalty_stays_and_no_kl_is_reported(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     for (int i = 0; i < 2; i++) {
         cfg.objective = i == 0 ? PPO_KL_PENALTY : PPO_CLIP;
@@ -128,7 +128,7 @@ static void without_a_target_the_penalty_stays_and_no_kl_is_reported(void **stat
 static void the_penalty_stays_within_bounds(void **state) {
     (void)state;
     for (int up = 0; up < 2; up++) {
-        ppo_env    env = walk_env();
+        ppo_env env = walk_env();
         ppo_config cfg = tiny_config();
         log_of_run log;
         cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = up ? 1e-12f : 100, cfg.kl_coef = up ? 1 : 0;
@@ -142,18 +142,18 @@ static void the_penalty_stays_within_bounds(void **state) {
 static void a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) {
-        ppo_env    env = i / 2 == 0 ? fenced_env() : reach_env();
+        ppo_env env = i / 2 == 0 ? fenced_env() : reach_env();
         ppo_config cfg = eight_environments(0);
         cfg.objective = i % 2 ? PPO_KL_PENALTY : PPO_CLIP, cfg.learning_rate = 0, cfg.gsde = i / 2 == 2;
         cfg.adaptive_kl_target = i % 2 ? 0.01f : 0;
-        bench        b = start_bench(&env, &cfg);
+        bench b = start_bench(&env, &cfg);
         ppo_progress p;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
         const ppo_rollout *r = b.rollout;
         assert_true((r->policy != NULL) == i % 2 && (r->log_std != NULL) == (i % 2 && i > 1));
         if (i % 2) {
-            int         cols = i / 2 == 0 ? 3 : 2;
-            ppo_inputs  inputs = {.rows = 128, .obs = r->obs, .mask = r->mask};
+            int cols = i / 2 == 0 ? 3 : 2;
+            ppo_inputs inputs = {.rows = 128, .obs = r->obs, .mask = r->mask};
             ppo_outputs out = ppo_actor_critic_forward(b.agent->tape, &b.agent->model, &inputs, PPO_POLICY);
             assert_ok(ppo_tape_status(b.agent->tape));
             assert_false(bits_differ(r->policy, out.policy->data, (size_t)(128 * cols)));
@@ -171,7 +171,7 @@ static void a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone(void *
 
 static void the_entropy_bonus_falls_as_scheduled_and_is_that_of_the_loss(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     cfg.entropy_coef = 0.1f, cfg.value_coef = 0.3f, cfg.minibatch_size = 32;
     for (int schedule = PPO_CONSTANT; schedule <= PPO_COSINE; schedule++) {
@@ -180,9 +180,9 @@ static void the_entropy_bonus_falls_as_scheduled_and_is_that_of_the_loss(void **
         assert_int_equal(log.calls, 4);
         for (int i = 0; i < 4; i++) {
             const ppo_progress *p = &log.p[i];
-            double              left = schedule == PPO_CONSTANT ? 1
-                                       : schedule == PPO_LINEAR ? 1 - i / 4.0
-                                                                : 0.5 + 0.5 * cos(3.14159265358979 * i / 4);
+            double left = schedule == PPO_CONSTANT ? 1
+                          : schedule == PPO_LINEAR ? 1 - i / 4.0
+                                                   : 0.5 + 0.5 * cos(3.14159265358979 * i / 4);
             assert_close(p->entropy_coef, 0.1 * left, 1e-6);
             assert_close(p->loss, p->policy_loss + 0.3 * p->value_loss - 0.1 * left * p->entropy, 1e-5);
         }
@@ -190,15 +190,15 @@ static void the_entropy_bonus_falls_as_scheduled_and_is_that_of_the_loss(void **
 }
 
 typedef struct asked {
-    int   setting;
+    int setting;
     float initial, progress;
 } asked;
 
 static struct {
     asked calls[64];
-    int   count;
+    int count;
     float bad; /* given in place of the value of setting `bad_setting` from progress 0.5 on */
-    int   bad_setting;
+    int bad_setting;
 } schedule_log;
 
 static float my_schedule(int setting, float initial, float progress, void *user) {
@@ -221,9 +221,9 @@ static ppo_config custom_schedules(void) {
 
 static void a_schedule_of_ones_own_is_asked_for_every_setting_and_obeyed(void **state) {
     (void)state;
-    ppo_env     env = walk_env();
-    ppo_config  cfg = custom_schedules();
-    log_of_run  log = run_with_log(&env, cfg, 0);
+    ppo_env env = walk_env();
+    ppo_config cfg = custom_schedules();
+    log_of_run log = run_with_log(&env, cfg, 0);
     const float initial[] = {3e-3f, 0.1f, 0.3f, 0.05f}; /* in the order of the settings */
     assert_int_equal(schedule_log.count, 4 * 4);
     for (int i = 0; i < 4; i++) {
@@ -259,7 +259,7 @@ static float clip_nothing(int setting, float initial, float progress, void *user
 
 static void both_ends_of_the_clip_follow_their_own_schedule(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0), never = cfg;
     cfg.clip_schedule = PPO_CUSTOM, cfg.schedule = clip_nothing;
     never.clip_low = 1, never.clip_high = 1e6f;
@@ -273,14 +273,14 @@ static void both_ends_of_the_clip_follow_their_own_schedule(void **state) {
 static void a_schedule_that_gives_nonsense_is_refused(void **state) {
     (void)state;
     static const float bad[] = {NAN, INFINITY, -1e-6f};
-    ppo_env            env = walk_env();
+    ppo_env env = walk_env();
     for (int i = 0; i < COUNT(bad) * 4; i++) {
         ppo_config cfg = custom_schedules();
         schedule_log.bad = bad[i % COUNT(bad)], schedule_log.bad_setting = i / COUNT(bad);
         bench b = start_bench(&env, &cfg);
         for (int n = 0; n < 2; n++) assert_ok(ppo_trainer_iterate(b.trainer, NULL));
         const size_t bytes = b.agent->model.params->count * sizeof(float);
-        float       *before = (float *)malloc(bytes);
+        float *before = (float *)malloc(bytes);
         memcpy(before, b.agent->model.params->data, bytes);
         assert_fails(ppo_trainer_iterate(b.trainer, NULL), PPO_ERROR_ARGUMENT, "schedule|gave");
         assert_memory_equal(before, b.agent->model.params->data, bytes);
@@ -306,7 +306,7 @@ static void a_schedule_that_gives_nonsense_is_refused(void **state) {
 /* The largest change of the parameters whose names begin so. */
 static double moved(const bench *b, const float *before, const char *prefix) {
     const ppo_params *p = b->agent->model.params;
-    double            most = 0;
+    double most = 0;
     for (int i = 0; i < p->tensor_count; i++) {
         const ppo_tensor *t = p->tensors[i];
         if (strncmp(p->names[i], prefix, strlen(prefix))) continue;
@@ -324,10 +324,10 @@ static void the_critic_learns_at_its_own_rate(void **state) {
                                      {1e-3f, 8e-3f, 8e-3f},
                                      {4e-3f, 5e-4f, 5e-4f}};
     for (int i = 0; i < 2 * COUNT(cases); i++) {
-        ppo_env      env = reach_env();
-        ppo_config   cfg = eight_environments(0);
+        ppo_env env = reach_env();
+        ppo_config cfg = eight_environments(0);
         const float *rates = cases[i % COUNT(cases)];
-        float        before[512];
+        float before[512];
         cfg.learning_rate = rates[0], cfg.critic_learning_rate = rates[1],
         cfg.shared_trunk = i >= COUNT(cases);
         cfg.minibatch_size = 0, cfg.epochs = 1, cfg.adam_eps = 1e-9f, cfg.max_grad_norm = 0;
@@ -349,9 +349,9 @@ static void the_learning_rate_follows_the_kl(void **state) {
     (void)state;
     const ppo_env env = walk_env();
     for (int k = 0; k < 2; k++) {
-        ppo_config   cfg = ppo_config_default();
+        ppo_config cfg = ppo_config_default();
         ppo_progress progress;
-        double       want = 3e-4;
+        double want = 3e-4;
         cfg.num_envs = 4, cfg.rollout_steps = 32, cfg.epochs = 4;
         cfg.learning_rate_schedule = PPO_CONSTANT;
         cfg.desired_kl = k ? 1e6f : 1e-12f; /* always too little, too much */
@@ -368,9 +368,9 @@ static void the_learning_rate_follows_the_kl(void **state) {
 
 static void the_critics_rate_is_scheduled_alike(void **state) {
     (void)state;
-    ppo_env    env = reach_env();
+    ppo_env env = reach_env();
     ppo_config cfg = eight_environments(0);
-    double     first[2], last[2];
+    double first[2], last[2];
     cfg.learning_rate = 1e-3f, cfg.critic_learning_rate = 4e-3f, cfg.minibatch_size = 0, cfg.epochs = 1;
     cfg.adam_beta1 = 0, cfg.adam_beta2 = 0, cfg.adam_eps = 1e-9f, cfg.total_steps = 128 * 10; /* lr sign(g) */
     bench b = start_bench(&env, &cfg);
@@ -389,7 +389,7 @@ static void the_critics_rate_is_scheduled_alike(void **state) {
 /* The critic's rate is a multiple of the other: there is none of 0. */
 static void a_rate_of_the_critic_alone_is_refused_not_forgotten(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = tiny_config();
     ppo_agent *agent = NULL;
     cfg.learning_rate = 0, cfg.critic_learning_rate = 1e-3f;
@@ -400,21 +400,21 @@ static void a_rate_of_the_critic_alone_is_refused_not_forgotten(void **state) {
 static void without_a_critic_the_advantage_is_the_discounted_return_that_followed(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        ppo_env    env = i % 2 ? reach_env() : walk_env(); /* truncated; ended both ways */
+        ppo_env env = i % 2 ? reach_env() : walk_env(); /* truncated; ended both ways */
         ppo_config cfg = eight_environments(0);
-        float      before[1024];
+        float before[1024];
         assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.gamma = 0.9f, cfg.shared_trunk = i / 2, cfg.total_steps = 128 * 2;
-        bench        b = start_bench(&env, &cfg);
+        bench b = start_bench(&env, &cfg);
         ppo_progress p;
         memcpy(before, b.agent->model.params->data, b.agent->model.params->count * sizeof(float));
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
         const ppo_rollout *r = b.rollout;
-        double             sum = 0;
-        int                count = 0;
+        double sum = 0;
+        int count = 0;
         for (int e = 0; e < 8; e++) {
             double to_go = 0;
-            int    ended = 0;
+            int ended = 0;
             for (int t = 15; t >= 0; t--) {
                 int at = 8 * t + e;
                 if (r->terminated[at] || r->truncated[at]) to_go = 0, ended = 1;
@@ -436,14 +436,14 @@ static void without_a_critic_the_advantage_is_the_discounted_return_that_followe
 static void without_a_critic_unfinished_episodes_are_left_out(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) {
-        ppo_env    env = ticks_env(i % 2 ? 40 : 7); /* every reward is 1; longer or shorter than a rollout */
+        ppo_env env = ticks_env(i % 2 ? 40 : 7); /* every reward is 1; longer or shorter than a rollout */
         ppo_config cfg = eight_environments(0);
-        float      before[1024];
+        float before[1024];
         assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.gamma = 1, cfg.total_steps = 128 * 3, cfg.normalize_advantage = i / 2 == 2;
         if (i / 2) cfg.recurrent = 3, cfg.sequence_steps = 5, cfg.minibatch_size = 20;
-        bench        b = start_bench(&env, &cfg);
-        ppo_params  *params = b.agent->model.params;
+        bench b = start_bench(&env, &cfg);
+        ppo_params *params = b.agent->model.params;
         ppo_progress p;
         assert_true(params->count <= COUNT(before));
         for (int k = 0; k < 3; k++) {
@@ -465,7 +465,7 @@ static void without_a_critic_unfinished_episodes_are_left_out(void **state) {
 static void without_a_critic_its_values_do_not_matter(void **state) {
     (void)state;
     for (int shared = 0; shared < 2; shared++) {
-        ppo_env    env = walk_env();
+        ppo_env env = walk_env();
         ppo_config cfg = eight_environments(0);
         assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.shared_trunk = shared;
@@ -489,11 +489,11 @@ static void without_a_critic_its_values_do_not_matter(void **state) {
 
 static void huber_delta_bounds_the_value_loss_of_the_trainer(void **state) {
     (void)state;
-    ppo_env    env = ticks_env(15); /* returns far from a fresh critic's 0 */
+    ppo_env env = ticks_env(15); /* returns far from a fresh critic's 0 */
     ppo_config cfg = eight_environments(0);
     for (int i = 0; i < 3; i++) {
         ppo_progress p;
-        float        want;
+        float want;
         cfg.huber_delta = i ? 0.5f : 0, cfg.value_clip = i == 2 ? 0.1f : 0;
         cfg.learning_rate = 0, cfg.minibatch_size = 32;
         bench b = start_bench(&env, &cfg);
@@ -522,7 +522,7 @@ static void huber_delta_bounds_the_value_loss_of_the_trainer(void **state) {
 
 static void a_minibatch_size_of_0_is_the_whole_rollout(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     cfg.total_steps += 50; /* the last rollout is a short one, and still one minibatch */
     cfg.minibatch_size = 128;
@@ -537,7 +537,7 @@ static void a_minibatch_size_of_0_is_the_whole_rollout(void **state) {
 
 static void the_reported_deviation_is_that_of_the_policy(void **state) {
     (void)state;
-    ppo_env    reach = reach_env(), walk = walk_env();
+    ppo_env reach = reach_env(), walk = walk_env();
     ppo_config cfg = eight_environments(0);
     cfg.learning_rate = 0;
     assert_true(run_with_log(&walk, cfg, 1).p[0].std == 0);
@@ -555,9 +555,9 @@ static void the_reported_deviation_is_that_of_the_policy(void **state) {
 
 static void initial_weights_are_as_configured(void **state) {
     (void)state;
-    ppo_env    env = walk_env();
+    ppo_env env = walk_env();
     ppo_config cfg = tiny_config();
-    double     size[2] = {0};
+    double size[2] = {0};
     for (cfg.init = PPO_ORTHOGONAL; cfg.init <= PPO_UNIFORM; cfg.init++) {
         ppo_agent *agent = NULL;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -587,10 +587,10 @@ static void the_critic_alone_reads_the_rest_of_an_observation(void **state) {
     static const char *const kinds[] = {"", "shared_trunk=yes", "recurrent=4", "conv=3x2x1 hidden=none"};
     for (int k = 0; k < COUNT(kinds); k++) {
         const ppo_env env = secret_env();
-        ppo_config    cfg = ppo_config_default();
-        ppo_agent    *agent = NULL;
-        ppo_rng       rng = test_rng((uint32_t)k);
-        float         obs[2 * ALL], value[2];
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL;
+        ppo_rng rng = test_rng((uint32_t)k);
+        float obs[2 * ALL], value[2];
         assert_ok(ppo_config_set_all(&cfg, "hidden=6 normalize_obs=yes"));
         assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -628,11 +628,11 @@ static ppo_tensor *concat_twice(ppo_tape *tape, ppo_tensor *const *in, void *use
 
 static void columns_are_put_side_by_side_and_their_gradients_apart(void **state) {
     (void)state;
-    float       data[20], grad[20] = {0};
-    ppo_rng     rng = test_rng(50);
-    ppo_tensor  a = {2, 1, data, grad}, b = {2, 5, data + 2, grad + 2}, c = {2, 3, data + 12, grad + 12};
+    float data[20], grad[20] = {0};
+    ppo_rng rng = test_rng(50);
+    ppo_tensor a = {2, 1, data, grad}, b = {2, 5, data + 2, grad + 2}, c = {2, 3, data + 12, grad + 12};
     ppo_tensor *in[] = {&a, &b, &c};
-    ppo_tape   *tape = NULL;
+    ppo_tape *tape = NULL;
     fill_normal(&rng, data, COUNT(data), 1);
     assert_ok(ppo_check_gradients(concat_twice, in, 3, NULL, 1e-2f, 1e-2f, NULL));
     assert_ok(ppo_tape_create(&tape));
@@ -647,19 +647,19 @@ static void columns_are_put_side_by_side_and_their_gradients_apart(void **state)
 static void the_actor_acts_on_its_part_alone(void **state) {
     (void)state;
     const ppo_env env = secret_env();
-    ppo_config    cfg = ppo_config_default();
-    ppo_agent    *agent = NULL;
-    ppo_rng       rng = test_rng(9);
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_rng rng = test_rng(9);
     cfg.normalize_obs = 1;
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     for (int j = 0; j < ALL; j++) agent->obs_norm.mean[j] = j, agent->obs_norm.var[j] = 1 + j;
     float obs[50 * SEEN];
-    int   together[50];
+    int together[50];
     fill_normal(&rng, obs, COUNT(obs), 5);
     assert_ok(ppo_act_many(agent, obs, NULL, 50, NULL, NULL, &(ppo_actions){together, NULL}));
     for (int i = 0, ones = 0; i < 50; i++) {
         ppo_action action;
-        float      view[ALL] = {0};
+        float view[ALL] = {0};
         for (int j = 0; j < SEEN; j++) view[j] = (obs[i * SEEN + j] - (float)j) / sqrtf(1 + (float)j);
         assert_ok(ppo_act(agent, obs + i * SEEN, NULL, &action));
         assert_int_equal(action.discrete, together[i]);
@@ -673,7 +673,7 @@ static void the_actor_acts_on_its_part_alone(void **state) {
 
 static void an_actors_part_that_does_not_fit_is_refused(void **state) {
     (void)state;
-    ppo_env    env = secret_env(), other = env;
+    ppo_env env = secret_env(), other = env;
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL, *open = NULL;
     env.actor_obs = ALL + 1;
@@ -720,7 +720,7 @@ static double activated(double x, int activation) {
 /* activation(norm(x w + b)) of one row, in double precision. */
 static void layer_by_hand(const ppo_mlp *mlp, int k, int activation, double *x) {
     const ppo_tensor *w = mlp->weight[k];
-    double            y[16], mean = 0, var = 0;
+    double y[16], mean = 0, var = 0;
     for (int j = 0; j < w->cols; j++) {
         y[j] = mlp->bias[k]->data[j];
         for (int i = 0; i < w->rows; i++) y[j] += x[i] * w->data[i * w->cols + j];
@@ -749,7 +749,7 @@ static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **st
     for (int a = 0; a < 2 * PPO__ACTIVATIONS; a++) {
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
-        ppo_rng    rng = test_rng((uint32_t)a);
+        ppo_rng rng = test_rng((uint32_t)a);
         assert_ok(ppo_config_set_all(&cfg, "hidden=5,4,6,3,5 layer_norm=yes"));
         cfg.activation = a % PPO__ACTIVATIONS, cfg.shared_trunk = a >= PPO__ACTIVATIONS;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
@@ -758,8 +758,8 @@ static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **st
                                              : agent->model.critic.norm_weight[4]->data[4];
         assert_true(fresh == 1);
         for (size_t i = 0; i < params->count; i++) params->data[i] += 0.4f * ppo_rng_normal(&rng);
-        double       x[16] = {0.7, -1.2};
-        const float  obs[2] = {0.7f, -1.2f};
+        double x[16] = {0.7, -1.2};
+        const float obs[2] = {0.7f, -1.2f};
         const float *y = ask(agent->tape, &agent->model, obs, 1).policy->data;
         for (int k = 0; k < 5; k++)
             layer_by_hand(cfg.shared_trunk ? &agent->model.trunk : &agent->model.actor, k, cfg.activation, x);
@@ -772,7 +772,7 @@ static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **st
                                               0.03f, NULL));
         ppo_agent_free(agent);
     }
-    ppo_tape  *tape = NULL;
+    ppo_tape *tape = NULL;
     ppo_tensor one = {1, 1, (float[1]){1}, NULL};
     assert_ok(ppo_tape_create(&tape));
     assert_null(ppo_tape_activate(tape, &one, PPO__ACTIVATIONS));
@@ -788,7 +788,7 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
     (void)state;
     static const char *const kinds[] = {"", "normalize_obs=yes", "recurrent=4 sequence_steps=5"};
     for (int k = 0; k < COUNT(kinds); k++) {
-        ppo_env    env = walk_env();
+        ppo_env env = walk_env();
         ppo_config cfg = ppo_config_default();
         assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
                                            "learning_rate=0.01 total_steps=75"));
@@ -798,15 +798,16 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
         cfg.epochs = 2, cfg.recompute_advantages = 1;
         both = start_bench(&env, &cfg);
         const ppo_rollout *a = first.rollout, *r = both.rollout;
-        float              before[75], value[75], advantage[75], target[75], next[75];
-        int                alone = 0, n = 75, width = cfg.recurrent;
-        ppo_agent         *untrained = NULL;
+        float before[75], value[75], advantage[75], target[75], next[75];
+        int alone = 0, n = 75, width = cfg.recurrent;
+        ppo_agent *untrained = NULL;
         assert_ok(ppo_agent_copy(first.agent, &untrained));
         assert_ok(ppo_trainer_iterate(first.trainer, NULL));
         assert_ok(ppo_trainer_iterate(both.trainer, NULL));
         memcpy(before, a->value, sizeof before);
         for (int i = 0; i < n; i++) {
-            ppo_inputs row = {.rows = 1, .obs = r->obs + 2 * i}, after = {.rows = 1, .obs = r->next_obs + 2 * i};
+            ppo_inputs row = {.rows = 1, .obs = r->obs + 2 * i},
+                       after = {.rows = 1, .obs = r->next_obs + 2 * i};
             if (width) {
                 row.sequences.state = r->state + i * width, row.sequences.start = r->start + i;
                 after.sequences.state = r->next_state + i * width;
@@ -849,18 +850,18 @@ static void the_update_sees_means_that_moved_by_uniform_noise(void **state) {
     (void)state;
     enum { N = 3 * 40, DIM = 2 };
     const ppo_env env = reach_env();
-    ppo_config    cfg = ppo_config_default();
-    ppo_progress  p, plain;
+    ppo_config cfg = ppo_config_default();
+    ppo_progress p, plain;
     assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=40 minibatch_size=0 hidden=8 epochs=1 "
                                        "total_steps=120 rpo_alpha=0.5"));
     bench b = start_bench(&env, &cfg);
     cfg.rpo_alpha = 0;
-    bench              without = start_bench(&env, &cfg);
+    bench without = start_bench(&env, &cfg);
     const ppo_rollout *r = b.rollout;
-    ppo_rng            rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
-    int                order[N];
-    double             least = 1e9, most = 0, kl = 0, spread = 0;
-    ppo_agent         *before = NULL;
+    ppo_rng rng = ppo_rng_stream(cfg.seed, PPO_STREAM_SHUFFLE, 0);
+    int order[N];
+    double least = 1e9, most = 0, kl = 0, spread = 0;
+    ppo_agent *before = NULL;
     assert_ok(ppo_agent_copy(b.agent, &before));
     assert_ok(ppo_trainer_iterate(b.trainer, &p));
     assert_ok(ppo_trainer_iterate(without.trainer, &plain));
@@ -942,7 +943,7 @@ static const char *setting_in(const char *settings, const char *name, char *valu
 
 static void a_preset_sets_what_it_says_and_leaves_the_rest(void **state) {
     (void)state;
-    int              count, spoken = 0;
+    int count, spoken = 0;
     const ppo_field *fields = ppo_config_settings()->field;
     count = ppo_config_settings()->count;
     for (int i = 0; i < COUNT(presets); i++) {
@@ -951,7 +952,7 @@ static void a_preset_sets_what_it_says_and_leaves_the_rest(void **state) {
         assert_ok(ppo_config_check(&after));
         assert_ok(ppo_config_check_effect(&after, NULL, NULL)); /* whatever it was before */
         for (int k = 0; k < count; k++) {
-            char        is[64], was[64], value[64];
+            char is[64], was[64], value[64];
             const char *want = setting_in(presets[i][1], fields[k].name, value);
             assert_ok(ppo_config_get(&after, fields[k].name, is, sizeof is));
             assert_ok(ppo_config_get(&before, fields[k].name, was, sizeof was));
@@ -1014,7 +1015,7 @@ static void the_gradient_presets_learn(void **state) {
         assert_ok(ppo_config_preset(&cfg, presets[i][0]));
         cfg.total_steps = 40000, cfg.rollout_steps = 20, cfg.num_envs = 16, cfg.learning_rate = 0.02f;
         cfg.hidden[0] = 16, cfg.hidden_layers = 1, cfg.gamma = 0;
-        ppo_agent     *agent = trained(&env, &cfg);
+        ppo_agent *agent = trained(&env, &cfg);
         ppo_evaluation after = ppo_evaluate(agent, &env, 50, 1);
         assert_ok(after.status);
         assert_true(after.mean_return > 0.95f * 5);

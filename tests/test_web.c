@@ -18,8 +18,8 @@ static lander *lander_at(float x, float y, float angle) {
 
 static ppo_outcome lander_do(lander *s, int what, float *obs) {
     ppo_outcome out;
-    ppo_action  action;
-    ppo_rng     rng = test_rng(0);
+    ppo_action action;
+    ppo_rng rng = test_rng(0);
     memset(&out, 0, sizeof out);
     memset(&action, 0, sizeof action);
     action.discrete = what;
@@ -29,7 +29,7 @@ static ppo_outcome lander_do(lander *s, int what, float *obs) {
 
 static void lander_falls_as_a_stone_does(void **state) {
     (void)state;
-    float   obs[8];
+    float obs[8];
     lander *s = lander_at(10, 13, 0);
     for (int t = 0; t < 25; t++) lander_do(s, 0, obs);
     assert_close(s->vy, -10 * 0.5, 1e-4);
@@ -39,7 +39,7 @@ static void lander_falls_as_a_stone_does(void **state) {
 
 static void main_engine_lifts_along_the_craft(void **state) {
     (void)state;
-    float   obs[8];
+    float obs[8];
     lander *s = lander_at(10, 10, 0.5f);
     lander_do(s, 2, obs);
     assert_close(s->vx, -17.5 * sin(0.5) / 50, 1e-4);
@@ -48,7 +48,7 @@ static void main_engine_lifts_along_the_craft(void **state) {
 
 static void side_engines_push_away_and_turn(void **state) {
     (void)state;
-    float   obs[8];
+    float obs[8];
     lander *s = lander_at(10, 10, 0);
     lander_do(s, 1, obs);
     assert_true(s->vx > 0 && s->spin < 0);
@@ -59,8 +59,8 @@ static void side_engines_push_away_and_turn(void **state) {
 
 static void lander_rests_on_its_feet_and_is_paid(void **state) {
     (void)state;
-    float       obs[8];
-    lander     *s = lander_at(10, lander_pad + 0.62f, 0);
+    float obs[8];
+    lander *s = lander_at(10, lander_pad + 0.62f, 0);
     ppo_outcome out = lander_do(s, 0, obs);
     for (int t = 0; t < 200 && !out.terminated; t++) out = lander_do(s, 0, obs);
     assert_true(out.terminated && out.reward == 100);
@@ -70,8 +70,8 @@ static void lander_rests_on_its_feet_and_is_paid(void **state) {
 
 static void lander_that_tips_over_is_lost(void **state) {
     (void)state;
-    float       obs[8];
-    lander     *s = lander_at(10, lander_pad + 2, 1.8f);
+    float obs[8];
+    lander *s = lander_at(10, lander_pad + 2, 1.8f);
     ppo_outcome out = lander_do(s, 0, obs);
     for (int t = 0; t < 200 && !out.terminated; t++) out = lander_do(s, 0, obs);
     assert_true(out.terminated && out.reward == -100);
@@ -79,8 +79,8 @@ static void lander_that_tips_over_is_lost(void **state) {
 
 static void lander_that_hits_hard_is_lost(void **state) {
     (void)state;
-    float       obs[8];
-    lander     *s = lander_at(10, lander_pad + 8, 0);
+    float obs[8];
+    lander *s = lander_at(10, lander_pad + 8, 0);
     ppo_outcome out = lander_do(s, 0, obs);
     for (int t = 0; t < 200 && !out.terminated; t++) out = lander_do(s, 0, obs);
     assert_true(out.terminated && out.reward == -100);
@@ -88,7 +88,7 @@ static void lander_that_hits_hard_is_lost(void **state) {
 
 static void lander_has_no_findings(void **state) {
     (void)state;
-    ppo_env        env = lander_env();
+    ppo_env env = lander_env();
     ppo_inspection report;
     assert_ok(ppo_env_inspect(&env, 5000, 1, &report));
     assert_int_equal(report.findings, 0);

@@ -9,7 +9,7 @@
 
 typedef struct limited { /* the state */
     double inside[16];   /* of the wrapped environment */
-    int    steps;
+    int steps;
 } limited;
 
 static ppo_env wrapped; /* the only one of this program: train.c asks for one environment */

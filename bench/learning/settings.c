@@ -12,8 +12,8 @@ enum { MOST = 8 };
 /* An environment, and how much its numbers tremble; 0: the last of them is for the critic, at every step. */
 typedef struct sensors {
     ppo_env env;
-    float   noise;
-    int     asymmetric;
+    float noise;
+    int asymmetric;
 } sensors;
 
 static void sense(const sensors *s, const void *state, ppo_rng *rng, const float *truth, float *obs) {
@@ -25,14 +25,14 @@ static void sense(const sensors *s, const void *state, ppo_rng *rng, const float
 
 static void sensors_reset(void *state, ppo_rng *rng, float *obs) {
     const sensors *s = (const sensors *)ppo_env_user();
-    float          truth[MOST];
+    float truth[MOST];
     s->env.reset(state, rng, truth);
     sense(s, state, rng, truth, obs);
 }
 
 static void sensors_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     const sensors *s = (const sensors *)ppo_env_user();
-    float          truth[MOST];
+    float truth[MOST];
     s->env.step(state, rng, action, truth, out);
     sense(s, state, rng, truth, obs);
 }
@@ -59,8 +59,9 @@ static ppo_env memory_asymmetric(void) { return behind(&tasks[4], memory_env(), 
 static const char swing[] =
     "rollout_steps=1024 gamma=0.9 learning_rate=1e-3 learning_rate_schedule=constant value_coef=1";
 
-#define MORE_ENVIRONMENTS                                                                                       \
-    {"CartPole-noisy", cartpole_noisy, ""}, {"CartPole-noisy-asymmetric", cartpole_asymmetric, ""},               \
-        {"Pendulum-noisy", pendulum_noisy, swing}, {"Pendulum-noisy-asymmetric", pendulum_asymmetric, swing},     \
+#define MORE_ENVIRONMENTS                                                                           \
+    {"CartPole-noisy", cartpole_noisy, ""}, {"CartPole-noisy-asymmetric", cartpole_asymmetric, ""}, \
+        {"Pendulum-noisy", pendulum_noisy, swing},                                                  \
+        {"Pendulum-noisy-asymmetric", pendulum_asymmetric, swing},                                  \
         {"Memory-asymmetric", memory_asymmetric, "recurrent=16"},
 #include "train.c"

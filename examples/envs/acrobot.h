@@ -121,10 +121,10 @@ static inline void acrobot_step(void *state, ppo_rng *rng, const ppo_action *act
 
 static inline void acrobot_draw(const void *state, FILE *file) {
     const acrobot *s = (const acrobot *)state;
-    canvas         picture = canvas_blank(31, 16);
-    const double   column = 15, row = 8, length = 3.6; /* the fixed joint; a link, in rows */
-    double         column1 = column + 2 * length * sin(s->theta1), row1 = row + length * cos(s->theta1);
-    double         both = s->theta1 + s->theta2;
+    canvas picture = canvas_blank(31, 16);
+    const double column = 15, row = 8, length = 3.6; /* the fixed joint; a link, in rows */
+    double column1 = column + 2 * length * sin(s->theta1), row1 = row + length * cos(s->theta1);
+    double both = s->theta1 + s->theta2;
     canvas_line(&picture, 0, row - length, 30, row - length, '-'); /* the height to be reached */
     canvas_line(&picture, column, row, column1, row1, '#');
     canvas_line(&picture, column1, row1, column1 + 2 * length * sin(both), row1 + length * cos(both), '*');

@@ -35,10 +35,10 @@
 enum { BREAKOUT_SIZE = 10, BREAKOUT_PIXELS = 100, BREAKOUT_PLANES = 4, BREAKOUT_TOP = 1, BREAKOUT_WALL = 3 };
 
 typedef struct breakout {
-    int           x, y, dx, dy; /* the ball, and its next move: 1 or -1 */
-    int           trail_x, trail_y, paddle;
-    int           struck; /* 1: it broke a brick in the last step */
-    int           bricks; /* how many are left */
+    int x, y, dx, dy; /* the ball, and its next move: 1 or -1 */
+    int trail_x, trail_y, paddle;
+    int struck; /* 1: it broke a brick in the last step */
+    int bricks; /* how many are left */
     unsigned char brick[BREAKOUT_WALL][BREAKOUT_SIZE];
 } breakout;
 
@@ -65,7 +65,7 @@ static inline void breakout_observe(const breakout *s, float *obs) {
 
 static inline void breakout_reset(void *state, ppo_rng *rng, float *obs) {
     breakout *s = (breakout *)state;
-    int       right = ppo_rng_below(rng, 2);
+    int right = ppo_rng_below(rng, 2);
     s->x = s->trail_x = right ? BREAKOUT_SIZE - 1 : 0;
     s->y = s->trail_y = BREAKOUT_TOP + BREAKOUT_WALL - 1;
     s->dx = right ? -1 : 1;
@@ -79,7 +79,7 @@ static inline void breakout_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void breakout_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                  ppo_outcome *out) {
     breakout *s = (breakout *)state;
-    int       last = BREAKOUT_SIZE - 1, move = action->discrete == 1 ? -1 : action->discrete == 2;
+    int last = BREAKOUT_SIZE - 1, move = action->discrete == 1 ? -1 : action->discrete == 2;
     (void)rng;
     if (s->paddle + move >= 0 && s->paddle + move <= last) s->paddle += move;
     s->trail_x = s->x;
@@ -120,7 +120,7 @@ static inline void breakout_step(void *state, ppo_rng *rng, const ppo_action *ac
 
 static inline void breakout_draw(const void *state, FILE *file) {
     const breakout *s = (const breakout *)state;
-    canvas          picture = canvas_blank(2 * BREAKOUT_SIZE + 2, BREAKOUT_SIZE + 2);
+    canvas picture = canvas_blank(2 * BREAKOUT_SIZE + 2, BREAKOUT_SIZE + 2);
     for (int y = 0; y <= BREAKOUT_SIZE + 1; y++)
         canvas_text(&picture, 0, y,
                     y % (BREAKOUT_SIZE + 1) ? "|                    |" : "+--------------------+");

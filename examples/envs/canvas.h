@@ -13,7 +13,7 @@
 enum { CANVAS_MAX_WIDTH = 64, CANVAS_MAX_HEIGHT = 16 };
 
 typedef struct canvas {
-    int  width, height; /* in characters */
+    int width, height; /* in characters */
     char cell[CANVAS_MAX_HEIGHT][CANVAS_MAX_WIDTH];
 } canvas;
 
@@ -37,7 +37,7 @@ static inline void canvas_text(canvas *c, double column, double row, const char 
 
 static inline void canvas_line(canvas *c, double column0, double row0, double column1, double row1, char ch) {
     double across = column1 - column0, down = row1 - row0;
-    int    steps = 1 + (int)fmax(fabs(across), fabs(down));
+    int steps = 1 + (int)fmax(fabs(across), fabs(down));
     for (int i = 0; i <= steps; i++) {
         canvas_put(c, column0 + across * i / steps, row0 + down * i / steps, ch);
     }

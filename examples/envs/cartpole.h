@@ -49,12 +49,12 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
     const double x_limit = 2.4, theta_limit = 12 * 2 * 3.14159265358979323846 / 360;
 
     cartpole *s = (cartpole *)state;
-    double    force = action->discrete == 1 ? push : -push;
-    double    cos_t = cos(s->theta), sin_t = sin(s->theta);
-    double    accel = (force + pole * (s->theta_dot * s->theta_dot) * sin_t) / mass;
-    double    swing = half_length * (4.0 / 3.0 - mass_pole * (cos_t * cos_t) / mass);
-    double    theta_acc = (gravity * sin_t - cos_t * accel) / swing;
-    double    x_acc = accel - pole * theta_acc * cos_t / mass;
+    double force = action->discrete == 1 ? push : -push;
+    double cos_t = cos(s->theta), sin_t = sin(s->theta);
+    double accel = (force + pole * (s->theta_dot * s->theta_dot) * sin_t) / mass;
+    double swing = half_length * (4.0 / 3.0 - mass_pole * (cos_t * cos_t) / mass);
+    double theta_acc = (gravity * sin_t - cos_t * accel) / swing;
+    double x_acc = accel - pole * theta_acc * cos_t / mass;
     (void)rng; /* the motion is deterministic */
 
     s->x += dt * s->x_dot; /* Euler: positions move with the old velocities */
@@ -70,9 +70,9 @@ static inline void cartpole_step(void *state, ppo_rng *rng, const ppo_action *ac
 /* 4. Optional: draws the state. Pole and track are to scale; an episode ends at either end of the track. */
 static inline void cartpole_draw(const void *state, FILE *file) {
     const cartpole *s = (const cartpole *)state;
-    const double    per_column = 0.08, per_row = 0.16, length = 1.0; /* m, m, m: of the pole */
-    canvas          picture = canvas_blank(61, 9);
-    double          column = 30 + s->x / per_column, row = 7;
+    const double per_column = 0.08, per_row = 0.16, length = 1.0; /* m, m, m: of the pole */
+    canvas picture = canvas_blank(61, 9);
+    double column = 30 + s->x / per_column, row = 7;
     canvas_line(&picture, 0, row + 1, 60, row + 1, '-');
     canvas_text(&picture, column - 3, row, "[=====]");
     canvas_line(&picture, column, row, column + length * sin(s->theta) / per_column,

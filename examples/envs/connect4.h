@@ -21,7 +21,7 @@ enum { CONNECT4_COLUMNS = 7, CONNECT4_ROWS = 6, CONNECT4_CELLS = CONNECT4_COLUMN
    so that no line continues from the top of a column at the bottom of the next. */
 typedef struct connect4 {
     uint64_t stones[2]; /* of each player */
-    int      turn;      /* the player who moves next */
+    int turn;           /* the player who moves next */
 } connect4;
 
 static inline uint64_t connect4_cell(int column, int row) { return (uint64_t)1 << (7 * column + row); }
@@ -54,7 +54,7 @@ static inline int connect4_full(const connect4 *s) {
 /* The player at turn moves. Returns 1 if that wins, -1 if it loses because the column was full, else 0. */
 static inline int connect4_move(connect4 *s, int column) {
     uint64_t cell = connect4_landing(s, column);
-    int      player = s->turn;
+    int player = s->turn;
     s->stones[player] |= cell;
     s->turn = !player;
     return cell == 0 ? -1 : connect4_line(s->stones[player]);
@@ -78,7 +78,7 @@ static inline void connect4_tell(const connect4 *s, float *obs, ppo_outcome *out
 /* Up to 11 moves are made at random, so that the players get to know more of the game than their favorite lines. */
 static inline void connect4_reset_all(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
     connect4 *s = (connect4 *)state;
-    int       moves = ppo_rng_below(rng, 12);
+    int moves = ppo_rng_below(rng, 12);
     memset(s, 0, sizeof *s);
     for (int i = 0; i < moves; i++) {
         if (!connect4_move(s, ppo_rng_below(rng, CONNECT4_COLUMNS))) continue;
@@ -91,7 +91,7 @@ static inline void connect4_reset_all(void *state, ppo_rng *rng, float *obs, ppo
 static inline void connect4_step_all(void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                                      ppo_outcome *out) {
     connect4 *s = (connect4 *)state;
-    int       player = s->turn, result = connect4_move(s, actions[player].discrete);
+    int player = s->turn, result = connect4_move(s, actions[player].discrete);
     (void)rng;
     out[player].reward = (float)result;
     out[!player].reward = (float)-result;
@@ -138,7 +138,7 @@ static inline void connect4_opponent_reset(void *state, ppo_rng *rng, float *obs
 static inline void connect4_opponent_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                           ppo_outcome *out) {
     connect4 *s = (connect4 *)state;
-    int       result = connect4_move(s, action->discrete);
+    int result = connect4_move(s, action->discrete);
     if (!result && !connect4_full(s)) result = -connect4_move(s, connect4_win_or_block(s, rng));
     out->reward = (float)result;
     out->terminated = result || connect4_full(s);
@@ -147,9 +147,9 @@ static inline void connect4_opponent_step(void *state, ppo_rng *rng, const ppo_a
 
 static inline void connect4_draw(const void *state, FILE *file) {
     const connect4 *s = (const connect4 *)state;
-    canvas          picture = canvas_blank(2 * CONNECT4_COLUMNS - 1, CONNECT4_ROWS);
+    canvas picture = canvas_blank(2 * CONNECT4_COLUMNS - 1, CONNECT4_ROWS);
     for (int i = 0; i < CONNECT4_CELLS; i++) {
-        int      column = i % CONNECT4_COLUMNS, row = i / CONNECT4_COLUMNS;
+        int column = i % CONNECT4_COLUMNS, row = i / CONNECT4_COLUMNS;
         uint64_t cell = connect4_cell(column, row);
         canvas_put(&picture, 2 * column, CONNECT4_ROWS - 1 - row,
                    s->stones[0] & cell   ? 'X'

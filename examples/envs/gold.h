@@ -38,8 +38,8 @@ typedef struct gold_thing {
 } gold_thing;
 
 typedef struct gold {
-    int        x, y, steps;      /* the runner; the steps so far */
-    int        appear, fly;      /* steps until the next thing appears, and until all fly on */
+    int x, y, steps;             /* the runner; the steps so far */
+    int appear, fly;             /* steps until the next thing appears, and until all fly on */
     gold_thing lane[GOLD_LANES]; /* lane k is row k + 1 */
 } gold;
 
@@ -48,8 +48,8 @@ static inline void gold_observe(const gold *s, float *obs) {
     obs[s->y * GOLD_SIZE + s->x] = 1;
     for (int k = 0; k < GOLD_LANES; k++) {
         const gold_thing *thing = &s->lane[k];
-        float            *row = obs + (k + 1) * GOLD_SIZE;
-        int               trail = thing->x - thing->dx;
+        float *row = obs + (k + 1) * GOLD_SIZE;
+        int trail = thing->x - thing->dx;
         if (!thing->there) continue;
         row[(thing->is_gold ? 3 : 1) * GOLD_PIXELS + thing->x] = 1;
         if (trail >= 0 && trail < GOLD_SIZE) row[2 * GOLD_PIXELS + trail] = 1;
@@ -92,7 +92,7 @@ static inline void gold_touch(gold *s, ppo_outcome *out) {
 
 static inline void gold_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                              ppo_outcome *out) {
-    gold     *s = (gold *)state;
+    gold *s = (gold *)state;
     const int move = action->discrete, hundreds = s->steps / 100; /* stay, left, up, right, down */
     const int x = s->x + (move == 3) - (move == 1), y = s->y + (move == 4) - (move == 2);
     if (s->appear-- == 0) {
@@ -116,13 +116,13 @@ static inline void gold_step(void *state, ppo_rng *rng, const ppo_action *action
 
 static inline void gold_draw(const void *state, FILE *file) {
     const gold *s = (const gold *)state;
-    canvas      picture = canvas_blank(2 * GOLD_SIZE + 2, GOLD_SIZE + 2);
+    canvas picture = canvas_blank(2 * GOLD_SIZE + 2, GOLD_SIZE + 2);
     for (int y = 0; y <= GOLD_SIZE + 1; y++)
         canvas_text(&picture, 0, y,
                     y % (GOLD_SIZE + 1) ? "|                    |" : "+--------------------+");
     for (int k = 0; k < GOLD_LANES; k++) {
         const gold_thing *thing = &s->lane[k];
-        const int         trail = thing->x - thing->dx;
+        const int trail = thing->x - thing->dx;
         if (!thing->there) continue;
         if (trail >= 0 && trail < GOLD_SIZE) canvas_text(&picture, 1 + 2 * trail, k + 2, "..");
         canvas_text(&picture, 1 + 2 * thing->x, k + 2, thing->is_gold ? "$$" : thing->dx > 0 ? ">>" : "<<");

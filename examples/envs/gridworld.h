@@ -67,8 +67,8 @@ static inline void gridworld_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void gridworld_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                   ppo_outcome *out) {
     gridworld *s = (gridworld *)state;
-    int        slip = ppo_rng_below(rng, 10); /* 0: to the left, 1: to the right, else: straight on */
-    int        way = action->discrete + (slip == 0 ? 3 : slip == 1 ? 1 : 0);
+    int slip = ppo_rng_below(rng, 10); /* 0: to the left, 1: to the right, else: straight on */
+    int way = action->discrete + (slip == 0 ? 3 : slip == 1 ? 1 : 0);
 
     s->cell = gridworld_move(s->cell, way % 4);
     gridworld_observe(s, obs);
@@ -80,10 +80,10 @@ static inline void gridworld_step(void *state, ppo_rng *rng, const ppo_action *a
 
 static inline void gridworld_draw(const void *state, FILE *file) {
     const gridworld *s = (const gridworld *)state;
-    canvas           picture = canvas_blank(4 * GRIDWORLD_COLUMNS + 1, 2 * GRIDWORLD_ROWS + 1);
+    canvas picture = canvas_blank(4 * GRIDWORLD_COLUMNS + 1, 2 * GRIDWORLD_ROWS + 1);
     for (int row = 0; row <= GRIDWORLD_ROWS; row++) canvas_text(&picture, 0, 2 * row, "+---+---+---+---+");
     for (int cell = 0; cell < GRIDWORLD_CELLS; cell++) {
-        int  row = 2 * (cell / GRIDWORLD_COLUMNS) + 1, column = 4 * (cell % GRIDWORLD_COLUMNS);
+        int row = 2 * (cell / GRIDWORLD_COLUMNS) + 1, column = 4 * (cell % GRIDWORLD_COLUMNS);
         char there[] = "|   |";
         if (gridworld_at(cell) == '#') memset(there + 1, '#', 3);
         else there[2] = cell == s->cell ? '@' : gridworld_at(cell);

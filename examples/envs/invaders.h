@@ -43,10 +43,10 @@ enum {
 typedef unsigned char invaders_map[INVADERS_SIZE][INVADERS_SIZE]; /* [row][column], 1: something is there */
 
 typedef struct invaders {
-    int          cannon, dx, left; /* columns of the cannon; the ships' direction, and how many there are */
-    int          interval, move;   /* between two moves of 24 ships, and steps until the next */
-    int          load, shoot;      /* steps until the cannon may shoot, and until a ship does */
-    invaders_map ship, up, down;   /* up: the cannon's shots */
+    int cannon, dx, left;        /* columns of the cannon; the ships' direction, and how many there are */
+    int interval, move;          /* between two moves of 24 ships, and steps until the next */
+    int load, shoot;             /* steps until the cannon may shoot, and until a ship does */
+    invaders_map ship, up, down; /* up: the cannon's shots */
 } invaders;
 
 static inline void invaders_observe(const invaders *s, float *obs) {
@@ -155,7 +155,7 @@ static inline void invaders_step(void *state, ppo_rng *rng, const ppo_action *ac
 
 static inline void invaders_draw(const void *state, FILE *file) {
     const invaders *s = (const invaders *)state;
-    canvas          picture = canvas_blank(2 * INVADERS_SIZE + 2, INVADERS_SIZE + 2);
+    canvas picture = canvas_blank(2 * INVADERS_SIZE + 2, INVADERS_SIZE + 2);
     for (int y = 0; y <= INVADERS_SIZE + 1; y++)
         canvas_text(&picture, 0, y,
                     y % (INVADERS_SIZE + 1) ? "|                    |" : "+--------------------+");

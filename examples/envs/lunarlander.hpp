@@ -29,7 +29,7 @@ constexpr double lunarlander_scale = 30, lunarlander_fps = 50;
 constexpr double lunarlander_width = 600 / lunarlander_scale, lunarlander_height = 400 / lunarlander_scale;
 constexpr double lunarlander_pad = lunarlander_height / 4;  /* the height of the level part */
 constexpr double lunarlander_down = 18 / lunarlander_scale; /* of a leg's hinge, from the leg's center */
-constexpr int    lunarlander_corners = 11;                  /* of the terrain, from left to right */
+constexpr int lunarlander_corners = 11;                     /* of the terrain, from left to right */
 
 /* The random numbers at the start of an episode. */
 struct lunarlander_start {
@@ -66,20 +66,20 @@ struct lunarlander_hinge : b2RevoluteJoint {
 
     void SolveVelocityConstraints(const b2SolverData &data) override {
         b2Velocity &a = data.velocities[m_indexA], &b = data.velocities[m_indexB];
-        float       strongest = data.step.dt * m_maxMotorTorque;
-        float       motor = m_motorImpulse - m_axialMass * (b.w - a.w - m_motorSpeed);
+        float strongest = data.step.dt * m_maxMotorTorque;
+        float motor = m_motorImpulse - m_axialMass * (b.w - a.w - m_motorSpeed);
         motor = b2Clamp(motor, -strongest, strongest);
         apply(a, b, b2Vec2(0, 0), motor - m_motorImpulse);
         m_motorImpulse = motor;
 
         b2Vec2 slip = b.v + b2Cross(b.w, m_rB) - a.v - b2Cross(a.w, m_rA);
         b2Vec2 push = m_K.Solve(-slip);
-        float  held = m_lowerImpulse - m_upperImpulse, turn = 0;
+        float held = m_lowerImpulse - m_upperImpulse, turn = 0;
         if (at_lower() || at_upper()) { /* the limit pushes one way only */
-            b2Vec3  mixed(-m_rA.y * m_invIA - m_rB.y * m_invIB, m_rA.x * m_invIA + m_rB.x * m_invIB, 0);
+            b2Vec3 mixed(-m_rA.y * m_invIA - m_rB.y * m_invIB, m_rA.x * m_invIA + m_rB.x * m_invIB, 0);
             b2Mat33 mass(b2Vec3(m_K.ex.x, m_K.ex.y, mixed.x), b2Vec3(m_K.ey.x, m_K.ey.y, mixed.y),
                          b2Vec3(mixed.x, mixed.y, m_invIA + m_invIB));
-            b2Vec3  all = -mass.Solve33(b2Vec3(slip.x, slip.y, b.w - a.w));
+            b2Vec3 all = -mass.Solve33(b2Vec3(slip.x, slip.y, b.w - a.w));
             turn = all.z;
             push = b2Vec2(all.x, all.y);
             if (at_lower() ? held + turn < 0 : held + turn > 0) {
@@ -114,8 +114,8 @@ struct lunarlander_hinge : b2RevoluteJoint {
 struct lunarlander_world : b2ContactListener {
     b2World world;
     b2Body *moon, *lander, *legs[2];
-    bool    touching[2] = {false, false}; /* whether the leg stands on the moon */
-    bool    crashed = false;              /* the lander itself touched the moon */
+    bool touching[2] = {false, false}; /* whether the leg stands on the moon */
+    bool crashed = false;              /* the lander itself touched the moon */
 
     explicit lunarlander_world(const lunarlander_start &start) : world(b2Vec2(0, -10)) {
         world.SetContactListener(this);
@@ -130,9 +130,9 @@ struct lunarlander_world : b2ContactListener {
         double height[lunarlander_corners + 1];
         for (int i = 0, middle = lunarlander_corners / 2; i <= lunarlander_corners; i++)
             height[i] = i >= middle - 2 && i <= middle + 2 ? lunarlander_pad : rough[i];
-        b2BodyDef   body;
+        b2BodyDef body;
         b2EdgeShape edge;
-        b2Vec2      left, right;
+        b2Vec2 left, right;
         moon = world.CreateBody(&body);
         edge.SetTwoSided(b2Vec2(0, 0), lunarlander_vec(lunarlander_width, 0));
         moon->CreateFixture(&edge, 0);
@@ -150,10 +150,10 @@ struct lunarlander_world : b2ContactListener {
     }
 
     void build_lander() {
-        const double   corner[6][2] = {{-14, 17}, {-17, 0}, {-17, -10}, {17, -10}, {17, 0}, {14, 17}};
-        b2Vec2         corners[6];
+        const double corner[6][2] = {{-14, 17}, {-17, 0}, {-17, -10}, {17, -10}, {17, 0}, {14, 17}};
+        b2Vec2 corners[6];
         b2PolygonShape hull;
-        b2FixtureDef   fixture;
+        b2FixtureDef fixture;
         for (int i = 0; i < 6; i++)
             corners[i] = lunarlander_vec(corner[i][0] / lunarlander_scale, corner[i][1] / lunarlander_scale);
         hull.Set(corners, 6);
@@ -164,9 +164,9 @@ struct lunarlander_world : b2ContactListener {
     }
 
     void build_leg(int which, int side) {
-        const double   away = 20 / lunarlander_scale;
+        const double away = 20 / lunarlander_scale;
         b2PolygonShape box;
-        b2FixtureDef   fixture;
+        b2FixtureDef fixture;
         box.SetAsBox((float)(2 / lunarlander_scale), (float)(8 / lunarlander_scale));
         fixture.shape = &box;
         fixture.density = 1;
@@ -232,9 +232,9 @@ struct lunarlander_engines {
 };
 
 struct lunarlander {
-    lunarlander_world  *world;   /* made by open */
+    lunarlander_world *world;    /* made by open */
     lunarlander_engines engines; /* as they were in the last step */
-    double              shaping; /* the potential after it, whose gain is the reward */
+    double shaping;              /* the potential after it, whose gain is the reward */
 };
 
 /* One step. dispersion makes the engines inexact: two numbers from [-1, 1). obs [8]: position (the pad is 0,
@@ -243,10 +243,10 @@ inline void lunarlander_advance(lunarlander *s, lunarlander_engines engines, con
                                 float *obs, ppo_outcome *out) {
     const double main_power = 13, main_at = 4 / lunarlander_scale;
     const double side_power = 0.6, side_away = 12 / lunarlander_scale;
-    double       main = engines.main, side = std::fabs(engines.side);
-    b2Body      *lander = s->world->lander;
-    double       sin_t = std::sin((double)lander->GetAngle()), cos_t = std::cos((double)lander->GetAngle());
-    double       d0 = dispersion[0] / lunarlander_scale, d1 = dispersion[1] / lunarlander_scale;
+    double main = engines.main, side = std::fabs(engines.side);
+    b2Body *lander = s->world->lander;
+    double sin_t = std::sin((double)lander->GetAngle()), cos_t = std::cos((double)lander->GetAngle());
+    double d0 = dispersion[0] / lunarlander_scale, d1 = dispersion[1] / lunarlander_scale;
     if (main > 0) {
         double down = main_at + 2 * d0, x = sin_t * down - cos_t * d1, y = -cos_t * down - sin_t * d1;
         s->world->push(-x * main_power * main, -y * main_power * main, x, y);
@@ -275,7 +275,7 @@ inline void lunarlander_advance(lunarlander *s, lunarlander_engines engines, con
                      100 * std::sqrt(state[2] * state[2] + state[3] * state[3]) - 100 * std::fabs(state[4]) +
                      10 * state[6] + 10 * state[7];
     double fuel = main * 0.30 + side * 0.03;
-    bool   lost = s->world->crashed || std::fabs(state[0]) >= 1, at_rest = !lander->IsAwake();
+    bool lost = s->world->crashed || std::fabs(state[0]) >= 1, at_rest = !lander->IsAwake();
     for (int i = 0; i < 8; i++) obs[i] = (float)state[i];
     out->reward = (float)(at_rest ? 100 : lost ? -100 : shaping - s->shaping - fuel);
     out->terminated = lost || at_rest;
@@ -302,7 +302,7 @@ inline void lunarlander_disperse(ppo_rng *rng, double dispersion[2]) {
 
 inline void lunarlander_reset(void *state, ppo_rng *rng, float *obs) {
     lunarlander_start start;
-    double            dispersion[2];
+    double dispersion[2];
     for (double &height : start.height) height = ppo_rng_range(rng, 0, (float)(lunarlander_height / 2));
     for (double &force : start.force) force = ppo_rng_range(rng, -1000, 1000);
     lunarlander_disperse(rng, dispersion);
@@ -338,9 +338,9 @@ inline void lunarlander_continuous_step(void *state, ppo_rng *rng, const ppo_act
 /* Box2D fills a global table, without a lock, at the first contact in a program: this is one, before there
    are threads. */
 inline bool lunarlander_prepare() {
-    b2World        world(b2Vec2(0, 0));
-    b2BodyDef      body;
-    b2EdgeShape    edge;
+    b2World world(b2Vec2(0, 0));
+    b2BodyDef body;
+    b2EdgeShape edge;
     b2PolygonShape box;
     edge.SetTwoSided(b2Vec2(-1, 0), b2Vec2(1, 0));
     box.SetAsBox(1, 1);
@@ -364,9 +364,9 @@ inline void lunarlander_close(void *state) { delete ((lunarlander *)state)->worl
 /* The view: the lander (#), its legs (o), exhaust (*), the moon (.), and the flags (|). */
 inline void lunarlander_draw(const void *state, FILE *file) {
     const lunarlander *s = (const lunarlander *)state;
-    const b2Body      *lander = s->world->lander;
-    canvas             picture = canvas_blank(64, 16);
-    auto               line = [&](b2Vec2 a, b2Vec2 b, char ch) {
+    const b2Body *lander = s->world->lander;
+    canvas picture = canvas_blank(64, 16);
+    auto line = [&](b2Vec2 a, b2Vec2 b, char ch) {
         double columns = 63 / lunarlander_width, rows = 15 / lunarlander_height;
         canvas_line(&picture, a.x * columns, 15 - a.y * rows, b.x * columns, 15 - b.y * rows, ch);
     };

@@ -49,8 +49,8 @@ static inline void memory_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void memory_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                ppo_outcome *out) {
     memory *s = (memory *)state;
-    int     at_junction = s->position == MEMORY_CORRIDOR;
-    int     turn = action->discrete == 0 ? 0 : action->discrete == 1 ? -1 : 1;
+    int at_junction = s->position == MEMORY_CORRIDOR;
+    int turn = action->discrete == 0 ? 0 : action->discrete == 1 ? -1 : 1;
     (void)rng; /* only the cue is random */
 
     if (at_junction && turn) {
@@ -67,8 +67,8 @@ static inline void memory_step(void *state, ppo_rng *rng, const ppo_action *acti
 
 static inline void memory_draw(const void *state, FILE *file) {
     const memory *s = (const memory *)state;
-    const int     wall = 3 * MEMORY_CORRIDOR; /* where the arms begin; a cell is three characters wide */
-    canvas        picture = canvas_blank(wall + 6, 7);
+    const int wall = 3 * MEMORY_CORRIDOR; /* where the arms begin; a cell is three characters wide */
+    canvas picture = canvas_blank(wall + 6, 7);
     canvas_line(&picture, 1, 2, wall, 2, '-');
     canvas_line(&picture, 1, 4, wall, 4, '-');
     canvas_text(&picture, 0, 2, "+");

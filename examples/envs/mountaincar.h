@@ -60,7 +60,7 @@ static inline void mountaincar_step(void *state, ppo_rng *rng, const ppo_action 
 /* The ground from wall to wall, the flag, and a car at x. */
 static inline void mountaincar_picture(double x, double flag, FILE *file) {
     const double per_column = 0.03, ground = 12.0, half_height = 5.0; /* x; rows: of sin = -1; for sin = 1 */
-    canvas       picture = canvas_blank(61, 13);
+    canvas picture = canvas_blank(61, 13);
     for (int column = 0; column < picture.width; column++) {
         double height = 1 + sin(3 * (-1.2 + per_column * column));
         canvas_put(&picture, column, ground - half_height * height, '.');

@@ -37,13 +37,13 @@ static inline void mountaincar_continuous_reset(void *state, ppo_rng *rng, float
 
 static inline void mountaincar_continuous_step(void *state, ppo_rng *rng, const ppo_action *action,
                                                float *obs, ppo_outcome *out) {
-    const float  power = 0.0015f, max_speed = 0.07f;
-    const float  x_min = -1.2f, x_max = 0.6f, flag = 0.45f;
+    const float power = 0.0015f, max_speed = 0.07f;
+    const float x_min = -1.2f, x_max = 0.6f, flag = 0.45f;
     const double gravity = 0.0025;
 
     mountaincar_continuous *s = (mountaincar_continuous *)state;
-    double                  given = action->box[0];
-    float                   force = fminf(fmaxf(action->box[0], -1.0f), 1.0f);
+    double given = action->box[0];
+    float force = fminf(fmaxf(action->box[0], -1.0f), 1.0f);
     (void)rng; /* the motion is deterministic */
 
     s->v += force * power - (float)(gravity * cos((double)(3 * s->x)));

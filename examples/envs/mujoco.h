@@ -34,7 +34,7 @@ typedef struct mujoco mujoco;
 
 /* What a robot that moves forward is paid for, and when its episode ends: when it is not healthy. */
 typedef struct mujoco_gait {
-    int    unseen;          /* its first positions, which are not observed: where it is */
+    int unseen;             /* its first positions, which are not observed: where it is */
     double fastest;         /* observed velocities are clipped to +- this */
     double effort_cost;     /* of the sum of the actions' squares */
     double bonus;           /* for being healthy; 0: it always is */
@@ -45,14 +45,14 @@ typedef struct mujoco_gait {
 } mujoco_gait;
 
 typedef struct mujoco_task {
-    const char        *name, *file;
-    int                version;         /* of Gymnasium's environment */
-    int                obs, actions;    /* numbers */
-    float              reach;           /* actions are within +- this */
-    int                frames, steps;   /* of physics per step; of an episode */
-    int                nq, nv, nbody;   /* of the model: positions, velocities, bodies with the world */
-    double             noise, noise_v;  /* at reset, uniform within +- this: positions and velocities; */
-    int                normal;          /* 1: those of the velocities are normal, with this deviation */
+    const char *name, *file;
+    int version;                        /* of Gymnasium's environment */
+    int obs, actions;                   /* numbers */
+    float reach;                        /* actions are within +- this */
+    int frames, steps;                  /* of physics per step; of an episode */
+    int nq, nv, nbody;                  /* of the model: positions, velocities, bodies with the world */
+    double noise, noise_v;              /* at reset, uniform within +- this: positions and velocities; */
+    int normal;                         /* 1: those of the velocities are normal, with this deviation */
     const mujoco_gait *gait;            /* NULL: it does not move forward */
     double (*measure)(const mujoco *s); /* what the reward compares before and after a step; may be NULL */
     void (*observe)(const mujoco *s, float *obs);
@@ -62,8 +62,8 @@ typedef struct mujoco_task {
 
 struct mujoco {
     const mujoco_task *task;
-    mjModel           *model;
-    mjData            *data;
+    mjModel *model;
+    mjData *data;
 };
 
 static inline double mujoco_clip(double x, double most) { return fmin(fmax(x, -most), most); }
@@ -81,7 +81,7 @@ static inline double mujoco_force(const mujoco *s, int i) { return mujoco_clip(s
 
 static inline void mujoco_gait_observe(const mujoco *s, float *obs) {
     const mujoco_gait *gait = s->task->gait;
-    const int          forces = gait->contact_cost > 0 ? 6 * s->model->nbody : 0;
+    const int forces = gait->contact_cost > 0 ? 6 * s->model->nbody : 0;
     for (int i = gait->unseen; i < s->model->nq; i++) *obs++ = (float)s->data->qpos[i];
     for (int i = 0; i < s->model->nv; i++) *obs++ = (float)mujoco_clip(s->data->qvel[i], gait->fastest);
     for (int i = 6; i < forces; i++) *obs++ = (float)mujoco_force(s, i); /* the first 6 are the world's */
@@ -89,8 +89,8 @@ static inline void mujoco_gait_observe(const mujoco *s, float *obs) {
 
 static inline int mujoco_healthy(const mujoco *s) {
     const mujoco_gait *gait = s->task->gait;
-    const int          free = s->model->nq != s->model->nv; /* Ant: x, y, z and a quaternion */
-    const double       height = s->data->qpos[free ? 2 : 1], angle = free ? 0 : s->data->qpos[2];
+    const int free = s->model->nq != s->model->nv; /* Ant: x, y, z and a quaternion */
+    const double height = s->data->qpos[free ? 2 : 1], angle = free ? 0 : s->data->qpos[2];
     int healthy = height >= gait->lowest && height <= gait->highest && fabs(angle) < gait->lean;
     for (int i = 2; i < s->model->nq; i++) healthy &= fabs(s->data->qpos[i]) < gait->limit;
     for (int i = 0; i < s->model->nv; i++) healthy &= fabs(s->data->qvel[i]) < gait->limit;
@@ -99,9 +99,9 @@ static inline int mujoco_healthy(const mujoco *s) {
 
 static inline void mujoco_gait_judge(const mujoco *s, double before, double effort, ppo_outcome *out) {
     const mujoco_gait *gait = s->task->gait;
-    const double       dt = s->model->opt.timestep * s->task->frames;
-    const int          healthy = gait->bonus > 0 ? mujoco_healthy(s) : 1;
-    double             reward = (mujoco_x(s) - before) / dt - gait->effort_cost * effort;
+    const double dt = s->model->opt.timestep * s->task->frames;
+    const int healthy = gait->bonus > 0 ? mujoco_healthy(s) : 1;
+    double reward = (mujoco_x(s) - before) / dt - gait->effort_cost * effort;
     if (healthy || s->task->version == 4) reward += gait->bonus;
     for (int i = 0; i < 6 * s->model->nbody && gait->contact_cost > 0; i++)
         reward -= gait->contact_cost * mujoco_force(s, i) * mujoco_force(s, i);
@@ -218,9 +218,9 @@ static inline int mujoco_fail(mujoco *s, const char *path, const char *reason) {
 }
 
 static inline int mujoco_open(void *state, void *user, int copy) {
-    mujoco     *s = (mujoco *)state;
+    mujoco *s = (mujoco *)state;
     const char *folder = getenv("MUJOCO_MODELS");
-    char        path[1024], error[256] = "";
+    char path[1024], error[256] = "";
     (void)copy;
     s->task = (const mujoco_task *)user;
     s->model = NULL;
@@ -262,9 +262,9 @@ static inline double mujoco_within(ppo_rng *rng, double most) {
 }
 
 static inline void mujoco_reset(void *state, ppo_rng *rng, float *obs) {
-    mujoco            *s = (mujoco *)state;
+    mujoco *s = (mujoco *)state;
     const mujoco_task *task = s->task;
-    double             qpos[16], qvel[16];
+    double qpos[16], qvel[16];
     for (int i = 0; i < task->nq; i++) qpos[i] = s->model->qpos0[i] + mujoco_within(rng, task->noise);
     for (int i = 0; i < task->nv; i++)
         qvel[i] = task->normal ? task->noise_v * ppo_rng_normal(rng) : mujoco_within(rng, task->noise_v);
@@ -278,10 +278,10 @@ static inline void mujoco_reset(void *state, ppo_rng *rng, float *obs) {
 
 static inline void mujoco_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                ppo_outcome *out) {
-    mujoco            *s = (mujoco *)state;
+    mujoco *s = (mujoco *)state;
     const mujoco_task *task = s->task;
-    const double       before = task->measure ? task->measure(s) : 0;
-    double             effort = 0;
+    const double before = task->measure ? task->measure(s) : 0;
+    double effort = 0;
     (void)rng; /* the motion is deterministic */
     for (int i = 0; i < task->actions; i++) {
         const double force = action->box[i];
@@ -297,16 +297,16 @@ static inline void mujoco_step(void *state, ppo_rng *rng, const ppo_action *acti
 /* The robot from the side, or from above, in the middle; along the ground a mark for every meter. */
 static inline void mujoco_draw(const void *state, FILE *file) {
     const mujoco *s = (const mujoco *)state;
-    canvas        picture = canvas_blank(63, 16);
-    const double  across = fabs(s->task->across), column = 62 / across, row = column / 2;
-    const int     up = s->task->across < 0 ? 1 : 2; /* the axis of the picture's height */
-    const double  left = (s->task->gait ? s->data->xpos[3] : 0) - across / 2;
-    const double  top = up == 2 ? 14 / row : (s->task->gait ? s->data->xpos[4] : 0) + 7.5 / row;
+    canvas picture = canvas_blank(63, 16);
+    const double across = fabs(s->task->across), column = 62 / across, row = column / 2;
+    const int up = s->task->across < 0 ? 1 : 2; /* the axis of the picture's height */
+    const double left = (s->task->gait ? s->data->xpos[3] : 0) - across / 2;
+    const double top = up == 2 ? 14 / row : (s->task->gait ? s->data->xpos[4] : 0) + 7.5 / row;
     for (double x = ceil(left); x < left + across; x++) canvas_put(&picture, (x - left) * column, 15, '|');
     for (int g = 0; g < s->model->ngeom; g++) {
         const double *center = s->data->geom_xpos + 3 * g, *turn = s->data->geom_xmat + 9 * g;
-        const double  half = s->model->geom_type[g] == mjGEOM_SPHERE ? 0 : s->model->geom_size[3 * g + 1];
-        const double  x = half * turn[2], y = half * turn[3 * up + 2]; /* along the geom's own z axis */
+        const double half = s->model->geom_type[g] == mjGEOM_SPHERE ? 0 : s->model->geom_size[3 * g + 1];
+        const double x = half * turn[2], y = half * turn[3 * up + 2]; /* along the geom's own z axis */
         if (s->model->geom_type[g] == mjGEOM_PLANE || s->model->geom_bodyid[g] == 0) continue;
         canvas_line(&picture, (center[0] - x - left) * column, (top - center[up] + y) * row,
                     (center[0] + x - left) * column, (top - center[up] - y) * row, half > 0 ? '#' : 'o');
@@ -322,8 +322,8 @@ static inline ppo_env mujoco_env(const char *name) {
     memset(&env, 0, sizeof env);
     for (int i = 0; i < MUJOCO_TASKS; i++) {
         const mujoco_task *task = &mujoco_tasks[i];
-        const size_t       length = strlen(task->name);
-        const float        reach = strstr(name, "-unbounded") ? 1e6f : task->reach;
+        const size_t length = strlen(task->name);
+        const float reach = strstr(name, "-unbounded") ? 1e6f : task->reach;
         if (strncmp(task->name, name, length) != 0) continue;
         if (name[length] && strcmp(name + length, "-unbounded") != 0) continue;
         env.name = name;

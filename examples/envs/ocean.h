@@ -75,9 +75,9 @@ static inline int ocean_rand(void) {
                                                                                                     \
     static void NAME##_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,        \
                             ppo_outcome *out) {                                                     \
-        Struct         *NAME = *(Struct **)state;                                                   \
+        Struct *NAME = *(Struct **)state;                                                           \
         const ppo_space actions = space;                                                            \
-        const int       width = actions.kind == PPO_DISCRETE ? 1 : actions.n;                       \
+        const int width = actions.kind == PPO_DISCRETE ? 1 : actions.n;                             \
         ocean_rng = rng;                                                                            \
         for (int i = 0; i < (agent_count)*width; i++) {                                             \
             const ppo_action *own = &action[i / width];                                             \

@@ -41,20 +41,20 @@ static inline void pendulum_reset(void *state, ppo_rng *rng, float *obs) {
 /* The same angle in [-pi, pi). */
 static inline double pendulum_wrap(double angle) {
     const double pi = 3.14159265358979323846;
-    double       turn = fmod(angle + pi, 2 * pi);
+    double turn = fmod(angle + pi, 2 * pi);
     return (turn < 0 ? turn + 2 * pi : turn) - pi;
 }
 
 static inline void pendulum_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                  ppo_outcome *out) {
     const double gravity = 10.0, length = 1.0, dt = 0.05, max_speed = 8.0; /* m/s^2, m, s, rad/s; m = 1 kg */
-    const float  max_torque = 2.0f;                                        /* N m */
+    const float max_torque = 2.0f;                                         /* N m */
 
     pendulum *s = (pendulum *)state;
-    float     torque = fminf(fmaxf(action->box[0], -max_torque), max_torque);
-    double    angle = pendulum_wrap(s->theta);
-    double    cost = angle * angle + 0.1 * (s->speed * s->speed) + (double)(0.001f * (torque * torque));
-    double    acceleration = 3 * gravity / (2 * length) * sin(s->theta) + (double)(3.0f * torque);
+    float torque = fminf(fmaxf(action->box[0], -max_torque), max_torque);
+    double angle = pendulum_wrap(s->theta);
+    double cost = angle * angle + 0.1 * (s->speed * s->speed) + (double)(0.001f * (torque * torque));
+    double acceleration = 3 * gravity / (2 * length) * sin(s->theta) + (double)(3.0f * torque);
     (void)rng; /* the motion is deterministic */
 
     s->speed = fmin(fmax(s->speed + acceleration * dt, -max_speed), max_speed);
@@ -66,9 +66,9 @@ static inline void pendulum_step(void *state, ppo_rng *rng, const ppo_action *ac
 
 static inline void pendulum_draw(const void *state, FILE *file) {
     const pendulum *s = (const pendulum *)state;
-    canvas          picture = canvas_blank(31, 15);
-    const double    column = 15, row = 7, length = 6.5; /* the pivot; the rod, in rows */
-    double          end = column - 2 * length * sin(s->theta), end_row = row - length * cos(s->theta);
+    canvas picture = canvas_blank(31, 15);
+    const double column = 15, row = 7, length = 6.5; /* the pivot; the rod, in rows */
+    double end = column - 2 * length * sin(s->theta), end_row = row - length * cos(s->theta);
     canvas_line(&picture, column, row, end, end_row, '#');
     canvas_put(&picture, column, row, 'O');
     canvas_print(&picture, file);

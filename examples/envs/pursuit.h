@@ -34,8 +34,8 @@ typedef struct pursuit_place {
 
 typedef struct pursuit {
     pursuit_place hunter[PURSUIT_HUNTERS], boar[PURSUIT_BOARS];
-    int           pause[PURSUIT_HUNTERS]; /* steps until it joins again; 0: it is in */
-    int           caught, hurt;           /* boars and hunters, since the reset */
+    int pause[PURSUIT_HUNTERS]; /* steps until it joins again; 0: it is in */
+    int caught, hurt;           /* boars and hunters, since the reset */
 } pursuit;
 
 /* The shortest way from a to b along one axis of the torus, -8 to 7. */
@@ -122,7 +122,7 @@ static inline void pursuit_step_all(void *state, ppo_rng *rng, const ppo_action 
 
 static inline void pursuit_draw(const void *state, FILE *file) {
     const pursuit *s = (const pursuit *)state;
-    canvas         picture = canvas_blank(2 * PURSUIT_SIZE, PURSUIT_SIZE);
+    canvas picture = canvas_blank(2 * PURSUIT_SIZE, PURSUIT_SIZE);
     for (int i = 0; i < PURSUIT_SIZE * PURSUIT_SIZE; i++)
         canvas_put(&picture, 2 * (i % PURSUIT_SIZE), i / PURSUIT_SIZE, '.');
     for (int i = 0; i < PURSUIT_HUNTERS; i++)

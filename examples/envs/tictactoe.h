@@ -81,7 +81,7 @@ static inline void tictactoe_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void tictactoe_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                   ppo_outcome *out) {
     tictactoe *s = (tictactoe *)state;
-    int        legal = s->cell[action->discrete] == TICTACTOE_EMPTY;
+    int legal = s->cell[action->discrete] == TICTACTOE_EMPTY;
     if (legal) s->cell[action->discrete] = TICTACTOE_X;
 
     int won = legal && tictactoe_won(s, TICTACTOE_X);
@@ -103,7 +103,7 @@ static inline void tictactoe_action_mask(const void *state, unsigned char *mask)
 
 static inline void tictactoe_draw(const void *state, FILE *file) {
     const tictactoe *s = (const tictactoe *)state;
-    canvas           picture = canvas_blank(11, 5);
+    canvas picture = canvas_blank(11, 5);
     for (int row = 0; row < 5; row++) canvas_text(&picture, 0, row, row % 2 ? "---+---+---" : "   |   |   ");
     for (int i = 0; i < 9; i++) canvas_put(&picture, 4 * (i % 3) + 1, 2 * (i / 3), " XO"[s->cell[i]]);
     canvas_print(&picture, file);

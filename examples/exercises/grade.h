@@ -25,14 +25,14 @@
 enum { GRADE_ARRAYS = 24, GRADE_NAME = 24, GRADE_READ = 3, GRADE_WRITE = 4, GRADE_UNWRITTEN = 0x7fc0beef };
 
 typedef struct grade_array {
-    char  name[GRADE_NAME];
-    int   kind; /* 'f' floats, 'i' ints, 'b' bytes; 'o' outputs, floats; 'w' outputs that are not looked at */
-    int   rows, cols;
+    char name[GRADE_NAME];
+    int kind; /* 'f' floats, 'i' ints, 'b' bytes; 'o' outputs, floats; 'w' outputs that are not looked at */
+    int rows, cols;
     void *data;
 } grade_array;
 
 typedef struct grade_case {
-    int         count;
+    int count;
     grade_array array[GRADE_ARRAYS];
 } grade_case;
 
@@ -92,7 +92,7 @@ static inline unsigned char *bytes(const grade_case *c, const char *name) {
     return (unsigned char *)grade_find(c, name)->data;
 }
 static inline float number(const grade_case *c, const char *name) { return *floats(c, name); }
-static inline int   integer(const grade_case *c, const char *name) { return *integers(c, name); }
+static inline int integer(const grade_case *c, const char *name) { return *integers(c, name); }
 
 static inline void grade_free(grade_case *c) {
     while (c->count) free(c->array[--c->count].data);
@@ -129,7 +129,7 @@ static int grade_get(void *data, size_t size) {
 
 int main(void) {
     grade_case c = {0};
-    int        count, ok = 1;
+    int count, ok = 1;
     while (ok && grade_get(&count, sizeof count)) {
         for (grade_array a; ok && c.count < count;) {
             ok = grade_get(&a, sizeof a);
@@ -172,15 +172,15 @@ enum { GRADE_POINTS = 10, GRADE_PARTS = 10, GRADE_MISTAKES = 24, GRADE_TEXT = 10
 
 /* A part of an exercise: all of its points, or none. `what` completes "wrong ...". */
 typedef struct grade_part {
-    int         points, cases;
+    int points, cases;
     const char *what;
 } grade_part;
 
 typedef struct grade_run grade_run;
 
 typedef struct grade_exercise {
-    const char *file;              /* "gae.c" */
-    grade_part  part[GRADE_PARTS]; /* their points add up to 10 */
+    const char *file;             /* "gae.c" */
+    grade_part part[GRADE_PARTS]; /* their points add up to 10 */
     /* Fills case `number` of a part: 0, 1, ...; small ones first, so that the first failure can be read. */
     void (*make)(grade_case *c, int part, int number, ppo_rng *rng);
     /* Writes the right outputs (mistake 0), or those of mistake[mistake - 1]. c is a copy: change its inputs
@@ -192,7 +192,7 @@ typedef struct grade_exercise {
     /* Functions of ppo.h that the student's file may use, by name; "ppo_tape_*": all of these. NULL: ppo.h is
        out of reach. */
     const char *allowed;
-    double      tolerance, seconds; /* 0: 1e-4; 5 s for a case */
+    double tolerance, seconds; /* 0: 1e-4; 5 s for a case */
 } grade_exercise;
 
 static const grade_exercise exercise; /* in grade.c */
@@ -206,16 +206,16 @@ static inline void must(ppo_status status) {
 
 /* The student's program, as it runs. */
 struct grade_run {
-    const char *folder;  /* with `program`, and `log`, which gets what it prints */
-    pid_t       process; /* 0: none */
-    int         to, from;
-    int         over;    /* it took too long: no more questions */
-    int         written; /* an output has been written that is not 0 */
-    char        death[GRADE_TEXT];
+    const char *folder; /* with `program`, and `log`, which gets what it prints */
+    pid_t process;      /* 0: none */
+    int to, from;
+    int over;    /* it took too long: no more questions */
+    int written; /* an output has been written that is not 0 */
+    char death[GRADE_TEXT];
 };
 
 static void grade_say(char *text, const char *format, ...) {
-    size_t  n = strlen(text);
+    size_t n = strlen(text);
     va_list list;
     va_start(list, format);
     vsnprintf(text + n, GRADE_TEXT - n, format, list);
@@ -234,8 +234,8 @@ static void grade_begin(grade_run *run) {
     if ((run->process = fork()) < 0) grade_give_up("no process for", exercise.file);
     if (!run->process) {
         if (chdir(run->folder)) _exit(127);
-        int    out = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
-        int    in = fcntl(to[0], F_DUPFD, 10), back = fcntl(from[1], F_DUPFD, 10);
+        int out = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666), nothing = open("/dev/null", O_RDONLY);
+        int in = fcntl(to[0], F_DUPFD, 10), back = fcntl(from[1], F_DUPFD, 10);
         rlim_t cpu = (rlim_t)(60 + grade_seconds());
         struct rlimit file = {1 << 20, 1 << 20}, none = {0, 0}, most = {cpu, cpu};
         dup2(nothing, 0), dup2(out, 1), dup2(out, 2), dup2(in, GRADE_READ), dup2(back, GRADE_WRITE);
@@ -300,7 +300,7 @@ static void grade_end(grade_run *run, const char *early) {
 /* 1 once `file` is ready for `event`; not later than `until`. */
 static int grade_wait(grade_run *run, int file, short event, double until) {
     struct pollfd one = {file, event, 0};
-    int           ready = poll(&one, 1, (int)fmax(0, 1000 * (until - ppo_clock())));
+    int ready = poll(&one, 1, (int)fmax(0, 1000 * (until - ppo_clock())));
     run->over = ready == 0;
     return ready > 0;
 }
@@ -315,7 +315,7 @@ static int grade_send(grade_run *run, const void *data, size_t size, double unti
 /* Sends a case, and writes the answer into its outputs. 0: there is none, and run->death says why. */
 static int grade_ask(grade_run *run, grade_case *c) {
     double seconds = grade_seconds(), until = ppo_clock() + seconds;
-    char   late[GRADE_TEXT];
+    char late[GRADE_TEXT];
     if (run->over) return 0;
     if (!run->process) grade_begin(run);
     int ok = grade_send(run, &c->count, sizeof c->count, until);
@@ -352,7 +352,7 @@ static void grade_copy(const grade_case *c, grade_case *copy) {
 
 /* The first number of output k that differs; -1: none does. */
 static int grade_differs(const grade_array *given, const grade_array *right, double factor) {
-    double       tolerance = exercise.tolerance > 0 ? exercise.tolerance : 1e-4;
+    double tolerance = exercise.tolerance > 0 ? exercise.tolerance : 1e-4;
     const float *x = (const float *)given->data, *y = (const float *)right->data;
     for (size_t i = 0; i < grade_length(given); i++)
         if (!(fabs(x[i] - factor * y[i]) <= tolerance * (0.1 + fabs(factor * y[i]))) &&
@@ -364,9 +364,9 @@ static int grade_differs(const grade_array *given, const grade_array *right, dou
 /* Mistakes that every exercise knows: an output times -1, 2, 1/2, or times or divided by a size. */
 static double grade_factor(const grade_case *c, int kind, char words[GRADE_TEXT]) {
     static const double known[] = {-1, 2, 0.5};
-    static const char  *what[] = {"has the wrong sign.", "is twice as large as it should be.",
-                                  "is half as large as it should be."};
-    int                 k = (kind - 3) / 2;
+    static const char *what[] = {"has the wrong sign.", "is twice as large as it should be.",
+                                 "is half as large as it should be."};
+    int k = (kind - 3) / 2;
     words[0] = 0;
     if (kind < 3) return grade_say(words, "%s", what[kind]), known[kind];
     if (k >= c->count || c->array[k].kind != 'i' || grade_length(&c->array[k]) != 1) return 0;
@@ -405,7 +405,7 @@ static void grade_describe(char *text, const grade_case *given, const grade_case
     for (int scalars = 0; scalars < 2; scalars++)
         for (int j = 0, said = 0; j < given->count; j++) {
             const grade_array *a = &given->array[j];
-            int                here = a->rows == out->rows && a->cols == out->cols && grade_length(a) > 1;
+            int here = a->rows == out->rows && a->cols == out->cols && grade_length(a) > 1;
             if (strchr("ow", a->kind) || (scalars ? grade_length(a) != 1 : !here)) continue;
             grade_say(text, said++ ? ", " : scalars ? "\nwith " : "\nwhere ");
             grade_index(text, a, scalars ? 0 : i), grade_say(text, " is "),
@@ -417,15 +417,15 @@ enum { GRADE_KINDS = GRADE_MISTAKES + 3 + 2 * GRADE_ARRAYS };
 
 /* Which common mistakes explain all that is wrong in a part; and which explain all parts, those that are
    right, too. */
-static int        grade_part_of[GRADE_PARTS][GRADE_KINDS], grade_all_of[GRADE_KINDS];
+static int grade_part_of[GRADE_PARTS][GRADE_KINDS], grade_all_of[GRADE_KINDS];
 static grade_case grade_example; /* for the names of arrays */
 
 /* Does mistake m give the outputs of this case: output k or, if k is -1, all of them? */
 static int grade_explains(int m, const grade_case *given, const grade_case *right, int k) {
-    char       words[GRADE_TEXT];
+    char words[GRADE_TEXT];
     grade_case wrongly;
-    double     factor = m < GRADE_MISTAKES ? 1 : grade_factor(given, m - GRADE_MISTAKES, words);
-    int        same = factor != 0 && (m >= GRADE_MISTAKES || exercise.mistake[m]);
+    double factor = m < GRADE_MISTAKES ? 1 : grade_factor(given, m - GRADE_MISTAKES, words);
+    int same = factor != 0 && (m >= GRADE_MISTAKES || exercise.mistake[m]);
     if (!same) return 0;
     grade_copy(right, &wrongly);
     grade_mistaken = 1;
@@ -443,7 +443,7 @@ static void grade_cases(grade_run *run, int part, char *wrong) {
     const char *seed = getenv("GRADE_SEED");
     for (int n = 0; n < exercise.part[part].cases; n++) {
         grade_case c = {0}, right, asked;
-        ppo_rng    rng = ppo_rng_stream(seed ? strtoull(seed, NULL, 10) : 1, PPO_STREAM_USER + (unsigned)part,
+        ppo_rng rng = ppo_rng_stream(seed ? strtoull(seed, NULL, 10) : 1, PPO_STREAM_USER + (unsigned)part,
                                      (unsigned)n);
         exercise.make(&c, part, n, &rng);
         grade_copy(&c, &asked), grade_copy(&c, &right);
@@ -465,7 +465,7 @@ static void grade_cases(grade_run *run, int part, char *wrong) {
 
 /* The sentence about the mistake that explains a part, best one that explains the others, too. */
 static void grade_name_mistake(int part, char *wrong) {
-    int  best = -1;
+    int best = -1;
     char words[GRADE_TEXT];
     if (!strstr(wrong, " should be ")) return;
     for (int m = GRADE_KINDS - 1; m >= 0; m--)
@@ -521,8 +521,8 @@ int main(int argc, char **argv) {
     prctl(PR_SET_DUMPABLE, 0); /* nobody's process may read this one, unless it is root's */
 #endif
     grade_run run = {argv[2], 0, 0, 0, 0, 0, ""};
-    char      wrong[GRADE_PARTS][GRADE_TEXT] = {""}, shorts[GRADE_TEXT] = "";
-    int       points = 0, total = 0, parts = 0;
+    char wrong[GRADE_PARTS][GRADE_TEXT] = {""}, shorts[GRADE_TEXT] = "";
+    int points = 0, total = 0, parts = 0;
     for (int p = 0; p < GRADE_PARTS; p++)
         for (int m = 0; m < GRADE_KINDS; m++) grade_part_of[p][m] = grade_all_of[m] = 1;
     for (; parts < GRADE_PARTS && exercise.part[parts].points; total += exercise.part[parts++].points) {

@@ -23,7 +23,7 @@ static const float logits[ACTIONS] = {0.4f, 0, -0.3f, 0.1f}, q[ACTIONS] = {1, 2,
 static void estimate(int n, ppo_rng *rng, float gradient[ACTIONS]) {
     for (int a = 0; a < ACTIONS; a++) gradient[a] = 0;
     for (int i = 0; i < n; i++) {
-        int   action = ppo_categorical_sample(logits, ACTIONS, 1, rng); /* 1: the temperature */
+        int action = ppo_categorical_sample(logits, ACTIONS, 1, rng); /* 1: the temperature */
         float reward = q[action] + ppo_rng_normal(rng), sample[ACTIONS];
         must(ppo_token_logp_backward(logits, &action, &reward, NULL, 1, ACTIONS, 1, sample));
         for (int a = 0; a < ACTIONS; a++) gradient[a] += sample[a] / (float)n;
@@ -32,8 +32,8 @@ static void estimate(int n, ppo_rng *rng, float gradient[ACTIONS]) {
 
 int main(int argc, char **argv) {
     ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
-    float   exact[ACTIONS], J = 0, length = 0, size[SIZES], noise[SIZES], signal[SIZES], uphill[SIZES];
-    double  worst = 0; /* the largest distance of a mean from the exact one, in standard errors */
+    float exact[ACTIONS], J = 0, length = 0, size[SIZES], noise[SIZES], signal[SIZES], uphill[SIZES];
+    double worst = 0; /* the largest distance of a mean from the exact one, in standard errors */
 
     for (int a = 0; a < ACTIONS; a++) {
         must(ppo_token_logp(logits, &a, 1, ACTIONS, 1, &exact[a], NULL));
@@ -49,8 +49,8 @@ int main(int argc, char **argv) {
 
     printf("       n   mean of %d estimates              noise   uphill\n", ESTIMATES);
     for (int k = 0; k < SIZES; k++) {
-        int    n = 1 << 2 * k; /* 1, 4, 16, ... */
-        int    estimates = ESTIMATES >> (k > 4 ? k - 3 : 0);
+        int n = 1 << 2 * k; /* 1, 4, 16, ... */
+        int estimates = ESTIMATES >> (k > 4 ? k - 3 : 0);
         double mean[ACTIONS] = {0}, square[ACTIONS] = {0}, variance = 0, up = 0;
         for (int i = 0; i < estimates; i++) {
             float g[ACTIONS], dot = 0;

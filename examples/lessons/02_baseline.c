@@ -18,7 +18,7 @@ enum { ACTIONS = 4, SAMPLES = 200000, POINTS = 41 };
 
 static const float logits[ACTIONS] = {0.4f, 0, -0.3f, 0.1f}, q[ACTIONS] = {11, 12, 13, 10};
 
-static int   action[SAMPLES];
+static int action[SAMPLES];
 static float reward[SAMPLES], score[SAMPLES][ACTIONS]; /* grad log pi(action) */
 
 /* Mean [ACTIONS] of (R - b) grad log pi, and its standard deviation for one sample. b NULL: zeros. */
@@ -43,9 +43,9 @@ static double distance(const double x[ACTIONS], const double y[ACTIONS]) {
 }
 
 int main(int argc, char **argv) {
-    ppo_rng      rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
     static float one[SAMPLES], x[POINTS], noise[POINTS], error[POINTS];
-    double       exact[ACTIONS], J = 0, weighted = 0, weight = 0, mean[ACTIONS], most = 0;
+    double exact[ACTIONS], J = 0, weighted = 0, weight = 0, mean[ACTIONS], most = 0;
     for (int a = 0; a < ACTIONS; a++) {
         float logp;
         must(ppo_token_logp(logits, &a, 1, ACTIONS, 1, &logp, NULL));

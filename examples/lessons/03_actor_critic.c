@@ -21,7 +21,7 @@ enum { RUNS = 100, BLOCK = 10, POINTS = EPISODES / BLOCK };
 enum { RETURNS, BASELINE, TD, LEARNERS };
 
 typedef struct step {
-    int   s, action;
+    int s, action;
     float reward;
 } step;
 
@@ -48,12 +48,12 @@ static void improve(float theta[CELLS][2], const step *at, float A, float rate) 
 
 static void learn(int learner, ppo_rng *rng, float curve[POINTS]) {
     static step steps[MAX_STEPS];
-    float       theta[CELLS][2] = {{0}}, V[CELLS] = {0};
+    float theta[CELLS][2] = {{0}}, V[CELLS] = {0};
     for (int e = 0; e < EPISODES; e++) {
-        int   n = episode(theta, rng, steps);
+        int n = episode(theta, rng, steps);
         float G = 0;
         for (int t = n - 1; t >= 0; t--) {
-            int   next = steps[t].s + (steps[t].action ? 1 : -1), s = steps[t].s;
+            int next = steps[t].s + (steps[t].action ? 1 : -1), s = steps[t].s;
             float delta = steps[t].reward + (ended(next) ? 0 : V[next]) - V[s];
             G += steps[t].reward;
             improve(theta, &steps[t], learner == RETURNS ? G : learner == BASELINE ? G - V[s] : delta, 0.1f);
@@ -64,11 +64,11 @@ static void learn(int learner, ppo_rng *rng, float curve[POINTS]) {
 }
 
 int main(int argc, char **argv) {
-    static step  steps[MAX_STEPS];
+    static step steps[MAX_STEPS];
     static float curve[LEARNERS][POINTS], x[POINTS];
     static float delta[200000], G[200000];
-    uint64_t     seed = lesson_seed(argc, argv);
-    ppo_rng      rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
 
     /* The exact values of the random policy: Bellman's equation, iterated until it holds. */
     float V[CELLS] = {0}, theta[CELLS][2] = {{0}};
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         for (int s = 1; s < CELLS - 1; s++)
             V[s] = 0.5f * (V[s - 1] + V[s + 1] + (s == CELLS - 2 ? 5.0f : 0)) - 0.1f;
     float A = -0.1f + V[MIDDLE + 1] - V[MIDDLE];
-    int   count = 0;
+    int count = 0;
     while (count < 20000) { /* episodes whose first step is to the right */
         int n = episode(theta, &rng, steps);
         if (!steps[0].action) continue;
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
         }
     printf("\nreturn, mean of %d runs   first 50 episodes   last 100\n", RUNS);
     static const char *const names[] = {"REINFORCE", "with a baseline", "actor-critic"};
-    double                   end[LEARNERS];
+    double end[LEARNERS];
     chart c = {.title = "Learning to walk to the right", .x_label = "episodes", .y_label = "return"};
     for (int i = 0; i < POINTS; i++) x[i] = (float)(BLOCK * (i + 1));
     for (int k = 0; k < LEARNERS; k++) {

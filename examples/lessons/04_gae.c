@@ -18,9 +18,9 @@
 enum { N = 9, MIDDLE = (N + 1) / 2, EPISODES = 20000, MAX_STEPS = 1 << 20, POINTS = 41, BATCHES = 3 };
 
 /* Episodes one after another, as in a rollout: `terminated` tells ppo_gae() where each ends. */
-static int           state[MAX_STEPS], next_state[MAX_STEPS], first[EPISODES], steps;
+static int state[MAX_STEPS], next_state[MAX_STEPS], first[EPISODES], steps;
 static unsigned char terminated[MAX_STEPS];
-static float         reward[MAX_STEPS], value[MAX_STEPS], next_value[MAX_STEPS], advantage[MAX_STEPS];
+static float reward[MAX_STEPS], value[MAX_STEPS], next_value[MAX_STEPS], advantage[MAX_STEPS];
 
 /* Every episode starts in the middle with a step to the right: the action whose advantage is estimated. */
 static void walk(ppo_rng *rng) {
@@ -58,9 +58,9 @@ static double rms_of_mean(error e, int n) { return sqrt(e.bias * e.bias + e.devi
 
 int main(int argc, char **argv) {
     static const float lambdas[] = {0, 0.5f, 0.8f, 0.9f, 0.95f, 1};
-    static const int   batches[BATCHES] = {16, 64, 256};
-    float              V[N + 2] = {0}, coarse[N + 2] = {0}, x[POINTS], y[BATCHES][POINTS], best[BATCHES];
-    ppo_rng            rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    static const int batches[BATCHES] = {16, 64, 256};
+    float V[N + 2] = {0}, coarse[N + 2] = {0}, x[POINTS], y[BATCHES][POINTS], best[BATCHES];
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
 
     /* Bellman's equation, V = mean of (r + V(next)) over both directions, iterated until it holds. */
     for (int sweep = 0; sweep < 1000; sweep++)
@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     }
     for (int k = 0; k < BATCHES; k++) {
         static const char *const names[] = {"mean of 16", "mean of 64", "mean of 256"};
-        int                      least = 0;
+        int least = 0;
         for (int i = 1; i < POINTS; i++) least = y[k][i] < y[k][least] ? i : least;
         best[k] = x[least];
         printf("best lambda for a mean of %3d: %.3f\n", batches[k], (double)best[k]);

@@ -30,7 +30,7 @@ static void train(int merged, ppo_rng *rng, result *out) {
         float reward[LIMIT * ENVS], value[LIMIT * ENVS], next[LIMIT * ENVS], A[LIMIT * ENVS],
             target[LIMIT * ENVS];
         unsigned char terminated[LIMIT * ENVS], truncated[LIMIT * ENVS];
-        int           action[LIMIT * ENVS];
+        int action[LIMIT * ENVS];
         for (int i = 0; i < LIMIT * ENVS; i++) { /* time-major: step i / ENVS of environment i % ENVS */
             action[i] = ppo_categorical_sample(logits, 2, 1, rng);
             reward[i] = action[i] == STAY ? 1 : leaving;
@@ -50,7 +50,7 @@ static void train(int merged, ppo_rng *rng, result *out) {
         for (int a = 0; a < 2; a++) logits[a] += 0.5f * gradient[a];
         out->value[k] = V;
         float logp;
-        int   stay = STAY;
+        int stay = STAY;
         must(ppo_token_logp(logits, &stay, 1, 2, 1, &logp, NULL));
         out->stays[k] = expf(logp);
     }
@@ -58,11 +58,11 @@ static void train(int merged, ppo_rng *rng, result *out) {
 
 int main(int argc, char **argv) {
     static result kept, merged;
-    float         x[ITERATIONS], exact[ITERATIONS];
-    ppo_rng       rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    float x[ITERATIONS], exact[ITERATIONS];
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
 
     /* One step, by hand: reward 1, V 10 before and after it. */
-    float         one = 1, ten = 10, A, target;
+    float one = 1, ten = 10, A, target;
     unsigned char yes = 1;
     printf("a last step with reward 1, V = 10:    advantage   target\n");
     must(ppo_gae(&one, &ten, &ten, &yes, NULL, 1, 1, discount, 0.95f, &A, &target));

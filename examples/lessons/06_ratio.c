@@ -23,12 +23,12 @@ int main(int argc, char **argv) {
     static float action[SAMPLES], at_old[SAMPLES], at_new[SAMPLES], old_logp[SAMPLES], logp[SAMPLES];
     float x[POINTS], low[POINTS], high[POINTS], truth[POINTS], effective[POINTS], noise[POINTS], kl[POINTS];
     const float log_std = 0;
-    ppo_rng     rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
-    int         right = 0;
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    int right = 0;
     printf("   d     KL   mean of %d estimates   deviation   effective samples of %d   largest ratio\n",
            REPEATS, SAMPLES);
     for (int k = 0; k < POINTS; k++) {
-        float  d = x[k] = 0.25f * (float)k, estimate[REPEATS];
+        float d = x[k] = 0.25f * (float)k, estimate[REPEATS];
         double share = 0, largest = 0;
         for (int repeat = 0; repeat < REPEATS; repeat++) {
             double sum = 0, squares = 0, weighted = 0;

@@ -25,7 +25,7 @@ static const float clip = 0.2f; /* e */
 static ppo_policy_stats policy_loss(const float *logp, const float *old_logp, const float *A, int n,
                                     float dual_clip, float *grad_logp) {
     ppo_policy_objective objective = {PPO_CLIP, clip, clip, dual_clip, 0};
-    ppo_policy_stats     stats;
+    ppo_policy_stats stats;
     must(ppo_policy_loss(logp, old_logp, A, NULL, n, &objective, &stats, grad_logp));
     return stats;
 }
@@ -57,7 +57,7 @@ static float print_case(float r, float A, float dual_clip) {
    the ratio of the sample that is first to leave the range moves after it has left. */
 static float share_a_weight(float w) {
     const float x[SAMPLES] = {3, 1, 0.5f}, A[SAMPLES] = {1, 1, 1}, rate = 0.1f;
-    float       old_logp[SAMPLES], logp[SAMPLES], grad[SAMPLES], ratio[SAMPLES], left_at = 0;
+    float old_logp[SAMPLES], logp[SAMPLES], grad[SAMPLES], ratio[SAMPLES], left_at = 0;
     printf("\nThree good samples, one weight: %.2f at first\n"
            "        ratio of sample     gradient of weight     approx KL\n"
            "epoch     1     2     3       1      2      3\n",
@@ -87,7 +87,7 @@ static float share_a_weight(float w) {
 
 int main(int argc, char **argv) {
     ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
-    float   g[8], r[POINTS], good[POINTS], bad[POINTS], dual[POINTS], ignored;
+    float g[8], r[POINTS], good[POINTS], bad[POINTS], dual[POINTS], ignored;
     printf("One sample, e = %.1f: the gain is the smaller of r A and clip(r) A\n\n"
            "   A      r     r A  clip(r) A   gain  gradient\n",
            (double)clip);

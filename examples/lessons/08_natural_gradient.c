@@ -21,9 +21,9 @@ enum { POLICIES = 8, LIMITS = 7, CG = 10 };
 
 int main(int argc, char **argv) {
     static float g[SIZE], x[SIZE], Fx[SIZE], start[SIZE];
-    uint64_t     seed = lesson_seed(argc, argv);
-    float        limits[LIMITS], plain[LIMITS] = {0}, natural[LIMITS] = {0}, kl, residual[CG];
-    double       prediction = 0, ratio = 0;
+    uint64_t seed = lesson_seed(argc, argv);
+    float limits[LIMITS], plain[LIMITS] = {0}, natural[LIMITS] = {0}, kl, residual[CG];
+    double prediction = 0, ratio = 0;
 
     /* A policy that has learned a little: at the start, where all actions are equally likely, F is nearly
        blind to the hidden layer. */

@@ -19,14 +19,14 @@ enum { ITERATIONS = 40, EPOCHS = 8, RUNS = 4 };
 enum { TRPO, PENALTY, CLIP, NEITHER, WAYS };
 
 static const char *const names[WAYS] = {"TRPO", "KL penalty", "clip", "neither"};
-static const float       limit = 0.01f;
+static const float limit = 0.01f;
 
 /* Several epochs of Adam, as PPO takes them; returns the KL from the old policy after the last one. */
 static float epochs(int way, float *b) {
     static const int objective[WAYS] = {0, PPO_UNCLIPPED, PPO_CLIP, PPO_UNCLIPPED};
-    ppo_adam         adam = ppo_adam_default();
-    terms            of = {objective[way], 0, way == PENALTY ? *b : 0};
-    float            kl;
+    ppo_adam adam = ppo_adam_default();
+    terms of = {objective[way], 0, way == PENALTY ? *b : 0};
+    float kl;
     adam.lr = 0.02f;
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         evaluate(of, &kl);
@@ -39,7 +39,7 @@ static float epochs(int way, float *b) {
 
 static float trpo(void) {
     static float g[SIZE], x[SIZE];
-    float        kl;
+    float kl;
     gradient(g);
     natural_gradient(g, 10, x);
     line_search(x, limit, &kl);
@@ -48,13 +48,13 @@ static float trpo(void) {
 
 int main(int argc, char **argv) {
     static float reward[WAYS][ITERATIONS], kls[WAYS][ITERATIONS], x[ITERATIONS];
-    uint64_t     seed = lesson_seed(argc, argv);
-    float        most[WAYS] = {0};
-    long         before[WAYS + 1] = {0};
+    uint64_t seed = lesson_seed(argc, argv);
+    float most[WAYS] = {0};
+    long before[WAYS + 1] = {0};
     for (int way = 0; way < WAYS; before[++way] = passes)
         for (int run = 0; run < RUNS; run++) {
             ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, (uint32_t)run);
-            float   b = 1;
+            float b = 1;
             new_policy(seed * 100 + (uint64_t)run);
             for (int k = 0; k < ITERATIONS; k++) {
                 x[k] = (float)(k + 1);

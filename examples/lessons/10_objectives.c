@@ -32,9 +32,9 @@ static const char *const presets[OBJECTIVES] = {
 /* How far an update has moved the policy from the one that acted, on the samples of that update. */
 static ppo_policy_stats compare(ppo_tape *tape, const ppo_agent *agent, const ppo_rollout *acted) {
     ppo_policy_objective any = ppo_policy_objective_default();
-    ppo_policy_stats     stats;
-    ppo_inputs           inputs = {0};
-    ppo_tensor          *logp, *entropy;
+    ppo_policy_stats stats;
+    ppo_inputs inputs = {0};
+    ppo_tensor *logp, *entropy;
     inputs.rows = acted->steps * acted->envs;
     inputs.obs = acted->obs;
     ppo_tape_reset(tape);
@@ -48,15 +48,15 @@ static ppo_policy_stats compare(ppo_tape *tape, const ppo_agent *agent, const pp
 typedef struct run {
     float curve[POINTS]; /* mean return of new episodes, with the most likely actions */
     float kl, ratio;     /* the largest of all updates */
-    long  gradient_steps;
+    long gradient_steps;
 } run;
 
 static run train(const ppo_env *env, const char *preset, uint64_t seed) {
-    run          r = {{0}, 0, 0, 0};
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    run r = {{0}, 0, 0, 0};
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    ppo_tape    *tape = NULL;
+    ppo_tape *tape = NULL;
     must(ppo_config_preset(&cfg, preset));
     cfg.total_steps = POINTS * STEPS_PER_POINT;
     cfg.seed = seed;
@@ -85,8 +85,8 @@ static run train(const ppo_env *env, const char *preset, uint64_t seed) {
 
 int main(int argc, char **argv) {
     static float mean[OBJECTIVES][POINTS], x[POINTS], end[OBJECTIVES], kl[OBJECTIVES];
-    uint64_t     first = 4 * (lesson_seed(argc, argv) - 1) + 1;
-    ppo_env      env = cartpole_env();
+    uint64_t first = 4 * (lesson_seed(argc, argv) - 1) + 1;
+    ppo_env env = cartpole_env();
     printf("CartPole-v1, %d steps, seeds %d to %d, the best return is 500\n\n"
            "                 return: last quarter   lowest in the    largest   largest   gradient\n"
            "                    mean                  second half         KL     ratio      steps\n",
@@ -94,7 +94,7 @@ int main(int argc, char **argv) {
     chart c = {.title = "CartPole: return, mean of 4 seeds", .x_label = "steps"};
     for (int k = 0; k < OBJECTIVES; k++) {
         float lowest = INFINITY, ratio = 0;
-        run   r;
+        run r;
         for (int j = 0; j < SEEDS; j++) {
             r = train(&env, presets[k], first + (uint64_t)j);
             for (int i = 0; i < POINTS; i++) mean[k][i] += r.curve[i] / SEEDS;

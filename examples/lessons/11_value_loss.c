@@ -19,7 +19,7 @@ enum { LEVEL = 50, SAMPLES = 64, EPOCHS = 10, ITERATIONS = 60, OUTLIER = 40, LOS
 
 static const struct {
     const char *name;
-    float       clip, huber;
+    float clip, huber;
 } losses[LOSSES] = {{"squared error", 0, INFINITY},
                     {"clip 0.2", 0.2f, INFINITY},
                     {"clip 10", 10, INFINITY},
@@ -34,7 +34,7 @@ static float gradient(int k, float value, float old, float target) {
 /* Learns one value from returns of mean `level` and deviation 1; at OUTLIER one in eight is 20 times that. */
 static void train(int k, float level, uint64_t seed, float V[ITERATIONS]) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    float   v = 0;
+    float v = 0;
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         float target[SAMPLES], old[SAMPLES], value[SAMPLES], grad[SAMPLES];
         for (int i = 0; i < SAMPLES; i++) {
@@ -60,9 +60,9 @@ static int needed(const float V[ITERATIONS], float level) {
 
 int main(int argc, char **argv) {
     static float V[LOSSES][ITERATIONS], small[LOSSES][ITERATIONS], x[ITERATIONS];
-    uint64_t     seed = lesson_seed(argc, argv);
-    int          takes[LOSSES], takes_small[LOSSES];
-    float        jump[LOSSES];
+    uint64_t seed = lesson_seed(argc, argv);
+    int takes[LOSSES], takes_small[LOSSES];
+    float jump[LOSSES];
 
     printf("gradient of one sample, V_old 0, target 5:\n      V");
     for (int k = 0; k < LOSSES; k++) printf("  %13s", losses[k].name);

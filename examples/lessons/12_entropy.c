@@ -43,9 +43,9 @@ int main(int argc, char **argv) {
                             {"2", "entropy_coef=2"},
                             {"2 to 0", "entropy_coef=2 entropy_schedule=linear"}};
     uint64_t first = lesson_seed(argc, argv) * 100;
-    float    mean[SETTINGS], low[SETTINGS], high[SETTINGS];
-    int      found[SETTINGS] = {0};
-    ppo_env  env = {0};
+    float mean[SETTINGS], low[SETTINGS], high[SETTINGS];
+    int found[SETTINGS] = {0};
+    ppo_env env = {0};
     env.name = "corridor";
     env.obs_size = CELLS;
     env.action_space = ppo_discrete(2);
@@ -60,8 +60,8 @@ int main(int argc, char **argv) {
     for (int k = 0; k < SETTINGS; k++) {
         float value[SEEDS], entropy = 0;
         for (int j = 0; j < SEEDS; j++) {
-            ppo_config   cfg = ppo_config_default();
-            ppo_agent   *agent = NULL;
+            ppo_config cfg = ppo_config_default();
+            ppo_agent *agent = NULL;
             ppo_trainer *trainer = NULL;
             ppo_progress progress;
             must(ppo_config_set_all(&cfg, "rollout_steps=64 minibatch_size=64 learning_rate=1e-3 hidden=16"));
@@ -86,11 +86,11 @@ int main(int argc, char **argv) {
                SEEDS, (double)entropy);
     }
     static const char *const names[SETTINGS] = {"0", "0.1", "0.5", "2", "2 to 0"};
-    chart                    c = {.title = "Return, mean of 12 seeds and its 95 % interval",
-                                  .x_label = "return",
-                                  .rows = names,
-                                  .row_count = SETTINGS,
-                                  .y_label = "entropy_coef"};
+    chart c = {.title = "Return, mean of 12 seeds and its 95 % interval",
+               .x_label = "return",
+               .rows = names,
+               .row_count = SETTINGS,
+               .y_label = "entropy_coef"};
     chart_rows(&c, NULL, mean, low, high, SETTINGS);
     chart_save(&c, "build/lessons/12_entropy.svg");
 

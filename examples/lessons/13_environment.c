@@ -29,8 +29,8 @@ static void lander_reset(void *state, ppo_rng *rng, float *obs) { /* starts an e
 }
 static void lander_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     const float gravity = 1.62f, thrust = 4, dt = 0.25f; /* m/s^2, m/s^2, s */
-    lander     *s = (lander *)state;
-    int         burn = action->discrete == 1 && s->fuel > 0;
+    lander *s = (lander *)state;
+    int burn = action->discrete == 1 && s->fuel > 0;
     (void)rng; /* the Moon has no wind */
     s->speed += dt * ((burn ? thrust : 0) - gravity);
     s->height += dt * s->speed;
@@ -55,15 +55,15 @@ static ppo_env lander_env(void) {
 enum { MOST = 201 };
 typedef struct flight {
     float step[MOST], height[MOST];
-    int   n;
+    int n;
 } flight;
 
 /* Called at the start, as step 0, and after every step of a flight. Prints every fourth step as a line with
    the ground on the left: '.' falls, '*' burns. */
 static int watch(const ppo_frame *frame, void *user) {
     const lander *s = (const lander *)frame->state;
-    flight       *f = (flight *)user;
-    int           burns = frame->action && frame->action->discrete == 1 && s->fuel > 0;
+    flight *f = (flight *)user;
+    int burns = frame->action && frame->action->discrete == 1 && s->fuel > 0;
     f->step[f->n] = (float)frame->step;
     f->height[f->n++] = s->height;
     if (frame->step % 4 == 0 || frame->terminated)
@@ -83,10 +83,10 @@ static void fly(ppo_agent *agent, const ppo_env *env, uint64_t seed, const char 
 }
 
 int main(int argc, char **argv) {
-    static flight  crash, landing;
-    ppo_env        env = lander_env();
-    ppo_config     cfg = ppo_config_default();
-    ppo_agent     *agent = NULL;
+    static flight crash, landing;
+    ppo_env env = lander_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_inspection report; /* what random actions find wrong with an environment */
     cfg.total_steps = 100000;
     cfg.callback = ppo_print_progress;

@@ -20,8 +20,8 @@ enum { CLIP, EXPRESSION, OPERATION, MISTAKE, LOSSES }; /* the library's loss, an
 
 static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
 
-static ppo_policy_stats stats;         /* of the latest policy_loss() */
-static float            weight[BATCH]; /* |A| / (2 e) */
+static ppo_policy_stats stats; /* of the latest policy_loss() */
+static float weight[BATCH];    /* |A| / (2 e) */
 
 /* 1. As an expression. If a call fails, NULL passes through the rest, and ppo_tape_backward() reports it. */
 static ppo_tensor *expression(ppo_tape *t, ppo_tensor *logp) {
@@ -51,7 +51,7 @@ static void backward(ppo_node *node) {
 
 static ppo_tensor *policy_loss(ppo_tape *t, ppo_tensor *const *theta, void *user) {
     static const ppo_op op = {"spo", 1, forward, backward};
-    int                 kind = *(const int *)user, mistake = kind == MISTAKE;
+    int kind = *(const int *)user, mistake = kind == MISTAKE;
     (void)theta; /* the same tensors as the policy's own */
     ppo_tensor *logp, *entropy, *logits = ppo_mlp_forward(t, &policy, ppo_tape_constant(t, obs, BATCH, 2));
     for (int i = 0; i < BATCH; i++) weight[i] = fabsf(A[i]) / (2 * clip.clip_high);
@@ -66,9 +66,9 @@ static ppo_tensor *policy_loss(ppo_tape *t, ppo_tensor *const *theta, void *user
 
 /* Returns the share of ratios outside the range in the last epochs. */
 static float train(int kind, uint64_t seed, float reward[ITERATIONS]) {
-    ppo_rng  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 1);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 1);
     ppo_adam adam = ppo_adam_default();
-    float    outside = 0;
+    float outside = 0;
     new_policy(seed);
     adam.lr = 0.02f;
     for (int i = 0; i < ITERATIONS; i++) {
@@ -86,9 +86,9 @@ static float train(int kind, uint64_t seed, float reward[ITERATIONS]) {
 
 int main(int argc, char **argv) {
     static const char *name[] = {"clip", "expression", "operation", "mistake"};
-    float              x[ITERATIONS], reward[2][ITERATIONS], outside[2], error[2][LOSSES] = {{0}};
-    uint64_t           seed = lesson_seed(argc, argv);
-    ppo_rng            rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    float x[ITERATIONS], reward[2][ITERATIONS], outside[2], error[2][LOSSES] = {{0}};
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
     new_policy(seed);
     collect(&rng);
     for (int moved = 0; moved < 2; moved++) {

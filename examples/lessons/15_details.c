@@ -44,12 +44,12 @@ static const char *const settings[DETAILS] = {"",
                                               "shared_trunk=1"};
 
 int main(int argc, char **argv) {
-    const ppo_env      tasks[TASKS] = {cartpole_env(), acrobot_env()};
-    static const int   steps[TASKS] = {30720, 51200};
+    const ppo_env tasks[TASKS] = {cartpole_env(), acrobot_env()};
+    static const int steps[TASKS] = {30720, 51200};
     static const float nothing[TASKS] = {9, -500}, best[TASKS] = {500, -75};
-    static float       score[TASKS][DETAILS][SEEDS], mean[TASKS][DETAILS], low[TASKS][DETAILS],
+    static float score[TASKS][DETAILS][SEEDS], mean[TASKS][DETAILS], low[TASKS][DETAILS],
         high[TASKS][DETAILS];
-    int      differs[TASKS] = {0}, worse[DETAILS] = {0};
+    int differs[TASKS] = {0}, worse[DETAILS] = {0};
     uint64_t first = lesson_seed(argc, argv) * 100;
     printf("%-18s %16s %18s\n", "", "CartPole-v1", "Acrobot-v1");
     for (int k = 0; k < DETAILS; k++) {
@@ -60,13 +60,13 @@ int main(int argc, char **argv) {
                 char text[256];
                 snprintf(text, sizeof text, "num_envs=8 rollout_steps=128 learning_rate=1e-3 %s",
                          settings[k]);
-                study  s = study_run(&tasks[task], text, steps[task], first + (uint64_t)j);
+                study s = study_run(&tasks[task], text, steps[task], first + (uint64_t)j);
                 double curve = mean_of(s.curve, STUDY_POINTS);
                 score[task][k][j] = 100 * ((float)curve - nothing[task]) / (best[task] - nothing[task]);
                 difference[j] = score[task][k][j] - score[task][0][j];
             }
             double half = interval_of(score[task][k], SEEDS), d = mean_of(difference, SEEDS);
-            int    clear = fabs(d) > interval_of(difference, SEEDS);
+            int clear = fabs(d) > interval_of(difference, SEEDS);
             mean[task][k] = (float)mean_of(score[task][k], SEEDS);
             low[task][k] = mean[task][k] - (float)half, high[task][k] = mean[task][k] + (float)half;
             differs[task] += clear;

@@ -21,7 +21,7 @@ enum { SEEDS = 5, ROWS = 10, STEPS = 30720 };
 
 static const struct {
     const char *name, *settings;
-    float       reward, unit; /* rewards are multiplied by this, the cart's position by that */
+    float reward, unit; /* rewards are multiplied by this, the cart's position by that */
 } rows[ROWS] = {{"raw advantages", "entropy_coef=0.01 normalize_advantage=0", 1e-3f, 1},
                 {"  normalized", "entropy_coef=0.01", 1e-3f, 1},
                 {"large rewards", "", 1000, 1},
@@ -34,7 +34,7 @@ static const struct {
                 {"  stopped by KL", "objective=unclipped epochs=30 target_kl=0.01", 1, 1}};
 
 static ppo_env original;
-static float   reward_scale, unit;
+static float reward_scale, unit;
 
 static void scaled_reset(void *state, ppo_rng *rng, float *obs) {
     original.reset(state, rng, obs);
@@ -48,8 +48,8 @@ static void scaled_step(void *state, ppo_rng *rng, const ppo_action *action, flo
 }
 
 int main(int argc, char **argv) {
-    uint64_t    first = lesson_seed(argc, argv) * 100;
-    float       mean[ROWS], low[ROWS], high[ROWS], kl[ROWS] = {0};
+    uint64_t first = lesson_seed(argc, argv) * 100;
+    float mean[ROWS], low[ROWS], high[ROWS], kl[ROWS] = {0};
     const char *names[ROWS];
     original = cartpole_env();
     ppo_env env = original;

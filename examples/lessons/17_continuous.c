@@ -19,10 +19,10 @@ enum { SAMPLES = 100000, BINS = 40, ITERATIONS = 200 };
 
 int main(int argc, char **argv) {
     static float a[BINS], histogram[BINS], density[BINS], wrong[BINS], spread[ITERATIONS], steps[ITERATIONS];
-    uint64_t     seed = lesson_seed(argc, argv);
-    ppo_rng      rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    const float  mean = 0.5f, log_std = logf(0.8f), newer = 0.6f;
-    double       total = 0, total_wrong = 0, error = 0, largest = 0;
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    const float mean = 0.5f, log_std = logf(0.8f), newer = 0.6f;
+    double total = 0, total_wrong = 0, error = 0, largest = 0;
 
     for (int i = 0; i < SAMPLES; i++) { /* actions between -1 and 1 */
         float u, action;
@@ -48,9 +48,9 @@ int main(int argc, char **argv) {
     printf("sum of the density over the box: %.3f with the correction, %.3f without\n", total, total_wrong);
     printf("ratios of two policies with and without it differ by at most %.0e\n\n", largest);
 
-    ppo_env      env = pendulum_env();
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_env env = pendulum_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
     must(ppo_config_set_all(&cfg,

@@ -25,8 +25,8 @@ static const struct {
 
 static ppo_agent *train(const ppo_env *env, const char *settings, uint64_t seed, float *steps, float *score,
                         int *n) {
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
     must(ppo_config_set_all(&cfg, "num_envs=16 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "
@@ -47,8 +47,8 @@ static ppo_agent *train(const ppo_env *env, const char *settings, uint64_t seed,
 /* The state before the junction, after a walk down the corridor with this cue. */
 static void remembered(ppo_agent *agent, int cue, float state[WIDTH]) {
     ppo_action action;
-    memory     s = {0, 0, 0};
-    float      obs[3];
+    memory s = {0, 0, 0};
+    float obs[3];
     s.cue = cue;
     ppo_agent_reset(agent);
     for (s.position = 0; s.position < MEMORY_CORRIDOR; s.position++) {
@@ -60,13 +60,13 @@ static void remembered(ppo_agent *agent, int cue, float state[WIDTH]) {
 
 int main(int argc, char **argv) {
     static float steps[POLICIES][POINTS], score[POLICIES][POINTS];
-    uint64_t     seed = lesson_seed(argc, argv);
-    ppo_env      env = memory_env();
-    float        value[POLICIES], apart = 0, left[WIDTH], right[WIDTH];
-    chart        c = {.title = "T-maze: return", .x_label = "steps", .y = {-1.5, 1.1}};
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_env env = memory_env();
+    float value[POLICIES], apart = 0, left[WIDTH], right[WIDTH];
+    chart c = {.title = "T-maze: return", .x_label = "steps", .y = {-1.5, 1.1}};
     printf("%-26s return of 200 episodes, sampled\n", "");
     for (int k = 0; k < POLICIES; k++) {
-        int        n;
+        int n;
         ppo_agent *agent = train(&env, policies[k].settings, seed, steps[k], score[k], &n);
         value[k] = ppo_evaluate_sampled(agent, &env, 200, seed).mean_return;
         printf("%-26s %6.2f\n", policies[k].name, (double)value[k]);

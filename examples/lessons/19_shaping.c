@@ -54,9 +54,9 @@ static float success(ppo_agent *agent, const ppo_env *env, uint64_t seed) {
 
 int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"sparse", "hint", "potential", "curriculum"};
-    static float             curve[WAYS][POINTS], x[POINTS];
-    uint64_t                 first = lesson_seed(argc, argv) * 100;
-    ppo_env                  env = {0};
+    static float curve[WAYS][POINTS], x[POINTS];
+    uint64_t first = lesson_seed(argc, argv) * 100;
+    ppo_env env = {0};
     chart c = {.title = "Share of episodes that reach the end", .x_label = "steps", .y = {-0.02, 1.05}};
     env.name = "corridor";
     env.obs_size = CELLS;
@@ -67,8 +67,8 @@ int main(int argc, char **argv) {
     env.step = corridor_step;
     for (way = 0; way < WAYS; way++) {
         for (int run = 0; run < RUNS; run++) {
-            ppo_config   cfg = ppo_config_default();
-            ppo_agent   *agent = NULL;
+            ppo_config cfg = ppo_config_default();
+            ppo_agent *agent = NULL;
             ppo_trainer *trainer = NULL;
             ppo_progress p;
             must(ppo_config_set_all(&cfg, "num_envs=8 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "

@@ -19,13 +19,13 @@
 enum { COMPARISONS = 1000, ITERATIONS = 30 };
 
 int main(int argc, char **argv) {
-    static float      x[ITERATIONS], proxy_curve[ITERATIONS], true_curve[ITERATIONS], kl_curve[ITERATIONS];
-    uint64_t          seed = lesson_seed(argc, argv);
-    ppo_rng           rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens        chosen = {0}, rejected = {0}, prompts = {0};
-    ppo_lm           *policy = NULL;
-    ppo_rlhf         *rlhf = NULL;
-    ppo_rlhf_config   config = settings(seed);
+    static float x[ITERATIONS], proxy_curve[ITERATIONS], true_curve[ITERATIONS], kl_curve[ITERATIONS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens chosen = {0}, rejected = {0}, prompts = {0};
+    ppo_lm *policy = NULL;
+    ppo_rlhf *rlhf = NULL;
+    ppo_rlhf_config config = settings(seed);
     ppo_rlhf_progress p;
 
     printf("words of each stage, and what people think of them:\n1 first model:    ");
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     show(first, 6, seed);
 
     ask_people(first, COMPARISONS, seed, &chosen, &rejected);
-    ppo_lm           *judge = learn_reward(first, &chosen, &rejected, seed);
+    ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     printf("2 comparisons:    ");
     for (int s = 0; s < 3; s++) {

@@ -35,10 +35,10 @@ static float reward_of(const ppo_tokens *words, int s) {
 int main(int argc, char **argv) {
     float size[SIZES], accuracy[SIZES] = {0}, limit[SIZES], best = 0, corr[SIZES] = {0},
                        strange_corr[SIZES] = {0};
-    uint64_t     seed = lesson_seed(argc, argv);
-    ppo_rng      rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens   chosen = {0}, rejected = {0}, strange = {0};
-    ppo_lm      *first = first_model(seed);
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens chosen = {0}, rejected = {0}, strange = {0};
+    ppo_lm *first = first_model(seed);
     static float score[TEST], other[TEST], truth[TEST], strange_truth[TEST];
 
     /* New comparisons by the same people; and strange words. */

@@ -16,11 +16,11 @@
 enum { BATCH = 4, MOST = BATCH * CONTEXT };
 
 int main(int argc, char **argv) {
-    uint64_t        seed = lesson_seed(argc, argv);
-    ppo_tokens      chosen = {0}, rejected = {0};
-    ppo_lm         *first = first_model(seed), *policy = NULL, *mine = NULL;
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_tokens chosen = {0}, rejected = {0};
+    ppo_lm *first = first_model(seed), *policy = NULL, *mine = NULL;
     ppo_rlhf_config cfg = settings(seed);
-    ppo_fit_config  fit = ppo_fit_config_default();
+    ppo_fit_config fit = ppo_fit_config_default();
 
     /* So that there is something to see, the policy has already left the reference, and the critic is not
        0: it starts as a reward model (Ouyang 2022, C.4). */
@@ -30,17 +30,17 @@ int main(int argc, char **argv) {
     must(ppo_fit_sft(policy, &chosen, &fit));
 
     /* 1, 2. */
-    ppo_generator    *generator;
-    ppo_samples       samples = sample(policy, BATCH, 1, seed, &generator);
+    ppo_generator *generator;
+    ppo_samples samples = sample(policy, BATCH, 1, seed, &generator);
     const ppo_tokens *t = &samples.tokens;
-    float             R[BATCH];
+    float R[BATCH];
     must(people(&samples, R, NULL));
 
     /* 3, 4. A row of a response is a token that was sampled; its numbers are columns of a table. */
     enum { OLD, REF, K1, REWARD, VALUE, A, TARGET, WHITENED, RATIO, COLUMNS };
     static float table[COLUMNS][MOST];
-    ppo_tape    *tape = NULL;
-    int          rows = ppo_response_row(t, BATCH);
+    ppo_tape *tape = NULL;
+    int rows = ppo_response_row(t, BATCH);
     must(ppo_tape_create(&tape));
     ppo_tensor *ref = ppo_lm_response(tape, first, t, 1, PPO_POLICY).logp;
     ppo_tensor *V = ppo_lm_response(tape, critic, t, 1, PPO_VALUE).value;
@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
     /* 5, 6, 7. */
     float kl = 0, value_loss;
     for (int s = 0; s < BATCH; s++) {
-        int           row = ppo_response_row(t, s), n = ppo_response_row(t, s + 1) - row;
-        const float  *logp = samples.logp + t->start[s] + t->prompt[s];
+        int row = ppo_response_row(t, s), n = ppo_response_row(t, s + 1) - row;
+        const float *logp = samples.logp + t->start[s] + t->prompt[s];
         unsigned char ended[CONTEXT] = {0};
         for (int i = 0; i < n; i++) {
             table[OLD][row + i] = logp[i];
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     must(ppo_whiten(table[WHITENED], NULL, rows, 1));
 
     /* 8. On a copy. */
-    ppo_adam         adam = {cfg.learning_rate, cfg.adam_beta1, cfg.adam_beta2, cfg.adam_eps, 0};
+    ppo_adam adam = {cfg.learning_rate, cfg.adam_beta1, cfg.adam_beta2, cfg.adam_eps, 0};
     ppo_policy_stats stats;
     must(ppo_lm_copy(policy, 0, &mine));
     must(ppo_params_freeze(mine->params, 0));
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     }
 
     /* The same by the library. */
-    ppo_rlhf         *rlhf = NULL;
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p;
     cfg.prompts = cfg.minibatch_size = BATCH, cfg.epochs = 1, cfg.normalize_rewards = 0;
     must(ppo_rlhf_create(policy, first, critic, t, NULL, NULL, &cfg, &rlhf));
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
         apart = fmax(apart, fabs((double)(mine->params->data[i] - policy->params->data[i])));
     chart c = {.title = "The first sequence", .x_label = "token"};
     float x[CONTEXT];
-    int   n = ppo_response_row(t, 1);
+    int n = ppo_response_row(t, 1);
     for (int i = 0; i < n; i++) x[i] = (float)(i + 1);
     chart_points(&c, "reward", x, table[REWARD], n);
     chart_line(&c, "value", x, table[VALUE], n);

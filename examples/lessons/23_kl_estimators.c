@@ -18,16 +18,16 @@ enum { VOCAB = 50, SAMPLES = 400000, POINTS = 8 };
 
 int main(int argc, char **argv) {
     static float ref[VOCAB], direction[VOCAB], pi[VOCAB], logp[SAMPLES], ref_logp[SAMPLES], k[SAMPLES];
-    float        kl[POINTS], noise[3][POINTS], mean[3][POINTS], negative = 0;
-    ppo_rng      rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
-    int          unbiased = 1;
+    float kl[POINTS], noise[3][POINTS], mean[3][POINTS], negative = 0;
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    int unbiased = 1;
     for (int i = 0; i < VOCAB; i++) ref[i] = ppo_rng_normal(&rng), direction[i] = ppo_rng_normal(&rng);
 
     printf("exact KL        k1              k2              k3        mean and standard deviation of a "
            "sample\n");
     for (int p = 0; p < POINTS; p++) {
         static float pi_logp[VOCAB], reference_logp[VOCAB];
-        float        far = 0.1f * powf(1.6f, (float)p);
+        float far = 0.1f * powf(1.6f, (float)p);
         for (int i = 0; i < VOCAB; i++) pi[i] = ref[i] + far * direction[i];
         must(ppo_categorical_kl(pi, ref, 1, VOCAB, &kl[p]));
         for (int i = 0; i < VOCAB; i++) { /* of each token */

@@ -62,10 +62,10 @@ static double cosine(const double *x, const double *y) {
 
 int main(int argc, char **argv) {
     static float x[STEPS], curve[TERMS][STEPS];
-    float        ref[VOCAB], start[VOCAB], older[VOCAB];
-    double       same[TERMS], later[TERMS], other[TERMS], forward[VOCAB], reverse[VOCAB], w[VOCAB], g[VOCAB];
-    double       ref_logp[VOCAB], logp[VOCAB], old_logp[VOCAB];
-    ppo_rng      rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
+    float ref[VOCAB], start[VOCAB], older[VOCAB];
+    double same[TERMS], later[TERMS], other[TERMS], forward[VOCAB], reverse[VOCAB], w[VOCAB], g[VOCAB];
+    double ref_logp[VOCAB], logp[VOCAB], old_logp[VOCAB];
+    ppo_rng rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
     for (int a = 0; a < VOCAB; a++) {
         ref[a] = ppo_rng_normal(&rng);
         start[a] = ref[a] + 1.5f * ppo_rng_normal(&rng);

@@ -25,14 +25,14 @@ int main(int argc, char **argv) {
     static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.05", "kl_coef=1",
                                           "kl_coef=0.1 kl_target=1.5 kl_horizon=500",
                                           "kl_coef=1 reference_every=4"};
-    static float             x[ITERATIONS], kl[WAYS][ITERATIONS], late[WAYS], proxies[WAYS];
-    uint64_t                 seed = lesson_seed(argc, argv);
-    ppo_rng                  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens               chosen = {0}, rejected = {0}, prompts = {0};
-    ppo_lm                  *first = first_model(seed);
-    double                   update[WAYS] = {0};
+    static float x[ITERATIONS], kl[WAYS][ITERATIONS], late[WAYS], proxies[WAYS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens chosen = {0}, rejected = {0}, prompts = {0};
+    ppo_lm *first = first_model(seed);
+    double update[WAYS] = {0};
     ask_people(first, 1000, seed, &chosen, &rejected);
-    ppo_lm           *judge = learn_reward(first, &chosen, &rejected, seed);
+    ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
 
@@ -40,9 +40,9 @@ int main(int argc, char **argv) {
            "               mean, of the policy     iteration 10     20  31-40      at the end\n");
     chart c = {.title = "KL to the first model", .x_label = "iterations", .log_y = 1, .y = {0.05, 20}};
     for (int k = 0; k < WAYS; k++) {
-        ppo_lm           *policy = NULL;
-        ppo_rlhf         *rlhf = NULL;
-        ppo_rlhf_config   config = settings(seed);
+        ppo_lm *policy = NULL;
+        ppo_rlhf *rlhf = NULL;
+        ppo_rlhf_config config = settings(seed);
         ppo_rlhf_progress p;
         must(ppo_settings_set_all(ppo_rlhf_settings(), &config, how[k]));
         must(ppo_lm_copy(first, 0, &policy));

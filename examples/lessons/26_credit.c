@@ -28,10 +28,10 @@ static double correlation(const float *x, const float *y, int n) {
 
 /* The expected reward of words that begin like this: exact if they have ended. */
 static float expected(ppo_generator *generator, const int *token, int n, uint64_t seed) {
-    float        reward[CONTINUATIONS];
+    float reward[CONTINUATIONS];
     ppo_sampling how = sampling(seed);
-    ppo_tokens   begin = {0};
-    ppo_samples  samples;
+    ppo_tokens begin = {0};
+    ppo_samples samples;
     if (token[n - 1] == END || n == CONTEXT) return true_reward(token, n);
     for (int i = 0; i < CONTINUATIONS; i++) must(ppo_tokens_add(&begin, token, n, n));
     must(ppo_generate(generator, &begin, &how, &samples));
@@ -42,14 +42,14 @@ static float expected(ppo_generator *generator, const int *token, int n, uint64_
 
 int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"sequence", "GAE 0.95", "GAE 0"};
-    static float             truth[MOST], A[WAYS][MOST], R[WORDS];
-    uint64_t                 seed = lesson_seed(argc, argv);
-    ppo_rng                  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens               prompts = {0};
-    ppo_lm                  *first = first_model(seed), *policy = NULL, *critic = NULL;
-    ppo_rlhf                *rlhf = NULL;
-    ppo_rlhf_config          config = settings(seed);
-    ppo_rlhf_progress        p;
+    static float truth[MOST], A[WAYS][MOST], R[WORDS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens prompts = {0};
+    ppo_lm *first = first_model(seed), *policy = NULL, *critic = NULL;
+    ppo_rlhf *rlhf = NULL;
+    ppo_rlhf_config config = settings(seed);
+    ppo_rlhf_progress p;
 
     /* A critic for a policy that stays as it is: its learning rate is 0. */
     add_words(256, &rng, &prompts);
@@ -61,11 +61,11 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 60; i++) must(ppo_rlhf_iterate(rlhf, &p));
     printf("critic: explained variance %.2f\n\n", (double)p.explained_variance);
 
-    ppo_generator    *generator, *own = NULL;
-    ppo_samples       samples = sample(first, WORDS, 1, seed, &own);
+    ppo_generator *generator, *own = NULL;
+    ppo_samples samples = sample(first, WORDS, 1, seed, &own);
     const ppo_tokens *t = &samples.tokens;
-    ppo_tape         *tape = NULL;
-    int               rows = ppo_response_row(t, WORDS);
+    ppo_tape *tape = NULL;
+    int rows = ppo_response_row(t, WORDS);
     must(people(&samples, R, NULL));
     must(ppo_tape_create(&tape));
     const ppo_tensor *V = ppo_lm_response(tape, critic, t, 1, PPO_VALUE).value;
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
         if (s == 0)
             printf("token   truth  sequence  GAE 0.95   GAE 0    of one word, R = %.1f\n", (double)R[s]);
         for (int i = 0; i < n; i++) {
-            char  text[CONTEXT + 1];
+            char text[CONTEXT + 1];
             float after =
                 expected(generator, t->token + t->start[s], t->prompt[s] + i + 1, seed + 9 + (uint64_t)i);
             truth[row + i] = after - before;

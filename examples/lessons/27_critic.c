@@ -27,9 +27,9 @@ static const struct {
 
 int main(int argc, char **argv) {
     uint64_t first_seed = lesson_seed(argc, argv) * 10;
-    float    early[WAYS][SEEDS], late[WAYS][SEEDS], mean[2][WAYS], low[2][WAYS], high[2][WAYS],
+    float early[WAYS][SEEDS], late[WAYS][SEEDS], mean[2][WAYS], low[2][WAYS], high[2][WAYS],
         variance[WAYS] = {0};
-    double      memory[WAYS];
+    double memory[WAYS];
     const char *names[WAYS];
     printf("                       true reward after %2d    after %d iterations   memory   explained\n"
            "                       (mean of %d seeds)                              MiB    variance\n",
@@ -37,12 +37,12 @@ int main(int argc, char **argv) {
     for (int k = 0; k < WAYS; k++) {
         names[k] = ways[k].name;
         for (int j = 0; j < SEEDS; j++) {
-            uint64_t          seed = first_seed + (uint64_t)j;
-            ppo_rng           rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-            ppo_tokens        prompts = {0};
-            ppo_lm           *first = first_model(seed), *policy = NULL;
-            ppo_rlhf         *rlhf = NULL;
-            ppo_rlhf_config   config = settings(seed);
+            uint64_t seed = first_seed + (uint64_t)j;
+            ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+            ppo_tokens prompts = {0};
+            ppo_lm *first = first_model(seed), *policy = NULL;
+            ppo_rlhf *rlhf = NULL;
+            ppo_rlhf_config config = settings(seed);
             ppo_rlhf_progress p;
             must(ppo_settings_set_all(ppo_rlhf_settings(), &config, ways[k].settings));
             add_words(256, &rng, &prompts);

@@ -28,13 +28,13 @@ static ppo_status score(const ppo_samples *samples, float *reward, void *user) {
 
 /* One training. truth and scores are at every EVERY-th iteration; what is there is added to. */
 static void train(int way, uint64_t seed, float *truth, float *scores) {
-    ppo_rng           rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens        prompts = {0}, chosen = {0}, rejected = {0};
-    ppo_lm           *first = first_model(seed), *judges[MEMBERS] = {NULL}, *policy = NULL;
-    ppo_rlhf         *rlhf = NULL;
-    ppo_rlhf_config   config = settings(seed);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens prompts = {0}, chosen = {0}, rejected = {0};
+    ppo_lm *first = first_model(seed), *judges[MEMBERS] = {NULL}, *policy = NULL;
+    ppo_rlhf *rlhf = NULL;
+    ppo_rlhf_config config = settings(seed);
     ppo_rlhf_progress p;
-    int               members = way == MINIMUM ? MEMBERS : 1;
+    int members = way == MINIMUM ? MEMBERS : 1;
     add_words(256, &rng, &prompts);
     for (int m = members - 1; m >= 0; m--) { /* each with comparisons of its own */
         ppo_tokens_clear(&chosen);
@@ -75,9 +75,9 @@ static void train(int way, uint64_t seed, float *truth, float *scores) {
 
 int main(int argc, char **argv) {
     static float x[POINTS], truth[WAYS][POINTS], scores[WAYS][POINTS];
-    float        best[WAYS], end[WAYS];
-    uint64_t     seed = lesson_seed(argc, argv);
-    chart        c = {.title = "True reward, and the score without a remedy", .x_label = "iterations"};
+    float best[WAYS], end[WAYS];
+    uint64_t seed = lesson_seed(argc, argv);
+    chart c = {.title = "True reward, and the score without a remedy", .x_label = "iterations"};
     printf("words after %d iterations, and their true rewards:\n", POINTS * EVERY);
     for (int way = 0; way < WAYS; way++)
         for (int run = 0; run < RUNS; run++) train(way, seed * 10 + (uint64_t)run, truth[way], scores[way]);

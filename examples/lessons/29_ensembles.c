@@ -20,11 +20,11 @@ enum { MEMBERS = 5, COMPARISONS = 500, WORDS = 300, KINDS = 5 };
 int main(int argc, char **argv) {
     static const char *const names[KINDS] = {"first model", "temperature 1.5", "temperature 2.5",
                                              "repeated, short", "repeated, long"};
-    static float             score[MEMBERS][WORDS], truth[WORDS], mean[WORDS];
-    uint64_t                 seed = lesson_seed(argc, argv);
-    ppo_lm                  *first = first_model(seed), *member[MEMBERS];
-    ppo_reward_model        *alone[MEMBERS];
-    float                    spread[KINDS], gap[KINDS], mean_gap[KINDS];
+    static float score[MEMBERS][WORDS], truth[WORDS], mean[WORDS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_lm *first = first_model(seed), *member[MEMBERS];
+    ppo_reward_model *alone[MEMBERS];
+    float spread[KINDS], gap[KINDS], mean_gap[KINDS];
     for (int m = 0; m < MEMBERS; m++) {
         ppo_tokens chosen = {0}, rejected = {0};
         ask_people(first, COMPARISONS, seed * 10 + (uint64_t)m, &chosen, &rejected);
@@ -39,11 +39,11 @@ int main(int argc, char **argv) {
         MEMBERS);
     double centre = 0, unit = 1;
     for (int k = 0; k < KINDS; k++) {
-        ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER, (uint32_t)k);
-        ppo_tokens     words = {0}, prompts = {0};
+        ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, (uint32_t)k);
+        ppo_tokens words = {0}, prompts = {0};
         ppo_generator *generator = NULL;
-        ppo_samples    samples;
-        ppo_sampling   how = sampling(seed);
+        ppo_samples samples;
+        ppo_sampling how = sampling(seed);
         if (k < 3) {
             how.temperature = k == 0 ? 1 : k == 1 ? 1.5f : 2.5f;
             add_words(WORDS, &rng, &prompts);

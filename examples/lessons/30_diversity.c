@@ -22,11 +22,11 @@ typedef struct diversity {
 } diversity;
 
 static diversity measure(const ppo_lm *lm, uint64_t seed) {
-    static float      reward[PROMPTS * EACH];
-    ppo_generator    *generator;
-    ppo_samples       samples = sample(lm, PROMPTS, EACH, seed, &generator);
+    static float reward[PROMPTS * EACH];
+    ppo_generator *generator;
+    ppo_samples samples = sample(lm, PROMPTS, EACH, seed, &generator);
     const ppo_tokens *t = &samples.tokens;
-    diversity         d = {0, 0, 0};
+    diversity d = {0, 0, 0};
     must(people(&samples, reward, NULL));
     for (int s = 0; s < PROMPTS * EACH; s++) {
         int n = t->start[s + 1] - t->start[s], is_new = 1;
@@ -49,14 +49,14 @@ int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"neither", "KL 0.3", "entropy 0.02", "entropy target"};
     static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.3", "kl_coef=0 entropy_coef=0.02",
                                           "kl_coef=0 entropy_target=0.8"};
-    static float             x[POINTS], share[WAYS][POINTS];
-    uint64_t                 seed = lesson_seed(argc, argv);
-    ppo_rng                  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens               prompts = {0}, chosen = {0}, rejected = {0};
-    ppo_lm                  *first = first_model(seed);
-    diversity                d[WAYS], start = measure(first, seed);
+    static float x[POINTS], share[WAYS][POINTS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens prompts = {0}, chosen = {0}, rejected = {0};
+    ppo_lm *first = first_model(seed);
+    diversity d[WAYS], start = measure(first, seed);
     ask_people(first, 1000, seed, &chosen, &rejected);
-    ppo_lm           *judge = learn_reward(first, &chosen, &rejected, seed);
+    ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
     printf("                  different words   true reward:   one sample   best of %d\n"
@@ -67,8 +67,8 @@ int main(int argc, char **argv) {
                .y_label = "share",
                .y = {0, 1}};
     for (int k = 0; k < WAYS; k++) {
-        ppo_lm         *policy = NULL;
-        ppo_rlhf       *rlhf = NULL;
+        ppo_lm *policy = NULL;
+        ppo_rlhf *rlhf = NULL;
         ppo_rlhf_config config = settings(seed);
         must(ppo_rlhf_config_preset(&config, "grpo"));
         config.prompts = 16;

@@ -16,12 +16,12 @@
 enum { METHODS = 5, MOST = 4 };
 
 static const char *const names[METHODS] = {"PPO", "GRPO", "best of n", "ReST", "DPO"};
-static ppo_lm           *first;
+static ppo_lm *first;
 static ppo_reward_model *proxy;
-static ppo_tokens        prompts, chosen, rejected;
-static uint64_t          seed;
-static float             kl[METHODS][MOST], truth[METHODS][MOST];
-static int               points[METHODS];
+static ppo_tokens prompts, chosen, rejected;
+static uint64_t seed;
+static float kl[METHODS][MOST], truth[METHODS][MOST];
+static int points[METHODS];
 
 static void note(int method, float setting, float its_kl, float reward) {
     printf("%-10s %11.2f %8.2f %12.2f\n", names[method], (double)setting, (double)its_kl, (double)reward);
@@ -35,8 +35,8 @@ static void note_model(int method, float setting, const ppo_lm *lm) {
 }
 
 static void reinforce(int method, const char *preset, float kl_coef) {
-    ppo_lm         *policy = copy_of(first);
-    ppo_rlhf       *rlhf = NULL;
+    ppo_lm *policy = copy_of(first);
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config config = settings(seed);
     must(ppo_rlhf_config_preset(&config, preset));
     config.kl_coef = kl_coef, config.prompts = 64 / config.samples;
@@ -50,8 +50,8 @@ static void reinforce(int method, const char *preset, float kl_coef) {
 /* The best of n samples of each prompt, by the reward model. */
 static ppo_tokens best_words(const ppo_lm *lm, int n, uint64_t its_seed) {
     ppo_generator *generator = NULL;
-    ppo_tokens     best = {0};
-    ppo_sampling   how = sampling(its_seed);
+    ppo_tokens best = {0};
+    ppo_sampling how = sampling(its_seed);
     must(ppo_generator_create(lm, 16, &generator));
     must(ppo_best_of_n(generator, &prompts, n, &how, ppo_reward_by_model, proxy, &best, NULL));
     ppo_generator_free(generator);
@@ -60,7 +60,7 @@ static ppo_tokens best_words(const ppo_lm *lm, int n, uint64_t its_seed) {
 
 static void best_of(int method, int n) {
     ppo_tokens best = best_words(first, n, seed + 5);
-    float      reward = 0;
+    float reward = 0;
     for (int s = 0; s < best.count; s++)
         reward +=
             true_reward(best.token + best.start[s], best.start[s + 1] - best.start[s]) / (float)best.count;
@@ -69,7 +69,7 @@ static void best_of(int method, int n) {
 }
 
 static void rest(int method) {
-    ppo_lm        *policy = copy_of(first);
+    ppo_lm *policy = copy_of(first);
     ppo_fit_config fit = ppo_fit_config_default();
     fit.epochs = 2;
     for (int round = 1; round <= 3; round++) {
@@ -82,7 +82,7 @@ static void rest(int method) {
 }
 
 static void dpo(int method, float beta) {
-    ppo_lm        *policy = copy_of(first);
+    ppo_lm *policy = copy_of(first);
     ppo_fit_config fit = ppo_fit_config_default();
     fit.beta = beta;
     fit.epochs = 2;

@@ -35,9 +35,9 @@ static ppo_status constitution(const ppo_samples *samples, float *reward, void *
 
 static void ask_machine(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_generator *generator = NULL;
-    ppo_sampling   how = sampling(seed + 7);
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER + 1, 0);
-    ppo_tokens     prompts = {0};
+    ppo_sampling how = sampling(seed + 7);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 1, 0);
+    ppo_tokens prompts = {0};
     add_words(n, &rng, &prompts);
     must(ppo_generator_create(lm, 16, &generator));
     must(ppo_compare(generator, &prompts, &how, constitution, NULL, NULL, chosen, rejected));
@@ -48,15 +48,15 @@ static void ask_machine(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens *chos
 /* The true reward of what PPO makes of such comparisons; agrees: the share of 1000 new ones that is right. */
 static float result(int people_asked, int machine_asked, float kl_coef, uint64_t seed, float *agrees,
                     float *length) {
-    static float    score[1000], other[1000];
-    ppo_tokens      chosen = {0}, rejected = {0}, new_chosen = {0}, new_rejected = {0}, prompts = {0};
-    ppo_rng         rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_lm         *first = first_model(seed), *policy = copy_of(first);
-    ppo_rlhf       *rlhf = NULL;
+    static float score[1000], other[1000];
+    ppo_tokens chosen = {0}, rejected = {0}, new_chosen = {0}, new_rejected = {0}, prompts = {0};
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_lm *first = first_model(seed), *policy = copy_of(first);
+    ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config config = settings(seed);
     if (people_asked) ask_people(first, people_asked, seed, &chosen, &rejected);
     if (machine_asked) ask_machine(first, machine_asked, seed, &chosen, &rejected);
-    ppo_lm           *judge = learn_reward(first, &chosen, &rejected, seed);
+    ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     ask_people(first, 1000, seed + 1000, &new_chosen, &new_rejected);
     must(ppo_lm_scores(judge, &new_chosen, 64, score));
@@ -82,9 +82,9 @@ static float result(int people_asked, int machine_asked, float kl_coef, uint64_t
 
 int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"300 by people", "3000 by machine", "3000 by people"};
-    static const int         asked[WAYS][2] = {{300, 0}, {0, 3000}, {3000, 0}};
-    uint64_t                 seed = lesson_seed(argc, argv);
-    float                    reward[WAYS] = {0}, agrees[WAYS] = {0}, length[WAYS] = {0};
+    static const int asked[WAYS][2] = {{300, 0}, {0, 3000}, {3000, 0}};
+    uint64_t seed = lesson_seed(argc, argv);
+    float reward[WAYS] = {0}, agrees[WAYS] = {0}, length[WAYS] = {0};
     for (int k = 0; k < WAYS; k++)
         for (int run = 0; run < RUNS; run++) {
             printf("%-17s", names[k]);

@@ -22,7 +22,7 @@ static const char *const names[WAYS] = {"ignored", "weighted", "truncated at 2"}
 
 static void round_weights(const ppo_lm *from, ppo_lm *to) {
     for (size_t i = 0; i < from->params->count; i++) {
-        int   exponent;
+        int exponent;
         float mantissa = frexpf(from->params->data[i], &exponent);
         to->params->data[i] = ldexpf(roundf(mantissa * 2) / 2, exponent);
     }
@@ -30,17 +30,17 @@ static void round_weights(const ppo_lm *from, ppo_lm *to) {
 
 /* PPO with a sampler that gets rounded weights now and then. cap 0: the trainer is not told. */
 static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap) {
-    ppo_rlhf_config   config = settings(seed);
+    ppo_rlhf_config config = settings(seed);
     ppo_rlhf_progress p;
-    ppo_rlhf         *rlhf = NULL;
-    ppo_lm           *pi = copy_of(first), *mu = copy_of(first);
-    ppo_rng           rng = ppo_rng_stream(seed, PPO_STREAM_USER, 1);
-    ppo_tokens        prompts = {0};
+    ppo_rlhf *rlhf = NULL;
+    ppo_lm *pi = copy_of(first), *mu = copy_of(first);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 1);
+    ppo_tokens prompts = {0};
     add_words(BATCH, &rng, &prompts);
     config.importance_cap = cap;
     must(ppo_rlhf_create(pi, first, NULL, &prompts, NULL, NULL, &config, &rlhf));
     for (int i = 0; i < ITERATIONS; i++) {
-        float          R[BATCH];
+        float R[BATCH];
         ppo_generator *generator;
         if (i % OLD == 0) round_weights(pi, mu);
         ppo_samples samples = sample(mu, BATCH, 1, seed * 1000 + (uint64_t)i, &generator);
@@ -56,12 +56,12 @@ static ppo_lm *train(const ppo_lm *first, uint64_t seed, float cap) {
 }
 
 int main(int argc, char **argv) {
-    static float   x[BINS], share[BINS], estimate[WAYS][BATCHES], exact[BATCHES];
-    uint64_t       seed = lesson_seed(argc, argv);
-    ppo_lm        *first = first_model(seed), *mu = copy_of(first), *pi = copy_of(first);
+    static float x[BINS], share[BINS], estimate[WAYS][BATCHES], exact[BATCHES];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_lm *first = first_model(seed), *mu = copy_of(first), *pi = copy_of(first);
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_tokens     chosen = {0}, rejected = {0};
-    ppo_tape      *tape = NULL;
+    ppo_tokens chosen = {0}, rejected = {0};
+    ppo_tape *tape = NULL;
     ask_people(first, 1000, seed, &chosen, &rejected);
     must(ppo_fit_sft(pi, &chosen, &fit)); /* pi has learned since mu was rounded */
     round_weights(first, mu);
@@ -69,9 +69,9 @@ int main(int argc, char **argv) {
     ppo_tape_record(tape, 0);
     for (int i = 0; i < BINS; i++) x[i] = 0.05f * (float)i;
     for (int b = 0; b < BATCHES; b++) {
-        float             R[BATCH];
-        ppo_generator    *generator;
-        ppo_samples       samples = sample(pi, BATCH, 1, seed * 1000 + 500 + (uint64_t)b, &generator);
+        float R[BATCH];
+        ppo_generator *generator;
+        ppo_samples samples = sample(pi, BATCH, 1, seed * 1000 + 500 + (uint64_t)b, &generator);
         const ppo_tokens *t = &samples.tokens;
         must(people(&samples, R, NULL));
         exact[b] = (float)mean_of(R, BATCH);
@@ -103,7 +103,7 @@ int main(int argc, char **argv) {
         printf("  %-15s bias %6.3f   noise %.3f\n", names[k], bias[k], noise[k]);
     }
     ppo_lm *quiet = train(first, seed, 0), *told = train(first, seed, 2);
-    float   start = worth(first, first, seed).reward, a = worth(quiet, first, seed).reward,
+    float start = worth(first, first, seed).reward, a = worth(quiet, first, seed).reward,
           b = worth(told, first, seed).reward;
     printf("true reward of PPO on samples of mu: %.2f; told, with a cap of 2: %.2f\n", (double)a, (double)b);
     chart c = {

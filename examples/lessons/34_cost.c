@@ -28,10 +28,10 @@ static ppo_status no_reward(const ppo_samples *samples, float *reward, void *use
 int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"PPO",  "+ micro-batch 4", "+ recomputation", "+ one body",
                                             "GRPO", "+ LoRA",          "+ BF16 base"};
-    static float             total[WAYS], weights[WAYS], training[WAYS];
-    uint64_t                 seed = lesson_seed(argc, argv);
-    ppo_rng                  rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens               prompts = {0};
+    static float total[WAYS], weights[WAYS], training[WAYS];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens prompts = {0};
     for (int i = 0; i < 64; i++) {
         int prompt[16];
         for (int k = 0; k < 16; k++) prompt[k] = ppo_rng_below(&rng, 2000);
@@ -39,11 +39,11 @@ int main(int argc, char **argv) {
     }
     printf("MB                  weights  training  activations  sampling  samples   total\n");
     for (int k = 0; k < WAYS; k++) {
-        ppo_lm_config   shape = ppo_lm_config_default();
+        ppo_lm_config shape = ppo_lm_config_default();
         ppo_rlhf_config config = ppo_rlhf_config_default();
-        ppo_lora        lora = ppo_lora_default();
-        ppo_lm         *base = NULL, *adapted = NULL;
-        ppo_rlhf       *rlhf = NULL;
+        ppo_lora lora = ppo_lora_default();
+        ppo_lm *base = NULL, *adapted = NULL;
+        ppo_rlhf *rlhf = NULL;
         shape.vocab = 2000, shape.context = 64, shape.width = 192, shape.layers = 8, shape.heads = 6,
         shape.seed = seed;
         shape.score = k == 3; /* one body: the policy has a score */
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
         must(ppo_rlhf_create(adapted ? adapted : base, NULL, k == 3 ? base : NULL, &prompts, no_reward, NULL,
                              &config, &rlhf));
         ppo_memory m = ppo_rlhf_memory(rlhf);
-        double     part[PARTS] = {m.weights, m.training, m.activations, m.sampling, m.samples}, sum = 0;
+        double part[PARTS] = {m.weights, m.training, m.activations, m.sampling, m.samples}, sum = 0;
         printf("%-18s", names[k]);
         for (int i = 0; i < PARTS; i++) {
             static const int width[PARTS] = {9, 9, 12, 9, 8};

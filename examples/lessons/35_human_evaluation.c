@@ -31,15 +31,15 @@ static float study(int n, int people_each, ppo_rng *rng) {
 }
 
 int main(int argc, char **argv) {
-    static float   a[PAIRS], b[PAIRS], win[STUDIES], thrice[STUDIES];
-    float          x[SIZES], low[SIZES], high[SIZES], truth[SIZES], half[SIZES], covered[SIZES], wrong[SIZES];
-    uint64_t       seed = lesson_seed(argc, argv);
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    static float a[PAIRS], b[PAIRS], win[STUDIES], thrice[STUDIES];
+    float x[SIZES], low[SIZES], high[SIZES], truth[SIZES], half[SIZES], covered[SIZES], wrong[SIZES];
+    uint64_t seed = lesson_seed(argc, argv);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_tokens     chosen = {0}, rejected = {0};
-    ppo_lm        *first = first_model(seed), *better = copy_of(first);
+    ppo_tokens chosen = {0}, rejected = {0};
+    ppo_lm *first = first_model(seed), *better = copy_of(first);
     ppo_generator *one, *other;
-    double         rate = 0, sure = 0, agree = 0, limit = 0;
+    double rate = 0, sure = 0, agree = 0, limit = 0;
 
     /* The better model has read what people chose. Both continue the same prompts. */
     ask_people(first, 1000, seed, &chosen, &rejected);

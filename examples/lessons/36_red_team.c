@@ -16,7 +16,7 @@
 
 enum { ROUNDS = 6, RUNS = 2, COMPARISONS = 500, WORDS = 400, CHANGES = 50, TEST = 1000 };
 
-static float       test[ROUNDS], score[ROUNDS], truth[ROUNDS], worse[ROUNDS];
+static float test[ROUNDS], score[ROUNDS], truth[ROUNDS], worse[ROUNDS];
 static const float x[ROUNDS] = {0, 1, 2, 3, 4, 5};
 
 static float reward_of(const ppo_tokens *words, int s) {
@@ -37,7 +37,7 @@ static void change(const ppo_tokens *words, int s, ppo_rng *rng, ppo_tokens *cha
 
 /* Raises the scores of words [WORDS], which it leaves in high. */
 static void search(ppo_reward_model *proxy, ppo_rng *rng, ppo_tokens *words, float *high) {
-    static float      other[WORDS];
+    static float other[WORDS];
     static ppo_tokens changed, best;
     must(ppo_reward_model_score(proxy, words, high));
     for (int i = 0; i < CHANGES; i++) {
@@ -56,18 +56,18 @@ static void search(ppo_reward_model *proxy, ppo_rng *rng, ppo_tokens *words, flo
 
 /* The rounds of one run; adds to the figures above. */
 static void run(uint64_t seed) {
-    static float   R[TEST], of_chosen[TEST], of_rejected[TEST], high[WORDS];
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
-    ppo_tokens     chosen = {0}, rejected = {0}, new_chosen = {0}, new_rejected = {0}, found = {0};
-    ppo_lm        *first = first_model(seed);
+    static float R[TEST], of_chosen[TEST], of_rejected[TEST], high[WORDS];
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
+    ppo_tokens chosen = {0}, rejected = {0}, new_chosen = {0}, new_rejected = {0}, found = {0};
+    ppo_lm *first = first_model(seed);
     ppo_generator *generator, *own;
-    ppo_samples    samples = sample(first, TEST, 1, seed, &generator);
+    ppo_samples samples = sample(first, TEST, 1, seed, &generator);
     must(people(&samples, R, NULL));
     double mean = mean_of(R, TEST), deviation = deviation_of(R, TEST);
     ask_people(first, COMPARISONS, seed, &chosen, &rejected);
     ask_people(first, TEST, seed + 1000, &new_chosen, &new_rejected);
     for (int k = 0; k < ROUNDS; k++) {
-        ppo_lm           *judge = learn_reward(first, &chosen, &rejected, seed);
+        ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
         ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
         must(ppo_lm_scores(judge, &new_chosen, 64, of_chosen));
         must(ppo_lm_scores(judge, &new_rejected, 64, of_rejected));
@@ -86,7 +86,7 @@ static void run(uint64_t seed) {
             worse[k] += 100.0f * (now < then) / WORDS / RUNS;
             truth[k] += (float)(((double)now - mean) / deviation) / WORDS / RUNS;
             if (s >= 4) continue;
-            char        text[CONTEXT + 1];
+            char text[CONTEXT + 1];
             const char *word = spell(found.token + found.start[s], found.start[s + 1] - found.start[s], text);
             printf(" %s (%+.1f)%s", word, (double)now, s < 3 ? "" : "\n");
         }

@@ -60,15 +60,15 @@ static inline double interval_of(const float *x, int n) {
 enum { CHART_LINE, CHART_POINTS, CHART_BAND, CHART_ROWS, CHART_SERIES = 16 };
 
 typedef struct chart {
-    const char        *title, *x_label, *y_label;
-    int                log_x, log_y;     /* 1: logarithmic */
-    double             x[2], y[2];       /* ranges; equal: what the series need */
-    const char *const *rows;             /* names of rows, in place of a y axis */
-    int                row_count, count; /* rows; series */
+    const char *title, *x_label, *y_label;
+    int log_x, log_y;        /* 1: logarithmic */
+    double x[2], y[2];       /* ranges; equal: what the series need */
+    const char *const *rows; /* names of rows, in place of a y axis */
+    int row_count, count;    /* rows; series */
     struct {
-        const char  *name; /* NULL: not in the legend, and in the colour of the series before */
+        const char *name; /* NULL: not in the legend, and in the colour of the series before */
         const float *x, *y, *low, *high;
-        int          kind, n, color;
+        int kind, n, color;
     } series[CHART_SERIES];
 } chart;
 
@@ -103,7 +103,7 @@ static inline void chart_range(const chart *c, int axis, double range[2]) {
     if (range[0] != range[1]) return;
     range[0] = INFINITY, range[1] = -INFINITY;
     for (int k = 0; k < c->count; k++) {
-        int          is_row = c->series[k].kind == CHART_ROWS;
+        int is_row = c->series[k].kind == CHART_ROWS;
         const float *of[3] = {axis ? c->series[k].y : c->series[k].x, NULL, NULL};
         if (is_row != axis) of[1] = c->series[k].low, of[2] = c->series[k].high;
         if (is_row && !c->series[k].low) rows = 1;
@@ -128,8 +128,8 @@ static inline double chart_at(double value, const double range[2], int log_scale
 /* The next round number for a tick after `value` (NAN: the first one). */
 static inline double chart_tick(double value, const double range[2], int log_scale) {
     if (log_scale) {
-        int                 wide = range[1] / range[0] > 50;
-        double              p = pow(10, floor(log10(range[0]))), first = p * (1 - 1e-9);
+        int wide = range[1] / range[0] > 50;
+        double p = pow(10, floor(log10(range[0]))), first = p * (1 - 1e-9);
         static const double steps[] = {1, 2, 5};
         for (;; p *= 10)
             for (int i = 0; i < (wide ? 1 : 3); i++)
@@ -165,10 +165,10 @@ static inline void chart_save(const chart *c, const char *path) {
     static const char *const dark[] = {"#6cb2ff", "#ff9466", "#62d58f", "#d39cff",
                                        "#f0c24b", "#ff8cc4", "#4fd3e0", "#bbb"};
     static const char *const dash[] = {"", "7 3", "2 2", "9 2 2 2", "", "5 5", "1 3", "8 4"};
-    double                   rx[2], ry[2], left = 46, right = 388, top = 40, at = 46;
-    int                      height = c->row_count > 8 ? 120 + 16 * c->row_count : 260; /* rows need room */
-    double                   bottom = height - 42;
-    FILE                    *file = fopen(path, "w");
+    double rx[2], ry[2], left = 46, right = 388, top = 40, at = 46;
+    int height = c->row_count > 8 ? 120 + 16 * c->row_count : 260; /* rows need room */
+    double bottom = height - 42;
+    FILE *file = fopen(path, "w");
     if (!file) {
         fprintf(stderr, "%s cannot be written: run the lesson where build/lessons/ is\n", path);
         exit(1);
@@ -192,7 +192,7 @@ static inline void chart_save(const chart *c, const char *path) {
     at = 10;
     for (int k = 0; k < c->count; k++) {
         if (!c->series[k].name) continue;
-        int    color = c->series[k].color % 8;
+        int color = c->series[k].color % 8;
         double width = 26 + chart_width(c->series[k].name);
         if (at > 10 && at + width > 396) at = 10, line += 14;
         if (c->series[k].kind == CHART_LINE)
@@ -213,7 +213,7 @@ static inline void chart_save(const chart *c, const char *path) {
     chart_range(c, 1, ry);
     for (double v = chart_tick(NAN, rx, c->log_x); v <= rx[1] * (1 + (c->log_x ? 1e-9 : 0));
          v = chart_tick(v, rx, c->log_x)) {
-        char   text[32];
+        char text[32];
         double x = chart_at(v, rx, c->log_x, left, right);
         snprintf(text, sizeof text, "%.6g", v);
         fprintf(file, "<path d=\"M%.1f %.1fV%.1f\" class=\"%s\"/>\n", x, top, bottom, v == 0 ? "a" : "g");
@@ -224,7 +224,7 @@ static inline void chart_save(const chart *c, const char *path) {
         chart_text(file, left - 6, top + row * (i + 0.5) + 4, "text-anchor=\"end\"", c->rows[i]);
     for (double v = c->row_count ? INFINITY : chart_tick(NAN, ry, c->log_y); v <= ry[1];
          v = chart_tick(v, ry, c->log_y)) {
-        char   text[32];
+        char text[32];
         double y = chart_at(v, ry, c->log_y, bottom, top);
         snprintf(text, sizeof text, "%.6g", v);
         fprintf(file, "<path d=\"M%.1f %.1fH%.1f\" class=\"%s\"/>\n", left, y, right, v == 0 ? "a" : "g");
@@ -233,7 +233,7 @@ static inline void chart_save(const chart *c, const char *path) {
     int row_series = 0, row_at = 0;
     for (int k = 0; k < c->count; k++) row_series += c->series[k].kind == CHART_ROWS;
     for (int k = 0; k < c->count; k++) {
-        int          color = c->series[k].color % 8, n = c->series[k].n, pen = 0;
+        int color = c->series[k].color % 8, n = c->series[k].n, pen = 0;
         const float *x = c->series[k].x, *y = c->series[k].y, *low = c->series[k].low,
                     *high = c->series[k].high;
 #define CHART_X(v) chart_at((double)(v), rx, c->log_x, left, right)

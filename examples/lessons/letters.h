@@ -43,7 +43,7 @@ static inline const char *spell(const int *token, int n, char text[CONTEXT + 1])
 /* What people want of a word: tokens [n] from START to its last one. */
 static inline float true_reward(const int *token, int n) {
     float reward = 0;
-    int   seen[TOKENS] = {0};
+    int seen[TOKENS] = {0};
     for (int i = 1; i < n && token[i] != END; i++) {
         if (is_soft(token[i])) reward += seen[token[i]]++ ? -0.5f : 1;
         else if (!is_vowel(token[i])) reward -= 1;
@@ -70,11 +70,11 @@ static inline ppo_sampling sampling(uint64_t seed) {
 
 /* Supervised fine-tuning from nothing: a model that writes words. */
 static inline ppo_lm *first_model(uint64_t seed) {
-    ppo_lm_config  shape = ppo_lm_config_default();
+    ppo_lm_config shape = ppo_lm_config_default();
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER + 100, 0);
-    ppo_tokens     words = {0};
-    ppo_lm        *lm = NULL;
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 100, 0);
+    ppo_tokens words = {0};
+    ppo_lm *lm = NULL;
     shape.vocab = TOKENS;
     shape.context = CONTEXT;
     shape.width = 32;
@@ -100,8 +100,8 @@ static inline ppo_lm *copy_of(const ppo_lm *lm) {
 static inline void ask_people(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens *chosen,
                               ppo_tokens *rejected) {
     ppo_generator *generator = NULL;
-    ppo_sampling   how = sampling(seed);
-    ppo_rng        rng = ppo_rng_stream(seed, PPO_STREAM_USER + 101, 0),
+    ppo_sampling how = sampling(seed);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 101, 0),
             mistakes = ppo_rng_stream(seed, PPO_STREAM_USER + 102, 0);
     ppo_tokens prompts = {0};
     add_words(n, &rng, &prompts);
@@ -115,7 +115,7 @@ static inline void ask_people(const ppo_lm *lm, int n, uint64_t seed, ppo_tokens
 static inline ppo_lm *learn_reward(const ppo_lm *first, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                    uint64_t seed) {
     ppo_fit_config fit = ppo_fit_config_default();
-    ppo_lm        *lm = NULL;
+    ppo_lm *lm = NULL;
     fit.epochs = 3;
     fit.seed = seed;
     fit.learning_rate = 2e-3f;
@@ -127,10 +127,10 @@ static inline ppo_lm *learn_reward(const ppo_lm *first, const ppo_tokens *chosen
 /* Samples of a model for n random prompts, `each` of each; valid until the generator is freed. */
 static inline ppo_samples sample(const ppo_lm *lm, int n, int each, uint64_t seed,
                                  ppo_generator **generator) {
-    ppo_rng      rng = ppo_rng_stream(seed, PPO_STREAM_USER + 103, 0);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 103, 0);
     ppo_sampling how = sampling(seed + 1);
-    ppo_tokens   words = {0}, prompts = {0};
-    ppo_samples  samples;
+    ppo_tokens words = {0}, prompts = {0};
+    ppo_samples samples;
     add_words(n, &rng, &words);
     for (int i = 0; i < n * each; i++) must(ppo_tokens_add_from(&prompts, &words, i / each));
     *generator = NULL;
@@ -145,8 +145,8 @@ static inline ppo_samples sample(const ppo_lm *lm, int n, int each, uint64_t see
 static inline ppo_reward_model *make_proxy(ppo_lm *const *members, int count, int ensemble,
                                            const ppo_lm *first, uint64_t seed) {
     ppo_reward_model *proxy = NULL;
-    ppo_generator    *generator;
-    ppo_samples       samples = sample(first, 256, 1, seed, &generator);
+    ppo_generator *generator;
+    ppo_samples samples = sample(first, 256, 1, seed, &generator);
     must(ppo_reward_model_create(members, count, ensemble, 64, &proxy));
     must(ppo_reward_model_normalize(proxy, &samples.tokens));
     ppo_generator_free(generator);
@@ -165,9 +165,9 @@ static inline ppo_rlhf_config settings(uint64_t seed) {
 
 /* What a model is worth to people, on 512 new prompts; its KL is that to the first model. */
 static inline ppo_lm_evaluation worth(const ppo_lm *lm, const ppo_lm *first, uint64_t seed) {
-    ppo_rng           rng = ppo_rng_stream(seed, PPO_STREAM_USER + 104, 0);
-    ppo_sampling      how = sampling(seed + 2);
-    ppo_tokens        prompts = {0};
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 104, 0);
+    ppo_sampling how = sampling(seed + 2);
+    ppo_tokens prompts = {0};
     ppo_lm_evaluation e;
     add_words(512, &rng, &prompts);
     must(ppo_lm_evaluate(lm, first, &prompts, &how, people, NULL, &e));
@@ -178,11 +178,11 @@ static inline ppo_lm_evaluation worth(const ppo_lm *lm, const ppo_lm *first, uin
 /* Prints some words of a model. */
 static inline void show(const ppo_lm *lm, int n, uint64_t seed) {
     ppo_generator *generator;
-    ppo_samples    samples = sample(lm, n, 1, seed + 3, &generator);
+    ppo_samples samples = sample(lm, n, 1, seed + 3, &generator);
     for (int s = 0; s < n; s++) {
         const int *word = samples.tokens.token + samples.tokens.start[s];
-        int        length = samples.tokens.start[s + 1] - samples.tokens.start[s];
-        char       text[CONTEXT + 1];
+        int length = samples.tokens.start[s + 1] - samples.tokens.start[s];
+        char text[CONTEXT + 1];
         printf(" %s (%+.1f)", spell(word, length, text), (double)true_reward(word, length));
     }
     printf("\n");

@@ -13,9 +13,9 @@ typedef struct study {
 
 /* settings: as for ppo_config_set_all(), "clip_low=0.1 epochs=4", on top of the defaults. */
 static inline study study_run(const ppo_env *env, const char *settings, int64_t steps, uint64_t seed) {
-    study        s = {{0}, 0, 0, 0};
-    ppo_config   cfg = ppo_config_default();
-    ppo_agent   *agent = NULL;
+    study s = {{0}, 0, 0, 0};
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
     must(ppo_config_set_all(&cfg, settings));

@@ -8,16 +8,16 @@
 
 enum { BATCH = 512, ACTIONS = 4, SIZE = 1024 };
 
-static ppo_mlp     policy;
+static ppo_mlp policy;
 static ppo_params *params;
-static ppo_tape   *tape;
-static float       obs[2 * BATCH], old_logits[BATCH * ACTIONS], old_logp[BATCH], A[BATCH];
-static int         action[BATCH];
-static long        passes; /* backward passes so far */
+static ppo_tape *tape;
+static float obs[2 * BATCH], old_logits[BATCH * ACTIONS], old_logp[BATCH], A[BATCH];
+static int action[BATCH];
+static long passes; /* backward passes so far */
 
 static inline void new_policy(uint64_t seed) {
     static const int sizes[] = {2, 16, ACTIONS};
-    ppo_rng          rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
+    ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
     ppo_params_free(params);
     if (!tape) must(ppo_tape_create(&tape));
     must(ppo_params_create(&params));
@@ -47,16 +47,16 @@ static inline float collect(ppo_rng *rng) {
 
 /* What the loss is: the objective's, plus kl_weight times the mean KL(old || new); or that KL alone. */
 typedef struct terms {
-    int   objective, kl_alone;
+    int objective, kl_alone;
     float kl_weight;
 } terms;
 
 /* Computes gain (the objective, without the KL) and KL on the batch; params->grad is that of the loss. */
 static inline float evaluate(terms of, float *kl) {
     ppo_policy_objective how = {of.objective, 0.2f, 0.2f, 0, 0};
-    ppo_policy_stats     stats;
-    const int            sizes[] = {ACTIONS};
-    ppo_tensor          *logp, *entropy;
+    ppo_policy_stats stats;
+    const int sizes[] = {ACTIONS};
+    ppo_tensor *logp, *entropy;
     ppo_tape_reset(tape);
     ppo_params_zero_grad(params);
     ppo_tensor *logits = ppo_mlp_forward(tape, &policy, ppo_tape_constant(tape, obs, BATCH, 2));
@@ -94,8 +94,8 @@ static inline void gradient(float *g) {
    (damping). */
 static inline void fisher_times(const float *v, float *Fv) {
     double h = 0.05 / sqrt(dot(v, v));
-    terms  only_kl = {PPO_UNCLIPPED, 1, 0};
-    float  kl;
+    terms only_kl = {PPO_UNCLIPPED, 1, 0};
+    float kl;
     for (size_t i = 0; i < params->count; i++) Fv[i] = 1e-3f * v[i];
     add(params->data, h, v);
     evaluate(only_kl, &kl);
@@ -127,7 +127,7 @@ static inline void natural_gradient(const float *g, int steps, float *x) {
    positive. Returns the gain. */
 static inline float line_search(const float *d, float limit, float *kl) {
     static float start[SIZE], Fd[SIZE];
-    terms        surrogate = {PPO_UNCLIPPED, 0, 0};
+    terms surrogate = {PPO_UNCLIPPED, 0, 0};
     fisher_times(d, Fd);
     double step = sqrt(2 * (double)limit / dot(d, Fd)); /* KL = 1/2 d' F d */
     memcpy(start, params->data, params->count * sizeof *start);

@@ -61,34 +61,34 @@ struct control_frame {
 struct control_world {
     union {
         double aligned;
-        char   bytes[CONTROL_BYTES];
+        char bytes[CONTROL_BYTES];
     } state;
     ppo_rng rng;
-    float   obs[8], total; /* the return so far */
-    int     age;
+    float obs[8], total; /* the return so far */
+    int age;
 };
 
 static struct {
-    ppo_env      env;
-    ppo_config   config;
-    ppo_agent   *agent;
+    ppo_env env;
+    ppo_config config;
+    ppo_agent *agent;
     ppo_trainer *trainer;
-    int          changed; /* settings: the next iteration needs another trainer */
-    int          restarts;
-    int          learning; /* in the middle of an iteration, */
-    int64_t      before;   /* which began after this many gradient steps */
+    int changed; /* settings: the next iteration needs another trainer */
+    int restarts;
+    int learning;   /* in the middle of an iteration, */
+    int64_t before; /* which began after this many gradient steps */
 
     struct control_world source[CONTROL_SOURCES], shown;
-    float                recent[CONTROL_RECENT]; /* returns of episodes, a ring */
-    int64_t              episodes, steps, learned, iteration;
-    ppo_progress         latest;
+    float recent[CONTROL_RECENT]; /* returns of episodes, a ring */
+    int64_t episodes, steps, learned, iteration;
+    ppo_progress latest;
 
     /* samples of the latest rollout, as they were collected */
-    ppo_tape            *tape;
-    int                  samples;
-    float                obs[CONTROL_SAMPLES * 8], logp[CONTROL_SAMPLES];
-    float                advantage[CONTROL_SAMPLES], target[CONTROL_SAMPLES], box[CONTROL_SAMPLES];
-    int                  choice[CONTROL_SAMPLES];
+    ppo_tape *tape;
+    int samples;
+    float obs[CONTROL_SAMPLES * 8], logp[CONTROL_SAMPLES];
+    float advantage[CONTROL_SAMPLES], target[CONTROL_SAMPLES], box[CONTROL_SAMPLES];
+    int choice[CONTROL_SAMPLES];
     struct control_frame frame;
 } control;
 
@@ -121,8 +121,8 @@ static ppo_outcome control_move(struct control_world *w, const ppo_action *actio
 static ppo_status control_collect(void) {
     for (int e = 0; e < control.config.num_envs; e++) {
         struct control_world *w = &control.source[e];
-        ppo_action            action;
-        ppo_status            status = ppo_trainer_act(control.trainer, e, &action);
+        ppo_action action;
+        ppo_status status = ppo_trainer_act(control.trainer, e, &action);
         if (status) return status;
         ppo_outcome out = control_move(w, &action);
         control.steps++;
@@ -193,8 +193,8 @@ static ppo_status control_set(const char *settings) {
 /* Keeps some samples of a rollout: evenly spaced, over all steps and sources. */
 static void control_keep_samples(void) {
     const ppo_rollout *r = ppo_trainer_rollout(control.trainer);
-    int                all = r->steps * r->envs, obs_size = control.env.obs_size;
-    double             mean = 0, square = 0;
+    int all = r->steps * r->envs, obs_size = control.env.obs_size;
+    double mean = 0, square = 0;
     control.samples = all < CONTROL_SAMPLES ? all : CONTROL_SAMPLES;
     for (int k = 0; k < control.samples; k++) {
         int row = ((int)((int64_t)all * k / control.samples) + k % r->envs) % all;
@@ -215,7 +215,7 @@ static void control_keep_samples(void) {
 /* Learns for about that many milliseconds; below 0: one minibatch. */
 static ppo_status control_learn(double milliseconds) {
     ppo_progress progress;
-    int          first = !control.learning;
+    int first = !control.learning;
     if (first) control.before = control.agent->model.params->step;
     ppo_status status = ppo_trainer_learn(control.trainer, first ? -1 : milliseconds, &progress);
     control.learning = 1;
@@ -231,7 +231,7 @@ static ppo_status control_learn(double milliseconds) {
 /* Trains for about that many milliseconds. */
 static ppo_status control_run(double milliseconds) {
     const double until = ppo_clock() + 1e-3 * milliseconds;
-    ppo_status   status = PPO_OK;
+    ppo_status status = PPO_OK;
     while (!status && ppo_clock() < until) {
         if (ppo_trainer_ready(control.trainer)) status = control_learn(1e3 * (until - ppo_clock()) + 0.1);
         else status = control_collect();
@@ -249,8 +249,8 @@ static ppo_status control_gradient_step(void) {
 /* A step of the episode that is shown, by the policy as it is now. */
 static ppo_status control_show(void) {
     struct control_world *w = &control.shown;
-    ppo_action            action;
-    ppo_status            status = ppo_act(control.agent, w->obs, &w->rng, &action);
+    ppo_action action;
+    ppo_status status = ppo_act(control.agent, w->obs, &w->rng, &action);
     if (status) return status;
     ppo_outcome out = control_move(w, &action);
     if (out.terminated || out.truncated) control_begin(w);
@@ -289,7 +289,7 @@ static ppo_status control_look(struct control_frame *f) {
     else actions.box = NULL;
     ppo_actor_critic_logp(control.tape, &control.agent->model, &out, &actions, &logp, NULL);
     ppo_status status = ppo_tape_status(control.tape);
-    float      clip = control.config.clip_low;
+    float clip = control.config.clip_low;
     for (int k = 0; k < control.samples && !status; k++) {
         float l = logp->data[k] - control.logp[k], ratio = expf(l);
         f->ratio[k] = ratio;
@@ -304,11 +304,11 @@ static ppo_status control_look(struct control_frame *f) {
 
 static ppo_status control_fill(void) {
     struct control_frame *f = &control.frame;
-    const ppo_config     *c = &control.config;
-    const ppo_rollout    *r = ppo_trainer_rollout(control.trainer);
-    int                   all = c->num_envs * c->rollout_steps, recent = (int)control.episodes;
-    int                   per_epoch = (all + c->minibatch_size - 1) / c->minibatch_size;
-    int64_t               step = control.agent->model.params->step;
+    const ppo_config *c = &control.config;
+    const ppo_rollout *r = ppo_trainer_rollout(control.trainer);
+    int all = c->num_envs * c->rollout_steps, recent = (int)control.episodes;
+    int per_epoch = (all + c->minibatch_size - 1) / c->minibatch_size;
+    int64_t step = control.agent->model.params->step;
     memset(f, 0, sizeof *f);
     if (recent > CONTROL_RECENT) recent = CONTROL_RECENT;
     for (int k = 0; k < recent; k++) f->mean_return[0] += control.recent[k] / (float)recent;

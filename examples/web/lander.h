@@ -23,7 +23,7 @@ typedef struct lander {
     float touches[2];            /* 1: the left or right foot stands on the ground */
     float engine;                /* the action of the last step */
     float shaping;               /* the potential after it, whose gain is the reward */
-    int   still;                 /* steps for which it has been at rest on both feet */
+    int still;                   /* steps for which it has been at rest on both feet */
     float ground[lander_points]; /* m, at equal distances over the width */
 } lander;
 
@@ -85,7 +85,7 @@ static inline float lander_observe(lander *s, float *obs) {
 
 static inline void lander_reset(void *state, ppo_rng *rng, float *obs) {
     lander *s = (lander *)state;
-    float   rough[lander_points + 2];
+    float rough[lander_points + 2];
     memset(s, 0, sizeof *s);
     for (int k = 0; k < lander_points + 2; k++)
         rough[k] = k >= 4 && k <= 8 ? lander_pad : ppo_rng_range(rng, 0, lander_height / 2);
@@ -102,10 +102,10 @@ static inline void lander_reset(void *state, ppo_rng *rng, float *obs) {
 static inline void lander_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                                ppo_outcome *out) {
     const float main_power = 17.5f, side_power = 2.4f, side_turn = 4; /* m/s^2, m/s^2, rad/s^2 */
-    lander     *s = (lander *)state;
-    float       main = action->discrete == 2, side = (action->discrete == 1) - (float)(action->discrete == 3);
-    float       r[2], slope;
-    int         lost = 0;
+    lander *s = (lander *)state;
+    float main = action->discrete == 2, side = (action->discrete == 1) - (float)(action->discrete == 3);
+    float r[2], slope;
+    int lost = 0;
     (void)rng; /* the motion is deterministic */
     s->engine = (float)action->discrete;
     for (int part = 0; part < lander_parts; part++) {

@@ -78,18 +78,18 @@ static const char words_list[] =
     "warbler wasp weasel weevil whale wolf wolverine wombat woodpecker worm wren yak zebra ";
 
 static struct {
-    ppo_tokenizer     *tokenizer;
-    int                eos;
-    ppo_lm            *model, *reference, *critic; /* reference NULL: it still reads */
-    ppo_tokens         data, batch, prompts;
-    ppo_tape          *tape;
-    ppo_generator     *generator;
-    ppo_rlhf          *rlhf;
-    ppo_rlhf_config    config;
-    ppo_rng            rng;
-    int                wish;    /* which reward */
-    int                changed; /* settings: the next iteration needs another ppo_rlhf */
-    int                step;
+    ppo_tokenizer *tokenizer;
+    int eos;
+    ppo_lm *model, *reference, *critic; /* reference NULL: it still reads */
+    ppo_tokens data, batch, prompts;
+    ppo_tape *tape;
+    ppo_generator *generator;
+    ppo_rlhf *rlhf;
+    ppo_rlhf_config config;
+    ppo_rng rng;
+    int wish;    /* which reward */
+    int changed; /* settings: the next iteration needs another ppo_rlhf */
+    int step;
     struct words_frame frame;
 } words;
 
@@ -126,7 +126,7 @@ static void words_stop(void) {
 /* Every word is a sequence whose first letter is given, and which ends with "."; a prompt is a letter. */
 static ppo_status words_start(unsigned seed) {
     const char *const special[1] = {"."}, *alphabet = "abcdefghijklmnopqrstuvwxyz";
-    ppo_lm_config     shape = ppo_lm_config_default();
+    ppo_lm_config shape = ppo_lm_config_default();
     words_stop();
     ppo_status status = ppo_tokenizer_characters(alphabet, 26, special, 1, &words.tokenizer);
     if (status) return status;
@@ -168,7 +168,7 @@ static ppo_status words_read(void) {
     ppo_tape_reset(words.tape);
     ppo_params_zero_grad(words.model->params);
     ppo_response response = ppo_lm_response(words.tape, words.model, &words.batch, 1, PPO_POLICY);
-    ppo_tensor  *loss = ppo_tape_scale(words.tape, ppo_tape_mean(words.tape, response.logp), -1, 0);
+    ppo_tensor *loss = ppo_tape_scale(words.tape, ppo_tape_mean(words.tape, response.logp), -1, 0);
     status = ppo_tape_backward(words.tape, loss);
     if (!status) status = ppo_params_step(words.model->params, &adam, 1, NULL);
     if (!status) words.frame.loss[0] = loss->data[0];
@@ -209,16 +209,16 @@ static float words_judge(const ppo_tokens *tokens, int s) {
    -kl_coef log(p / p of the reference), the last one's also the word's; ppo_gae() gives advantages. */
 static ppo_status words_explain(const ppo_samples *samples, const float *score) {
     struct words_frame *f = &words.frame;
-    const ppo_tokens   *t = &samples->tokens;
-    const int           n = ppo_response_row(t, t->count);
-    float         reward[WORDS_TOKENS], next[WORDS_TOKENS], advantage[WORDS_TOKENS], target[WORDS_TOKENS];
-    float         log_ratio[WORDS_TOKENS];
+    const ppo_tokens *t = &samples->tokens;
+    const int n = ppo_response_row(t, t->count);
+    float reward[WORDS_TOKENS], next[WORDS_TOKENS], advantage[WORDS_TOKENS], target[WORDS_TOKENS];
+    float log_ratio[WORDS_TOKENS];
     unsigned char last[WORDS_TOKENS], never[WORDS_TOKENS] = {0};
     ppo_tape_reset(words.tape);
     ppo_tape_record(words.tape, 0);
     ppo_response before = ppo_lm_response(words.tape, words.reference, t, 1, PPO_POLICY);
     ppo_response judged = ppo_lm_response(words.tape, words.critic, t, 1, PPO_VALUE);
-    ppo_status   status = ppo_tape_status(words.tape);
+    ppo_status status = ppo_tape_status(words.tape);
     ppo_tape_record(words.tape, 1);
     if (status) return status;
     for (int s = 0; s < t->count; s++) {
@@ -263,10 +263,10 @@ static int words_distinct(const ppo_tokens *t) {
 /* An iteration: sample, judge, explain, update. */
 static ppo_status words_iterate(void) {
     struct words_frame *f = &words.frame;
-    ppo_samples         samples;
-    ppo_rlhf_progress   progress;
-    float               score[WORDS_BATCH];
-    ppo_status          status = PPO_OK;
+    ppo_samples samples;
+    ppo_rlhf_progress progress;
+    float score[WORDS_BATCH];
+    ppo_status status = PPO_OK;
     ppo_tokens_clear(&words.prompts);
     for (int k = 0; k < WORDS_BATCH && !status; k++) {
         int word = ppo_rng_below(&words.rng, words.data.count);

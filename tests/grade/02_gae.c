@@ -14,9 +14,9 @@ void gae(const float *reward, const float *value, const float *next_value, const
     for (int e = 0; e < envs; e++) {
         float next = 0;
         for (int t = steps - 1; t >= 0; t--) {
-            int   i = t * envs + e;
-            int   ended = WRONG == 1 ? terminated[i] || truncated[i] : WRONG == 2 ? 0 : terminated[i];
-            int   done = WRONG == 3 ? terminated[i] : terminated[i] || truncated[i];
+            int i = t * envs + e;
+            int ended = WRONG == 1 ? terminated[i] || truncated[i] : WRONG == 2 ? 0 : terminated[i];
+            int done = WRONG == 3 ? terminated[i] : terminated[i] || truncated[i];
             float after = WRONG == 4 && t < steps - 1 ? value[i + envs] : next_value[i];
             float delta = reward[i] + (ended ? 0 : gamma * after) - value[i];
             next = delta + (done ? 0 : gamma * (WRONG == 5 ? 1 : lambda) * next);

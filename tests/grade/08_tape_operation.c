@@ -37,7 +37,7 @@ static void backward(ppo_node *node) {
 
 ppo_tensor *tape_squared_distance(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     static const ppo_op op = {"squared distance", 1, forward, backward};
-    ppo_tensor         *in[2] = {a, b};
+    ppo_tensor *in[2] = {a, b};
 #if WRONG == 7
     return ppo_tape_square(tape, a);
 #endif

@@ -12,7 +12,7 @@
 
 typedef struct {
     double height, speed, fuel;
-    int    steps;
+    int steps;
 } lander;
 
 static lander shared;
@@ -34,8 +34,8 @@ static void lander_reset(void *state, ppo_rng *rng, float *obs) {
 
 static void lander_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     lander *s = WRONG == 4 ? &shared : (lander *)state;
-    int     burns = action->discrete == 1 && (s->fuel > 0 || WRONG == 3);
-    double  old_speed = s->speed;
+    int burns = action->discrete == 1 && (s->fuel > 0 || WRONG == 3);
+    double old_speed = s->speed;
     s->fuel -= burns;
     s->speed += 0.2 * ((burns ? 4.0 : 0) - 1.6);
     s->height += 0.2 * (WRONG == 1 ? old_speed : s->speed);

@@ -12,10 +12,10 @@ void token_rewards(const float *logp, const float *ref_logp, const unsigned char
                    const unsigned char *ended, int n, int length, float coef, float missing_eos_penalty,
                    float *reward) {
     for (int i = 0; i < n; i++) {
-        int   last = 0;
+        int last = 0;
         float whole = score[i] - ((WRONG == 5 ? !ended[i] : ended[i]) ? 0 : missing_eos_penalty);
         for (int t = 0; t < length; t++) {
-            int   k = i * length + t;
+            int k = i * length + t;
             float l = ref_logp[k] - logp[k], kl = WRONG == 3 ? l : WRONG == 6 ? expf(l) - 1 - l : -l;
             reward[k] = mask[k] || WRONG == 4 ? -coef * kl : 0;
             if (mask[k]) last = t;

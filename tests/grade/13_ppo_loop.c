@@ -21,22 +21,22 @@ enum {
 
 static ppo_params *params;
 static ppo_tensor *actor[6], *critic[6];
-static ppo_tape   *tape;
-static ppo_rng     rng;
-static int         obs_size, actions;
+static ppo_tape *tape;
+static ppo_rng rng;
+static int obs_size, actions;
 
 static struct {
-    float         obs[SAMPLES * MOST_OBS], next_obs[SAMPLES * MOST_OBS];
-    int           action[SAMPLES];
-    float         logp[SAMPLES], value[SAMPLES], next_value[SAMPLES], reward[SAMPLES];
+    float obs[SAMPLES * MOST_OBS], next_obs[SAMPLES * MOST_OBS];
+    int action[SAMPLES];
+    float logp[SAMPLES], value[SAMPLES], next_value[SAMPLES], reward[SAMPLES];
     unsigned char terminated[SAMPLES], truncated[SAMPLES];
-    float         advantage[SAMPLES], value_target[SAMPLES];
+    float advantage[SAMPLES], value_target[SAMPLES];
 } r;
 
 static struct {
     void *state[ENVS];
     float obs[ENVS * MOST_OBS], episode_return[ENVS];
-    int   length[ENVS];
+    int length[ENVS];
 } now;
 
 static void add_layer(ppo_tensor **layer, const char *name, int in, int out, float gain) {
@@ -74,10 +74,10 @@ static ppo_tensor *begin(const float *obs, int n, int record) {
 }
 
 static void collect(const ppo_env *env, iteration *report) {
-    int   ended = 0;
+    int ended = 0;
     float returns = 0;
     for (int t = 0; t < STEPS; t++) {
-        int         at = t * ENVS;
+        int at = t * ENVS;
         ppo_tensor *x = begin(now.obs, ENVS, 0), *logits = network(actor, x), *value = network(critic, x);
         memcpy(r.obs + at * obs_size, now.obs, sizeof(float) * ENVS * (size_t)obs_size);
         memcpy(r.value + at, value->data, sizeof(float) * ENVS);
@@ -85,9 +85,9 @@ static void collect(const ppo_env *env, iteration *report) {
             r.action[at + e] = ppo_categorical_sample(logits->data + e * actions, actions, 1, &rng);
         ppo_token_logp(logits->data, r.action + at, ENVS, actions, 1, r.logp + at, NULL);
         for (int e = 0; e < ENVS; e++) {
-            int         i = at + e;
-            float      *obs = now.obs + e * obs_size;
-            ppo_action  action;
+            int i = at + e;
+            float *obs = now.obs + e * obs_size;
+            ppo_action action;
             ppo_outcome out;
             memset(&action, 0, sizeof action), memset(&out, 0, sizeof out);
             action.discrete = r.action[i];
@@ -113,9 +113,9 @@ static void collect(const ppo_env *env, iteration *report) {
 
 static void update(float learning_rate, iteration *report) {
     ppo_policy_objective clip = ppo_policy_objective_default();
-    ppo_adam             adam = ppo_adam_default();
-    int                  order[SAMPLES], action[MINIBATCH];
-    float                obs[MINIBATCH * MOST_OBS], logp[MINIBATCH], advantage[MINIBATCH], target[MINIBATCH];
+    ppo_adam adam = ppo_adam_default();
+    int order[SAMPLES], action[MINIBATCH];
+    float obs[MINIBATCH * MOST_OBS], logp[MINIBATCH], advantage[MINIBATCH], target[MINIBATCH];
     adam.lr = learning_rate;
     for (int i = 0; i < SAMPLES; i++) order[i] = i;
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
@@ -129,7 +129,7 @@ static void update(float learning_rate, iteration *report) {
             }
             ppo_whiten(advantage, NULL, MINIBATCH, 1);
             ppo_policy_stats stats;
-            ppo_tensor      *x = begin(obs, MINIBATCH, 1), *new_logp, *entropy;
+            ppo_tensor *x = begin(obs, MINIBATCH, 1), *new_logp, *entropy;
             ppo_tape_categorical(tape, network(actor, x), action, 1, &new_logp, &entropy);
             if (WRONG == 2) memcpy(logp, new_logp->data, sizeof logp);
             ppo_tensor *loss = ppo_tape_policy_loss(tape, new_logp, logp, advantage, NULL, &clip, &stats);

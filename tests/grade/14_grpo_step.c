@@ -43,7 +43,7 @@ void group_advantages(const float *score, int groups, int group_size, float *adv
 float grpo_step(float *theta, const int *start, const int *token, const unsigned char *mask,
                 const float *old_logp, const float *ref_logp, const float *advantage, int n, int length,
                 int vocab, float clip, float kl_coef, float lr) {
-    int    all = 0;
+    int all = 0;
     float *gradient = calloc((size_t)(vocab * vocab), sizeof *gradient), y[64];
     double loss = 0;
     for (int i = 0; i < n * length; i++) all += mask[i];

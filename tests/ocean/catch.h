@@ -7,13 +7,13 @@ typedef struct Log {
 } Log;
 
 typedef struct Catch {
-    Log            log;
+    Log log;
     unsigned char *observations; /* 6 x 5 */
-    int           *actions;      /* left, stay, right */
-    float         *rewards;
+    int *actions;                /* left, stay, right */
+    float *rewards;
     unsigned char *terminals;
-    int            width, height, *ball;
-    int            paddle;
+    int width, height, *ball;
+    int paddle;
 } Catch;
 
 static void init(Catch *env) { env->ball = (int *)calloc(2, sizeof(int)); }

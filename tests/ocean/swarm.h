@@ -7,7 +7,7 @@ typedef struct Swarm {
     float *actions;      /* [agents][2] */
     float *rewards;
     float *terminals;
-    int    num_agents;
+    int num_agents;
     float *x;
 } Swarm;
 

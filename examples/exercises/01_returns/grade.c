@@ -11,8 +11,8 @@ static void answer(grade_case *c) {
 enum { MIDDLE, BOOTSTRAP, TERMINATED, LAST, ENDS };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int            steps = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 40);
-    float         *reward = add_floats(c, "reward", steps, 1);
+    int steps = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 40);
+    float *reward = add_floats(c, "reward", steps, 1);
     unsigned char *terminated = add_bytes(c, "terminated", steps, 1);
     for (int t = 0; t < steps; t++) {
         reward[t] = number ? ppo_rng_normal(rng) : (float)(t + 1);
@@ -31,9 +31,9 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 
 /* With V = 0 and lambda = 1 the advantages of ppo_gae() are returns. */
 static void solve(grade_case *c, int mistake) {
-    int            steps = integer(c, "steps"), last = steps - 1;
-    float          gamma = number(c, "gamma"), *g = floats(c, "g"), *reward = floats(c, "reward");
-    float         *value = (float *)calloc(2 * (size_t)steps, sizeof *value), *next_value = value + steps;
+    int steps = integer(c, "steps"), last = steps - 1;
+    float gamma = number(c, "gamma"), *g = floats(c, "g"), *reward = floats(c, "reward");
+    float *value = (float *)calloc(2 * (size_t)steps, sizeof *value), *next_value = value + steps;
     unsigned char *terminated = bytes(c, "terminated");
     next_value[last] = number(c, "last_value");
     if (mistake == 1) terminated[last] = 0;

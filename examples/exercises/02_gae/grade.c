@@ -12,8 +12,8 @@ static void answer(grade_case *c) {
 enum { MIDDLE, ENVS, TERMINATED, TRUNCATED, TARGET };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    steps = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 20);
-    int    envs = part == ENVS ? 2 + ppo_rng_below(rng, 3) : 1, n = steps * envs;
+    int steps = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 20);
+    int envs = part == ENVS ? 2 + ppo_rng_below(rng, 3) : 1, n = steps * envs;
     float *reward = add_floats(c, "reward", steps, envs), *value = add_floats(c, "value", steps, envs);
     float *next_value = add_floats(c, "next_value", steps, envs);
     unsigned char *terminated = add_bytes(c, "terminated", steps, envs);
@@ -35,10 +35,10 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    steps = integer(c, "steps"), envs = integer(c, "envs"), n = steps * envs;
+    int steps = integer(c, "steps"), envs = integer(c, "envs"), n = steps * envs;
     float *reward = floats(c, "reward"), *value = floats(c, "value"), *next_value = floats(c, "next_value");
     unsigned char *terminated = bytes(c, "terminated"), *truncated = bytes(c, "truncated");
-    float  gamma = number(c, "gamma"), lambda = number(c, "lambda"), *advantage = floats(c, "advantage");
+    float gamma = number(c, "gamma"), lambda = number(c, "lambda"), *advantage = floats(c, "advantage");
     float *target = floats(c, "value_target");
     for (int i = 0; i < n; i++) {
         if (mistake == 1) terminated[i] |= truncated[i], truncated[i] = 0;

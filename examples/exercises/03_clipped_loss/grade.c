@@ -11,12 +11,12 @@ static void answer(grade_case *c) {
 enum { INSIDE, GOOD_ABOVE, GOOD_BELOW, BAD_BELOW, BAD_ABOVE, GRADIENT, GRADIENT_CLIPPED };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30), gradient = part >= GRADIENT;
+    int n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30), gradient = part >= GRADIENT;
     float *logp = add_floats(c, "logp", n, 1), *old_logp = add_floats(c, "old_logp", n, 1);
     float *advantage = add_floats(c, "advantage", n, 1), clip = ppo_rng_range(rng, 0.1f, 0.3f);
     for (int i = 0; i < n; i++) {
         float far = ppo_rng_range(rng, 0.4f, 0.9f), near = ppo_rng_range(rng, -0.09f, 0.09f);
-        int   kind = part == GRADIENT ? 0 : part == GRADIENT_CLIPPED ? 1 + ppo_rng_below(rng, 4) : part;
+        int kind = part == GRADIENT ? 0 : part == GRADIENT_CLIPPED ? 1 + ppo_rng_below(rng, 4) : part;
         float good = ppo_rng_range(rng, 0.5f, 2), sign = ppo_rng_below(rng, 2) ? 1.0f : -1.0f;
         old_logp[i] = ppo_rng_range(rng, -3, -1);
         logp[i] = old_logp[i] + (kind == INSIDE                            ? near
@@ -32,11 +32,11 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    n = integer(c, "n");
-    float  clip = number(c, "clip"), *logp = floats(c, "logp"), *old_logp = floats(c, "old_logp");
+    int n = integer(c, "n");
+    float clip = number(c, "clip"), *logp = floats(c, "logp"), *old_logp = floats(c, "old_logp");
     float *advantage = floats(c, "advantage"), *grad = floats(c, "grad_logp"), ratio[64];
     ppo_policy_objective how = ppo_policy_objective_default();
-    ppo_policy_stats     stats;
+    ppo_policy_stats stats;
     how.clip_low = how.clip_high = clip;
     if (mistake == 1) how.objective = PPO_UNCLIPPED;
     for (int i = 0; i < n; i++) {

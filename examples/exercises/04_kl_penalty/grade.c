@@ -12,7 +12,7 @@ static void answer(grade_case *c) {
 enum { PLAIN, PENALTY, GRADIENT, HIGH, LOW, BETWEEN };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30);
+    int n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30);
     float *logp = add_floats(c, "logp", n, 1), *old_logp = add_floats(c, "old_logp", n, 1);
     float *advantage = add_floats(c, "advantage", n, 1), target = ppo_rng_range(rng, 0.005f, 0.05f);
     for (int i = 0; i < n; i++) {
@@ -32,12 +32,12 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    n = integer(c, "n");
+    int n = integer(c, "n");
     float *logp = floats(c, "logp"), *old_logp = floats(c, "old_logp"), *advantage = floats(c, "advantage");
     float *grad = floats(c, "grad_logp"), plain_grad[64];
-    float  coef = number(c, "coef"), kl = number(c, "kl"), target = number(c, "target");
+    float coef = number(c, "coef"), kl = number(c, "kl"), target = number(c, "target");
     ppo_policy_objective how = ppo_policy_objective_default();
-    ppo_policy_stats     stats, plain;
+    ppo_policy_stats stats, plain;
     how.objective = PPO_UNCLIPPED;
     must(ppo_policy_loss(logp, old_logp, advantage, NULL, n, &how, &plain, plain_grad));
     how.objective = PPO_K3_PENALTY, how.kl_coef = coef;

@@ -11,11 +11,11 @@ static void answer(grade_case *c) {
 enum { PLAIN, NEAR, TOWARDS, AWAY, PLAIN_GRADIENT, GRADIENT };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30), gradient = part >= PLAIN_GRADIENT;
+    int n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30), gradient = part >= PLAIN_GRADIENT;
     float *value = add_floats(c, "value", n, 1), *old_value = add_floats(c, "old_value", n, 1);
     float *target = add_floats(c, "target", n, 1), range = ppo_rng_range(rng, 0.1f, 0.3f);
     for (int i = 0; i < n; i++) {
-        int   kind = part == GRADIENT ? NEAR + ppo_rng_below(rng, 3) : part;
+        int kind = part == GRADIENT ? NEAR + ppo_rng_below(rng, 3) : part;
         float up = ppo_rng_below(rng, 2) ? 1.0f : -1.0f;
         old_value[i] = ppo_rng_normal(rng);
         target[i] = old_value[i] + up * ppo_rng_range(rng, 1.5f, 3);
@@ -30,10 +30,10 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    n = integer(c, "n");
+    int n = integer(c, "n");
     float *value = floats(c, "value"), *old_value = floats(c, "old_value"), *target = floats(c, "target");
     float *grad = floats(c, "grad_value"), range = number(c, "clip_range"), *loss = floats(c, "loss");
-    float  only[64], only_grad[64], plain_grad[64], only_loss, plain_loss,
+    float only[64], only_grad[64], plain_grad[64], only_loss, plain_loss,
         clip_all = range > 0 ? range : INFINITY;
     for (int i = 0; i < n; i++)
         only[i] = fminf(fmaxf(value[i], old_value[i] - clip_all), old_value[i] + clip_all);

@@ -12,7 +12,7 @@ static void answer(grade_case *c) {
 enum { MOMENTS, FIRST, LATER, TINY, DECAY };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 20), first = part == FIRST;
+    int n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 20), first = part == FIRST;
     float *param = add_floats(c, "param", n, 1), *grad = add_floats(c, "grad", n, 1);
     float *m = add_floats(c, "m", n, 1), *v = add_floats(c, "v", n, 1), size = part == TINY ? 1e-3f : 1;
     for (int i = 0; i < n; i++) {
@@ -32,13 +32,13 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int      n = integer(c, "n");
-    int64_t  step = integer(c, "step");
-    float   *param = floats(c, "param"), *grad = floats(c, "grad"), *new_param = floats(c, "new_param");
-    float   *m = floats(c, "new_m"), *v = floats(c, "new_v");
+    int n = integer(c, "n");
+    int64_t step = integer(c, "step");
+    float *param = floats(c, "param"), *grad = floats(c, "grad"), *new_param = floats(c, "new_param");
+    float *m = floats(c, "new_m"), *v = floats(c, "new_v");
     ppo_adam how = {number(c, "lr"), number(c, "beta1"), number(c, "beta2"), number(c, "eps"),
                     number(c, "weight_decay")};
-    float    lr = how.lr, decay = how.weight_decay, power2 = 1 - powf(how.beta2, (float)step);
+    float lr = how.lr, decay = how.weight_decay, power2 = 1 - powf(how.beta2, (float)step);
     if (mistake == 1 || mistake == 2) step = 100000;
     if (mistake == 2) how.lr /= 1 - powf(how.beta1, (float)integer(c, "step"));
     if (mistake == 2) how.weight_decay *= lr / how.lr;

@@ -13,7 +13,7 @@ enum { ROW, ROWS, LARGE, SMALL, BACK_ROW, BACK_ROWS, BACK_SURE };
 
 /* y of x and, where they are given, grad_x of grad_y. */
 static void reference(float *x, float *grad_y, int rows, int cols, float *y, float *grad_x) {
-    ppo_tape  *tape = NULL;
+    ppo_tape *tape = NULL;
     ppo_tensor in = {rows, cols, x, grad_x};
     must(ppo_tape_create(&tape));
     ppo_tensor *out = ppo_tape_log_softmax(tape, &in);
@@ -27,8 +27,8 @@ static void reference(float *x, float *grad_y, int rows, int cols, float *y, flo
 }
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    rows = part == ROWS || part == BACK_ROWS ? 2 + ppo_rng_below(rng, 4) : 1, back = part >= BACK_ROW;
-    int    cols = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 20), n = rows * cols;
+    int rows = part == ROWS || part == BACK_ROWS ? 2 + ppo_rng_below(rng, 4) : 1, back = part >= BACK_ROW;
+    int cols = number < 3 ? number + 2 : 2 + ppo_rng_below(rng, 20), n = rows * cols;
     float *x = add_floats(c, "x", rows, cols), *y = add_floats(c, "y", rows, cols);
     float *grad_y = add_floats(c, "grad_y", rows, cols);
     for (int i = 0; i < n; i++) {
@@ -44,7 +44,7 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    rows = integer(c, "rows"), cols = integer(c, "cols"), n = rows * cols;
+    int rows = integer(c, "rows"), cols = integer(c, "cols"), n = rows * cols;
     float *x = floats(c, "x"), *grad_y = floats(c, "grad_y"), *log_p = floats(c, "log_p"),
           *grad_x = floats(c, "grad_x");
     if (mistake == 2) cols = n, rows = 1;

@@ -3,11 +3,11 @@
 
 /* loss = sum(weight distance(a, b)) + sum(other a), the latter with `again`; the gradients that are wanted */
 static void differentiate(grade_case *c, ppo_tensor *(*distance)(ppo_tape *, ppo_tensor *, ppo_tensor *)) {
-    int        rows = integer(c, "rows"), cols = integer(c, "cols");
-    float     *grad_a = floats(c, "grad_a"), *grad_b = floats(c, "grad_b");
+    int rows = integer(c, "rows"), cols = integer(c, "cols");
+    float *grad_a = floats(c, "grad_a"), *grad_b = floats(c, "grad_b");
     ppo_tensor a = {rows, cols, floats(c, "a"), integer(c, "a_has_gradient") ? grad_a : NULL};
     ppo_tensor b = {rows, cols, floats(c, "b"), integer(c, "b_has_gradient") ? grad_b : NULL};
-    ppo_tape  *tape = NULL;
+    ppo_tape *tape = NULL;
     if (ppo_tape_create(&tape)) return;
     ppo_tensor *out = distance(tape, &a, &b);
     if (out && out->rows == rows && out->cols == 1) {
@@ -34,7 +34,7 @@ enum { FORWARD, OF_A, OF_B, NONE, AGAIN };
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     int rows = number < 2 ? number + 1 : 1 + ppo_rng_below(rng, 5),
         cols = number < 2 ? 2 : 2 + ppo_rng_below(rng, 5);
-    int    n = rows * cols, none = part == NONE ? 1 + number % 2 : 0;
+    int n = rows * cols, none = part == NONE ? 1 + number % 2 : 0;
     float *a = add_floats(c, "a", rows, cols), *b = add_floats(c, "b", rows, cols),
           *w = add_floats(c, "weight", rows, 1);
     float *other = add_floats(c, "other", rows, cols);

@@ -6,10 +6,10 @@ enum { MOST_COPIES = 2 };
 #ifdef GRADE_STUDENT
 /* Plays the copies in turn; row k of the outputs is step k / copies of copy k % copies. */
 static void answer(grade_case *c) {
-    int     copies = integer(c, "copies"), steps = integer(c, "steps");
+    int copies = integer(c, "copies"), steps = integer(c, "steps");
     ppo_env env = lander_env();
     ppo_rng rng[MOST_COPIES];
-    void   *state[MOST_COPIES] = {NULL, NULL};
+    void *state[MOST_COPIES] = {NULL, NULL};
     *floats(c, "obs_size") = (float)env.obs_size, *floats(c, "actions") = (float)env.action_space.n;
     *floats(c, "max_steps") = (float)env.max_steps;
     if (env.obs_size != 3 || !env.reset || !env.step) return;
@@ -20,9 +20,9 @@ static void answer(grade_case *c) {
     }
     for (int t = 0; t < steps; t++)
         for (int k = 0; k < copies; k++) {
-            int         at = t * copies + k;
+            int at = t * copies + k;
             ppo_outcome out;
-            ppo_action  action;
+            ppo_action action;
             memset(&out, 0, sizeof out), memset(&action, 0, sizeof action);
             action.discrete = integers(c, "action")[at];
             env.step(state[k], &rng[k], &action, floats(c, "obs") + 3 * at, &out);
@@ -39,7 +39,7 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     static const struct {
         int steps, burns;
     } how[] = {{1, 0}, {1, 0}, {10, 0}, {10, 2}, {90, 9}, {200, 1}, {180, 1}, {20, 2}};
-    int  copies = part == COPIES ? 2 : 1, rows = how[part].steps * copies;
+    int copies = part == COPIES ? 2 : 1, rows = how[part].steps * copies;
     int *action = add_integers(c, "action", rows, 1);
     for (int t = 0; t < rows; t++) /* burns: 1 always, n: in every n-th step on average, 0 never */
         action[t] = how[part].burns && ppo_rng_below(rng, how[part].burns) == 0;
@@ -65,8 +65,8 @@ static void solve(grade_case *c, int mistake) {
         episode += copies - 1, steps *= copies, copies = 1; /* all that the copies do happens to one state */
     for (int k = 0; k < copies; k++) {
         ppo_rng rng = ppo_rng_stream(7, PPO_STREAM_USER, (uint32_t)(episode + k));
-        float   from[2];
-        double  height = 0, speed = 0;
+        float from[2];
+        double height = 0, speed = 0;
         for (int t = 0, since = -1, burns = 0; t < steps; t++) {
             int at = t * copies + k, on = integers(c, "action")[at], ends = 0;
             if (since < 0) {
@@ -78,7 +78,7 @@ static void solve(grade_case *c, int mistake) {
                 if (t == 0) first[0] = from[0] / 50, first[1] = from[1] / 10, first[2] = 1;
                 if (t == 0 && mistake == 6) first[0] *= 50, first[1] *= 10, first[2] *= 100;
             }
-            int    burnt = on && (burns < 100 || mistake == 2);
+            int burnt = on && (burns < 100 || mistake == 2);
             double before = (double)from[1] + 0.2 * (4.0 * burns - 1.6 * since);
             burns += burnt, since++;
             speed = (double)from[1] + 0.2 * (4.0 * burns - 1.6 * since);

@@ -11,7 +11,7 @@ static void answer(grade_case *c) {
 enum { LOSS, SURE, WRONG, CHOSEN, REJECTED, FAR };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
-    int    n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30);
+    int n = number < 3 ? number + 1 : 1 + ppo_rng_below(rng, 30);
     float *chosen = add_floats(c, "chosen", n, 1), *rejected = add_floats(c, "rejected", n, 1);
     for (int i = 0; i < n; i++) {
         float sign = part == SURE                           ? 1.0f
@@ -32,7 +32,7 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int    n = integer(c, "n");
+    int n = integer(c, "n");
     float *chosen = floats(c, "chosen"), *rejected = floats(c, "rejected"), *loss = floats(c, "loss");
     float *up = floats(c, "grad_chosen"), *down = floats(c, "grad_rejected"), sum = 0;
     must(mistake == 1 ? ppo_pairwise_loss(rejected, chosen, n, loss, down, up)

@@ -13,9 +13,9 @@ enum { SCORE, KL, PADDED, CUT };
 
 static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     int n = number < 2 ? 1 : 2 + ppo_rng_below(rng, 4), length = 3 + (number < 3 ? 0 : ppo_rng_below(rng, 8));
-    float         *logp = add_floats(c, "logp", n, length), *ref_logp = add_floats(c, "ref_logp", n, length);
+    float *logp = add_floats(c, "logp", n, length), *ref_logp = add_floats(c, "ref_logp", n, length);
     unsigned char *mask = add_bytes(c, "mask", n, length), *ended = NULL;
-    float         *score = add_floats(c, "score", n, 1);
+    float *score = add_floats(c, "score", n, 1);
     ended = add_bytes(c, "ended", n, 1);
     for (int i = 0; i < n; i++) {
         int tokens = part == PADDED || part == CUT ? 1 + ppo_rng_below(rng, length - 1) : length;
@@ -34,23 +34,23 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 }
 
 static void solve(grade_case *c, int mistake) {
-    int            n = integer(c, "n"), length = integer(c, "length"), all = n * length;
-    float         *logp = floats(c, "logp"), *ref_logp = floats(c, "ref_logp"), *reward = floats(c, "reward");
+    int n = integer(c, "n"), length = integer(c, "length"), all = n * length;
+    float *logp = floats(c, "logp"), *ref_logp = floats(c, "ref_logp"), *reward = floats(c, "reward");
     unsigned char *mask = bytes(c, "mask"), *ended = bytes(c, "ended");
-    float          coef = number(c, "coef"), sum;
+    float coef = number(c, "coef"), sum;
     must(ppo_kl_estimate(logp, ref_logp, all,
                          mistake == 3    ? PPO_K3
                          : mistake == 10 ? PPO_K2
                                          : PPO_K1,
                          reward));
     for (int i = 0; i < n; i++) {
-        int   last = 0;
+        int last = 0;
         float score = floats(c, "score")[i] -
                       (ended[i] != (mistake == 8) || mistake == 7 ? 0 : number(c, "missing_eos_penalty"));
         sum = 0;
         for (int t = 0; t < length; t++) {
             float *r = &reward[i * length + t];
-            int    real = mask[i * length + t];
+            int real = mask[i * length + t];
             *r *= mistake == 2 ? coef : mistake == 9 ? 0 : -coef;
             if (!real && mistake != 1) *r = 0;
             if (real) last = t, sum += *r;

@@ -7,9 +7,9 @@
 static void answer(grade_case *c) {
     int tokens = integer(c, "tokens"), heads = integer(c, "heads"), size = integer(c, "size"),
         width = heads * size;
-    int        capacity = integer(c, "capacity");
+    int capacity = integer(c, "capacity");
     grade_case own = {0};
-    float     *cache_k = add_floats(&own, "cache_k", capacity, width),
+    float *cache_k = add_floats(&own, "cache_k", capacity, width),
           *cache_v = add_floats(&own, "cache_v", capacity, width);
     float *one[4] = {add_floats(&own, "q", width, 1), add_floats(&own, "k", width, 1),
                      add_floats(&own, "v", width, 1), add_floats(&own, "out", width, 1)};
@@ -50,8 +50,8 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
 
 /* The output of head h for the token t of a text that began with token `first`, from a matrix of keys. */
 static void head(grade_case *c, int first, int t, int width, int at, int size, float scale, int mistake) {
-    int       n = mistake == 8 ? integer(c, "capacity") : t - first + 1;
-    float    *k = (float *)calloc(2 * (size_t)(n * size), sizeof *k), *v = k + n * size;
+    int n = mistake == 8 ? integer(c, "capacity") : t - first + 1;
+    float *k = (float *)calloc(2 * (size_t)(n * size), sizeof *k), *v = k + n * size;
     ppo_tape *tape = NULL;
     for (int i = 0; i < n * size;
          i++) { /* mistake 8: rows of the text before, or what answer() fills the cache with */

@@ -7,7 +7,7 @@ enum { STEPS = 100000, MOST = 1000, FIGURES = sizeof(iteration) / sizeof(float),
 
 /* CartPole with its observation in another order and with other signs, and perhaps with the actions exchanged:
    one of 768 variants. A policy that was written for CartPole, not learned, falls. */
-static int   order[4] = {0, 1, 2, 3}, exchanged;
+static int order[4] = {0, 1, 2, 3}, exchanged;
 static float sign[4];
 
 static void choose_variant(int number) {
@@ -30,7 +30,7 @@ static void reset(void *state, ppo_rng *rng, float *obs) {
     see(cartpole_obs, obs);
 }
 static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    float      cartpole_obs[4];
+    float cartpole_obs[4];
     ppo_action its = *action;
     its.discrete = exchanged ? !its.discrete : its.discrete;
     cartpole_step(state, rng, &its, cartpole_obs, out);
@@ -56,7 +56,7 @@ static void answer(grade_case *c) {
 /* Plays episodes in which the student's program chooses the actions. */
 static float play(grade_run *run) {
     cartpole state[EPISODES];
-    float    obs[EPISODES][4], length[EPISODES] = {0}, sum = 0;
+    float obs[EPISODES][4], length[EPISODES] = {0}, sum = 0;
     for (int e = 0; e < EPISODES; e++) {
         ppo_rng rng = ppo_rng_stream(5, PPO_STREAM_USER, (uint32_t)e);
         cartpole_reset(&state[e], &rng, obs[e]);
@@ -72,7 +72,7 @@ static float play(grade_run *run) {
         left = 0;
         for (int e = 0; e < EPISODES; e++) {
             ppo_outcome out = {0};
-            ppo_action  action = {0};
+            ppo_action action = {0};
             if (length[e] < (float)t) continue;
             action.discrete = (floats(&c, "action")[e] == 1) != exchanged;
             cartpole_step(&state[e], NULL, &action, obs[e], &out);
@@ -130,14 +130,14 @@ static void diagnose(char *wrong, const iteration *report, int n, float steps) {
 
 static void examine(grade_run *run, int part, char *wrong) {
     static const float wanted[] = {100, 300, 475};
-    static float       reached;
-    static iteration   report[MOST];
-    static int         iterations;
-    static float       steps;
+    static float reached;
+    static iteration report[MOST];
+    static int iterations;
+    static float steps;
     if (part == 0) {
-        grade_case  c = {0};
+        grade_case c = {0};
         const char *seed = getenv("GRADE_SEED");
-        int         variant = seed ? atoi(seed) : 2;
+        int variant = seed ? atoi(seed) : 2;
         choose_variant(variant);
         add_integer(&c, "learn", 1), add_integer(&c, "variant", variant);
         add_output(&c, "report", MOST, FIGURES), add_output(&c, "iterations", 1, 1),

@@ -22,25 +22,25 @@ enum {
 /* The policy and the critic: three layers each, a weight and a bias side by side. */
 static ppo_params *params;
 static ppo_tensor *actor[6], *critic[6];
-static ppo_tape   *tape;
-static ppo_rng     rng;
-static int         obs_size, actions;
+static ppo_tape *tape;
+static ppo_rng rng;
+static int obs_size, actions;
 
 /* A rollout, [STEPS][ENVS]: what happened, and what follows from it. next_obs is what a step led to, before
    any reset. */
 static struct {
-    float         obs[SAMPLES * MOST_OBS], next_obs[SAMPLES * MOST_OBS];
-    int           action[SAMPLES];
-    float         logp[SAMPLES], value[SAMPLES], next_value[SAMPLES], reward[SAMPLES];
+    float obs[SAMPLES * MOST_OBS], next_obs[SAMPLES * MOST_OBS];
+    int action[SAMPLES];
+    float logp[SAMPLES], value[SAMPLES], next_value[SAMPLES], reward[SAMPLES];
     unsigned char terminated[SAMPLES], truncated[SAMPLES];
-    float         advantage[SAMPLES], value_target[SAMPLES];
+    float advantage[SAMPLES], value_target[SAMPLES];
 } r;
 
 /* The environments as they are now: state, observation, return and length of the episode so far. */
 static struct {
     void *state[ENVS];
     float obs[ENVS * MOST_OBS], episode_return[ENVS];
-    int   length[ENVS];
+    int length[ENVS];
 } now;
 
 static void add_layer(ppo_tensor **layer, const char *name, int in, int out, float gain) {
@@ -89,7 +89,8 @@ static void collect(const ppo_env *env, iteration *report) {
 }
 
 /* Epochs of shuffled minibatches: loss, gradient, a step of Adam. In report: all the rest. */
-static void update(float learning_rate, iteration *report) { /* your code */ }
+static void update(float learning_rate, iteration *report) { /* your code */
+}
 
 int learn(const ppo_env *env, int steps, iteration *report, int most) {
     int iterations = steps / SAMPLES < most ? steps / SAMPLES : most;
@@ -101,4 +102,5 @@ int learn(const ppo_env *env, int steps, iteration *report, int most) {
     return iterations;
 }
 
-void act(const float *obs, int n, int *action) { /* your code */ }
+void act(const float *obs, int n, int *action) { /* your code */
+}

@@ -20,7 +20,7 @@ enum { MOST_TOKENS = 256 };
 /* logp of each token under theta; where mask is 0, 0. context 1 and 2 (mistakes): the row of the token
    itself, or that of the prompt's last token. */
 static void log_probabilities(const grade_case *c, int context, int *previous, float *logits, float *logp) {
-    int  n = integer(c, "n"), length = integer(c, "length"), vocab = integer(c, "vocab");
+    int n = integer(c, "n"), length = integer(c, "length"), vocab = integer(c, "vocab");
     int *token = integers(c, "token");
     for (int i = 0; i < n * length; i++) {
         int last = integers(c, "start")[i / length];
@@ -35,9 +35,9 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     int size = part == EQUAL ? 4 : number < 2 ? 2 : 3 + ppo_rng_below(rng, 2);
     int n = groups * size, length = number < 2 ? 2 : 3 + ppo_rng_below(rng, 4),
         vocab = 3 + ppo_rng_below(rng, 3);
-    int            previous[MOST_TOKENS];
-    float          logits[MOST_TOKENS * 8], logp[MOST_TOKENS], *theta = add_floats(c, "theta", vocab, vocab);
-    int           *start = add_integers(c, "start", n, 1), *token = add_integers(c, "token", n, length);
+    int previous[MOST_TOKENS];
+    float logits[MOST_TOKENS * 8], logp[MOST_TOKENS], *theta = add_floats(c, "theta", vocab, vocab);
+    int *start = add_integers(c, "start", n, 1), *token = add_integers(c, "token", n, length);
     unsigned char *mask = add_bytes(c, "mask", n, length);
     float *old_logp = add_floats(c, "old_logp", n, length), *ref_logp = add_floats(c, "ref_logp", n, length);
     float *score = add_floats(c, "score", n, 1), *row = add_floats(c, "logits", vocab, 1), u = 0;
@@ -88,7 +88,7 @@ static void solve(grade_case *c, int mistake) {
           loss = 0;
     float kl_coef = mistake == 5 ? 0 : number(c, "kl_coef"), u = number(c, "u"), sum = 0, all = 0,
           each[MOST_TOKENS];
-    unsigned char       *mask = bytes(c, "mask");
+    unsigned char *mask = bytes(c, "mask");
     ppo_policy_objective how = ppo_policy_objective_default();
 
     /* sampling: the largest token below which all probabilities sum to u or less */
@@ -101,7 +101,7 @@ static void solve(grade_case *c, int mistake) {
     /* advantages: of each group, mean 0 and deviation 1 */
     memcpy(advantage, score, sizeof(float) * (size_t)n);
     for (int g = 0; g < (mistake == 2 ? 1 : groups); g++) {
-        int    count = mistake == 2 ? n : size;
+        int count = mistake == 2 ? n : size;
         float *a = advantage + g * count, mean = 0, squares = 0;
         for (int i = 0; i < count; i++) mean += a[i] / (float)count;
         for (int i = 0; i < count; i++) squares += (a[i] - mean) * (a[i] - mean);
@@ -119,14 +119,14 @@ static void solve(grade_case *c, int mistake) {
     for (int i = 0; i < n * length; i++) each[i] = floats(c, "A")[i / length], tokens_of_all += mask[i];
     for (int i = 0; i < n; i++) {
         ppo_policy_stats stats;
-        int              tokens = 0, from = i * length;
+        int tokens = 0, from = i * length;
         while (tokens < length && mask[from + tokens]) tokens++;
         float weight = mistake == 4 ? (float)tokens / (float)tokens_of_all : 1 / (float)n;
         must(ppo_policy_loss(logp + from, old_logp + from, each + from, NULL, tokens, &how, &stats,
                              grad + from));
         loss += weight * stats.loss;
         for (int t = 0; t < length; t++) {
-            int   k = from + t;
+            int k = from + t;
             float slope = mistake == 7 ? expf(logp[k] - ref_logp[k]) - 1 : 1 - expf(ref_logp[k] - logp[k]);
             if (t >= tokens) grad[k] = k3[k] = slope = 0;
             loss += weight * kl_coef * k3[k] / (float)tokens;

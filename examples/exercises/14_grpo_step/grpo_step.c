@@ -12,7 +12,8 @@ int sample_token(const float *logits, int vocab, float u) {
 }
 
 /* The samples of a group are adjacent: sample i belongs to group i / group_size. */
-void group_advantages(const float *score, int groups, int group_size, float *advantage) { /* your code */ }
+void group_advantages(const float *score, int groups, int group_size, float *advantage) { /* your code */
+}
 
 /* One step of theta [vocab][vocab] downhill. Returns the loss before the step. */
 float grpo_step(float *theta, const int *start, const int *token, const unsigned char *mask,
