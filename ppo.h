@@ -2597,6 +2597,17 @@ PPO_DEF void ppo_log_close(ppo_log *log);
 #endif
 #endif
 
+/* A table of functions that a companion header fills, which is all zeros without it: PPO__COMPANION() declares it
+   where this file calls it, and PPO__COMPANION_IS() in the companion says what is in it. C takes both as one constant
+   (a tentative definition); C++ knows no such thing, and sets the table before main(). */
+#ifdef __cplusplus
+#define PPO__COMPANION(type, table)         static type table
+#define PPO__COMPANION_IS(type, table, ...) static const int table##_filled = (table = type __VA_ARGS__, 1)
+#else
+#define PPO__COMPANION(type, table)         static const type table
+#define PPO__COMPANION_IS(type, table, ...) static const type table = __VA_ARGS__
+#endif
+
 /* What the kernels of ppo_cuda.cuh compute with, too. */
 #if defined(__CUDACC__)
 #define PPO__BOTH __host__ __device__
