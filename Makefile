@@ -8,7 +8,7 @@ LDLIBS    = -lm
 ARGS      =
 CSV       = build/progress.csv
 
-HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/envs/*.h* examples/lessons/*.h)
+HEADERS  := ppo.h $(wildcard stb_ds.h examples/*.h examples/companions/*.h examples/envs/*.h* examples/lessons/*.h)
 EXAMPLES := $(patsubst examples/%.c,build/%,$(filter-out examples/ppo.c examples/mujoco.c,$(wildcard examples/*.c)))
 LESSONS  := $(patsubst examples/%.c,build/%,$(wildcard examples/lessons/*.c))
 
@@ -61,34 +61,34 @@ mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; a finis
 	@JOBS=$(PROCESSORS) sh bench/mujoco.sh table $(ARGS)
 
 # The library is compiled once. Each example is a program in one file, which `cc -O2 -I. FILE -lm` compiles as well;
-# PPO__IMPLEMENTED keeps the implementation out of it here.
-build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile | build/stb_ds.found
+# PPO_NO_IMPLEMENTATION keeps the implementation out of it here.
+build/ppo.o: examples/ppo.c ppo.h $(wildcard stb_ds.h examples/companions/*.h) Makefile | build/stb_ds.found
 	$(CC) $(CFLAGS) -Wall -Wextra -I. -c $< -o $@ 2>build/ppo.log; status=$$?; cat build/ppo.log >&2; exit $$status
 
 build/%: examples/%.c build/ppo.o $(HEADERS) Makefile
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 build/lessons/%: examples/lessons/%.c build/ppo.o $(HEADERS) Makefile
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(CFLAGS) -Wall -Wextra $(LESSON_FLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -Wall -Wextra $(LESSON_FLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 # What `make run` waits for in a fresh clone: the library without language models compiles in half the time. `make test`
 # has the whole one anyway.
-build/control.o: examples/ppo.c ppo.h $(wildcard stb_ds.h) Makefile $(WHOLE) | build/stb_ds.found
+build/control.o: examples/ppo.c ppo.h $(wildcard stb_ds.h examples/companions/*.h) Makefile $(WHOLE) | build/stb_ds.found
 	$(if $(WHOLE),cp -p $(WHOLE) $@,$(CC) $(CFLAGS) -Wall -Wextra -DPPO_NO_LANGUAGE -I. -c $< -o $@)
 
 build/train build/plot: build/%: examples/%.c build/control.o $(HEADERS) Makefile
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 build/lunarlander: examples/lunarlander.cpp examples/train.c build/control.o $(HEADERS) Makefile | build/box2d.found
-	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ -lbox2d $(LDLIBS)
+	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ -lbox2d $(LDLIBS)
 
 # build/mujoco.found holds flags.
 build/mujoco: examples/mujoco.c examples/train.c build/control.o $(HEADERS) Makefile | build/mujoco.found
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
 # Processes that train together, on one machine or many: mpirun -n 4 build/train-mpi --env CartPole-v1
 MPICC ?= mpicc
@@ -99,7 +99,7 @@ build/train-mpi: build/control.o
 build/rlhf-mpi: build/ppo.o
 build/%-mpi: examples/%.c $(HEADERS) Makefile | build/mpi.found
 	@rm -f $@
-	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 # --- exercises -----------------------------------------------------------------------------------------------------
 
@@ -127,8 +127,8 @@ always:
 
 $(GRADED): build/exercises/%/judge: examples/exercises/%/grade.c examples/exercises/grade.h build/control.o build/exercises/sanitizer Makefile
 	@mkdir -p $(@D)
-	$(CC) -Wall -Wextra -Wno-unused-function -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
-	$(CC) $$(sed -n 2p build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
+	$(CC) -Wall -Wextra -Wno-unused-function -DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE -I. $< build/control.o -o $@ $(LDLIBS)
+	$(CC) $$(sed -n 2p build/exercises/sanitizer) -g1 -DGRADE_STUDENT -DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE -I. -c $< -o $(@D)/stub.o
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
@@ -293,7 +293,7 @@ mpi-bench: build/bench-group ## two processes beside one, where a step of the en
 
 build/bench-group: bench/group.c build/ppo.o $(HEADERS) Makefile | build/mpi.found
 	@rm -f $@
-	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
+	$(MPICC) $(CFLAGS) -DWITH_MPI -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
 # Beside libxsmm, which Debian has as a static library, where that can be linked.
 LIBXSMM = -DWITH_LIBXSMM -lxsmm -lxsmmnoblas -lpthread
@@ -305,7 +305,7 @@ mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside G
 
 build/bench-mujoco: bench/mujoco.c bench/measure.h $(HEADERS) Makefile | build/mujoco.found
 	@rm -f $@
-	$(CC) $(CFLAGS) -DPPO__IMPLEMENTED -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
 
 # --- CUDA: programs for a GPU; build/cuda/ can be copied to another machine -----------------------------------------
 

@@ -8,6 +8,7 @@
    The command line is read in options.h. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_export.h"
 #include "mpi.h"
 #include "options.h"
 #include "watch.h"

@@ -45,6 +45,10 @@ cat >$work/implement.c <<'END'
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 END
+{
+    cat $work/implement.c
+    for companion in examples/companions/*.h; do echo "#include \"$companion\""; done
+} >$work/companions.c
 cat >$work/static.c <<'END'
 #define PPO_STATIC
 #define PPO_IMPLEMENTATION
@@ -204,6 +208,8 @@ combinations_for() {
     *) echo without_control without_language without_reports without_control_language_reports ;;
     esac
 }
+# The implementation alone, or with its companions.
+implementation_for() { if [ "$1" = gcc ]; then echo implement.c; else echo companions.c; fi; }
 switches_of() { echo "${1#without}" | tr a-z A-Z | sed 's/_/ -DPPO_NO_/g'; }
 
 files="declare.c static.c cuda_declare.c"
@@ -212,7 +218,7 @@ for compiler in gcc clang; do
         check ${compiler}_c99 accept $compiler -std=c99 $files
         check ${compiler}_O0 build_and_run $compiler "-std=c99 -O0 $strict" whole.c
         for c in $(combinations_for $compiler); do
-            check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" implement.c foundation.c
+            check ${compiler}_c99_$c accept $compiler "-std=c99 $(switches_of $c)" $(implementation_for $compiler) foundation.c
         done
     else
         skip ${compiler}_c99 "$compiler is not installed"
@@ -226,13 +232,13 @@ fi
 for compiler in g++ clang++; do
     cxx=$(echo $compiler | sed 's/+/x/g')
     if have $compiler; then
-        check ${cxx}_17 accept $compiler "-x c++ -std=c++17" implement.c $files
+        check ${cxx}_17 accept $compiler "-x c++ -std=c++17" implement.c companions.c $files
         if [ $compiler = g++ ]; then
             check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c envs.c
             check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
         fi
         for c in $(combinations_for $compiler); do
-            check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" implement.c foundation.c
+            check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" companions.c foundation.c
         done
     else
         skip ${cxx}_17 "$compiler is not installed"
@@ -254,6 +260,22 @@ renamed() { # which matters to the foundation alone
     $work/renamed/main
 }
 check ppo_file_name renamed
+
+# --- companions ---------------------------------------------------------------------------------------------------
+
+# Each says in one line that ppo.h is missing, or of another version.
+refused() { # FILE TEXT
+    ! $cc -I. -fsyntax-only $work/$1 2>$work/$name.errors
+    grep "error: .*$2" $work/$name.errors
+    test "$(grep -c '#error' $work/$name.errors)" = 1
+}
+for companion in examples/companions/*; do
+    file=${companion##*/}
+    echo "#include \"$companion\"" >$work/$file.c
+    printf '#include "ppo.h"\n#undef PPO_VERSION_MINOR\n#define PPO_VERSION_MINOR 99\n#include "%s"\n' $companion >$work/other_$file.c
+    check ${file%.*}_without_ppo refused $file.c "include ppo.h before $file"
+    check ${file%.*}_of_another_version refused other_$file.c "$file is of version"
+done
 
 # --- CUDA: what the emulation accepts must be CUDA, and ppo_cuda.cuh fits into other people's builds ---------------
 
@@ -340,7 +362,6 @@ same_as_file() { # FILE
     diff $work/$name.block "$1"
 }
 check readme_quickstart_is_the_file same_as_file examples/quickstart.c
-check readme_ppo_c_is_the_file same_as_file examples/ppo.c
 
 synopsis_is_the_file() {
     sed -n '/^SYNOPSIS/,/^    cc /p' ppo.h | sed -e 1,2d -e '/^    cc /d' -e 's/^    //' -e 's, *// in exactly.*,,' |
@@ -355,12 +376,13 @@ excerpt_of_file() { # FILE - every line of the blocks stands in the file, in thi
     awk 'NR == FNR { if ($0 != "" && $0 != "...") line[++n] = $0; next }  $0 == line[k + 1] { k++ }
          END { if (k < n) { print "not in the file, or not in this order: " line[k + 1]; exit 1 } }' $work/$name.block "$1"
 }
+check readme_ppo_c_is_the_file excerpt_of_file examples/ppo.c
 check readme_cartpole_is_the_file excerpt_of_file examples/envs/cartpole.h
 
 readme_program() { # TAG
     block "$1" >$work/$name.c
     test -s $work/$name.c
-    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO__IMPLEMENTED $work/$name.c $library -o $work/$name.program -lm
+    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO_NO_IMPLEMENTATION $work/$name.c $library -o $work/$name.program -lm
     (cd $work && ./$name.program) # some write files
 }
 for tag in $(sed -n 's/^<!-- \(program-[a-z-]*\) -->$/\1/p' README.md); do

@@ -125,7 +125,7 @@ int act(const float *obs) { return int8_predict(obs); }' >$work/int8/act.c
         echo "$bytes bytes ($compiler)"
         [ "$bytes" -gt 4096 ] && [ "$bytes" -lt 8192 ] || return 1
     done
-    ${CC:-cc} -O2 -DPPO__IMPLEMENTED -I. -Iexamples -I$work/int8 tests/export_int8.c $library -o $work/int8/play -lm && $work/int8/play
+    ${CC:-cc} -O2 -DPPO_NO_IMPLEMENTATION -I. -Iexamples -I$work/int8 tests/export_int8.c $library -o $work/int8/play -lm && $work/int8/play
 }
 check eight_bits_choose_the_same_in_8_kb eight_bits
 sed 's/^/# /' $work/check.log

@@ -107,7 +107,7 @@ int main(void) {
     return status;
 }
 END_OF_C
-    ${CC:-cc} -O2 -DPPO__IMPLEMENTED -I. $work/run.c build/ppo.o -o $work/run -lm && $work/run && is_drawn 1 8 $work/runs/1/progress.csv
+    ${CC:-cc} -O2 -DPPO_NO_IMPLEMENTATION -I. $work/run.c build/ppo.o -o $work/run -lm && $work/run && is_drawn 1 8 $work/runs/1/progress.csv
 }
 check draws_the_log_of_a_run log_of_a_run
 

@@ -36,7 +36,7 @@ cp "$stb_ds" $work/include
 printf '#include <stdio.h>\nint main(void) { return 0; }\n' >$work/hello.c
 
 # build FILE.c PROGRAM - links it with the library
-build() { $compiler $flags -DPPO__IMPLEMENTED -I. -I$work/include "$1" $folder/ppo.o -o "$2" $link; }
+build() { $compiler $flags -DPPO_NO_IMPLEMENTATION -I. -I$work/include "$1" $folder/ppo.o -o "$2" $link; }
 
 # The library, then its files: written here, read by the system of this machine, and the other way round.
 works() {

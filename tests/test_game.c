@@ -1,5 +1,5 @@
 /* examples/game.c: characters learn while the game runs, in its own thread and in another one. */
-#define PPO__IMPLEMENTED
+#define PPO_NO_IMPLEMENTATION
 #define main game_main
 #include "../examples/game.c"
 #undef main

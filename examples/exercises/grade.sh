@@ -47,7 +47,7 @@ one() { # FOLDER FILE
     fi
     flags="$sanitize -O1 -g1 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Werror $GRADE_FLAGS"
     (ulimit -t 60; ulimit -v 4000000; ulimit -f 100000
-    LC_ALL=C exec $cc $flags -DPPO__IMPLEMENTED -DPPO_NO_LANGUAGE "-I$1" -I. \
+    LC_ALL=C exec $cc $flags -DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE "-I$1" -I. \
         -MMD -MF "$work/includes" -c "$work/$stem.c" -o "$work/student.o") >"$work/log" 2>&1 || {
         sed "s|$work/||g" "$work/log" >"$work/short" && mv "$work/short" "$work/log"
         why=$(sed -n 's/: error: /: /p; s/: fatal error: /: /p' "$work/log" | sed 1q)

@@ -1,0 +1,608 @@
+/* ppo_export.h - a policy of ppo.h as C source: a header for firmware, without any dependency
+
+       #define PPO_IMPLEMENTATION
+       #include "ppo.h"
+       #include "ppo_export.h"               after ppo.h; other files may include it for its declarations
+
+       ppo_export_c(agent, "policy", "policy.h");                writes policy.h
+
+   In the firmware, which has neither ppo.h nor a C library:
+
+       #include "policy.h"
+       int action = policy_predict(obs);
+
+   Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
+   there: #include "companions/ppo_export.h".
+
+WHAT IS WRITTEN
+
+   Constant arrays, and functions that are static inline and compute with float alone, in C99 or C++11:
+
+       void NAME_forward(const float *obs, float *output)   logits, or the mean before the box
+       int  NAME_predict(const float *obs)                  discrete: the most likely action
+       void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
+       void NAME_predict(const float *obs, float *action)   box: within [low, high]
+
+   obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
+   policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
+   begins. The results agree with ppo_act() up to rounding, but obs is not checked: NaN there gives NaN. Where
+   some actions are illegal, choose from the logits.
+
+IN 8 BITS
+
+   A policy of 64-64 for CartPole-v1 takes some 20 KB as floats. ppo_export_c_int8() writes its weights as whole
+   numbers from -127 to 127, and a factor for each unit of a layer: a fourth of the size. Biases and arithmetic
+   stay float. Each weight is rounded up or down, whichever brings its unit's sum closer to the exact one over
+   2048 observations (fewer if they are large) that the policy meets as it plays env, in turn an episode with
+   the most likely actions and one with sampled ones (after Lybrand and Saab 2021). At least 99.8 % of the
+   actions of policies of 64-64 stayed the same that way. Weights of convolutions are rounded to the nearest.
+   Without an env the observations are random, normal numbers with the agent's statistics, or N(0, 1), and
+   fewer actions stay the same.
+
+   License: that of ppo.h. */
+#ifndef PPO_EXPORT_H
+#define PPO_EXPORT_H
+#ifndef PPO_H
+#error "include ppo.h before ppo_export.h"
+#endif
+#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_export.h is of version 0.2 and ppo.h of another: take both from one release"
+#endif
+
+#ifndef PPO_NO_CONTROL
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes a policy as a C header. name: 1 to 60 letters, digits and _, a letter first. Folders of the path that
+   are missing are made. Errors: a number is not finite, a parameter that is not of the library's network. */
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path);
+
+/* The same with weights of 8 bits, rounded by what the policy meets in env; NULL: by random observations.
+   Errors: also those of ppo_play(). */
+PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env, const char *name,
+                                     const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+#endif
+
+/* ========================================================================================================
+   IMPLEMENTATION
+   ======================================================================================================== */
+
+#if defined(PPO_IMPLEMENTATION) && !defined(PPO__EXPORT_IMPLEMENTED)
+#define PPO__EXPORT_IMPLEMENTED
+#ifndef PPO_NO_CONTROL
+
+PPO__WARNINGS_OFF
+
+/* A policy as C source. What is the same in all is text with "@" for the policy's name; the arrays and one line
+   for each layer are printed. tanh is a polynomial below 0.26; tanh(2 x) = 2 tanh(x) / (1 + tanh(x)^2) takes it
+   from there.
+
+   To export a layer: ppo__export_uses(), and its call in ppo__export_forward(), where `widest` must include its
+   width, and only the core may write into `state`. */
+
+typedef struct ppo__export {
+    const ppo_agent *agent;
+    const char *name;
+    ppo_agent *rounded; /* the agent with weights that 8 bits can hold; NULL: they stay float */
+    ppo_tape *tape;     /* for its making */
+    FILE *out;
+} ppo__export;
+
+/* Prints source text, with the policy's name for each "@". */
+static PPO__PRINTF(2, 3) void ppo__export_text(const ppo__export *x, const char *format, ...) {
+    char text[2048];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (const char *c = text; *c; ++c)
+        if (*c == '@') fputs(x->name, x->out);
+        else fputc(*c, x->out);
+}
+
+typedef struct ppo__constant {
+    char text[32];
+} ppo__constant;
+
+/* A float as C spells it, in nine digits, which read back as the same float. */
+static ppo__constant ppo__c_float(double number) {
+    ppo__constant constant;
+    snprintf(constant.text, sizeof constant.text, "%.8e", number);
+    strcat(ppo__with_point(constant.text), "f");
+    return constant;
+}
+
+/* "actor.0.weight" becomes NAME_actor_0_weight. */
+static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
+    ppo__export_text(x, "static const float @_%s[%lu] = {", array, (unsigned long)n);
+    for (size_t i = 0; i < n; ++i) {
+        if (!ppo__finite(data[i]))
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
+        fprintf(x->out, "%s%s,", i % 6 == 0 ? "\n    " : " ", ppo__c_float((double)data[i]).text);
+    }
+    ppo__export_text(x, "\n};\n\n");
+    return PPO_OK;
+}
+
+/* The factor of each column, whose weights are whole numbers from -127 to 127 times that; not finite if a
+   weight is not. 126.99, so that no rounding error leads beyond 127. */
+static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w) {
+    float *scale = ppo_tape_alloc(tape, (size_t)w->cols);
+    for (int j = 0; j < w->cols && scale; ++j) {
+        float most = 0;
+        for (size_t i = (size_t)j; i < ppo__size(w); i += (size_t)w->cols)
+            if (!(fabsf(w->data[i]) <= most) && ppo__finite(most)) most = fabsf(w->data[i]);
+        scale[j] = most == 0 ? 1 : most / 126.99f;
+    }
+    return scale;
+}
+
+/* Rounds each weight up or down, so that its unit's sums over the rows of y (n, rows) come closest to those of the
+   exact weights over x: it makes up for the error of the weights before it and, the second time, of all others.
+   x, y NULL: rounds to the nearest. */
+static void ppo__int8_round(ppo_tape *tape, ppo_tensor *w, ppo_tensor *x, ppo_tensor *y,
+                            ppo_tensor *rounded) {
+    const int in = w->rows, out = w->cols, n = x && y ? x->rows : 0;
+    const float *scale = ppo__int8_scale(tape, w);
+    float *step = ppo_tape_alloc(tape, (size_t)out);
+    ppo_tensor *error = n ? ppo_tape_matmul(tape, ppo_tape_sub(tape, x, y), w) : NULL; /* (n, cols) */
+    for (int k = 0; k < 2 * in && !ppo_tape_status(tape); ++k) {
+        const int i = k % in;
+        const float *exact = w->data + ppo__at(i, out);
+        float *now = rounded->data + ppo__at(i, out), square = 0;
+        for (int t = 0; t < n; ++t) square += y->data[ppo__at(t, in) + i] * y->data[ppo__at(t, in) + i];
+        if (n) ppo__k()->gemm(1, out, n, y->data + i, 0, in, error->data, out, NULL, 0, step, out);
+        for (int j = 0; j < out; ++j) {
+            const float before = now[j], best = before + (square > 0 ? step[j] / square : 0);
+            now[j] = scale[j] * ppo__clamp(roundf(best / scale[j]), floorf(exact[j] / scale[j]),
+                                           ceilf(exact[j] / scale[j]));
+            step[j] = before - now[j];
+        }
+        if (n) ppo__k()->gemm(n, out, 1, y->data + i, in, 0, step, out, error->data, out, error->data, out);
+    }
+}
+
+enum { PPO__MET_ROWS = 2048, PPO__MET_NUMBERS = 1 << 24 };
+
+/* Observations in the order in which a policy met them. */
+typedef struct ppo__met {
+    int rows, room, size;
+    float *obs;           /* [room][size] */
+    unsigned char *start; /* [room] 1: an episode begins */
+    int *count;           /* [room] 1: it is one sequence */
+} ppo__met;
+
+static int ppo__meet(const ppo_frame *frame, void *user) {
+    ppo__met *met = (ppo__met *)user;
+    memcpy(met->obs + ppo__at(met->rows, met->size), frame->obs, (size_t)met->size * sizeof(float));
+    met->start[met->rows] = frame->step == 0;
+    return ++met->rows == met->room;
+}
+
+/* Rounds the weights of m[1], at first a copy of m[0], layer by layer: x[0] and x[1] are a layer's inputs in
+   either. */
+static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2], const ppo__met *met) {
+    const ppo_mlp *const parts[2][2] = {{&m[0]->trunk, &m[1]->trunk}, {&m[0]->actor, &m[1]->actor}};
+    const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start}, NULL, 0};
+    ppo_tensor *x[2], *h[2];
+    for (int k = 0; k < m[0]->conv.layers; ++k)
+        if (m[0]->conv.weight[k])
+            ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
+    for (int s = 0; s < 2; ++s)
+        x[s] = ppo_conv_forward(tape, &m[s]->conv,
+                                ppo__obs_columns(tape, &inputs, met->size, 0, m[s]->actor_obs));
+    for (int p = 0; p < 2; ++p) {
+        if (p == 1 && m[0]->core.width) {
+            ppo__int8_round(tape, m[0]->core.input_weight, x[0], x[1], m[1]->core.input_weight);
+            for (int s = 0; s < 2; ++s) h[s] = ppo_gru_forward(tape, &m[s]->core, x[s], &inputs.sequences);
+            ppo__int8_round(tape, m[0]->core.state_weight, h[0], h[1], m[1]->core.state_weight);
+            for (int s = 0; s < 2; ++s) x[s] = ppo_gru_forward(tape, &m[s]->core, x[s], &inputs.sequences);
+        }
+        for (int k = 0; k < parts[p][0]->layers; ++k) {
+            ppo__int8_round(tape, parts[p][0]->weight[k], x[0], x[1], parts[p][1]->weight[k]);
+            for (int s = 0; s < 2; ++s) x[s] = ppo__mlp_layers(tape, parts[p][s], x[s], k, k + 1);
+        }
+    }
+}
+
+/* Makes x->rounded, by what the agent meets in env. */
+static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
+    const ppo_agent *agent = x->agent;
+    const int size = agent->model.obs_size;
+    ppo_rng rng = ppo_rng_stream(0, PPO_STREAM_EVALUATE, 0);
+    ppo__met met = {0, ppo__min_int(PPO__MET_ROWS, 1 + PPO__MET_NUMBERS / size), size, NULL, NULL, NULL};
+    ppo_status status = ppo_agent_copy(agent, &x->rounded);
+    if (!status) status = ppo_tape_create(&x->tape);
+    if (status) return status;
+    const ppo_actor_critic *const models[2] = {&agent->model, &x->rounded->model};
+    ppo_tape_record(x->tape, 0);
+    met.obs = ppo_tape_alloc(x->tape, ppo__at(met.room, size));
+    met.start = (unsigned char *)ppo__tape_take(x->tape, (size_t)met.room, 1);
+    met.count = (int *)ppo__tape_take(x->tape, (size_t)met.room, sizeof(int));
+    status = ppo_tape_status(x->tape);
+    for (uint64_t seed = 0; env && met.rows < met.room && !status; ++seed)
+        status = ppo_play(x->rounded, env, seed, seed % 2, ppo__meet, &met, NULL);
+    if (status) return status;
+    if (env && agent->obs_norm.size)
+        ppo_normalize(&agent->obs_norm, met.obs, met.rows, agent->clip_obs, met.obs);
+    for (; met.rows < met.room; ++met.rows) { /* there is no env */
+        for (int j = 0; j < size; ++j) met.obs[ppo__at(met.rows, size) + j] = ppo_rng_normal(&rng);
+        met.start[met.rows] = met.rows == 0;
+    }
+    for (int i = 0; i < met.room; ++i) met.count[i] = 1;
+    ppo__int8_layers(x->tape, models, &met);
+    return ppo_tape_status(x->tape);
+}
+
+/* The factors of the columns of w, and the whole numbers; their product is `rounded`. */
+static ppo_status ppo__export_int8(const ppo__export *x, const char *array, const ppo_tensor *w,
+                                   const ppo_tensor *rounded) {
+    char name[160];
+    const float *scale = ppo__int8_scale(x->tape, w);
+    if (!scale) return ppo_tape_status(x->tape);
+    snprintf(name, sizeof name, "%s_scale", array);
+    ppo_status status = ppo__export_floats(x, name, scale, (size_t)w->cols);
+    ppo__export_text(x, "static const signed char @_%s_int8[%lu] = {", array, (unsigned long)ppo__size(w));
+    for (size_t i = 0; i < ppo__size(w) && !status; ++i)
+        fprintf(x->out, "%s%d,", i % 20 == 0 ? "\n    " : " ",
+                (int)lroundf(rounded->data[i] / scale[i % (size_t)w->cols]));
+    ppo__export_text(x, "\n};\nstatic const @_weights @_%s = {@_%s_int8, @_%s_scale};\n\n", array, array,
+                     array);
+    return status;
+}
+
+/* 1: ppo__export_forward() uses this weight or bias. */
+static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *tensor) {
+    const ppo_gru *core = &model->core;
+    for (int k = 0; k < PPO_MAX_LAYERS; ++k)
+        if (tensor == model->conv.weight[k] || tensor == model->conv.bias[k] ||
+            tensor == model->trunk.weight[k] || tensor == model->trunk.bias[k] ||
+            tensor == model->trunk.norm_weight[k] || tensor == model->trunk.norm_bias[k] ||
+            tensor == model->actor.weight[k] || tensor == model->actor.bias[k] ||
+            tensor == model->actor.norm_weight[k] || tensor == model->actor.norm_bias[k])
+            return 1;
+    return tensor == core->input_weight || tensor == core->input_bias || tensor == core->state_weight ||
+           tensor == core->state_bias;
+}
+
+/* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
+static ppo_status ppo__export_arrays(const ppo__export *x) {
+    const ppo_params *params = x->agent->model.params;
+    const ppo_normalizer *norm = &x->agent->obs_norm;
+    const char *const names[] = {"obs_mean", "obs_rest", "obs_scale"};
+    size_t n = norm->size ? (size_t)x->agent->model.actor_obs : 0;
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i) {
+        const ppo_tensor *tensor = params->tensors[i];
+        char name[128];
+        snprintf(name, sizeof name, "%s", params->names[i]);
+        if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
+        if (!ppo__export_uses(&x->agent->model, tensor))
+            return ppo__refuse("ppo_export_c: does not know the parameter \"%.100s\"", name);
+        const int matrix = strstr(name, ".weight") && !strstr(name, ".norm.");
+        for (char *c = name; *c; ++c) *c = *c == '.' ? '_' : *c;
+        if (x->rounded && matrix)
+            status = ppo__export_int8(x, name, tensor, x->rounded->model.params->tensors[i]);
+        else status = ppo__export_floats(x, name, tensor->data, ppo__size(tensor));
+    }
+    float *numbers = (float *)ppo__alloc(n * sizeof(float));
+    if (!numbers) return PPO_ERROR_MEMORY;
+    for (int k = 0; k < 3 && n && !status; ++k) {
+        for (size_t j = 0; j < n; ++j) {
+            float mean = fabs(norm->mean[j]) <= FLT_MAX ? (float)norm->mean[j] : INFINITY;
+            float scale = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            numbers[j] = k == 0 ? mean : k == 1 ? (float)(norm->mean[j] - (double)mean) : scale;
+        }
+        status = ppo__export_floats(x, names[k], numbers, n);
+    }
+    ppo__free(numbers);
+    return status;
+}
+
+static const char ppo__export_functions[] =
+    "static inline float @_tanh(float x) {\n"
+    "    int   doublings = 0;\n"
+    "    float square, t;\n"
+    "    if (x > 9.0f) return 1.0f;\n"
+    "    if (x < -9.0f) return -1.0f;\n"
+    "    for (; x > 0.26f || x < -0.26f; ++doublings) x *= 0.5f;\n"
+    "    square = x * x;\n"
+    "    t = x + x * square * (-0.333332151f + square * (0.133226871f - 0.0512248948f * square));\n"
+    "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
+    "    return t;\n"
+    "}\n\n"
+    "/* 1: tanh, 2: relu, 3: gelu by tanh, 4: gelu, 5: silu, 6: elu */\n"
+    "static inline float @_activate(float x, int activation) {\n"
+    "    float t, z = x < 0.0f ? -0.707106781f * x : 0.707106781f * x;\n"
+    "    if (activation == 0) return x;\n"
+    "    if (activation == 1) return @_tanh(x);\n"
+    "    if (activation == 2) return x > 0.0f ? x : 0.0f;\n"
+    "    if (activation == 3) return x * (0.5f + 0.5f * @_tanh(0.797884561f * (x + 0.044715f * x * x * "
+    "x)));\n"
+    "    if (activation == 5) return x * (0.5f + 0.5f * @_tanh(0.5f * x));\n"
+    "    t = @_tanh(activation == 4 ? -0.5f * z * z : 0.5f * x); /* exp of twice that: (1 + t) / (1 - t) */\n"
+    "    if (activation == 6) return x > 0.0f ? x : 2.0f * t / (1.0f - t);\n"
+    "    z = 1.0f / (1.0f + 0.3275911f * z); /* Abramowitz and Stegun 7.1.26 */\n"
+    "    z *= 0.254829592f + z * (-0.284496736f + z * (1.421413741f + z * (-1.453152027f + z * "
+    "1.061405429f)));\n"
+    "    z *= 0.5f * (1.0f + t) / (1.0f - t);\n"
+    "    return x > 0.0f ? x - x * z : x * z;\n"
+    "}\n\n";
+
+static const char ppo__export_linear[] =
+    "/* y [cols] = x [rows] w + b */\n"
+    "static inline void @_linear(const float *x, @_weights w, const float *b, int rows, int cols, int "
+    "activation,\n"
+    "                            float *y) {\n"
+    "    int i, j;\n"
+    "%s"
+    "    for (j = 0; j < cols; ++j) y[j] = @_activate(y[j], activation);\n"
+    "}\n\n";
+
+/* The lines at %s, for weights of floats and of 8 bits. */
+static const char ppo__export_sum[] = "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
+                                      "    for (i = 0; i < rows; ++i) {\n"
+                                      "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
+                                      "    }\n";
+
+static const char ppo__export_sum_int8[] =
+    "    for (j = 0; j < cols; ++j) y[j] = 0.0f;\n"
+    "    for (i = 0; i < rows; ++i) {\n"
+    "        for (j = 0; j < cols; ++j) y[j] += x[i] * (float)w.number[i * cols + j];\n"
+    "    }\n"
+    "    for (j = 0; j < cols; ++j) y[j] = y[j] * w.scale[j] + b[j];\n";
+
+static const char ppo__export_norm[] =
+    "/* layer norm of x [n], then the activation */\n"
+    "static inline void @_norm(float *x, const float *w, const float *b, int n, int activation) {\n"
+    "    float mean = 0.0f, var = 0.0f, r = 1.0f; /* r: 1 / sqrt(var), by Newton's iteration */\n"
+    "    int   j;\n"
+    "    for (j = 0; j < n; ++j) mean += x[j] / (float)n;\n"
+    "    for (j = 0; j < n; ++j) var += (x[j] - mean) * (x[j] - mean) / (float)n;\n"
+    "    var += 1e-5f;\n"
+    "    while (var * r * r > 2.0f) r *= 0.5f;\n"
+    "    while (var * r * r < 0.5f) r *= 2.0f;\n"
+    "    for (j = 0; j < 6; ++j) r *= 1.5f - 0.5f * var * r * r;\n"
+    "    for (j = 0; j < n; ++j) x[j] = @_activate((x[j] - mean) * r * w[j] + b[j], activation);\n"
+    "}\n\n";
+
+static const char ppo__export_gru[] =
+    "/* updates state [width] by one step: gated recurrent units */\n"
+    "static inline void @_recur(const float *x, int in, float *state) {\n"
+    "    float a[3 * @_STATE], b[3 * @_STATE];\n"
+    "    int   j;\n"
+    "    @_linear(x, @_core_input_weight, @_core_input_bias, in, 3 * @_STATE, 0, a);\n"
+    "    @_linear(state, @_core_state_weight, @_core_state_bias, @_STATE, 3 * @_STATE, 0, b);\n"
+    "    for (j = 0; j < @_STATE; ++j) {\n"
+    "        float r = 0.5f * @_tanh(0.5f * (a[j] + b[j])) + 0.5f;\n"
+    "        float z = 0.5f * @_tanh(0.5f * (a[@_STATE + j] + b[@_STATE + j])) + 0.5f;\n"
+    "        float n = @_tanh(a[2 * @_STATE + j] + r * b[2 * @_STATE + j]);\n"
+    "        state[j] = (1.0f - z) * n + z * state[j];\n"
+    "    }\n"
+    "}\n\n";
+
+static const char ppo__export_conv[] =
+    "/* y, pixel by pixel, from x: each square of kernel x kernel pixels as a row for @_linear() */\n"
+    "static inline void @_conv(const float *x, @_weights w, const float *b, int channels, int height, int "
+    "width,\n"
+    "                          int kernel, int stride, int cols, int activation, float *y) {\n"
+    "    float square[%d];\n"
+    "    int   row, column, k, line = kernel * channels;\n"
+    "    for (row = 0; row + kernel <= height; row += stride)\n"
+    "        for (column = 0; column + kernel <= width; column += stride, y += cols) {\n"
+    "            for (k = 0; k < kernel * line; ++k)\n"
+    "                square[k] = x[((row + k / line) * width + column) * channels + k %% line];\n"
+    "            @_linear(square, w, b, kernel * line, cols, activation, y);\n"
+    "        }\n"
+    "}\n\n";
+
+static const char ppo__export_pool[] =
+    "/* the largest of each square of each channel */\n"
+    "static inline void @_max_pool(const float *x, int channels, int height, int width, int kernel, int "
+    "stride, float *y) {\n"
+    "    int row, column, k, c;\n"
+    "    for (row = 0; row + kernel <= height; row += stride)\n"
+    "        for (column = 0; column + kernel <= width; column += stride, y += channels)\n"
+    "            for (k = 0; k < kernel * kernel; ++k)\n"
+    "                for (c = 0; c < channels; ++c) {\n"
+    "                    float at = x[((row + k / kernel) * width + column + k % kernel) * channels + c];\n"
+    "                    if (k == 0 || at > y[c]) y[c] = at;\n"
+    "                }\n"
+    "}\n\n";
+
+/* Writes the convolutions; returns the buffer that holds their result. */
+static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
+    const int pixels = conv->shape[0][1] * conv->shape[0][2];
+    if (!conv->layers) return "even";
+    ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", pixels,
+                     conv->shape[0][0], pixels);
+    for (int k = 0; k < conv->layers; ++k) {
+        const int *shape = conv->shape[k];
+        const char *from = k % 2 ? "even" : "odd", *to = k % 2 ? "odd" : "even";
+        if (conv->weight[k])
+            ppo__export_text(
+                x, "    @_conv(%s, @_conv_%d_weight, @_conv_%d_bias, %d, %d, %d, %d, %d, %d, %d, %s);\n",
+                from, k, k, shape[0], shape[1], shape[2], conv->kernel[k], conv->stride[k],
+                conv->weight[k]->cols, conv->activation, to);
+        else
+            ppo__export_text(x, "    @_max_pool(%s, %d, %d, %d, %d, %d, %s);\n", from, shape[0], shape[1],
+                             shape[2], conv->kernel[k], conv->stride[k], to);
+    }
+    return conv->layers % 2 ? "even" : "odd";
+}
+
+/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
+static void ppo__export_forward(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const ppo_mlp *const parts[] = {&model->trunk, &model->actor};
+    const char *const names[] = {"trunk", "actor"};
+    const ppo__space_kind *kind = ppo__kind(&model->action_space);
+    const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
+    const char *from, *l = limit.text;
+    int recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
+    PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
+    for (int k = 0; k < model->conv.layers; ++k) {
+        const ppo_tensor *weight = model->conv.weight[k];
+        const int size = ppo__picture_size(model->conv.shape[k + 1]);
+        widest = size > widest ? size : widest;
+        if (weight && weight->rows > square) square = weight->rows;
+        pools |= !weight;
+    }
+    for (int p = 0; p < 2; ++p)
+        for (int k = 0; k < parts[p]->layers; ++k)
+            if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
+    ppo__export_text(x, "%s", ppo__export_functions);
+    ppo__export_text(x, ppo__export_linear, x->rounded ? ppo__export_sum_int8 : ppo__export_sum);
+    ppo__export_text(x, "%s%s", x->agent->config.layer_norm ? ppo__export_norm : "",
+                     recurrent ? ppo__export_gru : "");
+    if (square) ppo__export_text(x, ppo__export_conv, square);
+    if (pools) ppo__export_text(x, "%s", ppo__export_pool);
+    ppo__export_text(x,
+                     "/* output [%d]: %s */\n"
+                     "static inline void @_forward(const float *obs, %sfloat *output) {\n"
+                     "    float even[%d], odd[%d];\n"
+                     "    int   j;\n"
+                     "    for (j = 0; j < @_OBS; ++j) even[j] = obs[j];\n",
+                     ppo__space_outputs(&model->action_space),
+                     kind->continuous ? "the mean, before the box" : "logits",
+                     recurrent ? "float *state, " : "", widest, widest);
+    if (x->agent->obs_norm.size)
+        ppo__export_text(x,
+                         "    for (j = 0; j < @_OBS; ++j) {\n"
+                         "        even[j] = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n"
+                         "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n"
+                         "    }\n",
+                         l, l, l, l);
+    from = ppo__export_convolve(x, &model->conv);
+    for (int p = 0; p < 2; ++p) { /* the core is between the two */
+        if (p == 1 && recurrent) {
+            ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
+            from = "state";
+        }
+        for (int k = 0; k < parts[p]->layers; ++k) {
+            const ppo_tensor *weight = parts[p]->weight[k];
+            const int last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
+            const char *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
+            const int activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
+            ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
+                             names[p], k, names[p], k, weight->rows, weight->cols, normed ? 0 : activation,
+                             to);
+            if (normed)
+                ppo__export_text(x, "    @_norm(%s, @_%s_%d_norm_weight, @_%s_%d_norm_bias, %d, %d);\n", to,
+                                 names[p], k, names[p], k, weight->cols, activation);
+            from = to;
+        }
+    }
+    ppo__export_text(x, "    (void)odd;\n}\n\n");
+}
+
+/* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
+static void ppo__export_predict(const ppo__export *x) {
+    const ppo_space *space = &x->agent->model.action_space;
+    const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
+    const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
+    int heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
+    const int *sizes = ppo__space_heads(space, &heads);
+    const char *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
+    if (ppo__kind(space)->continuous) {
+        ppo__export_text(x,
+                         "/* action [%d], within [%s, %s] */\n"
+                         "static inline void @_predict(const float *obs%s, float *action) {\n"
+                         "    int j;\n"
+                         "    @_forward(obs, %saction);\n"
+                         "    for (j = 0; j < %d; ++j) {\n",
+                         space->n, low.text, high.text, state, pass, space->n);
+        if (x->agent->model.squash)
+            ppo__export_text(x, "        action[j] = %s + %s * (@_tanh(action[j]) + 1.0f);\n", low.text,
+                             half.text);
+        for (int k = 0; k < 2; ++k)
+            if (ppo__finite(k ? space->high : space->low))
+                ppo__export_text(x, "        if (action[j] %c %s) action[j] = %s;\n", k ? '>' : '<',
+                                 k ? high.text : low.text, k ? high.text : low.text);
+        ppo__export_text(x, "    }\n}\n\n");
+        return;
+    }
+    const int one = space->kind == PPO_DISCRETE;
+    ppo__export_text(x,
+                     "/* the index of the largest of n */\n"
+                     "static inline int @_largest(const float *logit, int n) {\n"
+                     "    int j, best = 0;\n"
+                     "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
+                     "    return best;\n"
+                     "}\n\n"
+                     "/* the most likely %s%d%s */\n"
+                     "static inline %s @_predict(const float *obs%s%s) {\n"
+                     "    float logit[%d];\n"
+                     "    @_forward(obs, %slogit);\n",
+                     one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]",
+                     one ? "int" : "void", state, one ? "" : ", int *choices", outputs, pass);
+    for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+        if (!one) ppo__export_text(x, "    choices[%d] = ", h);
+        ppo__export_text(x, "%s@_largest(logit + %d, %d);\n", one ? "    return " : "", at, sizes[h]);
+    }
+    ppo__export_text(x, "}\n\n");
+}
+
+static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
+    ppo__export *x = (ppo__export *)user;
+    char name[64];
+    x->out = out;
+    snprintf(name, sizeof name, "%s", x->agent->environment);
+    for (char *c = name; *c; ++c) /* nothing that ends a comment, a line or more */
+        if (!isalnum((unsigned char)*c) && !strchr(" -_.,:()", *c)) *c = '_';
+    ppo__export_text(
+        x,
+        "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
+        "   The observation is that of the environment, unscaled. */\n"
+        "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
+        name[0] ? " for " : "", name, x->agent->model.actor_obs);
+    if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
+    ppo__export_text(x, " };\n\n%s",
+                     x->rounded ? "typedef struct @_weights {\n"
+                                  "    const signed char *number; /* times the scale of its column */\n"
+                                  "    const float       *scale;\n"
+                                  "} @_weights;\n\n"
+                                : "typedef const float *@_weights;\n\n");
+    ppo_status status = ppo__export_arrays(x);
+    if (status) return status;
+    ppo__export_forward(x);
+    ppo__export_predict(x);
+    ppo__export_text(x, "#endif\n");
+    return PPO_OK;
+}
+
+static ppo_status ppo__export_policy(const ppo_agent *agent, int int8, const ppo_env *env, const char *name,
+                                     const char *path) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const size_t length = name ? strlen(name) : 0;
+    if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
+    if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
+        return ppo__refuse(
+            "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
+    ppo__export export_ = {agent, name, NULL, NULL, NULL};
+    ppo_status status = int8 ? ppo__int8_agent(&export_, env) : PPO_OK;
+    if (!status) status = ppo__write_file(path, ppo__export_all, &export_);
+    ppo_tape_free(export_.tape);
+    ppo_agent_free(export_.rounded);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
+    return ppo__export_policy(agent, 0, NULL, name, path);
+}
+
+PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env, const char *name,
+                                     const char *path) {
+    return ppo__export_policy(agent, 1, env, name, path);
+}
+
+PPO__WARNINGS_BACK
+
+#endif
+#endif
