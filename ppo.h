@@ -99,7 +99,8 @@ STEP BY STEP
         pictures                 env.shape, env.byte_scale, cfg.conv   convolutions; a rollout keeps bytes
         to be watched            env.draw                              a few lines of text
 
-    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
+    ppo_settings_preset(ppo_config_settings(), &cfg, "a2c") sets known settings; build/train --help lists all
+    presets and settings.
 
 LANGUAGE MODELS
 
@@ -122,8 +123,8 @@ LANGUAGE MODELS
         ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
-    The critic is a copy of the model with a score. ppo_rlhf_config_preset(&cfg, "grpo") and others (RLOO, Dr.
-    GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees each
+    The critic is a copy of the model with a score. ppo_settings_preset(ppo_rlhf_settings(), &cfg, "grpo") and
+    others (RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees each
     token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and
     ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
     Lines). ppo_lm_load() opens a downloaded model, and ppo_lm_adapt() makes models that share its weights and
@@ -593,8 +594,9 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 enum { PPO_MAX_LAYERS = 64 }; /* of any network, transformer or setting of widths */
 
 /* --------------------------------------------------------------------------------------------------------
-   6 Files: named arrays and texts in one file of the safetensors format, which Python's package of that
-   name reads and writes as well: 8 bytes with the length of the header (little-endian); the header,
+   6 Files and settings: settings by name, and named arrays and texts in one file of the safetensors format, which
+   Python's package of that name reads and writes as well: 8 bytes with the length of the header (little-endian);
+   the header,
 
    {"__metadata__":{"key":"text"},"name":{"dtype":"F32","shape":[4,64],"data_offsets":[0,1024]}}
 
@@ -666,28 +668,47 @@ enum {
 enum { PPO_FIELD_NETWORK = 1 };
 typedef struct ppo_field {
     const char *name;
-    int type;            /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used;
-                             KERNELS: int [PPO_MAX_LAYERS][3], likewise */
+    /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used; KERNELS: int [PPO_MAX_LAYERS][3],
+       likewise */
+    int type;
     size_t offset;       /* in the struct */
+    const char *initial; /* its default as text; NULL: it has none and is 0 */
     double min, max;     /* both allowed */
     const char *choices; /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
     const char *help;
     int kind; /* 0 or PPO_FIELD_NETWORK */
 } ppo_field;
+
+/* A setting that has an effect only if another one is one of these words, as "a|b", or none of them, as "!a|b"
+   (NULL: "!0|none"). */
+typedef struct ppo_need {
+    const char *name, *other, *words;
+} ppo_need;
+
+/* Settings under a name: those in `resets`, separated by blanks, get their defaults, those in `values` are set. */
+typedef struct ppo_preset {
+    const char *name, *resets, *values;
+} ppo_preset;
+
 typedef struct ppo_settings {
     const ppo_field *field; /* [count] */
     int count;
+    const ppo_need *need;     /* ends with a name of NULL; NULL: every setting always has an effect */
+    const ppo_preset *preset; /* likewise; NULL: none */
+    const char *preset_names; /* "a|b|c" */
 } ppo_settings;
 
 /* _check() checks the bounds of every field. _set() sets one from text; _set_all() several, as
    "gamma=0.9 hidden=64,64", and keeps those before an invalid one. _get() writes one as the text that _set()
-   reads. Errors: an unknown name, a value out of range, too little room for the text. */
+   reads. _preset() sets those of a preset; all others stay as they are. Errors: an unknown name, a value out of
+   range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text);
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size);
+PPO_DEF ppo_status ppo_settings_preset(const ppo_settings *settings, void *config, const char *name);
 /* Sets those that are among the texts of a file, such as a checkpoint. */
 PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *path, void *config);
 
@@ -1404,8 +1425,10 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
    checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
-/* Known settings by name. A preset also resets every setting that its objective does not use; other fields
-   stay as they are.
+/* This struct's settings by name, for section 6's ppo_settings_set() and its like; "hidden" is widths and count, as
+   "64,64" or "none"; "conv" likewise, as "16x3x1,32x2x2". Fields of the kind PPO_FIELD_NETWORK describe the
+   network, which an existing agent keeps. Its presets, ppo_settings_preset(ppo_config_settings(), &config, "a2c"),
+   also reset every setting that their objective does not use:
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
        "a2c"                     advantage actor-critic (Mnih 2016), which is PPO with one epoch (Huang 2022)
@@ -1416,17 +1439,7 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
    Without a critic (baseline 0) there is no value to bootstrap from: the update uses only the steps of
    episodes that ended in the rollout, by themselves or at max_steps, which counts as an end. A rollout in
    which no episode ended changes nothing (epochs is 0), so rollout_steps should be several episodes long. */
-PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name);
-/* Their names, as "reinforce|reinforce-baseline|..." */
-PPO_DEF const char *ppo_config_presets(void);
-
-/* Section 6's functions on settings by name, for this struct; "hidden" is widths and count, as "64,64" or
-   "none"; "conv" likewise, as "16x3x1,32x2x2". Fields of the kind PPO_FIELD_NETWORK describe the network,
-   which an existing agent keeps. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
-PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value);
-PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings);
-PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size);
 
 /* A policy with all that belongs to it. ppo_agent_create() makes an untrained one with config's network; the
    other functions use it in environments of the same observation size and action space. */
@@ -2312,11 +2325,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
-   their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". */
-PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
-
-/* Known methods by name, with 8 samples of each prompt unless it says one. A preset resets every setting that
-   defines the method; prompts, minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
+   their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". Its presets,
+   ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"), are known methods, with 8 samples of each prompt unless
+   they say one. A preset resets every setting that defines the method; prompts, minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
        "ppo"                    the default: GAE with a critic, KL in the reward, one sample of each prompt
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
@@ -2327,9 +2338,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
        "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
        "reinforce++"            Hu 2025: whitened returns, KL in the reward, one sample of each prompt
        "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
-PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name);
-/* Their names, as "ppo|rloo|..." */
-PPO_DEF const char *ppo_rlhf_config_presets(void);
+PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
@@ -7257,7 +7266,7 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 }
 
 /* --------------------------------------------------------------------------------------------------------
-   @@ 6 Files
+   @@ 6 Files and settings
    --------------------------------------------------------------------------------------------------------
 
    A ppo_file holds two lists, of arrays and of texts, sorted by name; all else is in its arena. Writing makes
@@ -8270,7 +8279,18 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
     return status;
 }
 
-/* -- settings by name -- */
+/* -- settings by name: a row of the table, and its value as text -- */
+
+/* A row of a table of settings: the field of a struct, PPO_FIELD_..., its default, bounds, words, help. _AS: under
+   another name, or of a kind. */
+#define PPO__SETTING_AS(name, kind, config, field, type, initial, min, max, choices, help) \
+    { name, PPO_FIELD_##type, offsetof(config, field), initial, min, max, choices, help, kind }
+#define PPO__SETTING(config, field, type, initial, min, max, choices, help) \
+    PPO__SETTING_AS(#field, 0, config, field, type, initial, min, max, choices, help)
+
+/* Presets from a list of rows: a row of the table of presets, and a word of their names. */
+#define PPO__PRESET_ROW(name, resets, values)  {name, resets, values},
+#define PPO__PRESET_WORD(name, resets, values) "|" name
 
 /* Room for a setting as text: 63 convolutions are the longest. */
 enum { PPO__SETTING_SIZE = 1024 };
@@ -8283,6 +8303,10 @@ static const ppo_field *ppo__find_field(const ppo_settings *settings, const char
     }
     ppo__refuse("there is no setting \"%.60s\"", name);
     return NULL;
+}
+
+static void *ppo__field_at(const ppo_field *field, const void *config) {
+    return (char *)config + field->offset;
 }
 
 /* Word k of "a|b|c"; "" past the end. */
@@ -8326,8 +8350,7 @@ static ppo_status ppo__check_part(const ppo_field *field, int k, long value) {
     return ppo__refuse("%s[%d] is %ld, outside %.9g to %.9g", field->name, k / parts, value, min, field->max);
 }
 
-static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
-    const void *at = (const char *)config + field->offset;
+static ppo_status ppo__check_field(const ppo_field *field, const void *at) {
     if (field->type == PPO_FIELD_U64) return PPO_OK;
     const int *value = (const int *)at;
     const int parts = ppo__field_parts(field);
@@ -8337,13 +8360,6 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *config) {
         return ppo__refuse("%s_layers is %d, outside 0 to %d", field->name, layers, PPO_MAX_LAYERS - 1);
     for (int k = 0; k < parts * layers; ++k)
         if (ppo__check_part(field, k, value[k])) return PPO_ERROR_ARGUMENT;
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
-    if (!ppo__given("ppo_settings_check", settings && config)) return PPO_ERROR_ARGUMENT;
-    for (int i = 0; i < settings->count; ++i)
-        if (ppo__check_field(&settings->field[i], config)) return PPO_ERROR_ARGUMENT;
     return PPO_OK;
 }
 
@@ -8376,41 +8392,84 @@ static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, in
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
-                                    const char *value) {
-    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
-    const ppo_field *field = ppo__find_field(settings, name);
-    if (!field) return PPO_ERROR_ARGUMENT;
-    void *at = (char *)config + field->offset;
-    double number = 0;
-    if (ppo__field_parts(field)) return ppo__parse_layers(field, value, (int *)at);
-    /* one of the words, or its number */
-    for (int k = (int)field->min; field->type == PPO_FIELD_CHOICE; ++k) {
+/* One of the words, or its number. */
+static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *choice) {
+    for (int k = (int)field->min; k <= (int)field->max; ++k) {
         char word[64], digits[16];
-        if (k > (int)field->max)
-            return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, value, field->choices);
         snprintf(digits, sizeof digits, "%d", k);
-        if (strcmp(value, digits) && strcmp(value, ppo__choice(field->choices, k - (int)field->min, word)))
+        if (strcmp(text, digits) && strcmp(text, ppo__choice(field->choices, k - (int)field->min, word)))
             continue;
-        return *(int *)at = k, PPO_OK;
-    }
-    if (field->type == PPO_FIELD_U64) {
-        char *stop;
-        errno = 0;
-        unsigned long long whole = strtoull(value, &stop, 10);
-        if (*value < '0' || *value > '9' || *stop || errno)
-            return ppo__not_a(field, value, "a whole number below 2^64");
-        *(uint64_t *)at = whole;
+        *choice = k;
         return PPO_OK;
     }
-    if (!ppo__parse_number(value, &number)) return ppo__not_a(field, value, "a number");
+    return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, text, field->choices);
+}
+
+static ppo_status ppo__parse_u64(const ppo_field *field, const char *text, uint64_t *whole) {
+    char *stop;
+    errno = 0;
+    const unsigned long long number = strtoull(text, &stop, 10);
+    if (*text < '0' || *text > '9' || *stop || errno)
+        return ppo__not_a(field, text, "a whole number below 2^64");
+    *whole = number;
+    return PPO_OK;
+}
+
+/* From text into the field at `at`, which does not change on an error. */
+static ppo_status ppo__parse_field(const ppo_field *field, const char *text, void *at) {
+    double number = 0;
+    if (ppo__field_parts(field)) return ppo__parse_layers(field, text, (int *)at);
+    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, text, (int *)at);
+    if (field->type == PPO_FIELD_U64) return ppo__parse_u64(field, text, (uint64_t *)at);
+    if (!ppo__parse_number(text, &number)) return ppo__not_a(field, text, "a number");
     if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
     if (field->type != PPO_FIELD_FLOAT && number != floor(number))
-        return ppo__not_a(field, value, "a whole number");
+        return ppo__not_a(field, text, "a whole number");
     if (field->type == PPO_FIELD_FLOAT) *(float *)at = (float)number;
     else if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
     else *(int64_t *)at = (int64_t)number;
     return PPO_OK;
+}
+
+/* The reverse. Of choices and lists, those that are invalid have no text. */
+static ppo_status ppo__field_text(const ppo_field *field, const void *at, char text[PPO__SETTING_SIZE]) {
+    const int parts = ppo__field_parts(field);
+    const int *value = (const int *)at;
+    if ((parts || field->type == PPO_FIELD_CHOICE) && ppo__check_field(field, at)) return PPO_ERROR_ARGUMENT;
+    strcpy(text, "none");
+    if (field->type == PPO_FIELD_CHOICE) {
+        ppo__choice(field->choices, *value - (int)field->min, text);
+    } else if (parts) {
+        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k) {
+            const char *before = k == 0 ? "" : k % parts ? "x" : ",";
+            used += snprintf(text + used, (size_t)(PPO__SETTING_SIZE - used), "%s%d", before, value[k]);
+        }
+    } else if (field->type == PPO_FIELD_U64) {
+        snprintf(text, PPO__SETTING_SIZE, "%llu", (unsigned long long)*(const uint64_t *)at);
+    } else {
+        double x = ppo__field_number(field, at);
+        if (field->type == PPO_FIELD_FLOAT) ppo__shortest_float(text, 1, (float)x);
+        if (field->type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(text, 32, "%.0f", x);
+        ppo__with_point(text);
+    }
+    return PPO_OK;
+}
+
+/* -- settings by name: all of a struct -- */
+
+PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
+    if (!ppo__given("ppo_settings_check", settings && config)) return PPO_ERROR_ARGUMENT;
+    for (int i = 0; i < settings->count; ++i)
+        if (ppo__check_field(&settings->field[i], ppo__field_at(&settings->field[i], config)))
+            return PPO_ERROR_ARGUMENT;
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
+                                    const char *value) {
+    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
+    const ppo_field *field = ppo__find_field(settings, name);
+    return field ? ppo__parse_field(field, value, ppo__field_at(field, config)) : PPO_ERROR_ARGUMENT;
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
@@ -8430,30 +8489,11 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
+    char whole[PPO__SETTING_SIZE];
     if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
         return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
-    const int type = field ? field->type : 0, parts = field ? ppo__field_parts(field) : 0;
-    if (!field || ((type == PPO_FIELD_CHOICE || parts) && ppo__check_field(field, config)))
-        return PPO_ERROR_ARGUMENT;
-    const void *at = (const char *)config + field->offset;
-    const int *value = (const int *)at;
-    char whole[PPO__SETTING_SIZE] = "none";
-    if (type == PPO_FIELD_CHOICE) {
-        ppo__choice(field->choices, *value - (int)field->min, whole);
-    } else if (parts) {
-        for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k) {
-            const char *before = k == 0 ? "" : k % parts ? "x" : ",";
-            used += snprintf(whole + used, sizeof whole - used, "%s%d", before, value[k]);
-        }
-    } else if (type == PPO_FIELD_U64) {
-        snprintf(whole, sizeof whole, "%llu", (unsigned long long)*(const uint64_t *)at);
-    } else {
-        double x = ppo__field_number(field, at);
-        if (type == PPO_FIELD_FLOAT) ppo__shortest_float(whole, 1, (float)x);
-        if (type != PPO_FIELD_FLOAT || (fabs(x) < 1e6 && x == floor(x))) snprintf(whole, 32, "%.0f", x);
-        ppo__with_point(whole);
-    }
+    if (!field || ppo__field_text(field, ppo__field_at(field, config), whole)) return PPO_ERROR_ARGUMENT;
     if (strlen(whole) >= size)
         return ppo__refuse("%s: its text needs %lu bytes, not %lu", field->name,
                            (unsigned long)strlen(whole) + 1, (unsigned long)size);
@@ -8461,23 +8501,66 @@ PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *co
     return PPO_OK;
 }
 
-/* A setting that has an effect only if another is one of these words, as "a|b", or is none of them, as "!a|b"
-   (NULL: "!0|none"). */
-typedef struct ppo__need {
-    const char *name, *other, *words;
-} ppo__need;
+/* The default of a field. */
+static void ppo__field_default(const ppo_field *field, void *at) {
+    if (field->initial) ppo__parse_field(field, field->initial, at);
+}
 
-/* An error if it differs from `usual`, but has no effect. other_is: the value of an `other` named "the ...", which
-   is no setting. */
-static ppo_status ppo__check_effect(const ppo_settings *settings, const void *config, const void *usual,
-                                    const ppo__need *need, const char *other_is) {
-    char is[PPO__SETTING_SIZE], other[PPO__SETTING_SIZE], word[64];
-    int has = 0;
-    if (ppo_settings_get(settings, usual, need->name, other, sizeof other) ||
-        ppo_settings_get(settings, config, need->name, is, sizeof is))
+/* The defaults of a struct of this size; what is no setting is 0. */
+static void ppo__settings_default(const ppo_settings *settings, void *config, size_t size) {
+    memset(config, 0, size);
+    for (int i = 0; i < settings->count; ++i)
+        ppo__field_default(&settings->field[i], ppo__field_at(&settings->field[i], config));
+}
+
+PPO_DEF ppo_status ppo_settings_preset(const ppo_settings *settings, void *config, const char *name) {
+    if (!ppo__given("ppo_settings_preset", settings && config && name)) return PPO_ERROR_ARGUMENT;
+    const ppo_preset *preset = settings->preset;
+    while (preset && preset->name && strcmp(name, preset->name)) ++preset;
+    if (!preset || !preset->name)
+        return ppo__refuse("there is no preset \"%.60s\", only %s", name,
+                           preset ? settings->preset_names : "none");
+    for (const char *reset = preset->resets; *(reset += strspn(reset, " ")); reset += strcspn(reset, " ")) {
+        char word[64];
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(reset, " "), reset);
+        const ppo_field *field = ppo__find_field(settings, word);
+        if (!field) return PPO_ERROR_ARGUMENT;
+        ppo__field_default(field, ppo__field_at(field, config));
+    }
+    return ppo_settings_set_all(settings, config, preset->values);
+}
+
+/* -- settings by name: those that could have no effect -- */
+
+/* The value of a field as text, and 1 if it is not its default. */
+static ppo_status ppo__differs(const ppo_field *field, const void *config, char is[PPO__SETTING_SIZE],
+                               int *differs) {
+    union {
+        double number;
+        uint64_t whole;
+        int layers[3 * PPO_MAX_LAYERS + 1];
+    } usual;
+    char text[PPO__SETTING_SIZE];
+    memset(&usual, 0, sizeof usual);
+    ppo__field_default(field, &usual);
+    if (ppo__field_text(field, &usual, text) || ppo__field_text(field, ppo__field_at(field, config), is))
         return PPO_ERROR_ARGUMENT;
-    if (!strcmp(is, other) || !strcmp(is, "custom")) return PPO_OK; /* custom: unknown whether it has one */
-    if (!other_is) {
+    *differs = strcmp(is, text) != 0;
+    return PPO_OK;
+}
+
+/* An error if a setting is not its default, but has no effect. other_is: the value of an `other` named "the ...",
+   which is no setting; NULL: it is unknown. */
+static ppo_status ppo__check_effect(const ppo_settings *settings, const void *config, const ppo_need *need,
+                                    const char *other_is) {
+    const int is_setting = strncmp(need->other, "the ", 4) != 0;
+    const ppo_field *field = ppo__find_field(settings, need->name);
+    char is[PPO__SETTING_SIZE], other[PPO__SETTING_SIZE], word[64];
+    int has = 0, differs;
+    if (!is_setting && !other_is) return PPO_OK;
+    if (!field || ppo__differs(field, config, is, &differs)) return PPO_ERROR_ARGUMENT;
+    if (!differs || !strcmp(is, "custom")) return PPO_OK; /* custom: unknown whether it has one */
+    if (is_setting) {
         if (ppo_settings_get(settings, config, need->other, other, sizeof other)) return PPO_ERROR_ARGUMENT;
         const char *words = need->words ? need->words : "!0|none";
         const int none_of = *words == '!';
@@ -8490,6 +8573,19 @@ static ppo_status ppo__check_effect(const ppo_settings *settings, const void *co
                : ppo__refuse("%s is %s, but has no effect: %s is %.60s%s%s", need->name, is, need->other,
                              other_is, one ? ", not " : "", one ? need->words : "");
 }
+
+/* The same for the setting of this name; NULL: for all of them. */
+static ppo_status ppo__check_effects(const ppo_settings *settings, const void *config, const char *name,
+                                     const char *other_is) {
+    const ppo_field *field = name ? ppo__find_field(settings, name) : NULL;
+    if (name && !field) return PPO_ERROR_ARGUMENT;
+    for (const ppo_need *need = settings->need; need && need->name; ++need)
+        if (!field || !strcmp(field->name, need->name))
+            if (ppo__check_effect(settings, config, need, other_is)) return PPO_ERROR_ARGUMENT;
+    return PPO_OK;
+}
+
+/* -- settings by name: in files -- */
 
 /* All settings as texts of a file. */
 static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings, const void *config) {
@@ -12068,125 +12164,119 @@ static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *
    policies ("segments"), how their gradients are divided among threads and processes ("shards"), and what an
    iteration reports.
 
-   To add a setting: a field of ppo_config with its default in a comment, a row of ppo__fields, the default in
-   ppo_config_default() if it is not 0, if it may be without effect a row of ppo__needs, and its name in
-   tests/test_control.c. The command line, files and checks follow from that. To add an objective, also for
+   To add a setting: a field of ppo_config, a row of ppo__fields with its default, if it may be without effect a
+   row of ppo__config_needs, and its name in tests/test_control.c. The command line, files and checks follow from
+   that. To add an objective, also for
    language models: in section 9 a constant before PPO__OBJECTIVES, its word in ppo__objectives in the same
    place, and its term in ppo__policy_term(). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- settings -- */
 
-#define PPO__FIELD(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, 0 }
-#define PPO__NETWORK(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_config, name), min, max, choices, help, PPO_FIELD_NETWORK }
-
 static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
 static const ppo_field ppo__fields[] = {
-    PPO__FIELD(total_steps, I64, 1, 1e15, NULL, "environment steps, over all environments"),
-    PPO__FIELD(num_envs, INT, 1, 65536, NULL, "environments side by side"),
-    PPO__FIELD(rollout_steps, INT, 1, 16777216, NULL, "steps of each environment per iteration"),
-    PPO__FIELD(minibatch_size, INT, 0, 1073741824, NULL, "samples per gradient step; 0: the whole rollout"),
-    PPO__FIELD(shards, INT, 0, 64, NULL, "of a minibatch, for threads and processes; 0: by size"),
-    PPO__FIELD(epochs, INT, 1, 10000, NULL, "passes over each rollout"),
-    PPO__FIELD(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-    PPO__FIELD(learning_rate_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
-    PPO__FIELD(critic_learning_rate, FLOAT, 0, 10, NULL, "the critic's; 0: the same"),
-    PPO__FIELD(gamma, FLOAT, 0, 1, NULL, "discount per step"),
-    PPO__FIELD(gae_lambda, FLOAT, 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
-    PPO__FIELD(objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
-               "the policy's objective, not k3-penalty"),
-    PPO__FIELD(clip_low, FLOAT, 0, 1, NULL, "no gain from ratios below 1 - this"),
-    PPO__FIELD(clip_high, FLOAT, 0, 1e6, NULL, "no gain from ratios above 1 + this"),
-    PPO__FIELD(clip_schedule, CHOICE, 0, 3, ppo__schedules, "how both ranges fall to 0 over the run"),
-    PPO__FIELD(dual_clip, FLOAT, 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
-    PPO__FIELD(kl_coef, FLOAT, 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
-    PPO__FIELD(adaptive_kl_target, FLOAT, 0, 1e6, NULL, "kl_coef doubles or halves to hold this KL; 0: off"),
-    PPO__FIELD(target_kl, FLOAT, 0, 1e6, NULL, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__FIELD(desired_kl, FLOAT, 0, 1e6, NULL,
-               "the learning rate is adapted to hold this approx_kl; 0: off"),
-    PPO__FIELD(value_coef, FLOAT, 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
-    PPO__FIELD(value_clip, FLOAT, 0, 1e6, NULL, "clip range of the value loss; 0: off"),
-    PPO__FIELD(huber_delta, FLOAT, 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
-    PPO__FIELD(baseline, CHOICE, 0, 1, "no|yes", "no: without a critic, advantages are returns"),
-    PPO__FIELD(entropy_coef, FLOAT, 0, 1e6, NULL, "weight of the entropy bonus"),
-    PPO__FIELD(entropy_schedule, CHOICE, 0, 3, ppo__schedules, "how it falls to 0 over the run"),
-    PPO__FIELD(normalize_advantage, CHOICE, 0, 1, "no|yes", "per minibatch: mean 0, standard deviation 1"),
-    PPO__FIELD(recompute_advantages, CHOICE, 0, 1, "no|yes",
-               "before each epoch, by the critic as it is then"),
-    PPO__FIELD(max_grad_norm, FLOAT, 0, 1e6, NULL, "global gradient norm is clipped to this; 0: off"),
-    PPO__FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),
-    PPO__FIELD(adam_beta2, FLOAT, 0, 0.9999999, NULL, "Adam's decay of the square"),
-    PPO__FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),
-    PPO__FIELD(weight_decay, FLOAT, 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__NETWORK(conv, KERNELS, 0, 1024, NULL,
-                 "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
-    PPO__NETWORK(hidden, WIDTHS, 1, 65536, NULL, "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__NETWORK(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
-                 "of convolutions and hidden layers"),
-    PPO__NETWORK(layer_norm, CHOICE, 0, 1, "no|yes", "of hidden layers, before the activation"),
-    PPO__NETWORK(shared_trunk, CHOICE, 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
-    PPO__NETWORK(recurrent, INT, 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
-    PPO__FIELD(sequence_steps, INT, 1, 16777216, NULL, "recurrent: steps that gradients go back through"),
-    PPO__NETWORK(init, CHOICE, 0, 1, "orthogonal|uniform", "initial weights"),
-    PPO__NETWORK(log_std_init, FLOAT, -20, 5, NULL, "box actions: initial log standard deviation"),
-    PPO__NETWORK(squash, CHOICE, 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
-    PPO__NETWORK(gsde, CHOICE, 0, 1, "no|yes", "box actions: state-dependent exploration"),
-    PPO__FIELD(gsde_steps, INT, 0, 16777216, NULL, "steps that a sampled exploration lasts; 0: a rollout"),
-    PPO__FIELD(rpo_alpha, FLOAT, 0, 1e3, NULL,
-               "box actions: the update moves means by uniform noise in +- this; 0: off"),
-    PPO__NETWORK(normalize_obs, CHOICE, 0, 1, "no|yes", "observations to mean 0, variance 1"),
-    PPO__FIELD(normalize_reward, CHOICE, 0, 1, "no|yes",
-               "rewards divided by the std of the discounted return"),
-    PPO__NETWORK(clip_obs, FLOAT, 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
-    PPO__FIELD(clip_reward, FLOAT, 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
-    PPO__FIELD(self_play, INT, 0, 1024, NULL, "earlier policies kept as opponents; 0: all agents learn"),
-    PPO__FIELD(snapshot_every, INT, 1, 1000000000, NULL, "self-play: iterations until the next opponent"),
-    PPO__FIELD(self_play_latest, FLOAT, 0, 1, NULL,
-               "self-play: share of episodes of the latest policy alone"),
-    PPO__FIELD(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-    PPO__FIELD(threads, INT, 1, 1024, NULL,
-               "threads that step environments and compute; the results do not depend on it"),
+    PPO__SETTING(ppo_config, total_steps, I64, "100000", 1, 1e15, NULL,
+                 "environment steps, over all environments"),
+    PPO__SETTING(ppo_config, num_envs, INT, "4", 1, 65536, NULL, "environments side by side"),
+    PPO__SETTING(ppo_config, rollout_steps, INT, "512", 1, 16777216, NULL,
+                 "steps of each environment per iteration"),
+    PPO__SETTING(ppo_config, minibatch_size, INT, "64", 0, 1073741824, NULL,
+                 "samples per gradient step; 0: the whole rollout"),
+    PPO__SETTING(ppo_config, shards, INT, "0", 0, 64, NULL,
+                 "of a minibatch, for threads and processes; 0: by size"),
+    PPO__SETTING(ppo_config, epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
+    PPO__SETTING(ppo_config, learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
+    PPO__SETTING(ppo_config, learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
+                 "how it falls to 0 over the run"),
+    PPO__SETTING(ppo_config, critic_learning_rate, FLOAT, "0", 0, 10, NULL, "the critic's; 0: the same"),
+    PPO__SETTING(ppo_config, gamma, FLOAT, "0.99", 0, 1, NULL, "discount per step"),
+    PPO__SETTING(ppo_config, gae_lambda, FLOAT, "0.95", 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
+    PPO__SETTING(ppo_config, objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                 "the policy's objective, not k3-penalty"),
+    PPO__SETTING(ppo_config, clip_low, FLOAT, "0.2", 0, 1, NULL, "no gain from ratios below 1 - this"),
+    PPO__SETTING(ppo_config, clip_high, FLOAT, "0.2", 0, 1e6, NULL, "no gain from ratios above 1 + this"),
+    PPO__SETTING(ppo_config, clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
+                 "how both ranges fall to 0 over the run"),
+    PPO__SETTING(ppo_config, dual_clip, FLOAT, "0", 0, 1e6, NULL,
+                 "above 1: bound for negative advantages; 0: off"),
+    PPO__SETTING(ppo_config, kl_coef, FLOAT, "1", 0, 1e6, NULL,
+                 "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__SETTING(ppo_config, adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
+                 "kl_coef doubles or halves to hold this KL; 0: off"),
+    PPO__SETTING(ppo_config, target_kl, FLOAT, "0", 0, 1e6, NULL,
+                 "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
+    PPO__SETTING(ppo_config, desired_kl, FLOAT, "0", 0, 1e6, NULL,
+                 "the learning rate is adapted to hold this approx_kl; 0: off"),
+    PPO__SETTING(ppo_config, value_coef, FLOAT, "0.5", 0, 1e6, NULL,
+                 "weight of the value loss, 0.5 mean squared error"),
+    PPO__SETTING(ppo_config, value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
+    PPO__SETTING(ppo_config, huber_delta, FLOAT, "0", 0, 1e6, NULL,
+                 "value errors beyond this count linearly; 0: off"),
+    PPO__SETTING(ppo_config, baseline, CHOICE, "yes", 0, 1, "no|yes",
+                 "no: without a critic, advantages are returns"),
+    PPO__SETTING(ppo_config, entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
+    PPO__SETTING(ppo_config, entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
+                 "how it falls to 0 over the run"),
+    PPO__SETTING(ppo_config, normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
+                 "per minibatch: mean 0, standard deviation 1"),
+    PPO__SETTING(ppo_config, recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
+                 "before each epoch, by the critic as it is then"),
+    PPO__SETTING(ppo_config, max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
+                 "global gradient norm is clipped to this; 0: off"),
+    PPO__SETTING(ppo_config, adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
+    PPO__SETTING(ppo_config, adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
+    PPO__SETTING(ppo_config, adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
+    PPO__SETTING(ppo_config, weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
+    PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, ppo_config, conv, KERNELS, "none", 0, 1024, NULL,
+                    "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
+    PPO__SETTING_AS("hidden", PPO_FIELD_NETWORK, ppo_config, hidden, WIDTHS, "64,64", 1, 65536, NULL,
+                    "widths of the hidden layers, as 64,64; none: linear"),
+    PPO__SETTING_AS("activation", PPO_FIELD_NETWORK, ppo_config, activation, CHOICE, "tanh", 0,
+                    PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "of convolutions and hidden layers"),
+    PPO__SETTING_AS("layer_norm", PPO_FIELD_NETWORK, ppo_config, layer_norm, CHOICE, "no", 0, 1, "no|yes",
+                    "of hidden layers, before the activation"),
+    PPO__SETTING_AS("shared_trunk", PPO_FIELD_NETWORK, ppo_config, shared_trunk, CHOICE, "no", 0, 1, "no|yes",
+                    "one set of hidden layers for actor and critic"),
+    PPO__SETTING_AS("recurrent", PPO_FIELD_NETWORK, ppo_config, recurrent, INT, "0", 0, 65536, NULL,
+                    "width of a recurrent core (GRU); 0: none"),
+    PPO__SETTING(ppo_config, sequence_steps, INT, "32", 1, 16777216, NULL,
+                 "recurrent: steps that gradients go back through"),
+    PPO__SETTING_AS("init", PPO_FIELD_NETWORK, ppo_config, init, CHOICE, "orthogonal", 0, 1,
+                    "orthogonal|uniform", "initial weights"),
+    PPO__SETTING_AS("log_std_init", PPO_FIELD_NETWORK, ppo_config, log_std_init, FLOAT, "0", -20, 5, NULL,
+                    "box actions: initial log standard deviation"),
+    PPO__SETTING_AS("squash", PPO_FIELD_NETWORK, ppo_config, squash, CHOICE, "no", 0, 1, "no|yes",
+                    "box actions: tanh into the box instead of clipping"),
+    PPO__SETTING_AS("gsde", PPO_FIELD_NETWORK, ppo_config, gsde, CHOICE, "no", 0, 1, "no|yes",
+                    "box actions: state-dependent exploration"),
+    PPO__SETTING(ppo_config, gsde_steps, INT, "0", 0, 16777216, NULL,
+                 "steps that a sampled exploration lasts; 0: a rollout"),
+    PPO__SETTING(ppo_config, rpo_alpha, FLOAT, "0", 0, 1e3, NULL,
+                 "box actions: the update moves means by uniform noise in +- this; 0: off"),
+    PPO__SETTING_AS("normalize_obs", PPO_FIELD_NETWORK, ppo_config, normalize_obs, CHOICE, "no", 0, 1,
+                    "no|yes", "observations to mean 0, variance 1"),
+    PPO__SETTING(ppo_config, normalize_reward, CHOICE, "no", 0, 1, "no|yes",
+                 "rewards divided by the std of the discounted return"),
+    PPO__SETTING_AS("clip_obs", PPO_FIELD_NETWORK, ppo_config, clip_obs, FLOAT, "10", 1e-6, 1e6, NULL,
+                    "normalized observations are clipped to +- this"),
+    PPO__SETTING(ppo_config, clip_reward, FLOAT, "10", 1e-6, 1e6, NULL,
+                 "normalized rewards are clipped to +- this"),
+    PPO__SETTING(ppo_config, self_play, INT, "0", 0, 1024, NULL,
+                 "earlier policies kept as opponents; 0: all agents learn"),
+    PPO__SETTING(ppo_config, snapshot_every, INT, "10", 1, 1000000000, NULL,
+                 "self-play: iterations until the next opponent"),
+    PPO__SETTING(ppo_config, self_play_latest, FLOAT, "0.5", 0, 1, NULL,
+                 "self-play: share of episodes of the latest policy alone"),
+    PPO__SETTING(ppo_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+    PPO__SETTING(ppo_config, threads, INT, "1", 1, 1024, NULL,
+                 "threads that step environments and compute; the results do not depend on it"),
 };
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
-static const ppo_settings ppo__config_settings = {ppo__fields, PPO__FIELDS};
-
-PPO_DEF const ppo_settings *ppo_config_settings(void) { return &ppo__config_settings; }
-
-/* What is not here is 0. */
-PPO_DEF ppo_config ppo_config_default(void) {
-    ppo_config config;
-    memset(&config, 0, sizeof config);
-    ppo_settings_set_all(
-        &ppo__config_settings, &config,
-        "total_steps=100000 num_envs=4 rollout_steps=512 minibatch_size=64 epochs=10 learning_rate=3e-4 "
-        "learning_rate_schedule=linear gamma=0.99 gae_lambda=0.95 objective=clip clip_low=0.2 clip_high=0.2 "
-        "kl_coef=1 value_coef=0.5 baseline=yes normalize_advantage=yes max_grad_norm=0.5 adam_beta1=0.9 "
-        "adam_beta2=0.999 adam_eps=1e-5 hidden=64,64 activation=tanh sequence_steps=32 clip_obs=10 "
-        "clip_reward=10 snapshot_every=10 self_play_latest=0.5 seed=1 threads=1");
-    return config;
-}
-
-PPO_DEF ppo_status ppo_config_set(ppo_config *config, const char *name, const char *value) {
-    if (!ppo__given("ppo_config_set", config && name && value)) return PPO_ERROR_ARGUMENT;
-    return ppo_settings_set(&ppo__config_settings, config, name, value);
-}
-
-PPO_DEF ppo_status ppo_config_set_all(ppo_config *config, const char *settings) {
-    if (!ppo__given("ppo_config_set_all", config && settings)) return PPO_ERROR_ARGUMENT;
-    return ppo_settings_set_all(&ppo__config_settings, config, settings);
-}
-
-PPO_DEF ppo_status ppo_config_get(const ppo_config *config, const char *name, char *text, size_t size) {
-    if (!ppo__given("ppo_config_get", config && name && text && size)) return PPO_ERROR_ARGUMENT;
-    return ppo_settings_get(&ppo__config_settings, config, name, text, size);
-}
 
 /* clip_low and clip_high are not here: they also define clip_fraction. The action space matters to numbers in a
    box. */
-static const ppo__need ppo__config_needs[] = {
+static const ppo_need ppo__config_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"kl_coef", "objective", "kl-penalty"},
     {"adaptive_kl_target", "objective", "kl-penalty"},
@@ -12210,24 +12300,53 @@ static const ppo__need ppo__config_needs[] = {
     {"clip_reward", "normalize_reward", "yes"},
     {"snapshot_every", "self_play", NULL},
     {"self_play_latest", "self_play", NULL},
+    {NULL, NULL, NULL},
 };
 
+/* A preset resets every setting that its objective does not use. */
+#define PPO__PAPER                                                                        \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "       \
+    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 value_coef=0.5 "          \
+    "entropy_coef=0 entropy_schedule=constant baseline=yes hidden=64,64 activation=tanh " \
+    "shared_trunk=no target_kl=0 "
+#define PPO__GRADIENT                                                                             \
+    "objective=unclipped epochs=1 minibatch_size=0 learning_rate_schedule=constant gae_lambda=1 " \
+    "normalize_advantage=no "
+#define PPO__NO_PENALTY "dual_clip kl_coef adaptive_kl_target "
+#define PPO__ONE_STEP   PPO__NO_PENALTY "target_kl recompute_advantages "
+#define PPO__PRESETS(ROW)                                                                                  \
+    ROW("reinforce", PPO__ONE_STEP "value_coef value_clip huber_delta critic_learning_rate",               \
+        PPO__GRADIENT "baseline=no learning_rate=3e-3 max_grad_norm=0")                                    \
+    ROW("reinforce-baseline", PPO__ONE_STEP,                                                               \
+        PPO__GRADIENT "baseline=yes learning_rate=3e-3 max_grad_norm=0")                                   \
+    ROW("a2c", PPO__ONE_STEP,                                                                              \
+        PPO__GRADIENT                                                                                      \
+        "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5")      \
+    ROW("ppo-paper", PPO__NO_PENALTY "clip_schedule",                                                      \
+        PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2")                                            \
+    ROW("ppo-paper-fixed-kl", "dual_clip adaptive_kl_target", PPO__PAPER "objective=kl-penalty kl_coef=3") \
+    ROW("ppo-paper-adaptive-kl", "dual_clip",                                                              \
+        PPO__PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01")                               \
+    ROW("ppo-paper-unclipped", PPO__NO_PENALTY, PPO__PAPER "objective=unclipped")
+static const ppo_preset ppo__presets[] = {PPO__PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
+
+static const ppo_settings ppo__config_settings = {ppo__fields, PPO__FIELDS, ppo__config_needs, ppo__presets,
+                                                  &(PPO__PRESETS(PPO__PRESET_WORD))[1]};
+
+PPO_DEF const ppo_settings *ppo_config_settings(void) { return &ppo__config_settings; }
+
+PPO_DEF ppo_config ppo_config_default(void) {
+    ppo_config config;
+    ppo__settings_default(&ppo__config_settings, &config, sizeof config);
+    return config;
+}
+
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
-    const ppo_config usual = ppo_config_default();
-    const ppo_field *field = NULL;
+    char space[PPO__SPACE_SIZE];
+    const int known = env && !ppo__kind(&env->action_space)->continuous;
     if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
-    if (name && !(field = ppo__find_field(&ppo__config_settings, name))) return PPO_ERROR_ARGUMENT;
-    for (size_t k = 0; k < sizeof ppo__config_needs / sizeof *ppo__config_needs; ++k) {
-        const ppo__need *need = &ppo__config_needs[k];
-        const int of_space = !strncmp(need->other, "the ", 4);
-        char space[PPO__SPACE_SIZE];
-        if (field && strcmp(field->name, need->name)) continue;
-        if (of_space && (!env || ppo__kind(&env->action_space)->continuous)) continue;
-        if (of_space) ppo__space_text(&env->action_space, space);
-        if (ppo__check_effect(&ppo__config_settings, config, &usual, need, of_space ? space : NULL))
-            return PPO_ERROR_ARGUMENT;
-    }
-    return PPO_OK;
+    if (known) ppo__space_text(&env->action_space, space);
+    return ppo__check_effects(&ppo__config_settings, config, name, known ? space : NULL);
 }
 
 PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
@@ -12253,44 +12372,6 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (config->dual_clip > 0 && config->dual_clip <= 1)
         return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none", (double)config->dual_clip);
     return PPO_OK;
-}
-
-/* A preset resets every setting that its objective does not use. */
-#define PPO__UNCLIPPED "objective=unclipped dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
-#define PPO__PENALTY   "objective=kl-penalty dual_clip=0 "
-#define PPO__PAPER                                                                        \
-    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "       \
-    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 value_coef=0.5 "          \
-    "entropy_coef=0 entropy_schedule=constant baseline=yes hidden=64,64 activation=tanh " \
-    "shared_trunk=no target_kl=0 "
-#define PPO__GRADIENT                                                        \
-    PPO__UNCLIPPED                                                           \
-    "epochs=1 minibatch_size=0 target_kl=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no recompute_advantages=no gae_lambda=1 "
-
-static const char *const ppo__presets[][2] = {
-    {"reinforce", PPO__GRADIENT "baseline=no value_coef=0.5 value_clip=0 huber_delta=0 "
-                                "critic_learning_rate=0 learning_rate=3e-3 max_grad_norm=0"},
-    {"reinforce-baseline", PPO__GRADIENT "baseline=yes learning_rate=3e-3 max_grad_norm=0"},
-    {"a2c", PPO__GRADIENT
-     "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5"},
-    {"ppo-paper", PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant dual_clip=0 "
-                             "kl_coef=1 adaptive_kl_target=0"},
-    {"ppo-paper-fixed-kl", PPO__PAPER PPO__PENALTY "kl_coef=3 adaptive_kl_target=0"},
-    {"ppo-paper-adaptive-kl", PPO__PAPER PPO__PENALTY "kl_coef=1 adaptive_kl_target=0.01"},
-    {"ppo-paper-unclipped", PPO__PAPER PPO__UNCLIPPED},
-};
-
-PPO_DEF const char *ppo_config_presets(void) {
-    return "reinforce|reinforce-baseline|a2c|ppo-paper|ppo-paper-fixed-kl|ppo-paper-adaptive-kl|"
-           "ppo-paper-unclipped";
-}
-
-PPO_DEF ppo_status ppo_config_preset(ppo_config *config, const char *name) {
-    if (!ppo__given("ppo_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
-    for (size_t i = 0; i < sizeof ppo__presets / sizeof *ppo__presets; ++i)
-        if (!strcmp(name, ppo__presets[i][0])) return ppo_config_set_all(config, ppo__presets[i][1]);
-    return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_config_presets());
 }
 
 /* -- the agent -- */
@@ -16542,56 +16623,75 @@ static const struct {
     const char *name, *settings, *layers;
 } ppo__lm_families[] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
 
-#define PPO__LM(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_lm_config, name), min, max, choices, help, 0 }
 static const ppo_field ppo__lm_fields[] = {
-    PPO__LM(family, CHOICE, 0, sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
-            &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
-    PPO__LM(vocab, INT, 2, INT_MAX, NULL, "tokens"),
-    PPO__LM(context, INT, 2, INT_MAX, NULL, "tokens of the longest sequence"),
-    PPO__LM(width, INT, 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
-    PPO__LM(layers, INT, 1, PPO_MAX_LAYERS, NULL, "blocks"),
-    PPO__LM(heads, INT, 1, INT_MAX / 8, NULL, "of queries"),
-    PPO__LM(kv_heads, INT, 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
-    PPO__LM(head_size, INT, 0, INT_MAX / 8, NULL, "0: width / heads"),
-    PPO__LM(hidden, INT, 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
-    PPO__LM(norm, CHOICE, PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
-    PPO__LM(norm_eps, FLOAT, 1e-30, 1, NULL, "added to the variance"),
-    PPO__LM(activation, CHOICE, 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "of the feed-forward"),
-    PPO__LM(gated, CHOICE, 0, 1, "no|yes", "feed-forward layers with a gate"),
-    PPO__LM(qkv_bias, CHOICE, 0, 1, "no|yes", "of queries, keys and values"),
-    PPO__LM(proj_bias, CHOICE, 0, 1, "no|yes", "of the heads' results"),
-    PPO__LM(ffn_bias, CHOICE, 0, 1, "no|yes", "of feed-forward layers"),
-    PPO__LM(head_norm, CHOICE, 0, 1, "no|yes", "of queries and keys"),
-    PPO__LM(parallel, CHOICE, 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
-    PPO__LM(tied, CHOICE, 0, 1, "no|yes", "logits by the token embedding"),
-    PPO__LM(attention_scale, FLOAT, 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
-    PPO__LM(window, INT, 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
-    PPO__LM(window_layers, U64, 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
-    PPO__LM(positions, CHOICE, 0, PPO_ROTARY, "learned|rotary", "how a token knows its position"),
-    PPO__LM(rotary_size, INT, 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
-    PPO__LM(rope_theta, FLOAT, 1, 1e30, NULL, "base of the wavelengths"),
-    PPO__LM(rope_scaling, CHOICE, 0, PPO_ROPE_LLAMA3, "plain|linear|llama3", "of the wavelengths"),
-    PPO__LM(rope_factor, FLOAT, 1e-30, 1e30, NULL, "by which they grow"),
-    PPO__LM(rope_low, FLOAT, 1e-30, 1e30, NULL, "Llama 3: waves in rope_context, below which all do"),
-    PPO__LM(rope_high, FLOAT, 1e-30, 1e30, NULL, "and above which none does"),
-    PPO__LM(rope_context, INT, 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
-    PPO__LM(score, CHOICE, 0, 1, "no|yes", "a head with a number per token"),
-    PPO__LM(seed, U64, 0, 1.8446744073709552e19, NULL, "of the first weights"),
-    PPO__LM(eos, INT, -1, INT_MAX, NULL, "token that ends a text; -1: none"),
+    PPO__SETTING(ppo_lm_config, family, CHOICE, "gpt2", 0,
+                 sizeof ppo__lm_families / sizeof *ppo__lm_families - 1,
+                 &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1], "whose names and layout a saved folder has"),
+    PPO__SETTING(ppo_lm_config, vocab, INT, NULL, 2, INT_MAX, NULL, "tokens"),
+    PPO__SETTING(ppo_lm_config, context, INT, "64", 2, INT_MAX, NULL, "tokens of the longest sequence"),
+    PPO__SETTING(ppo_lm_config, width, INT, "64", 2, INT_MAX / 4, NULL,
+                 "numbers that stand for a token between blocks"),
+    PPO__SETTING(ppo_lm_config, layers, INT, "2", 1, PPO_MAX_LAYERS, NULL, "blocks"),
+    PPO__SETTING(ppo_lm_config, heads, INT, "4", 1, INT_MAX / 8, NULL, "of queries"),
+    PPO__SETTING(ppo_lm_config, kv_heads, INT, "0", 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
+    PPO__SETTING(ppo_lm_config, head_size, INT, "0", 0, INT_MAX / 8, NULL, "0: width / heads"),
+    PPO__SETTING(ppo_lm_config, hidden, INT, "0", 0, INT_MAX / 2, NULL,
+                 "width of the feed-forward layers; 0: 4 width"),
+    PPO__SETTING(ppo_lm_config, norm, CHOICE, "layer", PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer",
+                 "before each branch"),
+    PPO__SETTING(ppo_lm_config, norm_eps, FLOAT, "1e-5", 1e-30, 1, NULL, "added to the variance"),
+    PPO__SETTING(ppo_lm_config, activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
+                 "of the feed-forward"),
+    PPO__SETTING(ppo_lm_config, gated, CHOICE, "no", 0, 1, "no|yes", "feed-forward layers with a gate"),
+    PPO__SETTING(ppo_lm_config, qkv_bias, CHOICE, "yes", 0, 1, "no|yes", "of queries, keys and values"),
+    PPO__SETTING(ppo_lm_config, proj_bias, CHOICE, "yes", 0, 1, "no|yes", "of the heads' results"),
+    PPO__SETTING(ppo_lm_config, ffn_bias, CHOICE, "yes", 0, 1, "no|yes", "of feed-forward layers"),
+    PPO__SETTING(ppo_lm_config, head_norm, CHOICE, "no", 0, 1, "no|yes", "of queries and keys"),
+    PPO__SETTING(ppo_lm_config, parallel, CHOICE, "no", 0, 1, "no|yes",
+                 "attention and feed-forward from the same numbers"),
+    PPO__SETTING(ppo_lm_config, tied, CHOICE, "yes", 0, 1, "no|yes", "logits by the token embedding"),
+    PPO__SETTING(ppo_lm_config, attention_scale, FLOAT, "0", 0, 1e30, NULL,
+                 "of products; 0: 1 / sqrt(head size)"),
+    PPO__SETTING(ppo_lm_config, window, INT, "0", 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
+    PPO__SETTING(ppo_lm_config, window_layers, U64, "0", 0, 1.8446744073709552e19, NULL,
+                 "bit k: layer k has it; 0: all"),
+    PPO__SETTING(ppo_lm_config, positions, CHOICE, "learned", 0, PPO_ROTARY, "learned|rotary",
+                 "how a token knows its position"),
+    PPO__SETTING(ppo_lm_config, rotary_size, INT, "0", 0, INT_MAX / 8, NULL,
+                 "columns of a head that are turned; 0: all"),
+    PPO__SETTING(ppo_lm_config, rope_theta, FLOAT, "10000", 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__SETTING(ppo_lm_config, rope_scaling, CHOICE, "plain", 0, PPO_ROPE_LLAMA3, "plain|linear|llama3",
+                 "of the wavelengths"),
+    PPO__SETTING(ppo_lm_config, rope_factor, FLOAT, "1", 1e-30, 1e30, NULL, "by which they grow"),
+    PPO__SETTING(ppo_lm_config, rope_low, FLOAT, "1", 1e-30, 1e30, NULL,
+                 "Llama 3: waves in rope_context, below which all do"),
+    PPO__SETTING(ppo_lm_config, rope_high, FLOAT, "4", 1e-30, 1e30, NULL, "and above which none does"),
+    PPO__SETTING(ppo_lm_config, rope_context, INT, "8192", 1, INT_MAX, NULL,
+                 "Llama 3: the context before scaling"),
+    PPO__SETTING(ppo_lm_config, score, CHOICE, "no", 0, 1, "no|yes", "a head with a number per token"),
+    PPO__SETTING(ppo_lm_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the first weights"),
+    PPO__SETTING(ppo_lm_config, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a text; -1: none"),
 };
-static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields};
+static const ppo_need ppo__lm_needs[] = {
+    {"rotary_size", "positions", "rotary"},
+    {"rope_theta", "positions", "rotary"},
+    {"rope_scaling", "positions", "rotary"},
+    {"rope_factor", "rope_scaling", "linear|llama3"},
+    {"rope_low", "rope_scaling", "llama3"},
+    {"rope_high", "rope_scaling", "llama3"},
+    {"rope_context", "rope_scaling", "llama3"},
+    {"window_layers", "window", NULL},
+    {NULL, NULL, NULL},
+};
+static const ppo_settings ppo__lm_settings = {ppo__lm_fields, sizeof ppo__lm_fields / sizeof *ppo__lm_fields,
+                                              ppo__lm_needs, NULL, NULL};
 
 PPO_DEF const ppo_settings *ppo_lm_settings(void) { return &ppo__lm_settings; }
 
 PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
-    static const char usual[] =
-        "context=64 width=64 layers=2 heads=4 norm=layer norm_eps=1e-5 activation=gelu qkv_bias=yes "
-        "proj_bias=yes ffn_bias=yes tied=yes rope_theta=10000 rope_factor=1 rope_low=1 rope_high=4 "
-        "rope_context=8192 seed=1 eos=-1";
     ppo_lm_config c;
-    memset(&c, 0, sizeof c);
-    return ppo_settings_set_all(&ppo__lm_settings, &c, usual), c;
+    ppo__settings_default(&ppo__lm_settings, &c, sizeof c);
+    return c;
 }
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
@@ -16610,18 +16710,10 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
 /* Checks a model's settings. lm->full becomes these, with a number in place of each 0 that stands for another
    setting. */
 static ppo_status ppo__lm_complete(ppo_lm *lm) {
-    static const ppo__need needs[] = {
-        {"rotary_size", "positions", "rotary"},     {"rope_theta", "positions", "rotary"},
-        {"rope_scaling", "positions", "rotary"},    {"rope_factor", "rope_scaling", "linear|llama3"},
-        {"rope_low", "rope_scaling", "llama3"},     {"rope_high", "rope_scaling", "llama3"},
-        {"rope_context", "rope_scaling", "llama3"}, {"window_layers", "window", NULL},
-    };
-    const ppo_lm_config usual = ppo_lm_config_default();
     ppo_lm_config *c = &lm->full;
     *c = lm->config;
     ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
-    for (size_t k = 0; k < sizeof needs / sizeof *needs && !status; ++k)
-        status = ppo__check_effect(&ppo__lm_settings, c, &usual, &needs[k], NULL);
+    if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
     if (!c->head_size && c->width % c->heads)
@@ -18282,27 +18374,34 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype) {
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
-PPO_DEF ppo_sampling ppo_sampling_default(void) {
-    ppo_sampling how = {1, 0, 0, 1, -1, 0, 1, -1, NULL, NULL, NULL, 0, NULL, NULL, 0};
-    return how;
-}
-
-/* Its settings, for a ppo_sampling that is `base` bytes into a struct. */
-#define PPO__SAMPLING(base, name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, (base) + offsetof(ppo_sampling, name), min, max, choices, help, 0 }
-#define PPO__SAMPLING_ALL(base)                                                                      \
-    PPO__SAMPLING(base, temperature, FLOAT, 1e-30, 1e30, NULL, "logits are divided by it"),          \
-        PPO__SAMPLING(base, greedy, CHOICE, 0, 1, "no|yes", "always the most likely token"),         \
-        PPO__SAMPLING(base, top_k, INT, 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),  \
-        PPO__SAMPLING(base, top_p, FLOAT, 1e-30, 1, NULL, "the most likely with this probability"),  \
-        PPO__SAMPLING(base, eos, INT, -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),    \
-        PPO__SAMPLING(base, max_new, INT, 0, INT_MAX, NULL, "sampled tokens; 0: up to the context"), \
-        PPO__SAMPLING(base, call, INT, -1, INT_MAX, NULL, "token that calls the tool; -1: none")
+/* Rows of its settings, for a struct that has them as `in`, such as `sampling.`, or itself is one. */
+#define PPO__SAMPLING_ROWS(config, in)                                                       \
+    PPO__SETTING_AS("temperature", 0, config, in temperature, FLOAT, "1", 1e-30, 1e30, NULL, \
+                    "logits are divided by it"),                                             \
+        PPO__SETTING_AS("greedy", 0, config, in greedy, CHOICE, "no", 0, 1, "no|yes",        \
+                        "always the most likely token"),                                     \
+        PPO__SETTING_AS("top_k", 0, config, in top_k, INT, "0", 0, INT_MAX, NULL,            \
+                        "only the k most likely tokens; 0: all"),                            \
+        PPO__SETTING_AS("top_p", 0, config, in top_p, FLOAT, "1", 1e-30, 1, NULL,            \
+                        "the most likely with this probability"),                            \
+        PPO__SETTING_AS("eos", 0, config, in eos, INT, "-1", -1, INT_MAX, NULL,              \
+                        "token that ends a sequence; -1: none"),                             \
+        PPO__SETTING_AS("max_new", 0, config, in max_new, INT, "0", 0, INT_MAX, NULL,        \
+                        "sampled tokens; 0: up to the context"),                             \
+        PPO__SETTING_AS("call", 0, config, in call, INT, "-1", -1, INT_MAX, NULL,            \
+                        "token that calls the tool; -1: none")
 
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field fields[] = {PPO__SAMPLING_ALL(0)};
-    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
+    static const ppo_field fields[] = {PPO__SAMPLING_ROWS(ppo_sampling, )};
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, NULL, NULL, NULL};
     return &settings;
+}
+
+PPO_DEF ppo_sampling ppo_sampling_default(void) {
+    ppo_sampling how;
+    ppo__settings_default(ppo_sampling_settings(), &how, sizeof how);
+    how.seed = 1;
+    return how;
 }
 
 static int ppo__ends(const ppo_sampling *how, int token) {
@@ -19879,61 +19978,73 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
 
 /* -- fine-tuning -- */
 
-#define PPO__FIT(name, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(ppo_fit_config, name), min, max, choices, help, 0 }
-
 /* Rows of both tables of settings in this wing. */
-#define PPO__ADAM_FIELDS(FIELD)                                                \
-    FIELD(adam_beta1, FLOAT, 0, 0.999999, NULL, "Adam's decay of the mean"),   \
-        FIELD(adam_beta2, FLOAT, 0, 0.999999, NULL, "and of the mean square"), \
-        FIELD(adam_eps, FLOAT, 1e-12, 1, NULL, "Adam's epsilon"),              \
-        FIELD(weight_decay, FLOAT, 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
-#define PPO__ADAM_USUAL "seed=1 max_grad_norm=1 adam_beta1=0.9 adam_beta2=0.999 adam_eps=1e-5 "
+#define PPO__ADAM_ROWS(config)                                                                         \
+    PPO__SETTING(config, adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),     \
+        PPO__SETTING(config, adam_beta2, FLOAT, "0.999", 0, 0.999999, NULL, "and of the mean square"), \
+        PPO__SETTING(config, adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),               \
+        PPO__SETTING(config, weight_decay, FLOAT, "0", 0, 1e30, NULL,                                  \
+                     "decoupled weight decay (AdamW) of matrices")
 
-PPO_DEF const ppo_settings *ppo_fit_settings(void) {
-    static const ppo_field fields[] = {
-        PPO__FIT(epochs, INT, 1, INT_MAX, NULL, "passes over the data"),
-        PPO__FIT(steps, INT, 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
-        PPO__FIT(batch_size, INT, 1, INT_MAX, NULL, "sequences, windows or pairs per gradient step"),
-        PPO__FIT(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
-        PPO__FIT(shards, INT, 0, 1024, NULL, "of a batch, for threads and processes; 0: by size"),
-        PPO__FIT(window, INT, 0, INT_MAX, NULL, "tokens of a window of the text; 0: whole sequences"),
-        PPO__FIT(random_windows, CHOICE, 0, 1, "no|yes", "from anywhere, not side by side"),
-        PPO__FIT(learning_rate, FLOAT, 1e-30, 10, NULL, "Adam's learning rate"),
-        PPO__FIT(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__FIT(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__FIT(warmup, FLOAT, 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
-        PPO__FIT(warmup_steps, INT, 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
-        PPO__ADAM_FIELDS(PPO__FIT),
-        PPO__FIT(max_grad_norm, FLOAT, 0, INFINITY, NULL, "gradient norms are clipped to it; 0: off"),
-        PPO__FIT(beta, FLOAT, 0, 1e30, NULL, "DPO: strength of the KL constraint"),
-        PPO__FIT(label_smoothing, FLOAT, 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
-        PPO__FIT(seed, U64, 0, 1.8446744073709552e19, NULL, "of the order of the data"),
-        PPO__FIT(evaluate_every, INT, 0, INT_MAX, NULL, "steps between held-out losses; 0: an epoch"),
-        PPO__FIT(evaluate_first, CHOICE, 0, 1, "no|yes", "also before the first step"),
-        PPO__FIT(patience, INT, 0, INT_MAX, NULL, "held-out losses without a new best; 0: any number"),
-        PPO__FIT(checkpoint_every, INT, 1, INT_MAX, NULL, "steps between checkpoints"),
-        PPO__FIT(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
-    };
-    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
-    return &settings;
-}
-
-PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
-    static const char usual[] =
-        PPO__ADAM_USUAL "epochs=1 batch_size=32 learning_rate=1e-3 learning_rate_schedule=cosine warmup=0.05 "
-                        "beta=0.1 checkpoint_every=100";
-    ppo_fit_config c;
-    memset(&c, 0, sizeof c);
-    return ppo_settings_set_all(ppo_fit_settings(), &c, usual), c;
-}
-
-static const ppo__need ppo__fit_needs[] = {
+static const ppo_need ppo__fit_needs[] = {
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
     {"epochs", "steps", "0"},
     {"random_windows", "window", NULL},
     {"warmup", "warmup_steps", "0"},
+    {NULL, NULL, NULL},
 };
+
+PPO_DEF const ppo_settings *ppo_fit_settings(void) {
+    static const ppo_field fields[] = {
+        PPO__SETTING(ppo_fit_config, epochs, INT, "1", 1, INT_MAX, NULL, "passes over the data"),
+        PPO__SETTING(ppo_fit_config, steps, INT, "0", 0, INT_MAX, NULL,
+                     "gradient steps in all; 0: those of the epochs"),
+        PPO__SETTING(ppo_fit_config, batch_size, INT, "32", 1, INT_MAX, NULL,
+                     "sequences, windows or pairs per gradient step"),
+        PPO__SETTING(ppo_fit_config, micro_batch, INT, "0", 0, INT_MAX, NULL,
+                     "of these, in memory at once; 0: by their tokens"),
+        PPO__SETTING(ppo_fit_config, shards, INT, "0", 0, 1024, NULL,
+                     "of a batch, for threads and processes; 0: by size"),
+        PPO__SETTING(ppo_fit_config, window, INT, "0", 0, INT_MAX, NULL,
+                     "tokens of a window of the text; 0: whole sequences"),
+        PPO__SETTING(ppo_fit_config, random_windows, CHOICE, "no", 0, 1, "no|yes",
+                     "from anywhere, not side by side"),
+        PPO__SETTING(ppo_fit_config, learning_rate, FLOAT, "1e-3", 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__SETTING(ppo_fit_config, learning_rate_schedule, CHOICE, "cosine", 0, 2, "constant|linear|cosine",
+                     "how it falls"),
+        PPO__SETTING(ppo_fit_config, min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
+        PPO__SETTING(ppo_fit_config, warmup, FLOAT, "0.05", 0, 0.999999, NULL,
+                     "share of the steps in which it rises from 0"),
+        PPO__SETTING(ppo_fit_config, warmup_steps, INT, "0", 0, INT_MAX, NULL,
+                     "steps in which it rises; 0: that share"),
+        PPO__ADAM_ROWS(ppo_fit_config),
+        PPO__SETTING(ppo_fit_config, max_grad_norm, FLOAT, "1", 0, INFINITY, NULL,
+                     "gradient norms are clipped to it; 0: off"),
+        PPO__SETTING(ppo_fit_config, beta, FLOAT, "0.1", 0, 1e30, NULL, "DPO: strength of the KL constraint"),
+        PPO__SETTING(ppo_fit_config, label_smoothing, FLOAT, "0", 0, 0.5, NULL,
+                     "DPO: share of comparisons that are wrong"),
+        PPO__SETTING(ppo_fit_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL,
+                     "of the order of the data"),
+        PPO__SETTING(ppo_fit_config, evaluate_every, INT, "0", 0, INT_MAX, NULL,
+                     "steps between held-out losses; 0: an epoch"),
+        PPO__SETTING(ppo_fit_config, evaluate_first, CHOICE, "no", 0, 1, "no|yes",
+                     "also before the first step"),
+        PPO__SETTING(ppo_fit_config, patience, INT, "0", 0, INT_MAX, NULL,
+                     "held-out losses without a new best; 0: any number"),
+        PPO__SETTING(ppo_fit_config, checkpoint_every, INT, "100", 1, INT_MAX, NULL,
+                     "steps between checkpoints"),
+        PPO__SETTING(ppo_fit_config, recompute, CHOICE, "no", 0, 1, "no|yes",
+                     "less memory for more time: ppo_tape_recompute()"),
+    };
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__fit_needs, NULL, NULL};
+    return &settings;
+}
+
+PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
+    ppo_fit_config c;
+    ppo__settings_default(ppo_fit_settings(), &c, sizeof c);
+    return c;
+}
 
 enum { PPO__SFT, PPO__REWARD, PPO__DPO };
 static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo"};
@@ -20079,11 +20190,9 @@ static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
 
 static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
-    const ppo_fit_config usual = ppo_fit_config_default();
     const int pairs = fit->objective != PPO__SFT, context = fit->lm->config.context;
     ppo_status status = ppo_settings_check(ppo_fit_settings(), c);
-    for (size_t k = 0; k < sizeof ppo__fit_needs / sizeof *ppo__fit_needs && !status; ++k)
-        status = ppo__check_effect(ppo_fit_settings(), c, &usual, &ppo__fit_needs[k], NULL);
+    if (!status) status = ppo__check_effects(ppo_fit_settings(), c, NULL, NULL);
     if (status) return status;
     if (c->min_learning_rate > c->learning_rate)
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
@@ -20777,125 +20886,7 @@ static const struct {
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
-#define PPO__AS(name, member, type, min, max, choices, help) \
-    { name, PPO_FIELD_##type, offsetof(ppo_rlhf_config, member), min, max, choices, help, 0 }
-#define PPO__RLHF(name, type, min, max, choices, help) PPO__AS(#name, name, type, min, max, choices, help)
-
-PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
-    static const ppo_field fields[] = {
-        PPO__RLHF(prompts, INT, 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
-        PPO__RLHF(samples, INT, 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
-        PPO__RLHF(slots, INT, 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
-        PPO__SAMPLING_ALL(offsetof(ppo_rlhf_config, sampling)),
-        PPO__RLHF(normalize_rewards, CHOICE, 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
-        PPO__RLHF(reward_clip, FLOAT, 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__RLHF(missing_eos_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted from sequences cut off"),
-        PPO__RLHF(length_penalty, FLOAT, -1e15, 1e15, NULL, "subtracted for every sampled token"),
-        PPO__RLHF(overlong_buffer, INT, 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
-        PPO__RLHF(overlong_penalty, FLOAT, 0, 1e15, NULL, "cost of the last of these"),
-        PPO__RLHF(refills, INT, 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
-        PPO__RLHF(kl_place, CHOICE, 0, 1, "reward|loss", "where the KL to the reference counts"),
-        PPO__RLHF(kl_estimator, CHOICE, PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
-        PPO__RLHF(kl_coef, FLOAT, 0, 1e30, NULL, "strength of the KL constraint"),
-        PPO__RLHF(kl_weighted, CHOICE, 0, 1, "no|yes", "in the loss, times the ratio"),
-        PPO__RLHF(kl_target, FLOAT, 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
-        PPO__RLHF(kl_horizon, INT, INT_MIN, INT_MAX, NULL, "samples in which it can change by a fifth"),
-        PPO__RLHF(reference_every, INT, 0, INT_MAX, NULL, "iterations between new references; 0: none"),
-        PPO__RLHF(advantage, CHOICE, 0, sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
-                  &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
-        PPO__RLHF(gamma, FLOAT, 0, 1, NULL, "GAE, return: discount per token"),
-        PPO__RLHF(gae_lambda, FLOAT, 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__RLHF(whiten_rewards, CHOICE, 0, 1, "no|yes", "GAE: rewards to unit variance"),
-        PPO__RLHF(bootstrap_truncated, CHOICE, 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
-        PPO__RLHF(whiten_advantages, CHOICE, -1, 1, "auto|no|yes", "to mean 0, standard deviation 1"),
-        PPO__RLHF(aggregation, CHOICE, 0, 2, "tokens|sequences|constant", "how the loss is averaged"),
-        PPO__RLHF(ratio, CHOICE, 0, 1, "token|sequence", "of a token alone, or of its sequence"),
-        PPO__RLHF(mask_truncated, CHOICE, 0, 1, "no|yes", "learns nothing from truncated sequences"),
-        PPO__RLHF(epochs, INT, 1, 10000, NULL, "passes over the samples of an iteration"),
-        PPO__RLHF(target_kl, FLOAT, 0, 1e30, NULL, "epochs end at 1.5 times this KL per token; 0: off"),
-        PPO__RLHF(minibatch_size, INT, 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__RLHF(micro_batch, INT, 0, INT_MAX, NULL, "of these, in memory at once; 0: by their tokens"),
-        PPO__RLHF(shards, INT, 0, 1024, NULL, "of a minibatch, for threads and processes; 0: by size"),
-        PPO__RLHF(recompute, CHOICE, 0, 1, "no|yes", "less memory for more time: ppo_tape_recompute()"),
-        PPO__AS("objective", objective.objective, CHOICE, 0, PPO__OBJECTIVES - 1, ppo__objectives,
-                "the policy's, not kl-penalty"),
-        PPO__AS("clip_low", objective.clip_low, FLOAT, 0, 1e30, NULL, "no gain from ratios below 1 - this"),
-        PPO__AS("clip_high", objective.clip_high, FLOAT, 0, 1e30, NULL, "no gain from ratios above 1 + this"),
-        PPO__AS("dual_clip", objective.dual_clip, FLOAT, 0, 1e30, NULL,
-                "bound for negative advantages; 0: off"),
-        PPO__AS("objective_kl_coef", objective.kl_coef, FLOAT, 0, 1e30, NULL,
-                "of KL(old || new), k3-penalty"),
-        PPO__RLHF(value_coef, FLOAT, 0, 1e30, NULL, "weight of the value loss"),
-        PPO__RLHF(value_clip, FLOAT, 0, 1e30, NULL, "clip range of the value loss; 0: off"),
-        PPO__RLHF(entropy_coef, FLOAT, -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__RLHF(entropy_target, FLOAT, 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
-        PPO__RLHF(entropy_step, FLOAT, 0, 1e30, NULL, "by which it changes"),
-        PPO__RLHF(max_grad_norm, FLOAT, 0, 1e30, NULL, "the gradient's norm is clipped to it; 0: off"),
-        PPO__RLHF(learning_rate, FLOAT, 0, 10, NULL, "Adam's learning rate"),
-        PPO__RLHF(critic_learning_rate, FLOAT, 0, 10, NULL, "of a critic of its own; 0: the policy's"),
-        PPO__RLHF(learning_rate_schedule, CHOICE, 0, 2, "constant|linear|cosine", "how it falls"),
-        PPO__RLHF(min_learning_rate, FLOAT, 0, 10, NULL, "to which it falls"),
-        PPO__RLHF(iterations, INT, 0, INT_MAX, NULL, "after which a schedule ends"),
-        PPO__ADAM_FIELDS(PPO__RLHF),
-        PPO__RLHF(importance_cap, FLOAT, 0, 1e30, NULL, "others' samples count by ratio, up to this; 0: off"),
-        PPO__RLHF(importance_floor, FLOAT, 0, 1e30, NULL, "and from this"),
-        PPO__RLHF(importance_mode, CHOICE, 0, 3, "token-truncate|token-mask|sequence-truncate|sequence-mask",
-                  "whose ratio, and what happens outside the range"),
-        PPO__RLHF(seed, U64, 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-    };
-    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields};
-    return &settings;
-}
-
-PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
-    static const char usual[] = PPO__ADAM_USUAL
-        "prompts=64 samples=1 slots=16 normalize_rewards=yes epochs=4 target_kl=0.02 minibatch_size=16 "
-        "learning_rate=3e-4 gamma=1 gae_lambda=0.95 overlong_penalty=1 whiten_advantages=auto "
-        "entropy_step=0.005 "
-        "value_coef=0.5 value_clip=0.2 kl_estimator=k1 kl_coef=0.05 kl_horizon=10000";
-    ppo_rlhf_config c;
-    memset(&c, 0, sizeof c);
-    c.sampling = ppo_sampling_default(), c.objective = ppo_policy_objective_default();
-    return ppo_settings_set_all(ppo_rlhf_settings(), &c, usual), c;
-}
-
-/* A preset resets every setting that defines the method. */
-#define PPO__METHOD                                                                                     \
-    "samples=8 objective=clip clip_low=0.2 clip_high=0.2 dual_clip=0 ratio=token aggregation=tokens "   \
-    "kl_place=reward kl_estimator=k1 kl_coef=0 kl_target=0 kl_weighted=no overlong_buffer=0 refills=0 " \
-    "mask_truncated=no whiten_rewards=no bootstrap_truncated=no whiten_advantages=auto entropy_coef=0 " \
-    "entropy_target=0 critic_learning_rate=0 gamma=1 gae_lambda=0.95 value_coef=0.5 value_clip=0.2 "    \
-    "overlong_penalty=1 objective_kl_coef=1 kl_horizon=10000 entropy_step=0.005 "
-
-#define PPO__RLHF_PRESETS(ROW)                                                                              \
-    ROW("ppo", "advantage=gae samples=1 kl_coef=0.05")                                                      \
-    ROW("rloo", "advantage=leave-one-out kl_coef=0.05")                                                     \
-    ROW("grpo", "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")         \
-    ROW("dr-grpo", "advantage=group-mean aggregation=constant")                                             \
-    ROW("dapo", "advantage=group clip_high=0.28 refills=3")                                                 \
-    ROW("gspo", "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4")        \
-    ROW("cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")                                  \
-    ROW("reinforce++", "samples=1 advantage=return kl_coef=0.01")                                           \
-    ROW("reinforce++-baseline", "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 " \
-                                "kl_coef=0.01")
-#define PPO__PRESET_ROW(name, settings)  {name, PPO__METHOD settings},
-#define PPO__PRESET_WORD(name, settings) "|" name
-
-static const struct {
-    const char *name, *settings;
-} ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW)};
-
-PPO_DEF const char *ppo_rlhf_config_presets(void) { return &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]; }
-
-PPO_DEF ppo_status ppo_rlhf_config_preset(ppo_rlhf_config *config, const char *name) {
-    if (!ppo__given("ppo_rlhf_config_preset", config && name)) return PPO_ERROR_ARGUMENT;
-    for (size_t i = 0; i < sizeof ppo__rlhf_presets / sizeof *ppo__rlhf_presets; ++i)
-        if (!strcmp(name, ppo__rlhf_presets[i].name))
-            return ppo_settings_set_all(ppo_rlhf_settings(), config, ppo__rlhf_presets[i].settings);
-    return ppo__refuse("there is no preset \"%.60s\", only %s", name, ppo_rlhf_config_presets());
-}
-
-static const ppo__need ppo__rlhf_needs[] = {
+static const ppo_need ppo__rlhf_needs[] = {
     {"critic_learning_rate", "advantage", "gae|sequence"},
     {"whiten_rewards", "advantage", "gae"},
     {"bootstrap_truncated", "advantage", "gae"},
@@ -20916,16 +20907,152 @@ static const ppo__need ppo__rlhf_needs[] = {
     {"kl_weighted", "kl_place", "loss"},
     {"importance_mode", "importance_cap", NULL},
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
+    {NULL, NULL, NULL},
 };
+
+/* A preset resets every setting that defines the method. */
+#define PPO__METHOD                                                                                     \
+    "objective clip_low clip_high dual_clip objective_kl_coef ratio aggregation kl_place kl_estimator " \
+    "kl_target kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated "         \
+    "whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step "    \
+    "critic_learning_rate gamma gae_lambda value_coef value_clip"
+#define PPO__METHOD_ROW(ROW, name, values) ROW(name, PPO__METHOD, "samples=8 kl_coef=0 " values)
+#define PPO__RLHF_PRESETS(ROW)                                                                           \
+    PPO__METHOD_ROW(ROW, "ppo", "advantage=gae samples=1 kl_coef=0.05")                                  \
+    PPO__METHOD_ROW(ROW, "rloo", "advantage=leave-one-out kl_coef=0.05")                                 \
+    PPO__METHOD_ROW(ROW, "grpo",                                                                         \
+                    "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")  \
+    PPO__METHOD_ROW(ROW, "dr-grpo", "advantage=group-mean aggregation=constant")                         \
+    PPO__METHOD_ROW(ROW, "dapo", "advantage=group clip_high=0.28 refills=3")                             \
+    PPO__METHOD_ROW(ROW, "gspo",                                                                         \
+                    "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4") \
+    PPO__METHOD_ROW(ROW, "cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")              \
+    PPO__METHOD_ROW(ROW, "reinforce++", "samples=1 advantage=return kl_coef=0.01")                       \
+    PPO__METHOD_ROW(ROW, "reinforce++-baseline",                                                         \
+                    "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01")
+static const ppo_preset ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
+
+PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
+    static const ppo_field fields[] = {
+        PPO__SETTING(ppo_rlhf_config, prompts, INT, "64", 1, PPO__MOST_SAMPLES, NULL,
+                     "prompts per iteration"),
+        PPO__SETTING(ppo_rlhf_config, samples, INT, "1", 1, PPO__MOST_SAMPLES, NULL,
+                     "samples of each prompt"),
+        PPO__SETTING(ppo_rlhf_config, slots, INT, "16", 1, PPO__MOST_SLOTS, NULL,
+                     "sequences that are sampled side by side"),
+        PPO__SAMPLING_ROWS(ppo_rlhf_config, sampling.),
+        PPO__SETTING(ppo_rlhf_config, normalize_rewards, CHOICE, "yes", 0, 1, "no|yes",
+                     "to mean 0, std 1 over all so far"),
+        PPO__SETTING(ppo_rlhf_config, reward_clip, FLOAT, "0", 0, 1e30, NULL,
+                     "rewards are clipped to +- this; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, missing_eos_penalty, FLOAT, "0", -1e15, 1e15, NULL,
+                     "subtracted from sequences cut off"),
+        PPO__SETTING(ppo_rlhf_config, length_penalty, FLOAT, "0", -1e15, 1e15, NULL,
+                     "subtracted for every sampled token"),
+        PPO__SETTING(ppo_rlhf_config, overlong_buffer, INT, "0", 0, INT_MAX, NULL,
+                     "last tokens before the limit, which cost"),
+        PPO__SETTING(ppo_rlhf_config, overlong_penalty, FLOAT, "1", 0, 1e15, NULL,
+                     "cost of the last of these"),
+        PPO__SETTING(ppo_rlhf_config, refills, INT, "0", 0, 1000, NULL,
+                     "times that prompts of equal rewards are replaced"),
+        PPO__SETTING(ppo_rlhf_config, kl_place, CHOICE, "reward", 0, 1, "reward|loss",
+                     "where the KL to the reference counts"),
+        PPO__SETTING(ppo_rlhf_config, kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact",
+                     "of that KL"),
+        PPO__SETTING(ppo_rlhf_config, kl_coef, FLOAT, "0.05", 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__SETTING(ppo_rlhf_config, kl_weighted, CHOICE, "no", 0, 1, "no|yes",
+                     "in the loss, times the ratio"),
+        PPO__SETTING(ppo_rlhf_config, kl_target, FLOAT, "0", 0, 1e30, NULL,
+                     "kl_coef adapts to hold this KL; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, kl_horizon, INT, "10000", INT_MIN, INT_MAX, NULL,
+                     "samples in which it can change by a fifth"),
+        PPO__SETTING(ppo_rlhf_config, reference_every, INT, "0", 0, INT_MAX, NULL,
+                     "iterations between new references; 0: none"),
+        PPO__SETTING(ppo_rlhf_config, advantage, CHOICE, "gae", 0,
+                     sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
+                     &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
+        PPO__SETTING(ppo_rlhf_config, gamma, FLOAT, "1", 0, 1, NULL, "GAE, return: discount per token"),
+        PPO__SETTING(ppo_rlhf_config, gae_lambda, FLOAT, "0.95", 0, 1, NULL,
+                     "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__SETTING(ppo_rlhf_config, whiten_rewards, CHOICE, "no", 0, 1, "no|yes",
+                     "GAE: rewards to unit variance"),
+        PPO__SETTING(ppo_rlhf_config, bootstrap_truncated, CHOICE, "no", 0, 1, "no|yes",
+                     "GAE: bootstrap truncated sequences"),
+        PPO__SETTING(ppo_rlhf_config, whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes",
+                     "to mean 0, standard deviation 1"),
+        PPO__SETTING(ppo_rlhf_config, aggregation, CHOICE, "tokens", 0, 2, "tokens|sequences|constant",
+                     "how the loss is averaged"),
+        PPO__SETTING(ppo_rlhf_config, ratio, CHOICE, "token", 0, 1, "token|sequence",
+                     "of a token alone, or of its sequence"),
+        PPO__SETTING(ppo_rlhf_config, mask_truncated, CHOICE, "no", 0, 1, "no|yes",
+                     "learns nothing from truncated sequences"),
+        PPO__SETTING(ppo_rlhf_config, epochs, INT, "4", 1, 10000, NULL,
+                     "passes over the samples of an iteration"),
+        PPO__SETTING(ppo_rlhf_config, target_kl, FLOAT, "0.02", 0, 1e30, NULL,
+                     "epochs end at 1.5 times this KL per token; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, minibatch_size, INT, "16", 1, INT_MAX, NULL,
+                     "sequences per gradient step"),
+        PPO__SETTING(ppo_rlhf_config, micro_batch, INT, "0", 0, INT_MAX, NULL,
+                     "of these, in memory at once; 0: by their tokens"),
+        PPO__SETTING(ppo_rlhf_config, shards, INT, "0", 0, 1024, NULL,
+                     "of a minibatch, for threads and processes; 0: by size"),
+        PPO__SETTING(ppo_rlhf_config, recompute, CHOICE, "no", 0, 1, "no|yes",
+                     "less memory for more time: ppo_tape_recompute()"),
+        PPO__SETTING_AS("objective", 0, ppo_rlhf_config, objective.objective, CHOICE, "clip", 0,
+                        PPO__OBJECTIVES - 1, ppo__objectives, "the policy's, not kl-penalty"),
+        PPO__SETTING_AS("clip_low", 0, ppo_rlhf_config, objective.clip_low, FLOAT, "0.2", 0, 1e30, NULL,
+                        "no gain from ratios below 1 - this"),
+        PPO__SETTING_AS("clip_high", 0, ppo_rlhf_config, objective.clip_high, FLOAT, "0.2", 0, 1e30, NULL,
+                        "no gain from ratios above 1 + this"),
+        PPO__SETTING_AS("dual_clip", 0, ppo_rlhf_config, objective.dual_clip, FLOAT, "0", 0, 1e30, NULL,
+                        "bound for negative advantages; 0: off"),
+        PPO__SETTING_AS("objective_kl_coef", 0, ppo_rlhf_config, objective.kl_coef, FLOAT, "1", 0, 1e30, NULL,
+                        "of KL(old || new), k3-penalty"),
+        PPO__SETTING(ppo_rlhf_config, value_coef, FLOAT, "0.5", 0, 1e30, NULL, "weight of the value loss"),
+        PPO__SETTING(ppo_rlhf_config, value_clip, FLOAT, "0.2", 0, 1e30, NULL,
+                     "clip range of the value loss; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, entropy_coef, FLOAT, "0", -1e30, 1e30, NULL,
+                     "weight of the entropy bonus"),
+        PPO__SETTING(ppo_rlhf_config, entropy_target, FLOAT, "0", 0, 1e30, NULL,
+                     "entropy_coef adapts to hold this; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, entropy_step, FLOAT, "0.005", 0, 1e30, NULL, "by which it changes"),
+        PPO__SETTING(ppo_rlhf_config, max_grad_norm, FLOAT, "1", 0, 1e30, NULL,
+                     "the gradient's norm is clipped to it; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
+        PPO__SETTING(ppo_rlhf_config, critic_learning_rate, FLOAT, "0", 0, 10, NULL,
+                     "of a critic of its own; 0: the policy's"),
+        PPO__SETTING(ppo_rlhf_config, learning_rate_schedule, CHOICE, "constant", 0, 2,
+                     "constant|linear|cosine", "how it falls"),
+        PPO__SETTING(ppo_rlhf_config, min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
+        PPO__SETTING(ppo_rlhf_config, iterations, INT, "0", 0, INT_MAX, NULL, "after which a schedule ends"),
+        PPO__ADAM_ROWS(ppo_rlhf_config),
+        PPO__SETTING(ppo_rlhf_config, importance_cap, FLOAT, "0", 0, 1e30, NULL,
+                     "others' samples count by ratio, up to this; 0: off"),
+        PPO__SETTING(ppo_rlhf_config, importance_floor, FLOAT, "0", 0, 1e30, NULL, "and from this"),
+        PPO__SETTING(ppo_rlhf_config, importance_mode, CHOICE, "token-truncate", 0, 3,
+                     "token-truncate|token-mask|sequence-truncate|sequence-mask",
+                     "whose ratio, and what happens outside the range"),
+        PPO__SETTING(ppo_rlhf_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL,
+                     "of all random numbers"),
+    };
+    static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__rlhf_needs,
+                                          ppo__rlhf_presets, &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]};
+    return &settings;
+}
+
+PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
+    ppo_rlhf_config c;
+    ppo__settings_default(ppo_rlhf_settings(), &c, sizeof c);
+    c.sampling.seed = 1;
+    return c;
+}
 
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy, const ppo_lm *reference,
                                   const ppo_lm *critic, const ppo_tokens *prompts) {
     double sequences = (double)c->prompts * c->samples;
-    const ppo_rlhf_config usual = ppo_rlhf_config_default();
     ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
-    for (size_t k = 0; k < sizeof ppo__rlhf_needs / sizeof *ppo__rlhf_needs && !status; ++k)
-        status = ppo__check_effect(ppo_rlhf_settings(), c, &usual, &ppo__rlhf_needs[k], NULL);
+    if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);

@@ -71,7 +71,7 @@ static int measure(const struct model *m, const struct way *w, int length, int i
     forget_peak();
     if (!status && w->lora) status = ppo_lm_adapt(base, &lora, 0, &lm);
     if (!status) status = ppo_tokens_add(&prompts, token, PROMPT, PROMPT);
-    if (!status && w->preset) status = ppo_rlhf_config_preset(&c, w->preset);
+    if (!status && w->preset) status = ppo_settings_preset(ppo_rlhf_settings(), &c, w->preset);
     c.prompts = SAMPLES / c.samples;
     c.minibatch_size = SAMPLES;
     c.micro_batch = 1;

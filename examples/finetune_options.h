@@ -76,7 +76,7 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 /* Checkpoints of the others are a setting of ppo_fit_settings(). */
 static const ppo_settings *own_settings(int with_checkpoints) {
 #define OWN_AT(name, place, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(job, place), min, max, choices, help, 0 }
+    { #name, PPO_FIELD_##type, offsetof(job, place), NULL, min, max, choices, help, 0 }
 #define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
     static const ppo_field fields[] = {
         OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),
@@ -93,7 +93,8 @@ static const ppo_settings *own_settings(int with_checkpoints) {
         OWN(checkpoint_every, INT, 1, 1 << 30, NULL, "iterations between checkpoints of ppo and its presets"),
     };
     enum { COUNT = sizeof fields / sizeof *fields };
-    static const ppo_settings settings[] = {{fields, COUNT - 1}, {fields, COUNT}};
+    static const ppo_settings settings[] = {{fields, COUNT - 1, NULL, NULL, NULL},
+                                            {fields, COUNT, NULL, NULL, NULL}};
     return &settings[with_checkpoints];
 }
 
@@ -175,7 +176,7 @@ static int usage(job *j) {
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
            "methods: tokenizer new merge text sft reward dpo %s\n"
            "finetune METHOD help: its settings\n\n",
-           ppo_rlhf_config_presets());
+           ppo_rlhf_settings()->preset_names);
     for (int k = 0; k < TEXTS && j->method; k++)
         if (has_option(j, texts[k].name)) printf("  %-26s %s\n", texts[k].name, texts[k].help);
     for (int t = 0, n = j->method ? tables_of(j, table, config) : 0; t < n; t++)
@@ -260,7 +261,7 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     for (int k = 0; k < METHODS && argc > 1; k++)
         if (!strcmp(argv[1], methods[k].name)) j->method = &methods[k];
     if (!j->method && argc > 1 && strcmp(argv[1], "help") && strcmp(argv[1], "--help")) {
-        status = ppo_rlhf_config_preset(&j->rlhf, preset.name = argv[1]);
+        status = ppo_settings_preset(ppo_rlhf_settings(), &j->rlhf, preset.name = argv[1]);
         if (status) return ppo_fail(status, "there is no method %.60s, see finetune help", argv[1]);
         j->method = &preset;
     }

@@ -37,7 +37,7 @@ static int usage(const run *r) {
            "  --json                     one line of results at the end, and nothing else\n"
            "  --quiet                    no progress\n\n"
            "of ppo (the seed is that of all stages):\n",
-           r->dir, r->best_of, r->threads, r->device, ppo_rlhf_config_presets());
+           r->dir, r->best_of, r->threads, r->device, ppo_rlhf_settings()->preset_names);
     print_settings(ppo_rlhf_settings(), &r->ppo);
     return 0;
 }
@@ -61,7 +61,7 @@ static int take_flag(run *r, const char *flag, const char *value) {
     if (!strcmp(flag, "--device")) return r->device = value, 1;
     if (!strcmp(flag, "--kernels")) return !ppo_use_kernels(value) || complain(flag, ppo_last_error());
     if (!strcmp(flag, "--preset"))
-        return !ppo_rlhf_config_preset(&r->ppo, value) || complain(flag, ppo_last_error());
+        return !ppo_settings_preset(ppo_rlhf_settings(), &r->ppo, value) || complain(flag, ppo_last_error());
     if (!strcmp(flag, "--best-of")) return take_number(flag, value, 10000, &r->best_of);
     if (!strcmp(flag, "--threads")) return take_number(flag, value, 1024, &r->threads);
     if (!strcmp(flag, "--fit")) {

@@ -8,7 +8,7 @@
 
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_config_set_all(&cfg, settings));
+    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
     return cfg;
 }
 
@@ -206,7 +206,7 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
         ppo_env env = cartpole_env(), described = {0};
         ppo_config cfg =
             config_of("total_steps=700 num_envs=3 rollout_steps=50 minibatch_size=40 epochs=3 hidden=16");
-        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
+        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, kinds[k]));
         env.max_steps = 17;
         described.name = env.name;
         described.obs_size = env.obs_size;
@@ -419,8 +419,11 @@ static void agents_that_do_not_meet_train_as_in_worlds_of_their_own(void **state
         several.reset_all = ways_reset, several.step_all = ways_step;
         ppo_config cfg =
             config_of("num_envs=6 rollout_steps=40 minibatch_size=60 total_steps=1200 hidden=16");
-        if (k) assert_ok(ppo_config_set_all(&cfg, "normalize_obs=yes normalize_reward=yes threads=2"));
-        if (k == 2) assert_ok(ppo_config_set_all(&cfg, "recurrent=4 sequence_steps=7"));
+        if (k)
+            assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
+                                           "normalize_obs=yes normalize_reward=yes threads=2"));
+        if (k == 2)
+            assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, "recurrent=4 sequence_steps=7"));
         ppo_agent *a = NULL, *b = NULL;
         assert_ok(ppo_train(&single, &cfg, &a));
         assert_ok(ppo_train(&several, &cfg, &b));
@@ -870,7 +873,7 @@ static void what_seems_to_go_wrong_is_said(void **state) {
         ppo_config cfg = config_of("num_envs=4 rollout_steps=32 hidden=8");
         ppo_progress progress;
         ppo_agent *agent = NULL;
-        assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
+        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, cases[k].settings));
         cfg.callback = keep_progress;
         cfg.callback_user = &progress;
         assert_ok(ppo_train(&env, &cfg, &agent));

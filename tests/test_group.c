@@ -56,7 +56,7 @@ static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
 static ppo_config training_config(const training *t, result *r) {
     ppo_config cfg = ppo_config_default();
     cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
-    r->status = ppo_config_set_all(&cfg, t->settings);
+    r->status = ppo_settings_set_all(ppo_config_settings(), &cfg, t->settings);
     cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
     return cfg;
 }
@@ -605,7 +605,7 @@ static void train_short_of_memory(void *user, const ppo_group *group, result *r)
     ppo_trainer *trainer = NULL;
     heap h = {0, 0, t->at, 0};
     cfg.minibatch_size = 32;
-    r->status = ppo_config_set_all(&cfg, t->settings);
+    r->status = ppo_settings_set_all(ppo_config_settings(), &cfg, t->settings);
     if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
     if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
     if (r->status) return;

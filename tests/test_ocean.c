@@ -18,7 +18,7 @@ OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
 
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_config_set_all(&cfg, settings));
+    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
     return cfg;
 }
 

@@ -2234,14 +2234,14 @@ static void presets_train(void **state) {
     char names[256], *name = names, *bar;
     int count = 0;
     const int rounds = SMALL(40, 3);
-    snprintf(names, sizeof names, "%s", ppo_rlhf_config_presets());
+    snprintf(names, sizeof names, "%s", ppo_rlhf_settings()->preset_names);
     for (; name; name = bar ? bar + 1 : NULL, count++) {
         if ((bar = strchr(name, '|'))) *bar = 0;
         ppo_rlhf_config c = small_config();
         ppo_rlhf_progress first, p;
         c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
         c.kl_horizon = 9, c.entropy_step = 9;
-        assert_ok(ppo_rlhf_config_preset(&c, name));
+        assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, name));
         c.prompts = 8, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.target_kl = 0.02f;
         c.sampling.max_new = POSITIONS - 2;
         c.normalize_rewards = 1;
@@ -2258,11 +2258,13 @@ static void presets_train(void **state) {
     assert_int_equal(count, 9);
     ppo_rlhf_config c = ppo_rlhf_config_default();
     const ppo_rlhf_config usual = c;
-    assert_ok(ppo_rlhf_config_preset(&c, "dapo"));
-    assert_ok(ppo_rlhf_config_preset(&c, "ppo"));
+    assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, "dapo"));
+    assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, "ppo"));
     assert_memory_equal(&c, &usual, sizeof c);
-    assert_fails(ppo_rlhf_config_preset(&c, "trpo"), PPO_ERROR_ARGUMENT, "no preset \"trpo\"|rloo|grpo");
-    assert_fails(ppo_rlhf_config_preset(NULL, "grpo"), PPO_ERROR_ARGUMENT, "ppo_rlhf_config_preset");
+    assert_fails(ppo_settings_preset(ppo_rlhf_settings(), &c, "trpo"), PPO_ERROR_ARGUMENT,
+                 "no preset \"trpo\"|rloo|grpo");
+    assert_fails(ppo_settings_preset(ppo_rlhf_settings(), NULL, "grpo"), PPO_ERROR_ARGUMENT,
+                 "ppo_settings_preset");
 }
 
 /* A tool that answers with two tokens: 5, and how many tokens there are; or none, or too many, or it fails. */

@@ -27,7 +27,7 @@ static const char *const names[OBJECTIVES] = {"REINFORCE", "+ baseline",  "A2C",
                                               "fixed KL",  "adaptive KL", "clip"};
 static const char *const presets[OBJECTIVES] = {
     "reinforce",          "reinforce-baseline",    "a2c",      "ppo-paper-unclipped",
-    "ppo-paper-fixed-kl", "ppo-paper-adaptive-kl", "ppo-paper"}; /* of ppo_config_preset() */
+    "ppo-paper-fixed-kl", "ppo-paper-adaptive-kl", "ppo-paper"}; /* of ppo_settings_preset() */
 
 /* How far an update has moved the policy from the one that acted, on the samples of that update. */
 static ppo_policy_stats compare(ppo_tape *tape, const ppo_agent *agent, const ppo_rollout *acted) {
@@ -57,7 +57,7 @@ static run train(const ppo_env *env, const char *preset, uint64_t seed) {
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_tape *tape = NULL;
-    must(ppo_config_preset(&cfg, preset));
+    must(ppo_settings_preset(ppo_config_settings(), &cfg, preset));
     cfg.total_steps = POINTS * STEPS_PER_POINT;
     cfg.seed = seed;
     must(ppo_agent_create(env, &cfg, &agent));

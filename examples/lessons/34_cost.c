@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
         shape.vocab = 2000, shape.context = 64, shape.width = 192, shape.layers = 8, shape.heads = 6,
         shape.seed = seed;
         shape.score = k == 3; /* one body: the policy has a score */
-        if (k >= 4) must(ppo_rlhf_config_preset(&config, "grpo"));
+        if (k >= 4) must(ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"));
         config.prompts = 64 / config.samples;
         config.micro_batch = k >= 1 ? 4 : config.minibatch_size;
         config.recompute = k >= 2;

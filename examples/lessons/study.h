@@ -11,14 +11,14 @@ typedef struct study {
     float kl, clipped; /* the largest approx_kl of an iteration's last epoch; the mean clip fraction */
 } study;
 
-/* settings: as for ppo_config_set_all(), "clip_low=0.1 epochs=4", on top of the defaults. */
+/* settings: as for ppo_settings_set_all(), "clip_low=0.1 epochs=4", on top of the defaults. */
 static inline study study_run(const ppo_env *env, const char *settings, int64_t steps, uint64_t seed) {
     study s = {{0}, 0, 0, 0};
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
-    must(ppo_config_set_all(&cfg, settings));
+    must(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
     cfg.total_steps = steps;
     cfg.seed = seed;
     must(ppo_agent_create(env, &cfg, &agent));
