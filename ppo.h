@@ -156,7 +156,7 @@ MAP
                        16 Policies in files
     LANGUAGE           17 Tokens and tokenizers   18 Transformer   19 Models in files   20 Sampling
                        21 Fine-tuning and reward models   22 PPO on tokens
-    REPORTS            23 Progress, curves, CSV, TensorBoard, SVG
+    REPORTS            23 Progress, curves, CSV
 
 ERRORS
 
@@ -191,6 +191,7 @@ COMPANIONS
     include it after it, in the file with PPO_IMPLEMENTATION, too. Each has its manual at the top:
 
         ppo_export.h    a policy as a C header for a device that has no room for this file
+        ppo_report.h    logs for TensorBoard, charts as SVG files
 
 THREADS
 
@@ -2420,23 +2421,13 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
 #ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   23 Progress, curves, CSV, TensorBoard, SVG
+   23 Progress, curves, CSV
    -------------------------------------------------------------------------------------------------------- */
 
 /* Draws y [n] against x [n], which ascends, with width x height characters (at most 256 x 256 without the
    labels). Points that are not finite are left out. title may be NULL. */
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
-
-typedef struct ppo_curve {
-    const char *name;
-    const float *x, *y; /* [n], x ascending; points that are not finite are left out */
-    int n;
-} ppo_curve;
-/* Writes an SVG file: a line chart of 800 x 450 pixels, with a legend of the named curves. Texts may be NULL.
-   The same curves give the same bytes. Errors: no curve, a text is not UTF-8, those of the file. */
-PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
-                                const ppo_curve *curves, int count);
 
 #ifndef PPO_NO_LANGUAGE
 /* Prints the first `count` samples as lines: the reward (reward NULL: none), the prompt, " | ", what was
@@ -2451,8 +2442,7 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
    shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 
-/* A log of a run, as a CSV file and as TensorBoard event files, with the keys of Stable-Baselines3's logger
-   for PPO, which mean the same:
+/* A log of a run as a CSV file, with the keys of Stable-Baselines3's logger for PPO, which mean the same:
 
        rollout/ep_len_mean   rollout/ep_rew_mean    time/fps               time/iterations
        time/time_elapsed     time/total_timesteps   train/approx_kl        train/clip_fraction
@@ -2461,27 +2451,24 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
        train/std             train/value_loss
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
-   that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields of the CSV are
-   empty, and TensorBoard gets no point. Figures of the environment follow as env/NAME. TensorBoard does not
-   get train/n_updates and the counts under time/. One difference: a row here has the update of its own
-   iteration, there that of the iteration before.
+   that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields are empty. Figures
+   of the environment follow as env/NAME. One difference: a row here has the update of its own iteration, there
+   that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
        } */
 typedef struct ppo_log ppo_log;
 
-/* csv_path (usually "progress.csv") or tensorboard_dir may be NULL; missing directories are created. steps 0:
-   a new run; an old CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV,
-   if there is one, are dropped. Error: a CSV with other columns. The event files of a directory are one run:
-   a new one drops the later points of the others. */
+/* csv_path is usually "progress.csv"; missing directories are created. tensorboard_dir receives the log as
+   TensorBoard's event files, too, if ppo_report.h is there. One of both may be NULL. steps 0: a new run; an old
+   CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if there is one, are
+   dropped. Error: a CSV with other columns. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
 /* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
    row. */
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
-/* A value of your own, for TensorBoard only; key is up to 512 bytes, like "eval/mean_return". */
-PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps);
 PPO_DEF void ppo_log_close(ppo_log *log);
 #endif
 
@@ -22203,9 +22190,9 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
 #ifndef PPO_NO_REPORTS
 
 /* --------------------------------------------------------------------------------------------------------
-   @@ 23 Reports. The progress line and the curve of characters go to a FILE. The chart is an SVG file. The
-   log consists of files that grow by whole rows or records; what it reports of an iteration is one table,
-   ppo__metrics(), from which both the CSV and the event file are written.
+   @@ 23 Reports. The progress line and the curve of characters go to a FILE. The log consists of files that
+   grow by whole rows or records; what it reports of an iteration is one table, ppo__metrics(), from which both
+   the CSV and the event file of ppo_report.h are written.
    -------------------------------------------------------------------------------------------------------- */
 
 #ifndef PPO_NO_LANGUAGE
@@ -22238,38 +22225,33 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
 }
 #endif
 
-static int ppo__has_point(const ppo_curve *curve, int i) {
-    return ppo__finite(curve->x[i]) && ppo__finite(curve->y[i]);
+static int ppo__has_point(const float *x, const float *y, int i) {
+    return ppo__finite(x[i]) && ppo__finite(y[i]);
 }
 
-/* The smallest and largest x and y of the points; 0 if there are none. */
-static int ppo__curves_range(const ppo_curve *curves, int count, float low[2], float high[2]) {
-    int any = 0;
-    low[0] = low[1] = 0;
-    high[0] = high[1] = 1;
-    for (; count > 0; --count, ++curves) {
-        for (int i = 0; i < curves->n; ++i) {
-            if (!ppo__has_point(curves, i)) continue;
-            for (int d = 0; d < 2; ++d) {
-                float at = d ? curves->y[i] : curves->x[i];
-                low[d] = any ? ppo__min(low[d], at) : at;
-                high[d] = any ? ppo__max(high[d], at) : at;
-            }
-            any = 1;
+/* The smallest and largest x and y, of these points and, if `any`, of those before. Returns 1 if there are any. */
+static int ppo__points_range(const float *x, const float *y, int n, int any, float low[2], float high[2]) {
+    for (int i = 0; i < n; ++i) {
+        if (!ppo__has_point(x, y, i)) continue;
+        for (int d = 0; d < 2; ++d) {
+            const float at = d ? y[i] : x[i];
+            low[d] = any ? ppo__min(low[d], at) : at;
+            high[d] = any ? ppo__max(high[d], at) : at;
         }
+        any = 1;
     }
     return any;
 }
 
-/* y at x, by lines between the points; NaN outside them. */
-static double ppo__curve_at(const ppo_curve *curve, double x) {
+/* y at `at`, by lines between the points; NaN outside them. */
+static double ppo__curve_at(const float *x, const float *y, int n, double at) {
     int before = -1;
-    for (int i = 0; i < curve->n; ++i) {
-        if (!ppo__has_point(curve, i)) continue;
-        if (curve->x[i] >= x) {
-            if (before < 0) return curve->x[i] > x ? NAN : curve->y[i];
-            double way = (x - curve->x[before]) / ((double)curve->x[i] - curve->x[before]);
-            return curve->y[before] + ((double)curve->y[i] - curve->y[before]) * way;
+    for (int i = 0; i < n; ++i) {
+        if (!ppo__has_point(x, y, i)) continue;
+        if (x[i] >= at) {
+            if (before < 0) return x[i] > at ? NAN : y[i];
+            double way = (at - x[before]) / ((double)x[i] - x[before]);
+            return y[before] + ((double)y[i] - y[before]) * way;
         }
         before = i;
     }
@@ -22279,12 +22261,11 @@ static double ppo__curve_at(const ppo_curve *curve, double x) {
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height) {
     enum { LABEL = 10, MOST = 256 };
-    const ppo_curve curve = {NULL, x, y, n};
     float low[2], high[2];
     int level[MOST]; /* the row of each column's point; -1: none */
     if (!file || !x || !y) return;
     if (title) fprintf(file, "%s\n", title);
-    if (!ppo__curves_range(&curve, 1, low, high)) {
+    if (!ppo__points_range(x, y, n, 0, low, high)) {
         fprintf(file, "(nothing to draw)\n");
         return;
     }
@@ -22293,7 +22274,7 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
-        double value = ppo__curve_at(&curve, low[0] * (1 - way) + high[0] * way);
+        double value = ppo__curve_at(x, y, n, low[0] * (1 - way) + high[0] * way);
         level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
@@ -22320,157 +22301,6 @@ static const char *ppo__number(char text[64], const char *format, double x) {
     if (format) snprintf(text, 64, format, x);
     else ppo__shortest_float(text, 6, (float)x);
     return ppo__with_point(text);
-}
-
-/* -- a line chart; one unit is a tenth of a pixel, so that all coordinates are integers -- */
-
-typedef struct ppo__axis {
-    double low, high, step; /* step: the distance between ticks */
-    long begin, length;     /* low is drawn at begin, high at begin + length */
-} ppo__axis;
-
-/* Three to eight ticks, 1, 2 or 5 times a power of ten apart. to_ticks: the axis ends at ticks, too. */
-static ppo__axis ppo__make_axis(double low, double high, int to_ticks, long begin, long length) {
-    const double fuzz = 1e-6, room = low < high ? 0 : low != 0 ? fabs(low) / 2 : 1;
-    low -= room;
-    high += room;
-    double raw = (high - low) / 5, power = pow(10, floor(log10(raw)));
-    double step = (raw < 1.5 * power ? 1 : raw < 3 * power ? 2 : raw < 7 * power ? 5 : 10) * power;
-    if (to_ticks) low = floor(low / step + fuzz) * step, high = ceil(high / step - fuzz) * step;
-    ppo__axis axis = {low, high, step, begin, length};
-    return axis;
-}
-
-static long ppo__axis_at(const ppo__axis *axis, double x) {
-    return axis->begin + lround((x - axis->low) / (axis->high - axis->low) * (double)axis->length);
-}
-
-/* The tick at k steps: "0.25", "40k", "1.5M". */
-static const char *ppo__tick_label(char label[80], const ppo__axis *axis, double k) {
-    static const struct {
-        double from, unit;
-        const char *name;
-    } units[] = {{1e15, 0, ""}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}, {1e-4, 1, ""}, {0, 0, ""}};
-    double largest = fmax(fabs(axis->low), fabs(axis->high));
-    char format[16], number[64];
-    int u = 0;
-    if (k == 0) return "0";
-    while (largest < units[u].from) ++u;
-    if (units[u].unit == 0) return ppo__number(label, "%.3g", k * axis->step);
-    double decimals = -floor(log10(axis->step / units[u].unit) + 1e-6);
-    snprintf(format, sizeof format, "%%.%df", (int)ppo__clamp((float)decimals, 0, 9));
-    snprintf(label, 80, "%s%s", ppo__number(number, format, k * axis->step / units[u].unit), units[u].name);
-    return label;
-}
-
-static void ppo__svg_text(FILE *file, long x, long y, const char *attributes, const char *text) {
-    if (!text) return;
-    fprintf(file, "<text x=\"%ld\" y=\"%ld\"%s>", x, y, attributes);
-    for (; *text; ++text) {
-        const char *escaped = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-        if (escaped) fputs(escaped, file);
-        else fputc((unsigned char)*text < ' ' ? ' ' : *text, file);
-    }
-    fputs("</text>\n", file);
-}
-
-static void ppo__svg_line(FILE *file, long x, long y, char direction, long length, const char *color) {
-    fprintf(file, "<path d=\"M%ld %ld%c%ld\" stroke=\"%s\" stroke-width=\"10\"/>\n", x, y, direction, length,
-            color);
-}
-
-static void ppo__svg_axes(FILE *file, const ppo__axis *x, const ppo__axis *y) {
-    char label[80];
-    for (double k = ceil(y->low / y->step - 1e-6); k <= y->high / y->step + 1e-6; ++k) {
-        long at = ppo__axis_at(y, k * y->step);
-        ppo__svg_line(file, x->begin, at, 'h', x->length, "#e4e4e4");
-        ppo__svg_text(file, x->begin - 80, at + 45, " text-anchor=\"end\"", ppo__tick_label(label, y, k));
-    }
-    for (double k = ceil(x->low / x->step - 1e-6); k <= x->high / x->step + 1e-6; ++k) {
-        long at = ppo__axis_at(x, k * x->step);
-        ppo__svg_line(file, at, y->begin, 'v', 60, "#888");
-        ppo__svg_text(file, at, y->begin + 210, " text-anchor=\"middle\"", ppo__tick_label(label, x, k));
-    }
-    ppo__svg_line(file, x->begin, y->begin, 'h', x->length, "#888");
-}
-
-static void ppo__svg_curve(FILE *file, const ppo_curve *curve, const ppo__axis *x, const ppo__axis *y,
-                           const char *style) {
-    char op = 'M';
-    for (int i = 0; i < curve->n; ++i) {
-        if (!ppo__has_point(curve, i)) continue;
-        if (op == 'M') fprintf(file, "<path%s fill=\"none\" stroke-linejoin=\"round\" d=\"", style);
-        fprintf(file, "%c%ld %ld", op, ppo__axis_at(x, curve->x[i]), ppo__axis_at(y, curve->y[i]));
-        op = 'L';
-    }
-    if (op == 'L') fprintf(file, "h0\"/>\n"); /* h0: shows a single point as the round end of a line */
-}
-
-typedef struct ppo__chart {
-    const char *title, *x_label, *y_label;
-    const ppo_curve *curves;
-    int count;
-} ppo__chart;
-
-static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
-    enum { WIDTH = 8000, HEIGHT = 4500, COLORS = 8 };
-    /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
-    static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                               "#e69f00", "#56b4e9", "#000",    "#a0a000"};
-    const ppo__chart *chart = (const ppo__chart *)user;
-    const ppo_curve *curves = chart->curves;
-    size_t longest = 0; /* name, of 40 letters at most, for the width of the legend */
-    for (int i = 0; i < chart->count; ++i)
-        if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
-    if (longest > 40) longest = 40;
-    long left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
-    long top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
-    float low[2], high[2];
-    char style[160];
-    ppo__curves_range(curves, chart->count, low, high);
-    if (low[0] > 0 && low[0] < 0.1f * high[0]) low[0] = 0; /* steps begin at 0 */
-    ppo__axis x = ppo__make_axis(low[0], high[0], 0, left, right - left);
-    ppo__axis y = ppo__make_axis(low[1], high[1], 1, bottom, top - bottom);
-
-    fprintf(file,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-            "font-family=\"sans-serif\" font-size=\"130\" fill=\"#333\">\n"
-            "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
-            WIDTH / 10, HEIGHT / 10, (int)WIDTH, (int)HEIGHT, (int)WIDTH, (int)HEIGHT);
-    ppo__svg_text(file, left, 330, " font-size=\"180\" font-weight=\"bold\"", chart->title);
-    ppo__svg_text(file, (left + right) / 2, HEIGHT - 170, " text-anchor=\"middle\"", chart->x_label);
-    snprintf(style, sizeof style, " text-anchor=\"middle\" transform=\"rotate(-90 230 %ld)\"",
-             (top + bottom) / 2);
-    ppo__svg_text(file, 230, (top + bottom) / 2, style, chart->y_label);
-    ppo__svg_axes(file, &x, &y);
-    for (int i = 0, line = 0; i < chart->count; ++i) {
-        snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
-                 colors[i % COLORS], i / COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
-        ppo__svg_curve(file, &curves[i], &x, &y, style);
-        if (!curves[i].name) continue;
-        long at = top + 60 + 210L * line++;
-        fprintf(file, "<path%s d=\"M%ld %ldh200\"/>\n", style, right + 150, at);
-        ppo__svg_text(file, right + 430, at + 45, "", curves[i].name);
-    }
-    fputs("</svg>\n", file);
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
-                                const ppo_curve *curves, int count) {
-    if (!ppo__given("ppo_plot_svg", path && curves)) return PPO_ERROR_ARGUMENT;
-    if (count < 1) return ppo__refuse("ppo_plot_svg: %d curves, nothing to draw", count);
-    if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
-        (y_label && !ppo__is_utf8(y_label)))
-        return ppo__refuse("ppo_plot_svg: the title or a label is not UTF-8");
-    for (int i = 0; i < count; ++i) {
-        if (curves[i].n < 0 || (curves[i].n > 0 && (!curves[i].x || !curves[i].y)))
-            return ppo__refuse("ppo_plot_svg: curve %d has %d points, or NULL arrays", i, curves[i].n);
-        if (curves[i].name && !ppo__is_utf8(curves[i].name))
-            return ppo__refuse("ppo_plot_svg: the name of curve %d is not UTF-8", i);
-    }
-    ppo__chart chart = {title, x_label, y_label, curves, count};
-    return ppo__write_file(path, ppo__svg, &chart);
 }
 
 #ifndef PPO_NO_CONTROL
@@ -22516,6 +22346,13 @@ struct ppo_log {
     ppo__log_file csv, events;
     char header[PPO__CSV_LINE]; /* of the CSV; "": none yet */
 };
+
+/* TensorBoard, by ppo_report.h. */
+typedef struct ppo__tensorboard {
+    ppo_status (*open)(ppo__log_file *events, const char *directory, int64_t steps);
+    ppo_status (*write)(ppo__log_file *events, const ppo_progress *progress);
+} ppo__tensorboard;
+PPO__COMPANION(ppo__tensorboard, ppo__events);
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
     int cause = ppo__make_directories(log->path);
@@ -22663,105 +22500,6 @@ static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t st
     return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
 }
 
-/* -- TensorBoard. An event file is a sequence of records
-
-          length of the data   8 bytes, little-endian
-          its checksum         4
-          data                 an Event
-          its checksum         4
-
-      and an Event is a protocol buffer, a sequence of fields (number * 8 + type, value):
-
-          1 wall_time (double)   2 step (varint)   and one of
-          3 file_version (text)  5 summary         7 session_log { 1 status (varint) }
-
-      with summary { 1 value { 1 tag (text)  2 simple_value (float) }  1 value ... }. The types:
-      0 a varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. -- */
-
-enum { PPO__BYTES = 2048, PPO__LOG_KEY = 512 };
-
-typedef struct ppo__bytes {
-    size_t n;
-    unsigned char data[PPO__BYTES];
-} ppo__bytes;
-
-static void ppo__put_fixed(ppo__bytes *b, uint64_t x, int size) {
-    for (int i = 0; i < size; ++i) b->data[b->n++] = (unsigned char)(x >> 8 * i);
-}
-
-/* Seven bits a byte, the lowest first; the top bit says that more follow. */
-static PPO__NOINLINE void ppo__put_varint(ppo__bytes *b, uint64_t x) {
-    for (; x > 127; x >>= 7) b->data[b->n++] = (unsigned char)(x | 128);
-    b->data[b->n++] = (unsigned char)x;
-}
-
-static void ppo__put_field(ppo__bytes *b, int field, const void *data, size_t size) {
-    ppo__put_varint(b, (uint64_t)(field << 3 | 2));
-    ppo__put_varint(b, size);
-    memcpy(b->data + b->n, data, size);
-    b->n += size;
-}
-
-static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
-    ppo__bytes value;
-    uint32_t bits;
-    value.n = 0;
-    memcpy(&bits, &x, sizeof bits);
-    ppo__put_field(&value, 1, key, strlen(key));
-    ppo__put_varint(&value, 2 << 3 | 5);
-    ppo__put_fixed(&value, bits, 4);
-    ppo__put_field(summary, 1, value.data, value.n);
-}
-
-/* CRC-32C (Castagnoli), rotated and offset as TensorFlow's record format does. */
-static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
-    uint32_t crc = 0xffffffffu;
-    for (size_t i = 0; i < n; ++i) {
-        crc ^= data[i];
-        for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-    crc = ~crc;
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
-static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field, const void *data,
-                                    size_t size) {
-    ppo__bytes event, record;
-    double now = ppo__wall_time();
-    uint64_t bits;
-    event.n = record.n = 0;
-    memcpy(&bits, &now, sizeof bits);
-    ppo__put_varint(&event, 1 << 3 | 1);
-    ppo__put_fixed(&event, bits, 8);
-    if (steps) ppo__put_varint(&event, 2 << 3 | 0), ppo__put_varint(&event, (uint64_t)steps);
-    ppo__put_field(&event, field, data, size);
-    ppo__put_fixed(&record, event.n, 8);
-    ppo__put_fixed(&record, ppo__record_crc(record.data, 8), 4);
-    memcpy(record.data + record.n, event.data, event.n);
-    record.n += event.n;
-    ppo__put_fixed(&record, ppo__record_crc(event.data, event.n), 4);
-    return ppo__append(log, record.data, record.n);
-}
-
-/* TensorBoard reads the files of a directory in the order of their names, so these begin with the time. Each
-   START (a session_log of status 1) of a run but the first drops the points from its step on. */
-static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, int64_t steps) {
-    static const unsigned char start[] = {1 << 3 | 0, 1};
-    double now = ppo__wall_time(), second = floor(now);
-    long micro = (long)(1e6 * (now - second));
-    FILE *taken;
-    do {
-        snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
-                 second, micro++, PPO__PROCESS_ID());
-        taken = fopen(log->path, "rb");
-        if (taken) fclose(taken);
-    } while (taken);
-    ppo_status status = ppo__log_create(log);
-    if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
-    if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);
-    return status;
-}
-
 PPO_DEF void ppo_log_close(ppo_log *log) {
     if (!log) return;
     if (log->csv.file) fclose(log->csv.file);
@@ -22778,10 +22516,13 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if ((csv_path && strlen(csv_path) > PPO__PATH) ||
         (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
         return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
+    if (tensorboard_dir && !ppo__events.open)
+        return ppo__refuse(
+            "ppo_log_open: TensorBoard needs ppo_report.h, after ppo.h where PPO_IMPLEMENTATION is");
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;
-    if (tensorboard_dir) status = ppo__events_open(&made->events, tensorboard_dir, steps);
+    if (tensorboard_dir) status = ppo__events.open(&made->events, tensorboard_dir, steps);
     if (!status && csv_path) status = ppo__csv_open(&made->csv, csv_path, steps, made->header);
     if (status && made->events.file) {
         fclose(made->events.file);
@@ -22794,8 +22535,6 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 }
 
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
-    ppo__metric metrics[PPO__ALL_METRICS];
-    ppo__bytes summary;
     char row[PPO__CSV_LINE];
     ppo_status status = PPO_OK;
     if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
@@ -22809,28 +22548,7 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
         if (!status) strcpy(log->header, row);
     }
     if (!status && log->csv.file) status = ppo__append(&log->csv, row, ppo__csv_line(row, progress, 0));
-    if (status || !log->events.file) return status;
-    summary.n = 0;
-    int count = ppo__metrics(progress, metrics);
-    for (int i = 0; i < count; ++i) {
-        char key[64];
-        snprintf(key, sizeof key, "%s%s", metrics[i].kind == PPO__FIGURE ? "env/" : "", metrics[i].key);
-        if (metrics[i].present && metrics[i].kind != PPO__COUNT)
-            ppo__put_scalar(&summary, key, (float)metrics[i].value);
-    }
-    return ppo__append_event(&log->events, progress->steps, 5, summary.data, summary.n);
-}
-
-PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps) {
-    ppo__bytes summary;
-    if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
-    if (strlen(key) > PPO__LOG_KEY || steps < 0)
-        return ppo__refuse("ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
-                           (int)strlen(key), (long long)steps);
-    if (!log->events.file) return PPO_OK;
-    summary.n = 0;
-    ppo__put_scalar(&summary, key, (float)value);
-    return ppo__append_event(&log->events, steps, 5, summary.data, summary.n);
+    return status || !log->events.file ? status : ppo__events.write(&log->events, progress);
 }
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef CURVES_H
 #define CURVES_H
 
+#include "companions/ppo_report.h"
+
 enum { SEEDS = 16, TRACES = 48, POINTS = 64 }; /* at most; a trace is an experiment with a seed */
 
 typedef struct trace {

@@ -6,6 +6,7 @@
        plot --y train/approx_kl --y train/clip_fraction --out update.svg runs/1/progress.csv */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_report.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,6 +9,7 @@
 #ifndef RUNAWAY_H
 #define RUNAWAY_H
 
+#include "companions/ppo_report.h"
 #include "stages.h"
 
 enum { VARIANTS = 4, MOST_ITERATIONS = 200 };

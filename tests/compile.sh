@@ -83,11 +83,22 @@ cat >$work/main.c <<'END' # uses a ppo.h that is implemented in another file
 #include "train.h"
 int main(void) { return short_training(); }
 END
-cat >$work/whole.c <<'END'
+cat >$work/whole.c <<'END' # without companions: what needs one says which
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "train.h"
-int main(void) { return short_training(); }
+static int needs(const char *companion, ppo_status status) {
+    if (status != PPO_OK && strstr(ppo_last_error(), companion)) return 1;
+    fprintf(stderr, "%s is not asked for, but: %s\n", companion, ppo_last_error());
+    return 0;
+}
+int main(void) {
+#ifndef PPO_NO_REPORTS
+    ppo_log *log = NULL;
+    if (!needs("ppo_report.h", ppo_log_open(NULL, "runs", 0, &log)) || log) return 1;
+#endif
+    return short_training();
+}
 END
 cat >$work/static_main.c <<'END' # its own copy, beside the one in static.c, and that of the library
 #define PPO_STATIC
