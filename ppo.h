@@ -922,11 +922,10 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
 PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const float *old_logp,
                                          const float *advantage, const unsigned char *mask,
                                          const ppo_policy_objective *objective, ppo_policy_stats *stats);
+/* ppo_huber_value_loss(); delta INFINITY: ppo_value_loss() */
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
-                                        const float *target, const unsigned char *mask, float clip_range);
-PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
-                                              const float *target, const unsigned char *mask,
-                                              float clip_range, float delta);
+                                        const float *target, const unsigned char *mask, float clip_range,
+                                        float delta);
 PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
                                       const float *ref_chosen_logp, const float *ref_rejected_logp,
                                       float beta, float label_smoothing);
@@ -9473,11 +9472,12 @@ static ppo_status ppo__check_value_range(const char *function, float clip_range,
                        (double)clip_range, (double)delta);
 }
 
-static ppo_status ppo__value_loss(const char *function, const float *value, const float *old_value,
-                                  const float *target, const unsigned char *mask, int n, float clip_range,
-                                  float delta, float *loss, float *grad_value) {
-    int count = ppo__unmasked(function, value && target && (old_value || !(clip_range > 0)), mask, n);
-    if (!count || ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
+PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
+                                        const unsigned char *mask, int n, float clip_range, float delta,
+                                        float *loss, float *grad_value) {
+    const int given = value && target && (old_value || !(clip_range > 0));
+    int count = ppo__unmasked("ppo_value_loss", given, mask, n);
+    if (!count || ppo__check_value_range("ppo_value_loss", clip_range, delta)) return PPO_ERROR_ARGUMENT;
     double sum = 0;
     for (int i = 0; i < n; ++i) {
         if (grad_value) grad_value[i] = 0;
@@ -9485,7 +9485,7 @@ static ppo_status ppo__value_loss(const char *function, const float *value, cons
         float dvalue, old = clip_range > 0 ? old_value[i] : 0;
         float term = ppo__value_term(value[i], old, target[i], clip_range, delta, &dvalue);
         if (!ppo__finite(term))
-            return ppo_fail(PPO_ERROR_NUMERIC, "%s: sample %d gives %g (value %g, target %g)", function, i,
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_value_loss: sample %d gives %g (value %g, target %g)", i,
                             (double)term, (double)value[i], (double)target[i]);
         sum += (double)term;
         if (grad_value) grad_value[i] = dvalue / (float)count;
@@ -9497,15 +9497,7 @@ static ppo_status ppo__value_loss(const char *function, const float *value, cons
 PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, const float *target,
                                   const unsigned char *mask, int n, float clip_range, float *loss,
                                   float *grad_value) {
-    return ppo__value_loss("ppo_value_loss", value, old_value, target, mask, n, clip_range, INFINITY, loss,
-                           grad_value);
-}
-
-PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
-                                        const unsigned char *mask, int n, float clip_range, float delta,
-                                        float *loss, float *grad_value) {
-    return ppo__value_loss("ppo_huber_value_loss", value, old_value, target, mask, n, clip_range, delta, loss,
-                           grad_value);
+    return ppo_huber_value_loss(value, old_value, target, mask, n, clip_range, INFINITY, loss, grad_value);
 }
 
 /* k1 = -l, k2 = l^2 / 2, k3 = e^l - 1 - l, for l = ref_logp - logp (Schulman 2020) */
@@ -9639,23 +9631,17 @@ static ppo_status ppo__value_loss_forward(ppo_node *node) {
     const ppo__value_args *args = (const ppo__value_args *)node->args;
     const ppo_tensor *value = node->in[0];
     if (ppo__loss_keep(node)) return PPO_ERROR_MEMORY;
-    return ppo__value_loss("value_loss", value->data, args->old_value, args->target, args->mask,
-                           (int)ppo__size(value), args->clip_range, args->delta, node->out[0]->data,
-                           (float *)node->kept);
+    return ppo_huber_value_loss(value->data, args->old_value, args->target, args->mask, (int)ppo__size(value),
+                                args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
 }
 
-PPO_DEF ppo_tensor *ppo_tape_huber_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
-                                              const float *target, const unsigned char *mask,
-                                              float clip_range, float delta) {
+PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
+                                        const float *target, const unsigned char *mask, float clip_range,
+                                        float delta) {
     static const ppo_op op = {"value_loss", 1, ppo__value_loss_forward, ppo__loss_backward};
     if (!ppo__operands(tape, op.name, value, value)) return NULL;
     ppo__value_args args = {old_value, target, mask, clip_range, delta};
     return ppo_tape_result(ppo_tape_apply(tape, &op, &value, 1, 1, 1, &args, sizeof args));
-}
-
-PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
-                                        const float *target, const unsigned char *mask, float clip_range) {
-    return ppo_tape_huber_value_loss(tape, value, old_value, target, mask, clip_range, INFINITY);
 }
 
 /* in[0] is (n, 1) of the chosen, in[1] of the rejected. */
@@ -12782,8 +12768,8 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
     if (config->baseline) {
         float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
-        value_loss = ppo_tape_huber_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
-                                               config->value_clip, delta);
+        value_loss = ppo_tape_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
+                                         config->value_clip, delta);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
     }
 
@@ -21733,8 +21719,8 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
                                     &stats->sequence);
     }
     if (out->value) {
-        ppo_tensor *value =
-            ppo_tape_value_loss(tape, out->value, rows->value, rows->value_target, NULL, c->value_clip);
+        ppo_tensor *value = ppo_tape_value_loss(tape, out->value, rows->value, rows->value_target, NULL,
+                                                c->value_clip, INFINITY);
         if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
     }

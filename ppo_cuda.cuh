@@ -121,13 +121,10 @@ PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const
                                         const ppo_policy_objective *objective, ppo_policy_stats *stats,
                                         float *grad_logp);
 
-/* ppo_value_loss() and ppo_huber_value_loss(). old_value may be NULL if clip_range <= 0. */
+/* ppo_huber_value_loss(). old_value may be NULL if clip_range <= 0. */
 PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
                                        const float *target, const unsigned char *mask, int n,
-                                       float clip_range, float *loss, float *grad_value);
-PPO_DEF ppo_status ppo_cuda_huber_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
-                                             const float *target, const unsigned char *mask, int n,
-                                             float clip_range, float delta, float *loss, float *grad_value);
+                                       float clip_range, float delta, float *loss, float *grad_value);
 
 /* ppo_kl_estimate() */
 PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
@@ -255,7 +252,6 @@ enum {
     PPO__CUDA_WHITEN,
     PPO__CUDA_POLICY_LOSS,
     PPO__CUDA_VALUE_LOSS,
-    PPO__CUDA_HUBER_VALUE_LOSS,
     PPO__CUDA_KL_ESTIMATE,
     PPO__CUDA_ADAM_STEP,
     PPO__CUDA_SAMPLE,
@@ -269,7 +265,6 @@ static const char *const ppo__cuda_names[PPO__CUDA_NAMES] = {"ppo_cuda_token_log
                                                              "ppo_cuda_whiten",
                                                              "ppo_cuda_policy_loss",
                                                              "ppo_cuda_value_loss",
-                                                             "ppo_cuda_huber_value_loss",
                                                              "ppo_cuda_kl_estimate",
                                                              "ppo_cuda_adam_step",
                                                              "ppo_cuda_sample",
@@ -1357,32 +1352,18 @@ struct ppo__value_job {
     }
 };
 
-static ppo_status ppo__cuda_value_loss(ppo_cuda *cuda, int name, const float *value, const float *old_value,
+PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
                                        const float *target, const unsigned char *mask, int n,
                                        float clip_range, float delta, float *loss, float *grad_value) {
-    const char *const function = ppo__cuda_names[name];
+    const char *const function = ppo__cuda_names[PPO__CUDA_VALUE_LOSS];
     const int given = value && target && (old_value || !(clip_range > 0));
     ppo__samples samples;
     if (given && ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__cuda_samples(cuda, name, given, mask, n, &samples);
+    ppo_status status = ppo__cuda_samples(cuda, PPO__CUDA_VALUE_LOSS, given, mask, n, &samples);
     if (status) return status;
     return ppo__cuda_sum(
         cuda, function,
         ppo__value_job{value, old_value, target, samples, clip_range, delta, loss, grad_value}, n);
-}
-
-PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
-                                       const float *target, const unsigned char *mask, int n,
-                                       float clip_range, float *loss, float *grad_value) {
-    return ppo__cuda_value_loss(cuda, PPO__CUDA_VALUE_LOSS, value, old_value, target, mask, n, clip_range,
-                                INFINITY, loss, grad_value);
-}
-
-PPO_DEF ppo_status ppo_cuda_huber_value_loss(ppo_cuda *cuda, const float *value, const float *old_value,
-                                             const float *target, const unsigned char *mask, int n,
-                                             float clip_range, float delta, float *loss, float *grad_value) {
-    return ppo__cuda_value_loss(cuda, PPO__CUDA_HUBER_VALUE_LOSS, value, old_value, target, mask, n,
-                                clip_range, delta, loss, grad_value);
 }
 
 struct ppo__kl_job {
@@ -3196,8 +3177,8 @@ static ppo_status ppo__cuda_value_forward(ppo_node *node) {
     const float *target = ppo__cuda_upload(tape, args->target, n);
     const unsigned char *mask = ppo__cuda_upload(tape, args->mask, n);
     if (status || ppo_tape_status(tape)) return PPO_ERROR_MEMORY;
-    return ppo_cuda_huber_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
-                                     args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
+    return ppo_cuda_value_loss(ppo__cuda_of(node), node->in[0]->data, old_value, target, mask, (int)n,
+                               args->clip_range, args->delta, node->out[0]->data, (float *)node->kept);
 }
 
 struct ppo__cuda_pairs {

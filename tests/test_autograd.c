@@ -299,12 +299,12 @@ static ppo_tensor *build_policy_loss(ppo_tape *tape, ppo_tensor *const *in, void
 
 static ppo_tensor *build_value_loss(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     loss_form *f = (loss_form *)user;
-    return ppo_tape_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range);
+    return ppo_tape_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range, INFINITY);
 }
 
 static ppo_tensor *build_huber_loss(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     loss_form *f = (loss_form *)user;
-    return ppo_tape_huber_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range, 1);
+    return ppo_tape_value_loss(tape, in[0], fixed[3], fixed[4], f->mask, f->clip_range, 1);
 }
 
 static void losses_have_right_gradients(void **state) {
@@ -584,7 +584,9 @@ static const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
 static ppo_tensor *no_old_logp(ppo_tape *t) {
     return ppo_tape_policy_loss(t, &tensor_41, NULL, fixed[1], NULL, &clip, NULL);
 }
-static ppo_tensor *no_target(ppo_tape *t) { return ppo_tape_value_loss(t, &tensor_41, NULL, NULL, NULL, 0); }
+static ppo_tensor *no_target(ppo_tape *t) {
+    return ppo_tape_value_loss(t, &tensor_41, NULL, NULL, NULL, 0, INFINITY);
+}
 
 static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(void **state) {
     (void)state;

@@ -462,7 +462,8 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
                 ppo_tensor *kl = ppo_actor_critic_kl(t, &agent->model, &out, g.policy, g.log_std);
                 a = ppo_tape_add(t, a, ppo_tape_scale(t, ppo_tape_mean(t, kl), cfg->kl_coef, 0));
             }
-            ppo_tensor *b = ppo_tape_value_loss(t, out.value, g.value, g.target, NULL, cfg->value_clip);
+            ppo_tensor *b =
+                ppo_tape_value_loss(t, out.value, g.value, g.target, NULL, cfg->value_clip, INFINITY);
             ppo_tensor *loss = ppo_tape_add(t, a, ppo_tape_scale(t, b, cfg->value_coef, 0));
             loss = ppo_tape_sub(t, loss, ppo_tape_scale(t, ppo_tape_mean(t, entropy), cfg->entropy_coef, 0));
             ppo_params_zero_grad(agent->model.params);

@@ -385,8 +385,8 @@ static void what_is_masked_has_no_gradient_whatever_it_is(void **state) {
     floats derivative = grad.read();
     assert_true(isfinite(stats.read()[0].loss));
     for (size_t i = 0; i < 600; i++) assert_true(x.mask[i] ? isfinite(derivative[i]) : derivative[i] == 0);
-    assert_ok(ppo_cuda_value_loss(cuda, x.dlogp.at(), NULL, x.dadvantage.at(), mask.device, 600, 0, loss.at(),
-                                  grad.at()));
+    assert_ok(ppo_cuda_value_loss(cuda, x.dlogp.at(), NULL, x.dadvantage.at(), mask.device, 600, 0, INFINITY,
+                                  loss.at(), grad.at()));
     assert_ok(ppo_cuda_sync(cuda));
     derivative = grad.read();
     assert_true(isfinite(loss.read()[0]));
@@ -407,7 +407,7 @@ static void the_order_of_threads_changes_no_bit(void **state) {
         set_thread_order(thread_orders[k]);
         assert_ok(x.loss(mask.device, &objectives[1], &s, NULL));
         assert_ok(ppo_cuda_value_loss(cuda, x.dlogp.at(), x.dold.at(), x.dadvantage.at(), mask.device, 9999,
-                                      0.2f, l.at(), NULL));
+                                      0.2f, INFINITY, l.at(), NULL));
         assert_ok(ppo_cuda_grad_norm(cuda, x.dlogp.at(), 9999, 1, g.at()));
         stats[k] = s.read()[0], loss[k] = l.read()[0], norm[k] = g.read()[0];
         white[k] = whitened(x.advantage, mask, 1);
@@ -484,9 +484,7 @@ static void the_values_loss_agrees_with_the_processor(void **state) {
             assert_ok(ppo_huber_value_loss(x.logp.data(), old.host, x.advantage.data(), mask.host, n, range,
                                            delta, &want, derivative.data()));
             auto ask = [&](float *l, float *g) {
-                return k < 4 ? ppo_cuda_value_loss(cuda, v, old.device, target, mask.device, n, range, l, g)
-                             : ppo_cuda_huber_value_loss(cuda, v, old.device, target, mask.device, n, range,
-                                                         delta, l, g);
+                return ppo_cuda_value_loss(cuda, v, old.device, target, mask.device, n, range, delta, l, g);
             };
             assert_ok(ask(loss.at(), grad.at()));
             assert_ok(ask(NULL, alone.at()));
@@ -508,14 +506,14 @@ static void a_value_that_is_not_finite_is_reported_by_its_function(void **state)
     float *v = x.dlogp.at(), *old = x.dold.at(), *t = x.dadvantage.at();
     x.old_logp[1234] = NAN;
     x.write();
-    assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0, NULL, NULL)); /* unread */
+    assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0, INFINITY, NULL, NULL)); /* unread */
     assert_ok(ppo_cuda_sync(cuda));
-    assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0.1f, NULL, NULL));
+    assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0.1f, INFINITY, NULL, NULL));
     assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_NUMERIC, "ppo_cuda_value_loss|row 1234 ");
     x.advantage[99] = -INFINITY;
     x.write();
-    assert_ok(ppo_cuda_huber_value_loss(cuda, v, old, t, NULL, 3000, 0.1f, 1, NULL, NULL));
-    assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_NUMERIC, "ppo_cuda_huber_value_loss|row 99 ");
+    assert_ok(ppo_cuda_value_loss(cuda, v, old, t, NULL, 3000, 0.1f, 1, NULL, NULL));
+    assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_NUMERIC, "ppo_cuda_value_loss|row 99 ");
 }
 
 static void the_values_loss_refuses_bad_arguments(void **state) {
@@ -524,18 +522,22 @@ static void the_values_loss_refuses_bad_arguments(void **state) {
     device_array<float> a(x);
     mask_or_none none(bytes(300), 1);
     float *p = a.at();
-    assert_fails(ppo_cuda_value_loss(NULL, p, p, p, NULL, 3, 0, p, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_cuda_value_loss(cuda, NULL, p, p, NULL, 3, 0, p, NULL), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_cuda_value_loss(NULL, p, p, p, NULL, 3, 0, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
+                 "NULL");
+    assert_fails(ppo_cuda_value_loss(cuda, NULL, p, p, NULL, 3, 0, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
                  "ppo_cuda_value_loss|NULL");
-    assert_fails(ppo_cuda_value_loss(cuda, p, p, NULL, NULL, 3, 0, p, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_cuda_value_loss(cuda, p, NULL, p, NULL, 3, 1, p, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_cuda_value_loss(cuda, p, p, p, NULL, 0, 0, p, NULL), PPO_ERROR_ARGUMENT, "0 samples");
-    assert_fails(ppo_cuda_value_loss(cuda, p, p, p, NULL, 3, NAN, p, NULL), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_cuda_value_loss(cuda, p, p, NULL, NULL, 3, 0, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
+                 "NULL");
+    assert_fails(ppo_cuda_value_loss(cuda, p, NULL, p, NULL, 3, 1, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
+                 "NULL");
+    assert_fails(ppo_cuda_value_loss(cuda, p, p, p, NULL, 0, 0, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
+                 "0 samples");
+    assert_fails(ppo_cuda_value_loss(cuda, p, p, p, NULL, 3, NAN, INFINITY, p, NULL), PPO_ERROR_ARGUMENT,
                  "clip_range|nan");
-    assert_fails(ppo_cuda_huber_value_loss(cuda, p, p, p, NULL, 3, 0, -2, p, NULL), PPO_ERROR_ARGUMENT,
-                 "ppo_cuda_huber_value_loss|delta is -2");
+    assert_fails(ppo_cuda_value_loss(cuda, p, p, p, NULL, 3, 0, -2, p, NULL), PPO_ERROR_ARGUMENT,
+                 "ppo_cuda_value_loss|delta is -2");
     assert_ok(ppo_cuda_sync(cuda));
-    assert_ok(ppo_cuda_value_loss(cuda, p, p, p, none.device, 300, 0, NULL, NULL));
+    assert_ok(ppo_cuda_value_loss(cuda, p, p, p, none.device, 300, 0, INFINITY, NULL, NULL));
     assert_fails(ppo_cuda_sync(cuda), PPO_ERROR_ARGUMENT, "ppo_cuda_value_loss|masked");
 }
 
@@ -761,8 +763,8 @@ static ppo_status ask_everything(ppo_cuda *own, float *p, float *q, unsigned cha
     ppo_status status = ppo_cuda_gae(own, p, p, p, NULL, NULL, 5, 8, 0.9f, 0.9f, q, NULL);
     if (!status) status = ppo_cuda_whiten(own, q, NULL, 40, 1);
     if (!status) status = ppo_cuda_policy_loss(own, p, p, p, mask, 40, &objectives[0], NULL, q);
-    if (!status) status = ppo_cuda_value_loss(own, p, p, p, mask, 40, 0.1f, q, NULL);
-    if (!status) status = ppo_cuda_huber_value_loss(own, p, p, p, NULL, 40, 0.1f, 1, q, NULL);
+    if (!status) status = ppo_cuda_value_loss(own, p, p, p, mask, 40, 0.1f, INFINITY, q, NULL);
+    if (!status) status = ppo_cuda_value_loss(own, p, p, p, NULL, 40, 0.1f, 1, q, NULL);
     if (!status) status = ppo_cuda_kl_estimate(own, p, p, 40, PPO_K3, q);
     if (!status) status = ppo_cuda_grad_norm(own, p, 40, 1, q);
     if (!status) status = ppo_cuda_adam_step(own, p, p, p, p, 40, &adam, 1, 1, q, 1);

@@ -120,7 +120,8 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
     const float *old_logp = data.data(), *advantage = old_logp + n, *target = advantage + n,
                 *old_value = target + n;
     ppo_tensor *loss = ppo_tape_policy_loss(tape, out.logp, old_logp, advantage, NULL, &objective, NULL);
-    loss = ppo_tape_add(tape, loss, ppo_tape_value_loss(tape, out.value, old_value, target, NULL, 0.3f));
+    loss = ppo_tape_add(tape, loss,
+                        ppo_tape_value_loss(tape, out.value, old_value, target, NULL, 0.3f, INFINITY));
     loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, out.entropy), -0.1f, 0.7f));
     ppo_tensor *sums = ppo_tape_sequence_sum(tape, out.logp, tokens);
     ppo_tensor *scores = ppo_lm_sequence_score(tape, lm, tokens);

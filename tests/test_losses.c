@@ -223,7 +223,7 @@ static void huber_loss_with_an_infinite_delta_is_the_value_loss_to_the_bit(void 
             x.grad = slopes[k];
             ppo_tape_reset(tape);
             ppo_tensor *y =
-                ppo_tape_huber_value_loss(tape, &x, g_huber_old_value, g_huber_target, mask, range, delta);
+                ppo_tape_value_loss(tape, &x, g_huber_old_value, g_huber_target, mask, range, delta);
             assert_ok(ppo_tape_backward(tape, y));
             assert_ok(ppo_huber_value_loss(data, g_huber_old_value, g_huber_target, mask, H, range, delta,
                                            &loss[1], grads[1]));
@@ -398,8 +398,8 @@ static void losses_on_the_tape_are_the_plain_ones(void **state) {
         memcpy(data, g_value_value, sizeof data);
         memset(grad, 0, sizeof grad);
         ppo_tape_reset(tape);
-        ppo_tensor *y =
-            ppo_tape_value_loss(tape, &x, g_value_old_value, g_value_target, NULL, i * g_value_clip_range);
+        ppo_tensor *y = ppo_tape_value_loss(tape, &x, g_value_old_value, g_value_target, NULL,
+                                            i * g_value_clip_range, INFINITY);
         assert_ok(ppo_tape_backward(tape, y));
         assert_ok(ppo_value_loss(g_value_value, g_value_old_value, g_value_target, NULL, N,
                                  i * g_value_clip_range, &loss, want));

@@ -79,7 +79,7 @@ static parts build_total(ppo_tape *tape, const ppo_actor_critic *model, const go
     parts p = {.policy = out.policy, .value = out.value};
     ppo_actor_critic_logp(tape, model, &out, &g->actions, &p.logp, &p.entropy);
     p.policy_loss = ppo_tape_policy_loss(tape, p.logp, g->old_logp, g->advantage, NULL, &clip, NULL);
-    p.value_loss = ppo_tape_value_loss(tape, p.value, NULL, g->value_target, NULL, 0);
+    p.value_loss = ppo_tape_value_loss(tape, p.value, NULL, g->value_target, NULL, 0, INFINITY);
     p.mean_entropy = ppo_tape_mean(tape, p.entropy);
     p.total =
         ppo_tape_sub(tape, ppo_tape_add(tape, p.policy_loss, ppo_tape_scale(tape, p.value_loss, 0.5f, 0)),

@@ -455,7 +455,7 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
             ppo_outputs out = ppo_actor_critic_forward(t, &agent->model, &p.inputs, PPO_POLICY | PPO_VALUE);
             ppo_actor_critic_logp(t, &agent->model, &out, &p.actions, &logp, &entropy);
             ppo_tensor *a = ppo_tape_policy_loss(t, logp, p.logp, p.advantage, NULL, &objective, NULL);
-            ppo_tensor *b = ppo_tape_value_loss(t, out.value, p.value, p.target, NULL, 0);
+            ppo_tensor *b = ppo_tape_value_loss(t, out.value, p.value, p.target, NULL, 0, INFINITY);
             ppo_tensor *loss = ppo_tape_add(t, a, ppo_tape_scale(t, b, cfg->value_coef, 0));
             loss = ppo_tape_sub(t, loss, ppo_tape_scale(t, ppo_tape_mean(t, entropy), cfg->entropy_coef, 0));
             ppo_params_zero_grad(agent->model.params);

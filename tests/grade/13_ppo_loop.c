@@ -133,7 +133,8 @@ static void update(float learning_rate, iteration *report) {
             ppo_tape_categorical(tape, network(actor, x), action, 1, &new_logp, &entropy);
             if (WRONG == 2) memcpy(logp, new_logp->data, sizeof logp);
             ppo_tensor *loss = ppo_tape_policy_loss(tape, new_logp, logp, advantage, NULL, &clip, &stats);
-            ppo_tensor *value_loss = ppo_tape_value_loss(tape, network(critic, x), NULL, target, NULL, 0);
+            ppo_tensor *value_loss =
+                ppo_tape_value_loss(tape, network(critic, x), NULL, target, NULL, 0, INFINITY);
             ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
             loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, WRONG == 5 ? -0.5f : 0.5f, 0));
             loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, mean_entropy, -0.01f, 0));
