@@ -12995,38 +12995,39 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
 /* The usual ways in which a run fails in silence, the most certain first. */
 static void ppo__warn(ppo_trainer *trainer) {
     ppo_progress *p = &trainer->progress;
+    const ppo_rollout *r = &trainer->collector.rollout;
     const ppo_space *space = &trainer->agent->model.action_space;
     int heads;
     const int *sizes = ppo__space_heads(space, &heads);
-    double most = 0; /* the entropy of a policy that acts at random */
-    const ppo_rollout *r = &trainer->collector.rollout;
-    double squares = 0;
-    char *text = p->warning;
-    const size_t room = sizeof p->warning;
+    double squares = 0, random = 0;
     for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
-    const double critic =
-        2 * p->value_loss * (double)p->iteration_steps / squares; /* of one that says 0: 1 */
-    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) most += log((double)sizes[h]);
-    if (p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f)
-        snprintf(
-            text, room,
-            "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
-            (double)p->loss, (double)p->grad_norm);
-    else if (p->iteration > 2 && squares > 0 && critic > 5)
-        snprintf(text, room,
-                 "the critic's squared error is %.3g times that of a critic that says 0: try "
-                 "normalize_reward=yes, a lower learning_rate",
-                 critic);
-    else if (p->clip_fraction > 0.5f)
-        snprintf(text, room,
-                 "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or "
-                 "target_kl",
-                 100 * (double)p->clip_fraction);
-    else if (most > 0 && p->iteration >= 10 && p->entropy > 0.995 * most && p->approx_kl < 1e-4f)
-        snprintf(text, room,
-                 "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a "
-                 "higher learning_rate",
-                 (double)p->entropy, most, (double)p->approx_kl);
+    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) random += log((double)sizes[h]);
+    /* to the error of a critic that says 0; and to the entropy of a policy that acts at random */
+    const double error = squares > 0 ? 2 * p->value_loss * (double)p->iteration_steps / squares : 0;
+    const double entropy = random > 0 ? p->entropy / random : 0;
+    const struct {
+        int holds;
+        const char *text;
+        double a, b, c;
+    } table[] = {
+        {p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
+         "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
+         p->loss, p->grad_norm, 0},
+        {p->iteration > 2 && error > 5,
+         "the critic's squared error is %.3g times that of a critic that says 0: try normalize_reward=yes, a "
+         "lower learning_rate",
+         error, 0, 0},
+        {p->clip_fraction > 0.5f,
+         "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or target_kl",
+         100 * (double)p->clip_fraction, 0, 0},
+        {p->iteration >= 10 && entropy > 0.995 && p->approx_kl < 1e-4f,
+         "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a higher "
+         "learning_rate",
+         p->entropy, random, p->approx_kl},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
+        if (table[k].holds)
+            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].a, table[k].b, table[k].c);
 }
 
 /* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
