@@ -2287,6 +2287,7 @@ static void ppo__cuda_chain_backward(ppo_node *node) {
     ppo__cuda_keep(node, status);
 }
 
+#ifdef PPO__HUB_IMPLEMENTED
 struct ppo__cuda_lora { /* some columns of y += scale part; or, backward, part = scale these columns */
     float *y, *part;
     int out, column, cols, backward;
@@ -2347,6 +2348,7 @@ static void ppo__cuda_lora_backward(ppo_node *node) {
     }
     ppo__cuda_keep(node, status);
 }
+#endif
 
 static ppo_status ppo__cuda_transposed_forward(ppo_node *node) {
     const ppo_tensor *a = node->in[0], *b = node->in[1];
@@ -3286,7 +3288,9 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"unary", 1, ppo__cuda_unary_forward, ppo__cuda_unary_backward},
         {"sum", 1, ppo__cuda_sum_forward, ppo__cuda_sum_backward},
         {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},
+#ifdef PPO__HUB_IMPLEMENTED
         {"lora", 1, ppo__cuda_lora_forward, ppo__cuda_lora_backward},
+#endif
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
         {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},

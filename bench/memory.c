@@ -8,6 +8,7 @@
        build/bench-memory gpt2 LoRA 128    rows whose model and way contain these words, of 128 tokens, measured */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include <string.h>
 #include <sys/resource.h>

@@ -9,6 +9,7 @@
    echo "Hello!" | build/chat FOLDER works, too. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_hub.h"
 #include "chat_options.h"
 
 #include <signal.h>

@@ -23,6 +23,7 @@
 #endif
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_hub.h"
 
 #include <errno.h>
 #include <signal.h>

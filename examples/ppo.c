@@ -5,3 +5,4 @@
 /* Companions: those that the program uses. */
 #include "companions/ppo_export.h"
 #include "companions/ppo_report.h"
+#include "companions/ppo_hub.h"

@@ -6,6 +6,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "golden/families.h"
 #include "test.h"

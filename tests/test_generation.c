@@ -4,6 +4,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "golden/language.h"
 

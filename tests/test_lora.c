@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "golden/families.h"
 #include "test.h"
@@ -195,7 +196,7 @@ static void a_saved_adapter_has_the_same_bits_when_it_is_loaded(void **state) {
             assert_true(base->params->frozen && back->params->frozen);
             assert_int_equal(back->params->count, from->params->count);
             assert_false(bits_differ(back->params->data, from->params->data, from->params->count));
-            assert_close((double)back->lora.alpha / back->lora.rank, 1.5, 1e-7);
+            assert_close((double)back->adapter->lora.alpha / back->adapter->lora.rank, 1.5, 1e-7);
             ppo_lm_free(back);
         }
         scored->score_bias->data[0] = 1;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "test.h"
 

@@ -5,6 +5,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "golden/hub.h"
 #include "golden/tokenizers.h"
@@ -289,13 +290,13 @@ static void a_pair_that_is_there_once_is_not_joined(void **state) {
 static void pieces_begin_at_spaces_or_at_runs_of_them(void **state) {
     (void)state;
     const char *text = "a\342\226\201\342\226\201\342\226b\342\226\201";
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text, 13), 1);
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 1, 12), 3);
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_SPACES, text + 4, 9), 6);
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text, 13), 1);
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 1, 12), 9);
-    assert_int_equal(ppo__piece_length(NULL, PPO__CUT_RUNS, text + 10, 3), 3);
-    assert_int_equal(ppo__piece_length(NULL, PPO__KEEP, text, 13), 13);
+    assert_int_equal(ppo__cut_spaces(NULL, text, 13), 1);
+    assert_int_equal(ppo__cut_spaces(NULL, text + 1, 12), 3);
+    assert_int_equal(ppo__cut_spaces(NULL, text + 4, 9), 6);
+    assert_int_equal(ppo__cut_runs(NULL, text, 13), 1);
+    assert_int_equal(ppo__cut_runs(NULL, text + 1, 12), 9);
+    assert_int_equal(ppo__cut_runs(NULL, text + 10, 3), 3);
+    assert_int_equal(ppo__cut_nothing(NULL, text, 13), 13);
 }
 
 /* FNV-1a gives these two the same 64 bits. */

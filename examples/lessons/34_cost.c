@@ -14,6 +14,7 @@
    parameters. The reward model is not among them: it only scores, and may be a program. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "../companions/ppo_hub.h"
 
 #include "lesson.h"
 

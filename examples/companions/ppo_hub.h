@@ -1,0 +1,2968 @@
+/* ppo_hub.h - models of the model hub for ppo.h: folders, tokenizers, chats, LoRA, data sets in JSON Lines
+
+   Include it after ppo.h, in the file that has PPO_IMPLEMENTATION, too:
+
+       #define PPO_IMPLEMENTATION
+       #include "ppo.h"
+       #include "ppo_hub.h"
+
+   License: that of ppo.h. */
+#ifndef PPO_HUB_H
+#define PPO_HUB_H
+#ifndef PPO_H
+#error "include ppo.h before ppo_hub.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_hub.h belongs to version 0.2 of ppo.h"
+#endif
+
+#ifndef PPO_NO_LANGUAGE
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------------------------
+   1 Tokenizers and chats
+   -------------------------------------------------------------------------------------------------------- */
+
+/* With this file ppo_tokenizer_load() and ppo_tokenizer_save() take also the path of a tokenizer.json, or of a folder
+   that has it. One that was read is saved as it was, a trained one as Hugging Face's tokenizers read it; not
+   characters. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen
+   3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback;
+   normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. Its
+   truncation and padding are not applied: transformers sets them in each call. PPO_ERROR_FILE if a file has what is
+   not supported, which is named. */
+
+/* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
+   says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
+   the assistant's next turn begins, and all of it is the prompt, for ppo_generate(). The forms, and the
+   tokens that end a turn:
+       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; without the system message
+                                     that their templates add to a chat that has none
+       PPO_CHAT_LLAMA3  <|eot_id|>   Llama 3; spaces around a text are left out
+       PPO_CHAT_ZEPHYR  </s>         Zephyr, TinyLlama
+   An assistant's text is encoded apart from what is before it, as it is sampled: its tokens differ from the
+   template's where it begins with a space or line break. Errors: another role, a token that the tokenizer
+   lacks. */
+typedef struct ppo_message {
+    const char *role; /* "system", "user" or "assistant" */
+    const char *text; /* ends with a 0; no special tokens, whatever it contains */
+} ppo_message;
+enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
+PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                       const ppo_message *messages, int count, int reply);
+/* --------------------------------------------------------------------------------------------------------
+   2 Families and LoRA
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Sets all that a family has in common, and leaves sizes as they are:
+
+       gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3 */
+PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family);
+
+/* LoRA (Hu 2021): what is added to a layer x W is (x A) B alpha / rank. These layers may have it; where a family
+   has one matrix for queries, keys and values, it is Q, and without a gate there is no GATE. */
+enum { PPO_LORA_Q, PPO_LORA_K, PPO_LORA_V, PPO_LORA_PROJ, PPO_LORA_GATE, PPO_LORA_UP, PPO_LORA_DOWN };
+enum { PPO_LORA_LAYERS = PPO_LORA_DOWN + 1 };
+typedef struct ppo_lora { /* defaults in brackets */
+    int rank;             /* columns of A [8] */
+    float alpha;          /* [16] */
+    const char *layers;   /* by their names in the family, as "q_proj,v_proj"; NULL: all [NULL] */
+    uint64_t seed;        /* of A; B begins as 0 [1] */
+} ppo_lora;
+PPO_DEF ppo_lora ppo_lora_default(void);
+
+/* What a model with LoRA has: ppo_lm.adapter. */
+typedef struct ppo_adapter {
+    ppo_lora lora; /* layers is NULL */
+    ppo_tensor *a[PPO_MAX_LAYERS][PPO_LORA_LAYERS],
+        *b[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (in, rank), (rank, out), or NULL */
+} ppo_adapter;
+
+/* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
+   alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
+   reward model. Training the base changes all of them. At first it computes what the base does. `score` not 0:
+   with a score head of its own. Errors: the base has LoRA itself, the family has no such layer. */
+PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
+/* A model with weights of its own, W + A B alpha / rank, frozen. */
+PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
+
+/* --------------------------------------------------------------------------------------------------------
+   3 Models in folders
+   -------------------------------------------------------------------------------------------------------- */
+
+/* With this file ppo_lm_load() opens a folder as the model hub has them, too: config.json of transformers 4 or 5, and
+   model.safetensors or shards with their index; F32, F16 or BF16. Everything is checked; what is not supported is
+   refused by the key that says so, as "config.json: hidden_act "relu6" is not known". Arrays are read one after
+   another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
+   folder's tokenizer.
+
+   ppo_lm_save() writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers
+   reads; with a score, AutoModelForSequenceClassification, too. Of a model with LoRA it writes only the adapter: A, B
+   and the score. Errors: settings that the family's config.json cannot say, a number that the type cannot hold, a
+   folder with a model of the other kind. */
+
+/* The tokens that end a text, for ppo_sampling.ends: eos_token_id of the folder's generation_config.json or else
+   of its config.json. *count may exceed `room`, which end[] has room for; 0: neither file says any. */
+PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
+/* Loads LoRA in peft's format (adapter_config.json, adapter_model.safetensors), as ppo_lm_save() writes it, onto
+   `base`, which must have the weights that it was trained on, and which it freezes. Errors: those of files, arrays
+   that the base has no layer for, what peft has besides A, B and a score. */
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm);
+
+/* --------------------------------------------------------------------------------------------------------
+   4 JSON Lines
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Adds a sequence for each line of a file of JSON Lines, an object with the members that data sets have:
+       {"messages": [{"role": "user", "content": "..."}, ...]}  a chat; a prompt if the assistant is not last
+       {"prompt": "...", "completion": "..."}                   the prompt is given
+       {"text": "..."}                                          without a prompt
+       {"prompt": "..."}                                        nothing but a prompt
+   or, if rejected is not NULL, two, the second of which is added to that:
+       {"prompt": "...", "chosen": "...", "rejected": "..."}
+       {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
+   A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's
+   text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
+   other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
+   ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
+   which then nothing is left to learn is left out, as is a longer prompt; *left_out (may be NULL) counts
+   them. needs: what each of the others must have, or 0. Lines have up to 64 MiB, one of which is in memory at
+   a time. Errors, with the line, after which tokens and rejected are as they were: those of reading and
+   encoding, a line that is none of these, or lacks what is needed. */
+enum { PPO_NEEDS_PROMPT = 1, PPO_NEEDS_RESPONSE };
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
+                                        int longest, int needs, int *left_out);
+
+/* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
+   Bytes that are no UTF-8, such as half a character, become U+FFFD. */
+PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                         const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PPO_NO_LANGUAGE */
+#endif /* PPO_HUB_H */
+/* ========================================================================================================
+   IMPLEMENTATION
+   ======================================================================================================== */
+
+#if defined(PPO_IMPLEMENTATION) && !defined(PPO__HUB_IMPLEMENTED)
+#define PPO__HUB_IMPLEMENTED
+#ifndef PPO_NO_LANGUAGE
+
+PPO__WARNINGS_OFF
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ JSON as a tree
+   --------------------------------------------------------------------------------------------------------
+
+   All of a text is parsed into one array of values. Strings are decoded where they lie, and only when they are asked
+   for.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* What kind of value comes next: one of {["0tfn, where 0 is any number; 0 if it is none. */
+static char ppo__json_peek(ppo__json *json) {
+    ppo__json_skip_space(json);
+    char c = json->status ? (char)0 : *json->at;
+    if (c == '-' || (c >= '0' && c <= '9')) return '0';
+    return (char)(c && strchr("{[\"tfn", c) ? c : 0);
+}
+
+/* Any finite number; 0 after a failure. */
+static double ppo__json_number(ppo__json *json) {
+    char text[64];
+    double number = 0;
+    int kind = ppo__json_peek(json), length = (int)strspn(json->at, "+-.0123456789Ee");
+    int zero = *json->at == '-';
+    snprintf(text, sizeof text, "%.*s", length, json->at);
+    if (kind != '0' || (text[zero] == '0' && text[zero + 1] >= '0' && text[zero + 1] <= '9') ||
+        length >= (int)sizeof text || !ppo__parse_number(text, &number) || fabs(number) > DBL_MAX)
+        return ppo__json_fail(json, "expected a finite number", NULL), 0;
+    json->at += length;
+    return number;
+}
+
+/* Takes one of "null", "false", "true" if it comes next, and nothing else. */
+static int ppo__json_word(ppo__json *json, const char *word) {
+    size_t length = strlen(word);
+    ppo__json_skip_space(json);
+    if (json->status || strncmp(json->at, word, length) != 0) return 0;
+    json->at += length;
+    return 1;
+}
+
+/* false or true; 0 after a failure. */
+static int ppo__json_bool(ppo__json *json) {
+    int yes = ppo__json_word(json, "true");
+    if (!yes && !ppo__json_word(json, "false")) ppo__json_fail(json, "expected true or false", NULL);
+    return yes;
+}
+
+static void ppo__json_skip_string(ppo__json *json) {
+    ppo__json_expect(json, '"');
+    if (json->status) return;
+    for (; *json->at && *json->at != '"'; ++json->at) json->at += *json->at == '\\' && json->at[1];
+    if (*json->at) ++json->at;
+    else ppo__json_fail(json, "a string has no end", NULL);
+}
+
+/* A value of a text that is read as a whole. They are in one array: after each list its elements. */
+typedef struct ppo__value {
+    char *at;        /* where it begins */
+    const char *key; /* of a member of an object */
+    int size, count; /* values that it is, with those in it; its elements */
+    char kind;       /* as of ppo__json_peek(); 's': a string that was decoded */
+} ppo__value;
+
+/* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`, which
+   has room for all, it lists them and decodes the keys. */
+static void ppo__json_walk(ppo__json *json, ppo__value *values) {
+    enum { DEPTH = 64 };
+    char close[DEPTH];
+    int count[DEPTH], first[DEPTH], depth = 0, n = 0;
+    const char *key = NULL;
+    do {
+        char kind = ppo__json_peek(json);
+        const ppo__value value = {json->at, key, 1, 0, kind};
+        if (values) values[n++] = value;
+        if (kind == '{' || kind == '[') {
+            if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
+            if (json->status) return;
+            ++json->at;
+            close[depth] = (char)(kind + 2); /* in ASCII */
+            first[depth] = n - 1;
+            count[depth++] = 0;
+        } else if (kind == '"') {
+            ppo__json_skip_string(json);
+        } else if (kind == '0') {
+            ppo__json_number(json);
+        } else if (!ppo__json_word(json, "null") && !ppo__json_word(json, "true")) {
+            if (!ppo__json_word(json, "false")) ppo__json_fail(json, "expected a value", NULL);
+        }
+        for (; depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1]); --depth) {
+            ppo__value *list = values ? &values[first[depth - 1]] : NULL;
+            if (list) list->size = n - first[depth - 1], list->count = count[depth - 1];
+        }
+        if (depth && close[depth - 1] == '}') {
+            if (values) key = ppo__json_string(json);
+            else ppo__json_skip_string(json);
+            ppo__json_expect(json, ':');
+        }
+    } while (depth && !json->status);
+}
+
+static void ppo__json_skip(ppo__json *json) { ppo__json_walk(json, NULL); }
+
+/* The values of the whole text, which is an object; NULL after a failure. */
+static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
+    size_t most = 1; /* all others come after one of these characters */
+    if (ppo__json_peek(json) != '{') ppo__json_expect(json, '{');
+    if (json->status) return NULL;
+    for (const char *c = json->at; c < json->end; ++c) most += *c == ',' || *c == '[' || *c == '{';
+    ppo__value *values = PPO__ARRAY(memory, ppo__value, most);
+    if (!values) return json->status = PPO_ERROR_MEMORY, (ppo__value *)NULL;
+    ppo__json_walk(json, values);
+    ppo__json_end(json);
+    return json->status ? NULL : values;
+}
+
+/* Steps through a list, '[' or '{'; list NULL: an empty one. *item is NULL at first. Sets `at` to it. */
+static int ppo__json_each(ppo__json *json, ppo__value *list, char kind, ppo__value **item) {
+    if (!list || json->status) return 0;
+    json->at = list->at;
+    if (list->kind != kind) return ppo__json_expect(json, kind), 0;
+    *item = *item ? *item + (*item)->size : list + 1;
+    if (*item < list + list->size) json->at = (*item)->at;
+    return *item < list + list->size;
+}
+
+/* A member of an object, and `at` is set to it; NULL: it is not there, or null, or the object is NULL. */
+static ppo__value *ppo__json_get(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *found = NULL, *item = NULL;
+    while (ppo__json_each(json, object, '{', &item)) {
+        if (strcmp(item->key, key) != 0) continue;
+        if (found) ppo__json_fail(json, "repeated member ", key);
+        found = item;
+    }
+    if (!found || found->kind == 'n' || json->status) return NULL;
+    json->at = found->at;
+    return found;
+}
+
+/* ppo__json_whole() of all of a number. */
+static int64_t ppo__json_integer(ppo__json *json) {
+    int64_t number = ppo__json_whole(json);
+    if (*json->at && strchr(".eE", *json->at)) ppo__json_fail(json, "expected a whole number", NULL);
+    return number;
+}
+
+/* The text of a value, decoded once. */
+static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
+    json->at = value->at;
+    if (value->kind != 's') value->at = (char *)ppo__json_string(json);
+    value->kind = 's';
+    return value->at;
+}
+
+/* Members of an object; NULL, 0, `otherwise` if they are not there. */
+static char *ppo__json_text(ppo__json *json, ppo__value *object, const char *key) {
+    ppo__value *value = ppo__json_get(json, object, key);
+    return value ? ppo__json_decode(json, value) : NULL;
+}
+
+static int64_t ppo__json_count(ppo__json *json, ppo__value *object, const char *key) {
+    return ppo__json_get(json, object, key) ? ppo__json_integer(json) : 0;
+}
+
+static int ppo__json_flag(ppo__json *json, ppo__value *object, const char *key, int otherwise) {
+    return ppo__json_get(json, object, key) ? ppo__json_bool(json) : otherwise;
+}
+
+/* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
+static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *memory) {
+    const ppo__json opened = {path, "", NULL, NULL, NULL, PPO_OK};
+    int64_t size;
+    FILE *in = ppo__open_old(path, &size);
+    *json = opened;
+    if (!in) return json->status = ppo__failed;
+    if (size > PPO__MAX_HEADER)
+        ppo__file_fail(path, "it has %lld bytes, more than %d", (long long)size, (int)PPO__MAX_HEADER);
+    else json->start = PPO__ARRAY(memory, char, (size_t)size + 1);
+    json->status = json->start ? ppo__read_bytes(path, in, json->start, (size_t)size) : ppo__failed;
+    fclose(in);
+    if (json->status) return json->status;
+    json->end = json->start + size;
+    *json->end = 0;
+    json->at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3); /* UTF-8's mark */
+    return json->status = ppo__is_utf8(json->start) ? PPO_OK : ppo__file_fail(path, "it is not UTF-8");
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ 1 Tokenizers
+   --------------------------------------------------------------------------------------------------------
+
+   A tokenizer.json fills the list of steps of ppo_tokenizer (section 17 of ppo.h) from its parts. To read another
+   part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row of
+   ppo__tokfile_words.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last
+   one to its own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step
+   follows; the step: 3 times the distance to the last character, plus 1 if it is only taken apart, or 2 if it
+   becomes a single other one; if it does not, the distance between the second parts. Of the Unicode that
+   Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class is not
+   0, each the distance to the end of the previous run, the length, the class. */
+static const char *const ppo__unicode_parts[] = {
+    "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
+    "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
+    "&u$r&w]&mp&w]&ue&w]&u_&w]&u${&w]&q%b&w]&rf_&x`]&u_&w]&ua&w]&u%]&w]&u$|bif&x`]&q%c&w]&rc%d&x`]&u%e&w]&u$p"
+    "&w]&nlr&x`]&u%e&w]&u$p&w]&ril&x`]&ua&w]&ug&w]&jfp&x`]&u%e&w]&u$p&w]&qr&w]&u_&w]&u%c&w]&u$p&w]&q$q&w]&u$p"
+    "&w]&rfn&x`]&u_&w]&ua&w]&ue&w]&u_&w]&u$u&w]&m%d&w]&m]&w]&uiaj&w]&ui&w]&ug&w](^&]{&x`]&^$e]&x`])`%pz&x`]%w"
+    "]&w]&]]&w]&]]&w]/al&w]&ub&w]&us&w]&ut&w])pce&x`]H{]a]Lm]&w]5tfm&x`]&e]&w]&e$s&w]Oq%`a])_m<w]$*{]'`ir&x`]"
+    "%|f^&x`]-e_&w]&q]&w]$q]&w]8my&w]&ua&w]&e`&w]&ua&w]&e`&w]&ua&w]&]`&w]&ua&w]&i`&w]&ua&w]&i`&w]&ua&w]&}$e&w"
+    "]&q]&w](bf$n&x`]'prf&x`]&e${&w]0g%^&w]&y]&w]6mc&w]Wqba]Ze]&w]$Dj:xbb%be$7`ab-p'g$5^}$1nr]$At`]1rbn`]e]e]"
+    "vc]u]n`]&{](v%gk$l`]$kjm]e]e]%a]%`%gk$l`]sju]m]$`l]^`k*|&{l^`mdcj$nik%jljd`^$gi$f~]&x%y]h%^h^`mdcj'bik&f"
+    "ljd`^$gi(x%aob`].b)on&x`]'l$e]&x`]&ua&w]&bf`&x`]6dfab`]9{]&w]&q]&w]&rfd&x`]&ue&w]&]]&w]7^f]b`]9_]&w]'{d&"
+    "w]&ue&w]&uc&w]&eb&w]&ff]&x`][^=dTq^`_&{]&y_'a^3j0q]%hc]%^$n]$0jWwNw~u]jf]&n&d]ba]a]q]q]a]$_]m]4|,o*s^`$m"
+    "'l$l$pba]$pd]2l*l*ovg]&~&a]ba]q]$xg]Dl7s3q^f$j^`$m'l$l$pba]0d'z,a)b'w$lb`]_$m2`-}*m1f-q*mzr]^`_^c$bn`$a1"
+    "r.d)cb`]_$m4h/o)w^cgj`fg$eMnBo>w$d|]rm]q]q]&b$c`(x|&|^da*taubd]*vy]&|$r&e$d|]rm]q]q]&b$c`4p,r*a(Mp'4s%W_"
+    "fc]e]e]e]ni]'z&r]fc]ff]b`]jc]12f$'z)7h&x`]&q$v&w]&u$s&w]&uy&w].{%x&w]6ai&w]&u$s&w]&uy&w]&up&w]&ui&w]7m%r"
+    "a]__a];c%q&w]&uc&w]X_%la][w_&w]&qb&w]&qc&w]&u$s&w]&u$p&w]&u$y&w]&uk&w]&qa&w]/]%v&w]6e]&w]&u%]&w]&uy&w]&q"
+    "x&w]2Mc$xa]2Q]%s&w]&ud&w]&q%p&w]&ui&w]&u$s&w]&q$r&w]&u$s&w]&uy&w]&ud&w]/a%p&w]&uk&w]-ela]__a]@u]&w]&ui&w"
+    "]&m]&w]&u$s&w]2Pu$xa]2To%s&w]&q%l&w]&u$s&w]>c$ra]q]a]25o]a]2Ue]&w]&u$s&w]&uy&w]&ud&w]&qn&w]&uu&w]&ub&w]?"
+    "q%pa]aka]Cof&w]&u${&w]&q%^&w]&u_&w]&uk&w]&u^&w]&u$s&w]&q$r&w]&u_&w]&q^&w]&qf&w]&u$}&w]&uy&w]%_]$k%jiae]A"
+    "zcbHjl$s&x`]&u$n&w].kl&w]&u^&w]&uo&w]&uh&w]2Kw^a]2H_^a]_^a]_oa]_ha]2G{ca]3%g$u&w]&u$n&w]&uh&w].{`&w]&u^&"
+    "w]&uo&w]&uh&w]2Ms^a]3'sk&w]&u$o&w]&]]&w]&u$n&w].{l&w]&u^&w]&uo&w]&uh&w]2Ny^a]2:s^a]_^a]_oa]_ha]_${a]J]]&"
+    "w]&u$n&w]G}la]_^a]_oa]_ha]_${a]Kg%^&w]&u%_&w]&u$n&w]&uh&w]$J~r}^`_1;m$ba]__a]_&ya]1?g%v]_1@c$ba]__a]_&ya"
+    "]1<]%v]_1<{$ba]__a]1@vf$_^`_1Aq$ba]__a]1=tf$_^`_1>o$ba]__a]_&ya]1Bi%v]_1Ce$ba]__a]_&ya]1?g%v]_1@c$ba]__a"
+    "]_&ya]1D]%v]_1D{$ba]__a]_&ya]1@m%v]_1Ai$ba]__a]1Edf$_^`_1F_$ba]__a]1Atf$_^`_1Bo$ba]__a]_&ya]1Fjc%t1Gi$b]"
+    "_]&y1C``%v]_1C}$ba]__a]_&ya]1Gw%v]_1Hs$ba]__a]_&ya]1Gw&z$C`bn`]bbf`]bbf`]bbv`]&lbv`]bbn`]bb18tf'_b`]a]a]"
+    "a]a]a]a]a]a]a]a]a]a]a]a]%]]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a](w]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a]1Hm&t]`1Hs&y1H"
+    "q]o]rcb1P|`c1Tq&t]`]d+lb^`'_)^e$Arfb32p`c1Hi]$]]$`cb1R``c1V]'^(vbf`]bb^`'_1U]'^]_]&y1P}&n]`%]dzb$~f&{%^`"
+    "](u&n]`]dtb2#dc]^`_]&y1V}&n]`ud'nb$b`$a]_m%uu]'k&n]`]d&~bl`$c$Cm$b$^b$Hs33nf'_1Gd`]q]pcb1Ur`c1Zm'^$Ipb$d"
+    "`]jb^`'_$?~b3Azhbb1Zz<|$Ojk1jb2Pr,xvf`]f$t]*`%v]n`]c](x't]rl]jf]%z%a]fc]%v%j]zf]e]jc]4[f%^]5%fc]%h~]4[~`"
+    "]e]5%m]a]$pf]b`]jf]b`]jr]b`]zf]b`]jf]b`]&d&`]v`]a]e](n'h]b`]%i]a]&xr]b`]a]a];Zl(ibb'4t&%z]%Tp%+y.[ifc]e]"
+    "e]e]e]e]e]e]e]e]e]jf]fc]e]zr]^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^-f{]$t$e]fc]e]e]e]e]e]e]e]e]e]e]jf]fc]e]zr]"
+    "^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^+rf]b`]a]a]$hi]SMf$91{6Ldb8%w$&k2Rk40k&#sK#i]H+]@SsBSu$[_'Dk-P{'Qi&BqOqH"
+    "k'#q78]$Gg$Zu$D}+H_)Yy'?yJSy%F_/<o&Mo-Em/H_E0u,Ri.C_$Va79s3:k&5_8Rw'9]&6m%Xw2NaE?_$,]Eu,=_&.m&R]%Bw'Qa&-"
+    "g-a'#a'U}%0s$6q6Oe?q%-i&1o+%u)&w-9_=9w&1_2@e%-]*<{&8}-Bk(9kCQ{$Tq*0i$[wGi*=kB_/LcFH_;,_;H}$y84a$Wk&2u,Os"
+    "(O}8?m&Py4;kC)c*0]%.o-3]$#o5+k7$c8Oy+:g,4g31]&Ts/?u8S}%;u3-u*$]&8a36u6#_5Cw(%e3Sy3@u,9c7<}$<e.g/#e-Oi%Wq"
+    "';q&JmD.{Jc%Mi%Uy&Fe(9{'Se2&u%?u%.w)mK1{-Hk%>g5Zw<Sq$Gs0c$8i(Cg$*u$K{%Oe%.k$4u*Oc(9u(Wo$H}E<q3m$)g1Qq/Ia"
+    "$#k:-mFg$Ta'5}+My'Go65e'2k%EmY}$1w-6{8o(W_7e,>]%@g,s;mI6]92_/Jo%H_?<m,Jw$0a(Ss,o'Xs%5y')y%7a*Oo)'i*YwA*e"
+    "<-_FMe.&y1a%PwKy%TkJo$Fm%<{1;iH>o+Sq>FyH+e)Rk+Um4Ck<,cV{&Eo)%m5?]G){$#c':_()oH_Ku%0s&Nu[](&y'Xc%a'Kq%JcF"
+    "M]1@s1&m2Jm$=w,-o+Pw&#w$.u@'i&2y-Fw&Nc-]No(-u$*w1*oC#{>L]<Ue(})Ia%.w0Mk4Ei,4]&9a8:q&Hw*9w)Mc9Co*,w%8o$8j"
+    "h*<ve-T~h4Dzb$Wc$3s']y'}2Ly1%{$De&6ve%Do%Obh:db",
+    "'.hk$pb(c%9})Oo&(aHAiGy/]Ou&c/y$/c/i.oZo/e$Zm$c%-};}'m.w$Og4g7q$$y%E}6cB_$/c9e$%c%6o7i$g_}uy(sa7}*sHo$,i"
+    "%m)qF{4g$#k3m][e%?e2wMu)qSe)e$:u2g&@yDk*_@=u'=W}',+y><lh$Udb,]$#iXg)}Im)]$9k+k+]+q$4i-m4_${Bw:g$Xiy3}+]F"
+    "c0{+c2w(i4c*wR_-i)iAqDs6cm)}%-q*sQ]Se$y-e@sJo&3k%T}1i1mIm4o)e=qe7a%]%}-a$aQq$#_B{9]=i5]Iy:k$Mk5m$TqXs+a$"
+    "{E})u(e)ig$}+},oO}$+{G}Eu=]%*c/a0o2s'e$k(s$?o%9u&G>qs))i'I:y%7}&{'W'e(C_4Zi'<9e+y9Pf)^.5|%~dc$^$]q^a_%2H"
+    "a^]_%2K]r]_]ea]a]a]a]a]a]fd]ba]a]a]a]fd]e]ba]fd]ba]fd]ba]a]a]a]%kbki$c]$_]%=Wr+<_$0Akfc]$d$h]3n.p)kb`]$("
+    "vRsBm^`$mNpCj7{^`p^cwA^9e1eb`]$M*r$47kTDuba]yo]_]_]_]_-r*uvba]aoa]__a]MZ^%%Espb$_'$Oo'$-u,c$o+i1a&s,c%w1"
+    "V]'5$_'%Tay${%e'%-q'48c2+w'm'%0o'%/g$o$?q$@q$_(6;u(64a$s29q2@e$g(cq2@{2Jie&c%q$ga%]({}$_%}$ce]]'&O{&P?c2"
+    "*w%m''0c''.uu%m4{.}${&w)y,{&_*{${&{]%m%a}$wK]B}Ca:e'a%6e&G{Dy'm%}2e6s_1m')Ky')Coq$w%i}*o'*2q*w'**_(o$k,e"
+    "3u5Mc$s6%s)i]'*Xu'*I]%m$w$k'+1}'+0my$Mk$J_67a6>m$s,s(}',;_',%q',%{'+Ywg%].{a6Wi6Zq(_%m(c7(e'A<k'A9g7-qii"
+    "%i(8Tw(8Nq'-Xc]&T;s5;c]72a'J5w;Vo'NRo$_77k7=])]$c']3]7M{&m7Su'/#}'.V{2cmec(k%i'e$q$g(o%im&_$g*w,{'a1q'/P"
+    "s'/Ry*q/u&c.k'/Zc'/Ry-{&e8We94{%m&s'k9/c9Hs&k'15m'1'kCq7o9Qs9Zc:#a'c.[_i.5_.u0O_C*}5Fkmu*c$e'23g'IBq:F]0"
+    "u;a)]'2#g'1[c0]?y;$e;)u.k+i9i'2%o'1Xm;Kg;Sq'2T]'2M};Sc;Vw(g&ca'3B_2Ds2Qo'3=o'49o'4,c$s.}7q'u)u)g'u$w$o'3"
+    "Ym'4)}@o*k=#s=.sk'4-w'4E}N{'4*u(s'4%}0o&ag=Jm=P_)]s)i&MKs&M9u'4Ne'4C}'51q'4Z_$o&c'6*q'6${%m'6E{=e'6Ea%]>"
+    "Xg>[k>Y}]?4_%m%m%i+a?7w?Bk'7Vo'7Sk'8%g'7Xi&Z0{&YW]'9/u%u3m'V*o$k@$a'9<s_'q&_'9?ca](_@(k@0a@.o,k'WSi'::c*"
+    "g*o@Ay'XNq':Xk';-a(_';+k-y@ZsA+u$cq'<-sFc]'<>_A'g'[(_'<CeiA<u'[<w'<<wAMsAPgo&k'=Ym'=MwASgB&a)}*{B.{($Um&"
+    "s($Tu(%,}'>9}'>E{'>Bs.{$g'?-]+q'?*y'?:o'?8q'$Qc'DRkC,_,oC/cC6c77o'T8a$s>B_$_'$)ai*-sJLwCRws%a<5]<7ke$c'y"
+    "'A$o'A$q)q+e+u3c5a'}0cAo1]e${'A%]Gi4q()>wDJue'a'D9g'D0_'AP_(*Fim(*UqE](+=iE3m$k$ge*o&y2w(a4w,m*{&cEKcEU}"
+    "&wEUsF'{i'D$q'CO{yF/qF2}O@e(8;u8s(/3y$_FSk,_5m:{'E1a'E&}%q-q-y'E[a$(Z]&?Sa$u)a&@/m&?Mq.w'HCc&c'GVi-}&w'H"
+    "4m'H3eDo5ua-wOy&g'I1a'H>_K*uK/}'I,w(80aKE}A+sA7]'J;o<_(:9w}KVo'K?u(;3a(;Cs'KK_]&o'L0m'KSsL%qL.]1y&c*_L4w"
+    "(>>_'MDuFo9eM7{&sM@w'O5u(@Ra(@XsBc2k'OBuN#iN*uqy$cy'i'Q)a"};
+static const char ppo__unicode_classes[] =
+    "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
+    "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
+    "^n]^o]_p]^q]^r]^s^^t^^u]^v^^)w]^)m^^o%ae)w]^{]^|]^}$k^x]^y]^z]^{]^|]^}]^~]^$]]_)w]_)m]b)w]^)m]_)w]^)mm^$"
+    "^%~d)w_a)w]^)m]^)w__)w^^)m]_)w]^)m$^^$_{^)w]^)m]_)w]^)m]_)w]`)m]^)w]_)m]^)w]^)m]`)w]^)m]^)w]^)m]^)w]^)m]"
+    "^)w]^)m]_)w'ud)w]^)m]^)w$]a)w^f)w^`)w^b)w$f`)m&ok)w^^)m]_)w]^)m]_)w]^)m]`)w]`)m]^x]^y]^z]`)w]^)m]_)w]_)m"
+    "]b)w$w^dm^f`^)w]^)m]_)w&^^dm^f&e^dm^f&e^dm^f&e^dm^f&v^f&v^fd^%m]^%t%~^dm^f&v^f&s^f&d_&^]^fja&b&c_&mka&q%"
+    "e_)mx^)m^^)m^^)i$r^&x]^&y^^&{ba&y_^&y^_)w]^f^_)w$y^)m&g^d^_f%k^)m8b`)w>{^f|^f'r^fg^)w(~^)u'd^)o]^)w]^)m)"
+    "l^)w]^)m%`^fqe)w_^)m$kb)w]c)m]_)w]^)m&m^dl^f$a^)w]^)m]d)w$q_f$u^dh_f$~^d'm`)w^^^]b)m]_)w]a)m]^)w^d^a^)mc"
+    "^)w`_)w(y_)w]^)m]d)w]^)m]_)w]^){]^)g]^)m]^(}]$`)wb^)w]^)z]^)m]^)w]^)m8c_)w]_^]a)w]`^]_)wa^)w`_^]^)w]^)m]"
+    "^)w]_^]a)m]^)w$Dg`)w'b^f%y})w3g^)k]^)u]^)y]^)o]_)q&`_e2Cc^)wag)w}_)w%i_)w+a^f(p^fxo)w$t`)m$`^f%x^di^f*^^"
+    ")w^_)w]^)m__)wb_)w^^)w$o^f*e^f-=e^w9rd)w]d)m]_)w?r^)m)s^)m'jb)wTm^)m^^)w$c^)w]^^]^)ma^f'z^)w]^)mKl^f$s^f"
+    "$t^f]^d%^`)w$k_f$y^d%e^ff^d&a^f]^d(e^d]^f%j^dm^fud)w`b)w)^^f`^d&r^f]^d*j^f]^d&u^f&m^f]^d&j^fId^f-9mb^$vd"
+    ")w-M|^^%Mk_)i]`^`^)s]b)iee)m_b)w]_)m{a)w'i`)w$Qjd)w^n)w_d)w^_)w^b)w$+`d)m&dc)w]^d";
+
+/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that
+   they make; and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class,
+   if not 0. */
+typedef struct ppo__nfc {
+    ppo__map facts;
+    int32_t (*parts)[2];
+} ppo__nfc;
+
+enum { PPO__HANGUL = 0xac00, PPO__JAMO_L = 0x1100, PPO__JAMO_V = 0x1161, PPO__JAMO_T = 0x11a7 };
+enum { PPO__PARTS = PPO__CODES, PPO__CLASS };
+enum { PPO__NFC_LEAD = 0xcc }; /* below it all is NFC; the first byte of its UTF-8 */
+
+static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
+
+static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
+    enum { MOST = 2200 };
+    int n = 0;
+    int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
+    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
+    if (!nfc->parts) return;
+    for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
+        for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
+            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
+            if (number % 2) step = ppo__table_number(&at);
+            code += step / 3;
+            parts[0] = last[step % 3 == 2] += ppo__signed(number / 2);
+            if (step % 3 < 2) parts[1] = last[2] += ppo__signed(ppo__table_number(&at));
+            ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__PARTS), n);
+            if (step % 3 == 0) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
+        }
+    code = 0;
+    for (const char *at = ppo__unicode_classes; *at;) {
+        code += ppo__table_number(&at);
+        int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
+        for (; code < end; ++code) ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__CLASS), k);
+    }
+}
+
+/* Writes what a character is made of, at most 4 others, and returns how many. */
+static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
+    int32_t hangul = code - PPO__HANGUL;
+    int index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
+    if (hangul >= 0 && hangul < 11172) {
+        out[0] = PPO__JAMO_L + hangul / 588, out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[2] = PPO__JAMO_T + hangul % 28;
+        return hangul % 28 ? 3 : 2;
+    }
+    if (index < 0) return *out = code, 1;
+    int n = ppo__take_apart(nfc, nfc->parts[index][0], out);
+    if (nfc->parts[index][1]) out[n++] = nfc->parts[index][1];
+    return n;
+}
+
+/* The character that two make, or -1. */
+static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t second) {
+    int l = first - PPO__JAMO_L, v = second - PPO__JAMO_V, t = second - PPO__JAMO_T,
+        hangul = first - PPO__HANGUL;
+    if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
+    if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
+    return ppo__map_find(&nfc->facts, ppo__pair_key(first, second));
+}
+
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 2
+   numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8 stay. */
+static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
+    size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
+    int length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
+        if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
+        for (int k = 0, n = ppo__take_apart(nfc, code, parts); k < n; ++k, ++count) {
+            int rank = ppo__map_find(&nfc->facts, ppo__pair_key(parts[k], PPO__CLASS));
+            codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
+        }
+    }
+    for (size_t i = 0; i <= count; ++i) { /* runs of marks by their classes; equal ones keep their order */
+        if (i < count && codes[i] >> 56 && ++marks) continue;
+        if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
+        marks = 0;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        int rank = (int)(codes[i] >> 56);
+        int32_t code = codes[i] & 0xffffff;
+        int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
+        if (joined >= 0) codes[starter] = (uint64_t)joined;
+        if (joined >= 0) continue;
+        if (!rank) starter = kept, last = -1;
+        else if (last != INT_MAX) last = rank;
+        codes[kept++] = (uint64_t)code;
+    }
+    for (size_t i = 0; i < kept; ++i) {
+        if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
+        else written += (size_t)ppo__utf8_put((int32_t)codes[i], out + written);
+    }
+    return written;
+}
+
+/* What a tokenizer.json has beyond the units of section 17. */
+typedef struct ppo__rewrite_rule { /* of a step */
+    const char *from, *to;         /* replaces the one by the other; from NULL: nothing */
+    const char *prefix; /* and then puts this before the text, unless it begins so; NULL: nothing */
+    int always;         /* 1: even then */
+    int once;           /* 1: only at the start of the whole text */
+} ppo__rewrite_rule;
+
+typedef struct ppo__tokfile_rules {
+    ppo__rewrite_rule rewrite[PPO__MAX_STEPS];
+    ppo__nfc nfc;
+    const char **key; /* [vocab] what merges call a token, often its text; NULL: they do not */
+    int *key_bytes;
+    ppo__map by_key;
+    int unknown;       /* the token of a character that the vocabulary lacks, -1: nothing; */
+    int fuse;          /* 1: one for several of them; */
+    int fallback[256]; /* or the tokens of its bytes, -1: none */
+    int whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
+} ppo__tokfile_rules;
+
+/* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as SentencePiece's
+   do. Its of_byte is of characters of ASCII. */
+enum { PPO__PIECES = PPO__BPE + 1 };
+
+/* The token that merges call by this key, or -1; then *slot is where ppo__map_put() can put it. */
+static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
+    int t;
+    for (*slot = ppo__fnv1a(PPO__FNV1A, key, bytes); (t = ppo__map_find(&tok->rules->by_key, *slot)) >= 0;
+         ++*slot)
+        if ((size_t)tok->rules->key_bytes[t] == bytes && memcmp(tok->rules->key[t], key, bytes) == 0) break;
+    return t;
+}
+
+/* The split of a tokenizer.json. */
+static int ppo__tokfile_split(ppo__encoder *encoder, const char *text, size_t bytes) {
+    const ppo_tokenizer *tok = encoder->tok;
+    const ppo__tokfile_rules *rules = tok->rules;
+    int count = 0, length, fused = 0;
+    uint64_t slot;
+    const int whole = rules->whole ? ppo__find_key(tok, text, bytes, &slot) : -1;
+    if (whole >= 0) {
+        const ppo__symbol symbol = {whole, -1, 1};
+        encoder->symbols[0] = symbol;
+        return 1;
+    }
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int token = tok->of_byte[(unsigned char)text[at]];
+        const char *fallback = text + at;
+        length = 1;
+        if (tok->kind == PPO__PIECES && (unsigned char)text[at] >= 0x80) {
+            if (ppo__utf8_get(text + at, bytes - at, &length) < 0) length = 1;
+            token = ppo__find_key(tok, text + at, (size_t)length, &slot);
+        }
+        if (token < 0 && rules->fallback[0] < 0) {
+            token = fused && rules->fuse ? -1 : rules->unknown;
+            fused = 1;
+            if (token < 0) continue;
+        } else fused = 0;
+        for (int k = 0, n = token < 0 ? length : 1; k < n; ++k, ++count) {
+            ppo__symbol symbol = {token < 0 ? rules->fallback[(unsigned char)fallback[k]] : token, count - 1,
+                                  count + 1};
+            encoder->symbols[count] = symbol;
+        }
+    }
+    return count;
+}
+
+/* Room for a text of `need` bytes that step k writes, or NULL. */
+static char *ppo__rewrite_room(ppo__encoder *encoder, int k, double need) {
+    if (need > INT_MAX)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text that may become one of %.0f bytes", need);
+    else if (need > (double)encoder->rewritten_room[k]) {
+        encoder->rewritten_room[k] = 2 * (size_t)need;
+        encoder->rewritten[k] = PPO__ARRAY(&encoder->memory, char, encoder->rewritten_room[k]);
+    }
+    return encoder->memory.failed ? NULL : encoder->rewritten[k];
+}
+
+/* Rewrites by the rule of step k; returns the text, and its length in *bytes. */
+static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, size_t *bytes, int is_start) {
+    const ppo__rewrite_rule *rule = &encoder->tok->rules->rewrite[k];
+    int may_begin = rule->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : rule->once);
+    size_t from = rule->from ? strlen(rule->from) : 0, to = from ? strlen(rule->to) : 0, found = 0, n = 0;
+    size_t prefix = may_begin ? strlen(rule->prefix) : 0;
+    for (size_t at = 0; from && at + from <= *bytes;
+         at += memcmp(text + at, rule->from, from) ? 1 : (++found, from))
+        continue;
+    if (!found && !prefix) return text;
+    char *out = ppo__rewrite_room(encoder, k, (double)*bytes + (double)prefix + (double)found * (double)to);
+    if (!out) return text;
+    out += prefix;
+    for (size_t at = 0; at < *bytes;) {
+        if (found && at + from <= *bytes && memcmp(text + at, rule->from, from) == 0) {
+            memcpy(out + n, rule->to, to);
+            n += to, at += from;
+        } else out[n++] = text[at++];
+    }
+    *bytes = n;
+    if (!prefix || (!rule->always && n >= prefix && memcmp(out, rule->prefix, prefix) == 0)) return out;
+    *bytes += prefix;
+    return (const char *)memcpy(out - prefix, rule->prefix, prefix);
+}
+
+/* The same: to NFC. */
+static const char *ppo__rewrite_nfc(ppo__encoder *encoder, int k, const char *text, size_t *bytes,
+                                    int is_start) {
+    size_t n = 0;
+    while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
+    if (n == *bytes) return text;
+    char *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
+    uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, 2 * *bytes + 4) : NULL;
+    if (codes) *bytes = ppo__to_nfc(&encoder->tok->rules->nfc, text, *bytes, codes, out);
+    return codes ? out : text;
+}
+
+#define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
+
+/* Cuts of steps: the length of the piece at the start of `bytes` (> 0) bytes. */
+static size_t ppo__cut_nothing(const ppo_tokenizer *tok, const char *text, size_t bytes) { return bytes; }
+
+/* between numbers and all else; each: and between the characters of a number */
+static size_t ppo__number_length(const ppo_tokenizer *tok, const char *text, size_t bytes, int each) {
+    const unsigned char *at = (const unsigned char *)text;
+    size_t n;
+    int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
+    for (size_t more; n < bytes && !(is_number && each); n += more)
+        if ((ppo__kind_at(&tok->words, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
+    return n;
+}
+
+static size_t ppo__cut_numbers(const ppo_tokenizer *tok, const char *text, size_t bytes) {
+    return ppo__number_length(tok, text, bytes, 0);
+}
+
+static size_t ppo__cut_digits(const ppo_tokenizer *tok, const char *text, size_t bytes) {
+    return ppo__number_length(tok, text, bytes, 1);
+}
+
+/* before each space of SentencePiece's; runs: before each run of them */
+static size_t ppo__space_length(const char *text, size_t bytes, int runs) {
+    for (size_t n = 1;; ++n) {
+        const char *next = n < bytes ? (const char *)memchr(text + n, *PPO__METASPACE, bytes - n) : NULL;
+        if (!next) return bytes;
+        n = (size_t)(next - text);
+        if (bytes - n < 3 || memcmp(next, PPO__METASPACE, 3) != 0) continue;
+        if (!runs || n < 3 || memcmp(next - 3, PPO__METASPACE, 3) != 0) return n;
+    }
+}
+
+static size_t ppo__cut_spaces(const ppo_tokenizer *tok, const char *text, size_t bytes) {
+    return ppo__space_length(text, bytes, 0);
+}
+
+static size_t ppo__cut_runs(const ppo_tokenizer *tok, const char *text, size_t bytes) {
+    return ppo__space_length(text, bytes, 1);
+}
+
+/* What cuts a text into words, as files spell it. */
+#define PPO__WORDS_OF(letter, digits, letters)                                                        \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
+    "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const struct {
+    const char *regex;
+    int digits, mark; /* of ppo__words; what marks count as */
+} ppo__tokfile_words[] = {
+    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
+    {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
+    {PPO__WORDS_OF("\\p{L}", "", "\\p{L}"), 1, PPO__OTHER},                /* Qwen 2 and 3 */
+    {PPO__WORDS_OF("[\\p{L}\\p{M}]", "", "\\p{L}\\p{M}"), 1, PPO__LETTER}, /* Qwen 3.5 */
+};
+
+/* A tokenizer.json while it is read. */
+typedef struct ppo__tokfile {
+    ppo__json json; /* in the tokenizer's memory */
+    ppo_tokenizer *tok;
+    ppo__arena memory;
+    short byte_of[512]; /* the byte that a character of GPT-2's stands for, or -1 */
+    int keys;           /* names in the vocabulary */
+    int mark;           /* as what marks count */
+    int spaces, bytes;  /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
+} ppo__tokfile;
+
+/* Refuses the file unless this holds. what: the member that is not supported. */
+static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
+    char text[160];
+    snprintf(text, sizeof text, "not supported: %s%s", what, value ? " " : "");
+    if (!holds) ppo__json_fail(&file->json, text, value);
+}
+
+/* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
+static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, const char *wanted) {
+    const char *text = ppo__json_text(&file->json, ppo__json_get(&file->json, object, "pattern"), wanted);
+    ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
+    return text ? text : "";
+}
+
+/* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name `list`.
+   The type of the next one, or NULL; *part is NULL at first. */
+static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, const char *name,
+                                     const char *list, ppo__value **part) {
+    ppo__json *json = &file->json;
+    ppo__value *all = ppo__json_get(json, whole, name);
+    const char *type = ppo__json_text(json, all, "type");
+    ppo__tokfile_need(file, type || !all, "a component without a type", NULL);
+    if (type && !json->status && strcmp(type, "Sequence") == 0) {
+        ppo__value *parts = ppo__json_get(json, all, list);
+        ppo__tokfile_need(file, parts != NULL, "an empty Sequence", NULL);
+        ppo__tokfile_need(file, !parts || parts->count <= 5, "a Sequence of more than 5", NULL);
+        if (!ppo__json_each(json, parts, '[', part)) return NULL;
+        type = ppo__json_text(json, *part, "type");
+        ppo__tokfile_need(file, type != NULL, "a component without a type", NULL);
+    } else if (*part) return NULL;
+    else *part = all;
+    return json->status ? NULL : type;
+}
+
+/* Adds a step that rewrites the text by a rule, and then cuts it. */
+static ppo__rewrite_rule *ppo__add_rewrite(ppo_tokenizer *tok,
+                                           size_t (*cut)(const ppo_tokenizer *tok, const char *text,
+                                                         size_t bytes)) {
+    ppo__add_step(tok, cut)->rewrite = ppo__rewrite;
+    return &tok->rules->rewrite[tok->step_count - 1];
+}
+
+static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
+    ppo__value *part = NULL;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
+        ppo__rewrite_rule *rule = ppo__add_rewrite(file->tok, ppo__cut_nothing);
+        if (strcmp(type, "Prepend") == 0)
+            rule->prefix = ppo__json_text(&file->json, part, "prepend"), rule->always = 1;
+        else if (strcmp(type, "Replace") == 0) {
+            rule->from = ppo__tokfile_pattern(file, part, "String");
+            rule->to = ppo__json_text(&file->json, part, "content");
+            ppo__tokfile_need(file, rule->to != NULL, "Replace without content", NULL);
+        } else if (strcmp(type, "NFC") == 0) {
+            ppo__nfc *nfc = &file->tok->rules->nfc;
+            file->tok->steps[file->tok->step_count - 1].rewrite = ppo__rewrite_nfc;
+            if (!nfc->parts) ppo__make_nfc(nfc, &file->tok->memory);
+        } else ppo__tokfile_need(file, 0, "normalizer", type);
+    }
+}
+
+static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
+    const size_t known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int has_words = 0;
+    tok->kind = PPO__PIECES;
+    for (const char *type;
+         (type = ppo__tokfile_next(file, whole, "pre_tokenizer", "pretokenizers", &part));) {
+        ppo__tokfile_need(file, tok->kind == PPO__PIECES, "what comes after ByteLevel:", type);
+        if (strcmp(type, "Split") == 0) {
+            const char *regex = ppo__tokfile_pattern(file, part, "Regex");
+            const char *behavior = ppo__json_text(json, part, "behavior");
+            size_t w = 0;
+            while (w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0) ++w;
+            ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
+            ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
+            ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
+            if (json->status) return;
+            ppo__add_step(tok, ppo__cut_words);
+            tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
+        } else if (strcmp(type, "Digits") == 0) {
+            int each = ppo__json_flag(json, part, "individual_digits", 0);
+            ppo__add_step(tok, each ? ppo__cut_digits : ppo__cut_numbers);
+        } else if (strcmp(type, "ByteLevel") == 0) {
+            int words = ppo__json_flag(json, part, "use_regex", 1);
+            tok->kind = PPO__BPE;
+            ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
+            ppo__add_rewrite(tok, ppo__cut_nothing)->prefix =
+                ppo__json_flag(json, part, "add_prefix_space", 1) ? " " : NULL;
+            if (words) ppo__add_step(tok, ppo__cut_words);
+        } else if (strcmp(type, "Metaspace") == 0) {
+            const char *space = ppo__json_text(json, part, "replacement");
+            const char *scheme = ppo__json_text(json, part, "prepend_scheme");
+            int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
+            ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
+            ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
+                              scheme);
+            ppo__rewrite_rule *rule = ppo__add_rewrite(
+                tok, ppo__json_flag(json, part, "split", 1) ? ppo__cut_spaces : ppo__cut_nothing);
+            rule->from = " ", rule->to = PPO__METASPACE, rule->once = first;
+            rule->prefix = never ? NULL : PPO__METASPACE;
+        } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
+    }
+}
+
+static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
+    static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int last = -1, of_bytes = file->tok->kind == PPO__BPE;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
+        int at = 0;
+        while (at < 5 && strcmp(type, order[at]) != 0) ++at;
+        ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
+                          type);
+        last = at;
+        if (at == 1) {
+            const char *from = ppo__tokfile_pattern(file, part, "String");
+            const char *to = ppo__json_text(json, part, "content");
+            file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
+            ppo__tokfile_need(file, file->spaces, "Replace of", from);
+        }
+        if (at == 2) file->bytes = 1;
+        if (at == 4) {
+            const char *what = ppo__json_text(json, part, "content");
+            int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
+            ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64, "Strip of", what);
+            ppo__tokfile_need(file, !stop, "Strip with a stop", NULL);
+            file->tok->strip = (int)start;
+        }
+    }
+    ppo__tokfile_need(file, last >= 0, "no decoder", NULL);
+}
+
+/* What is put before and after a text. */
+static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    ppo__value *part = NULL;
+    int side = 0;
+    for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
+        if (strcmp(type, "ByteLevel") == 0) continue;
+        ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
+        ppo__value *tokens = ppo__json_get(json, part, "special_tokens");
+        ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
+                          type);
+        while (ppo__json_each(json, single, '[', &item)) {
+            ppo__value *token = ppo__json_get(json, item, "SpecialToken"), *id = NULL;
+            ppo__value *named = token ? token : ppo__json_get(json, item, "Sequence");
+            const char *name = ppo__json_text(json, named, "id");
+            ppo__value *ids = name ? ppo__json_get(json, ppo__json_get(json, tokens, name), "ids") : NULL;
+            const int64_t first = ppo__json_each(json, ids, '[', &id) ? ppo__json_integer(json) : -1;
+            const int end = side > 0, room = tok->bounds[end] < PPO__MAX_BOUNDS;
+            int known = room && ids && ids->count == 1 && first == ppo_tokenizer_special(tok, name);
+            if (!token) known = name && !strcmp(name, "A") && !side++;
+            ppo__tokfile_need(file, known, "TemplateProcessing with", name ? name : "no id");
+            if (token && !json->status) tok->bound[end][tok->bounds[end]++] = (int)first;
+        }
+        ppo__tokfile_need(file, side == 1, "TemplateProcessing without a text", NULL);
+    }
+}
+
+/* Replaces GPT-2's characters by their bytes, and returns how many; -1: the text has others, and stays. */
+static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
+    int n = 0, length;
+    for (int pass = 0; pass < 2; ++pass)
+        for (const char *at = text; *at; at += length) {
+            int32_t code = ppo__utf8_get(at, 4, &length);
+            if (code < 0 || code >= 512 || file->byte_of[code] < 0) return -1;
+            if (pass) text[n++] = (char)file->byte_of[code];
+        }
+    return n;
+}
+
+/* Replaces a name by its bytes if the tokenizer is of bytes. Its length, or -1: it has other characters. */
+static int ppo__tokfile_name(const ppo__tokfile *file, char *name) {
+    return file->tok->kind == PPO__BPE ? ppo__tokfile_bytes(file, name) : (int)strlen(name);
+}
+
+/* The token of this name, whose text is changed and whose length becomes *bytes; -1: none. */
+static int ppo__tokfile_find(const ppo__tokfile *file, char *name, int *bytes) {
+    uint64_t slot;
+    *bytes = ppo__tokfile_name(file, name);
+    return *bytes < 0 ? -1 : ppo__find_key(file->tok, name, (size_t)*bytes, &slot);
+}
+
+static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
+    if (!list) return;
+    ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
+    if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, list->count);
+    while (tok->added && ppo__json_each(json, list, '[', &item)) {
+        ppo__added *added = &tok->added[tok->added_count];
+        int64_t id = ppo__json_count(json, item, "id");
+        added->name = added->pattern = ppo__json_text(json, item, "content");
+        ppo__tokfile_need(file, added->name && ppo__json_get(json, item, "id"),
+                          "an added token without id or content", NULL);
+        if (json->status) return;
+        added->name_bytes = added->bytes = (int)strlen(added->name);
+        added->special = ppo__json_flag(json, item, "special", 0);
+        added->left = ppo__json_flag(json, item, "lstrip", 0);
+        added->right = ppo__json_flag(json, item, "rstrip", 0);
+        added->normalized = ppo__json_flag(json, item, "normalized", !added->special);
+        ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
+        ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
+        if (json->status) return;
+        added->token = (int)id, added->place = tok->added_count;
+        if (tok->vocab <= id) tok->vocab = (int)id + 1;
+        ++tok->added_count;
+    }
+}
+
+/* {"a": 0, ...}: how the merges call tokens. */
+static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
+    uint64_t slot;
+    while (ppo__json_each(json, vocab, '{', &item)) {
+        int64_t id = ppo__json_integer(json);
+        if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
+        else if (tok->vocab <= id) tok->vocab = (int)id + 1;
+    }
+    tok->rules->key = PPO__ZEROS(&tok->memory, const char *, tok->vocab);
+    tok->rules->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
+    for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
+        char *name = (char *)item->key;
+        int id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
+        if (tok->rules->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
+        ++file->keys;
+        tok->rules->key[id] = name;
+        tok->rules->key_bytes[id] = bytes < 0 ? (int)strlen(name) : bytes;
+        if (bytes < 0) continue; /* no text of bytes is called so, so nothing needs to find it */
+        if (ppo__find_key(tok, name, (size_t)bytes, &slot) >= 0)
+            ppo__json_fail(json, "a name that is there twice: ", name);
+        ppo__map_put(&tok->rules->by_key, &tok->memory, slot, id);
+    }
+}
+
+/* ["a b", ...] or [["a", "b"], ...]. */
+static void ppo__tokfile_merges(ppo__tokfile *file, ppo__value *merges) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    ppo__value *item = NULL;
+    tok->units = PPO__ARRAY(&tok->memory, int32_t, 2 * (size_t)merges->count);
+    tok->joined = PPO__ARRAY(&tok->memory, int32_t, merges->count);
+    while (!tok->memory.failed && ppo__json_each(json, merges, '[', &item)) {
+        int is_list = item->kind == '[' && item->size == 3, n = tok->unit_count++, token = -1, bytes[2];
+        char *left = ppo__json_decode(json, item + is_list), *space = strchr(left, ' ');
+        char *right = is_list ? ppo__json_decode(json, item + 2) : space ? space + 1 : NULL;
+        int32_t *unit = &tok->units[2 * n];
+        uint64_t slot;
+        if (!right || (!is_list && strchr(right, ' '))) ppo__json_fail(json, "not two names: ", left);
+        if (json->status) return;
+        if (!is_list) *space = 0;
+        unit[0] = ppo__tokfile_find(file, left, &bytes[0]);
+        unit[1] = ppo__tokfile_find(file, right, &bytes[1]);
+        if (unit[0] >= 0 && unit[1] >= 0) {
+            memmove(left + bytes[0], right, bytes[1]); /* what was between is not needed */
+            token = ppo__find_key(tok, left, (size_t)bytes[0] + (size_t)bytes[1], &slot);
+            left[bytes[0]] = 0;
+        }
+        if (token < 0) ppo__json_fail(json, "a merge from or to no token of the vocabulary: ", left);
+        tok->joined[n] = token;
+        ppo__map_put(&tok->by_unit, &tok->memory, ppo__pair_key(unit[0], unit[1]), n);
+    }
+}
+
+/* The texts of all tokens, from their names. */
+static void ppo__tokfile_spell(ppo__tokfile *file) {
+    ppo_tokenizer *tok = file->tok;
+    double total = 0;
+    const ppo__added **added = PPO__ZEROS(&file->memory, const ppo__added *, tok->vocab);
+    tok->start = PPO__ZEROS(&tok->memory, int, (size_t)tok->vocab + 1);
+    tok->special = PPO__ZEROS(&tok->memory, char, tok->vocab);
+    if (file->memory.failed || tok->memory.failed) return;
+    for (int k = 0; k < tok->added_count; ++k) {
+        const ppo__added *one = &tok->added[k];
+        int t = one->token, bytes;
+        char *copy = PPO__ARRAY(&file->memory, char, (size_t)one->name_bytes + 1);
+        if (!copy) return;
+        strcpy(copy, one->name);
+        int found = ppo__tokfile_find(file, copy, &bytes);
+        if (bytes < 0) bytes = one->name_bytes;
+        int same = tok->rules->key[t] && tok->rules->key_bytes[t] == bytes &&
+                   memcmp(tok->rules->key[t], copy, bytes) == 0;
+        int again = k && strcmp(one->name, tok->added[k - 1].name) == 0;
+        ppo__tokfile_need(file, !added[t] && !again && (same || (found < 0 && !tok->rules->key[t])),
+                          "two names of a token, or tokens of a name:", one->name);
+        if (file->json.status) return;
+        added[t] = one, tok->special[t] = (char)one->special;
+    }
+    for (int t = 0, next = file->keys, last = -1; t < tok->vocab; ++t) {
+        total += tok->rules->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
+        if (!added[t] || tok->rules->key[t])
+            continue; /* others are numbered after the vocabulary, in their order */
+        ppo__tokfile_need(file, t == next++ && added[t]->place > last,
+                          "an added token that tokenizers would number differently:", added[t]->name);
+        last = added[t]->place;
+    }
+    ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
+    if (file->json.status) return;
+    char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
+    for (int t = 0; t < tok->vocab && out; ++t) {
+        int is_key = tok->rules->key[t] && !(added[t] && added[t]->normalized);
+        const char *text = is_key ? tok->rules->key[t] : added[t] ? added[t]->pattern : "";
+        int n = is_key ? tok->rules->key_bytes[t] : added[t] ? added[t]->bytes : 0, bytes = -1;
+        memcpy(out, text, n);
+        out[n] = 0;
+        if (tok->kind == PPO__BPE && !is_key) bytes = ppo__tokfile_bytes(file, out);
+        if (bytes >= 0) n = bytes;
+        if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
+            strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
+            *out = (char)strtol(out + 3, NULL, 16), n = 1;
+        }
+        for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
+            *space++ = ' ';
+            memmove(space, space + 2, strlen(space + 2) + 1);
+        }
+        out += n, tok->start[t + 1] = tok->start[t] + n;
+    }
+}
+
+/* May a text be cut before its runs of spaces? Yes if no token has a space after something else. */
+static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
+    uint64_t slot;
+    for (int t = 0; t < tok->vocab; ++t)
+        for (const char *key = tok->rules->key[t], *at = key; at && (at = strstr(at, PPO__METASPACE)) != NULL;
+             at += 3)
+            if (at > key && (at < key + 3 || memcmp(at - 3, PPO__METASPACE, 3) != 0)) return 0;
+    return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
+}
+
+static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
+    static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    const char *type = ppo__json_text(json, model, "type");
+    uint64_t slot;
+    char name[8];
+    int length = 0, fallback;
+    ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
+    ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
+    ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
+    for (int k = 0; k < 2; ++k) {
+        const char *text = ppo__json_text(json, model, strange[k]);
+        ppo__tokfile_need(file, !text || !*text, strange[k], text);
+    }
+    ppo__tokfile_need(file, !ppo__json_get(json, model, "dropout") || ppo__json_number(json) == 0, "dropout",
+                      NULL);
+    if (!json->status) ppo__tokfile_vocab(file, vocab);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_merges(file, merges);
+    if (!json->status && !tok->memory.failed) ppo__tokfile_spell(file);
+    if (json->status || tok->memory.failed || file->memory.failed) return;
+    char *unknown = ppo__json_text(json, model, "unk_token");
+    tok->rules->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
+    ppo__tokfile_need(file, !unknown || tok->rules->unknown >= 0, "unk_token", unknown);
+    tok->rules->fuse = ppo__json_flag(json, model, "fuse_unk", 0);
+    tok->rules->whole = ppo__json_flag(json, model, "ignore_merges", 0);
+    fallback = ppo__json_flag(json, model, "byte_fallback", 0);
+    for (int byte = 0; byte < 256; ++byte) {
+        name[0] = (char)byte;
+        tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)byte);
+        tok->rules->fallback[byte] = fallback ? ppo__find_key(tok, name, 6, &slot) : -1;
+        ppo__tokfile_need(file, !fallback || tok->rules->fallback[byte] >= 0, "byte_fallback without", name);
+    }
+}
+
+/* The added tokens from `raw` on are looked for in rewritten text, so their names are rewritten, too. */
+static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__encoder encoder = ppo__encoder_start(tok);
+    for (int k = raw; k < tok->added_count && !tok->memory.failed && !file->json.status; ++k) {
+        ppo__added *added = &tok->added[k];
+        size_t bytes = (size_t)added->bytes;
+        const char *pattern = added->name;
+        for (int i = 1; i < tok->step_count; ++i)
+            pattern = tok->steps[i].rewrite(&encoder, i, pattern, &bytes, 1);
+        char *kept = PPO__ARRAY(&tok->memory, char, bytes);
+        if (kept) memcpy(kept, pattern, bytes);
+        added->pattern = kept, added->bytes = (int)bytes;
+        ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
+    }
+    ppo_status status = ppo__encoder_end(&encoder);
+    if (status && !tok->memory.failed) tok->memory.failed = status;
+    if (!tok->memory.failed && !file->json.status) ppo__add_find(tok, raw, tok->added_count);
+}
+
+/* Makes tok of a text in its memory, and keeps a copy of the text. */
+static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
+    ppo__tokfile file;
+    int order[256], raw = 0;
+    tok->json_bytes = (size_t)(json->end - json->start);
+    tok->json = PPO__ARRAY(&tok->memory, char, tok->json_bytes + 1);
+    tok->rules = PPO__ZEROS(&tok->memory, ppo__tokfile_rules, 1);
+    tok->split = ppo__tokfile_split;
+    if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
+    memcpy(tok->json, json->start, tok->json_bytes + 1);
+    memset(&file, 0, sizeof file);
+    file.tok = tok, file.mark = PPO__OTHER, file.json = *json;
+    file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
+    memset(file.byte_of, -1, sizeof file.byte_of);
+    ppo__order_bytes(order);
+    for (int b = 0; b < 256; ++b) file.byte_of[order[b] < 188 ? b : order[b] + 68] = (short)b;
+    ppo__value *whole = ppo__json_tree(&file.json, &file.memory);
+    ppo__value *model = ppo__json_get(&file.json, whole, "model");
+    ppo__tokfile_need(&file, model != NULL, "a tokenizer without a model", NULL);
+    ppo__tokfile_added(&file, ppo__json_get(&file.json, whole, "added_tokens"));
+    /* Those that are found in the text itself come first. */
+    for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
+        ppo__added swap = tok->added[k];
+        if (swap.normalized) continue;
+        tok->added[k] = tok->added[raw], tok->added[raw++] = swap;
+    }
+    ppo__add_find(tok, 0, raw);
+    ppo__tokfile_normalizer(&file, whole);
+    if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
+    ppo__tokfile_cutter(&file, whole);
+    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark);
+    ppo__tokfile_decoder(&file, whole);
+    if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
+    if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
+        ppo__tokfile_ends(&file, whole);
+        if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, ppo__cut_runs);
+    }
+    ppo_status status = file.json.status;
+    if (!status) status = ppo__arena_status(&tok->memory);
+    if (!status) status = ppo__arena_status(&file.memory);
+    ppo__arena_free(&file.memory);
+    return status;
+}
+
+/* Makes a tokenizer of the bytes of a tokenizer.json, or of the file at path. */
+static ppo_status ppo__tokfile_make(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
+    ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
+    ppo__json json = {path, " of \"tokenizer.json\"", NULL, NULL, NULL, PPO_OK};
+    if (!tok) return PPO_ERROR_MEMORY;
+    if (!array) ppo__json_open(&json, path, &tok->memory);
+    else if ((json.start = PPO__ARRAY(&tok->memory, char, array->bytes + 1)) != NULL) {
+        json.end = json.start + array->bytes;
+        if (array->bytes) memcpy(json.start, array->data, array->bytes);
+        *json.end = 0;
+    } else json.status = PPO_ERROR_MEMORY;
+    ppo_status status = json.status ? json.status : ppo__tokfile_read(tok, &json);
+    if (status) return ppo_tokenizer_free(tok), status;
+    return *tokenizer = tok, PPO_OK;
+}
+
+/* A token of bytes, in GPT-2's characters. */
+static void ppo__put_token(ppo__header *json, const ppo_tokenizer *tok, int token) {
+    char name[2 * PPO_MAX_TOKEN_BYTES + 1], *out = name;
+    for (int i = tok->start[token]; i < tok->start[token + 1]; ++i) {
+        const unsigned char byte = (unsigned char)tok->bytes[i];
+        out += ppo__utf8_put(tok->of_byte[byte] < 188 ? byte : tok->of_byte[byte] + 68, out);
+    }
+    *out = 0;
+    ppo__put_string(json, name);
+}
+
+/* A tokenizer.json: as it was read, or of what was trained. Failures stay in `out`. */
+static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
+    const ppo_tokenizer *tok = (const ppo_tokenizer *)user;
+    const int ordinary = tok->vocab - tok->added_count;
+    ppo__header json = {out, 0};
+    if (tok->json) return fwrite(tok->json, 1, tok->json_bytes, out), PPO_OK;
+    ppo__put(&json, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n"
+                    "  \"added_tokens\": [");
+    for (int t = ordinary; t < tok->vocab; ++t)
+        for (int k = 0; k < tok->added_count; ++k) {
+            if (tok->added[k].token != t) continue;
+            char name[PPO_MAX_TOKEN_BYTES + 1];
+            snprintf(name, sizeof name, "%.*s", tok->added[k].name_bytes, tok->added[k].name);
+            ppo__put(&json, "%s\n    {\"id\": %d, \"content\": ", t > ordinary ? "," : "", t);
+            ppo__put_string(&json, name);
+            ppo__put(&json, ", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+                            "\"normalized\": false, \"special\": true}");
+        }
+    ppo__put(&json, "],\n  \"normalizer\": null,\n  \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+                    "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true},\n"
+                    "  \"post_processor\": null,\n  \"decoder\": {\"type\": \"ByteLevel\", "
+                    "\"add_prefix_space\": true, \"trim_offsets\": true, \"use_regex\": true},\n"
+                    "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
+                    "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, \"fuse_unk\": false, "
+                    "\"byte_fallback\": false, \"ignore_merges\": false, \"vocab\": {");
+    for (int t = 0; t < ordinary; ++t) {
+        if (t) ppo__put(&json, ",");
+        ppo__put_token(&json, tok, t);
+        ppo__put(&json, ":%d", t);
+    }
+    ppo__put(&json, "}, \"merges\": [");
+    for (int k = 0; k < 2 * tok->unit_count; ++k) {
+        ppo__put(&json, "%s", k % 2 ? "," : k ? ",[" : "[");
+        ppo__put_token(&json, tok, tok->units[k]);
+        if (k % 2) ppo__put(&json, "]");
+    }
+    ppo__put(&json, "]}\n}\n");
+    return PPO_OK;
+}
+
+/* The path, or that of the folder's tokenizer.json; the caller frees it. */
+static PPO__NOINLINE char *ppo__tokfile_path(const char *path) {
+    static const char name[] = "/tokenizer.json";
+    char *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
+    if (!whole) return NULL;
+    strcpy(whole, path);
+    if (ppo__is_special(path)) strcat(whole, name);
+    return whole;
+}
+
+static ppo_status ppo__tokfile_save(const ppo_tokenizer *tokenizer, const char *path) {
+    if (!tokenizer->json && tokenizer->kind != PPO__BPE)
+        return ppo__refuse("%.60s: a tokenizer of characters is saved to one file, as NAME.safetensors",
+                           path);
+    char *whole = ppo__tokfile_path(path);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
+    return ppo__free(whole), status;
+}
+
+static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
+    if (array) return ppo__tokfile_make(path, array, tokenizer);
+    char *whole = ppo__tokfile_path(path);
+    if (!whole) return PPO_ERROR_MEMORY;
+    ppo_status status = ppo__tokfile_make(whole, NULL, tokenizer);
+    return ppo__free(whole), status;
+}
+
+/* -- chats -- */
+
+/* What stands before the first message and around each one: {} has the name of a special token, % is the role. The
+   token that ends a turn is learned. */
+static const struct {
+    const char *start, *before, *close, *after;
+    int trim; /* 1: without the spaces at the ends of the message */
+} ppo__chat_forms[] = {
+    {"", "{<|im_start|>}%\n", "{<|im_end|>}", "\n", 0},
+    {"{<|begin_of_text|>}", "{<|start_header_id|>}%{<|end_header_id|>}\n\n", "{<|eot_id|>}", "", 1},
+    {"", "<|%|>\n", "{</s>}", "\n", 0},
+};
+
+/* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
+typedef struct ppo__chat {
+    ppo__encoder encoder;
+    char *text; /* since the last special token */
+    size_t bytes;
+    int is_start; /* 1: nothing was encoded yet */
+} ppo__chat;
+
+static void ppo__chat_encode(ppo__chat *chat, int flags) {
+    if (!chat->bytes || chat->encoder.memory.failed) return;
+    ppo__encode_text(&chat->encoder, flags, chat->text, chat->bytes, chat->is_start || flags);
+    chat->bytes = chat->is_start = 0;
+}
+
+static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
+    memcpy(chat->text + chat->bytes, text, bytes);
+    chat->bytes += bytes;
+}
+
+/* Adds a part of a form. */
+static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) {
+    for (char name[32]; *form && !chat->encoder.memory.failed; ++form) {
+        if (*form == '%') ppo__chat_text(chat, role, strlen(role));
+        else if (*form != '{') ppo__chat_text(chat, form, 1);
+        else {
+            size_t n = strcspn(form, "}");
+            snprintf(name, sizeof name, "%.*s", (int)n - 1, form + 1);
+            int token = ppo_tokenizer_special(chat->encoder.tok, name);
+            form += n;
+            ppo__chat_encode(chat, 0);
+            chat->is_start = 0;
+            if (chat->encoder.memory.failed) return;
+            if (token >= 0) ppo__emit(&chat->encoder, token);
+            else
+                chat->encoder.memory.failed =
+                    ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
+        }
+    }
+}
+
+/* Leaves out the spaces at the ends of a text, as Python does. */
+static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t *bytes) {
+    size_t end = 0, begin = *bytes, n;
+    for (size_t at = 0; at < *bytes; at += n) {
+        if (ppo__is_space(tok, text + at, *bytes - at, &n) || (text[at] >= 28 && text[at] < 32)) continue;
+        if (begin > at) begin = at;
+        end = at + n;
+    }
+    *bytes = end > begin ? end - begin : 0;
+    return text + begin;
+}
+
+/* Encodes the messages, and last the beginning of a reply if one is asked for, and adds the tokens. */
+static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
+                             ppo_tokens *tokens) {
+    static const ppo_message asked = {"assistant", ""};
+    ppo__encoder *encoder = &chat->encoder;
+    int prompt = -1,
+        (*learned)[2] = (int(*)[2])ppo__arena_array(&encoder->memory, (size_t)count + 1, 2 * sizeof(int));
+    if (count && learned) ppo__chat_form(chat, ppo__chat_forms[form].start, "");
+    for (int m = 0; m < count + reply && !encoder->memory.failed; ++m) {
+        const ppo_message *message = m < count ? &messages[m] : &asked;
+        const char *text = message->text;
+        size_t bytes = strlen(text);
+        int is_answer = strcmp(message->role, asked.role) == 0;
+        if (ppo__chat_forms[form].trim) text = ppo__trim(encoder->tok, text, &bytes);
+        ppo__chat_form(chat, ppo__chat_forms[form].before, message->role);
+        if (is_answer) ppo__chat_encode(chat, 0);
+        learned[m][0] = learned[m][1] = encoder->count;
+        if (m == count || encoder->memory.failed) break;
+        ppo__chat_text(chat, text, bytes);
+        if (is_answer) ppo__chat_encode(chat, PPO_ENCODE_CONTINUES);
+        ppo__chat_form(chat, ppo__chat_forms[form].close, "");
+        if (is_answer) learned[m][1] = encoder->count;
+        ppo__chat_form(chat, ppo__chat_forms[form].after, "");
+    }
+    ppo__chat_encode(chat, 0);
+    if (encoder->memory.failed) return;
+    int n = encoder->count;
+    for (int m = 0; m < count && prompt < 0; ++m)
+        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
+    encoder->memory.failed = ppo_tokens_add(tokens, encoder->tokens, n, reply || prompt < 0 ? n : prompt);
+    learned[count][1] = (learned[count][0] = n) + 1;
+    for (int m = 0, done = prompt; m <= count && !encoder->memory.failed && !reply && prompt >= 0; ++m) {
+        if (learned[m][1] == learned[m][0]) continue;
+        if (learned[m][0] > done) ppo_tokens_mark_given(tokens, done, learned[m][0] - done);
+        done = learned[m][1];
+    }
+}
+
+PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                       const ppo_message *messages, int count, int reply) {
+    size_t most = 64; /* bytes of a message and of what stands around it */
+    ppo__chat chat;
+    if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
+        return PPO_ERROR_ARGUMENT;
+    if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
+        return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
+    if (!tokenizer->words.kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
+    for (int m = 0; m < count; ++m) {
+        const char *role = messages[m].role;
+        if (!ppo__given("ppo_tokens_add_chat", role && messages[m].text)) return PPO_ERROR_ARGUMENT;
+        if (strcmp(role, "system") && strcmp(role, "user") && strcmp(role, "assistant"))
+            return ppo__refuse("ppo_tokens_add_chat: the role of message %d is \"%.40s\", none of system, "
+                               "user and assistant",
+                               m, role);
+        if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
+    }
+    if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
+    memset(&chat, 0, sizeof chat);
+    chat.is_start = 1, chat.encoder = ppo__encoder_start(tokenizer);
+    chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
+    if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
+    return ppo__encoder_end(&chat.encoder);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ 2 Families and LoRA
+   --------------------------------------------------------------------------------------------------------
+
+   A model with LoRA is another ppo_lm, whose blocks point to the weights of its base; A and B are in its adapter, and
+   are all that its params hold.
+
+   To add a model family: its name in PPO__FAMILY_WORDS of ppo.h; a row of PPO__LM_FAMILIES with its settings and its
+   names of the layers that LoRA may change; in 3 its class, and its names of settings and parameters where they differ
+   from llama's.
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The name of a family, its settings that differ from the usual ones, and its names of LoRA's layers. */
+#define PPO__LLAMA                                                                                      \
+    "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
+    "norm_eps=1e-6 "
+#define PPO__LLAMA_LAYERS "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
+#define PPO__LM_FAMILIES(ROW)                                                                     \
+    ROW("gpt2", "", "c_attn - - c_proj - c_fc c_proj")                                            \
+    ROW("gpt_neo", "qkv_bias=no attention_scale=1 window=256 window_layers=12297829382473034410", \
+        "q_proj k_proj v_proj out_proj - c_fc c_proj")                                            \
+    ROW("gpt_neox", "positions=rotary activation=gelu_erf parallel=yes tied=no",                  \
+        "query_key_value - - dense - dense_h_to_4h dense_4h_to_h")                                \
+    ROW("llama", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                   \
+    ROW("mistral", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                 \
+    ROW("qwen2", PPO__LLAMA "qkv_bias=yes", PPO__LLAMA_LAYERS)                                    \
+    ROW("qwen3", PPO__LLAMA "head_norm=yes", PPO__LLAMA_LAYERS)
+#define PPO__FAMILY_ROW(name, settings, layers)  {name, settings, layers},
+#define PPO__FAMILY_WORD(name, settings, layers) "|" name
+static const struct {
+    const char *name, *settings, *layers;
+} ppo__lm_families[] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+
+PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
+    if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
+    ppo_lm_config c = ppo_lm_config_default();
+    if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
+        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family].settings))
+        return PPO_ERROR_ARGUMENT;
+    c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
+    c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
+    c.hidden = config->hidden, c.score = config->score, c.seed = config->seed, c.eos = config->eos;
+    *config = c;
+    return PPO_OK;
+}
+
+/* LoRA: out = f(y + scale sum_i (x A_i) B_i), each product in columns of its own; in: x, y, A_0, B_0, ... With z
+   what f is of: dz = dout f'(z), and for each i, of its columns, g = scale dz:
+
+       dB += (x A)^T g    u = g B^T    dA += x^T u    dx += u A^T    dy += dz
+
+   kept: each x A (rows, rank), then z if f keeps it. */
+enum { PPO__LORA_PARTS = (PPO_MAX_INPUTS - 2) / 2 };
+
+typedef struct ppo__lora_args {
+    int parts, column[PPO__LORA_PARTS], activation;
+    float scale;
+} ppo__lora_args;
+
+static int ppo__lora_keeps_z(const ppo__lora_args *args) {
+    return ppo__k()->activation[args->activation].keeps_z;
+}
+
+/* Floats of all x A. */
+static size_t ppo__lora_kept(const ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    return ppo__at(args->parts, node->in[2]->cols) * (size_t)node->in[0]->rows;
+}
+
+static void ppo__lora_rows(void *user, int range, int from, int to) {
+    const ppo_node *node = (const ppo_node *)user;
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
+    const ppo_tensor *x = node->in[0], *y = node->in[1];
+    const int rows = to - from, out = y->cols, rank = node->in[2]->cols;
+    const size_t at = ppo__at(from, out), n = ppo__at(rows, out);
+    float *out_rows = node->out[0]->data + at;
+    float *z = f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) + at : out_rows;
+    memcpy(z, y->data + at, n * sizeof *z);
+    for (int i = 0; i < args->parts; ++i) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        float *xa = (float *)node->kept + ppo__at(i, x->rows) * (size_t)rank + ppo__at(from, rank);
+        float *scaled = node->scratch + ppo__at(from, rank), *to_z = z + args->column[i];
+        ppo__k()->gemm(rows, rank, x->cols, x->data + ppo__at(from, x->cols), x->cols, 1, a->data, rank, NULL,
+                       0, xa, rank);
+        for (size_t k = 0; k < ppo__at(rows, rank); ++k) scaled[k] = args->scale * xa[k];
+        ppo__k()->gemm(rows, b->cols, rank, scaled, rank, 1, b->data, b->cols, to_z, out, to_z, out);
+    }
+    if (f->value) f->value(z, out_rows, n);
+}
+
+static ppo_status ppo__lora_forward(ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo_tensor *x = node->in[0], *y = node->in[1];
+    const int rank = node->in[2]->cols;
+    const size_t z = ppo__lora_keeps_z(args) ? ppo__size(y) : 0;
+    node->kept = ppo_tape_alloc(node->tape, ppo__lora_kept(node) + z);
+    node->scratch = ppo_tape_alloc(node->tape, ppo__at(x->rows, rank));
+    if (!node->kept || !node->scratch) return PPO_ERROR_MEMORY;
+    ppo__parallel_for(x->rows, PPO__ROW_GRAIN, (double)rank * (args->parts * x->cols + y->cols),
+                      ppo__lora_rows, node);
+    return PPO_OK;
+}
+
+/* Of part i. scratch: g (rows, columns), u (rows, rank), B^T, A^T */
+typedef struct ppo__lora_back {
+    const ppo_node *node;
+    int i, rank, out, cols; /* cols: of the part */
+    float *g, *u, *bt, *at;
+} ppo__lora_back;
+
+static void ppo__lora_dx(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const ppo__lora_args *args = (const ppo__lora_args *)job->node->args;
+    const ppo_tensor *x = job->node->in[0];
+    float *g = job->g + ppo__at(from, job->cols), *u = job->u + ppo__at(from, job->rank);
+    for (int r = from; r < to; ++r) {
+        const float *dz = job->node->out[0]->grad + ppo__at(r, job->out) + args->column[job->i];
+        for (int j = 0; j < job->cols; ++j) job->g[ppo__at(r, job->cols) + j] = args->scale * dz[j];
+    }
+    const int n = to - from, rank = job->rank, in = x->cols;
+    ppo__k()->gemm(n, rank, job->cols, g, job->cols, 1, job->bt, rank, NULL, 0, u, rank);
+    if (!x->grad) return;
+    float *dx = x->grad + ppo__at(from, in);
+    ppo__k()->gemm(n, in, rank, u, rank, 1, job->at, in, dx, in, dx, in);
+}
+
+/* Some rows of dA. */
+static void ppo__lora_da(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const ppo_tensor *x = job->node->in[0];
+    const int rank = job->rank;
+    float *da = job->node->in[2 + 2 * job->i]->grad + ppo__at(from, rank);
+    ppo__k()->gemm(to - from, rank, x->rows, x->data + from, 1, x->cols, job->u, rank, da, rank, da, rank);
+}
+
+/* Some columns of dB. */
+static void ppo__lora_db(void *user, int range, int from, int to) {
+    const ppo__lora_back *job = (const ppo__lora_back *)user;
+    const int rows = job->node->in[0]->rows, rank = job->rank, cols = job->cols;
+    const float *xa = (const float *)job->node->kept + ppo__at(job->i, rows) * (size_t)rank;
+    float *db = job->node->in[3 + 2 * job->i]->grad + from;
+    ppo__k()->gemm(rank, to - from, rows, xa, 1, rank, job->g + from, cols, db, cols, db, cols);
+}
+
+static void ppo__lora_backward(ppo_node *node) {
+    const ppo__lora_args *args = (const ppo__lora_args *)node->args;
+    const ppo__activation *f = &ppo__k()->activation[args->activation];
+    const ppo_tensor *x = node->in[0], *y = node->in[1], *out = node->out[0];
+    const int rank = node->in[2]->cols, rows = x->rows;
+    if (f->backward)
+        f->backward(f->keeps_z ? (float *)node->kept + ppo__lora_kept(node) : out->data, out->grad, out->grad,
+                    ppo__size(out));
+    if (y->grad) ppo__add_to(out->grad, y->grad, ppo__size(y));
+    for (int i = 0; i < args->parts; ++i) {
+        const ppo_tensor *a = node->in[2 + 2 * i], *b = node->in[3 + 2 * i];
+        ppo__lora_back job = {node, i, rank, y->cols, b->cols, NULL, NULL, NULL, NULL};
+        job.g = ppo_tape_alloc(node->tape, ppo__size(b) + ppo__size(a) + ppo__at(rows, b->cols + rank));
+        if (!job.g) return;
+        job.u = job.g + ppo__at(rows, b->cols);
+        job.bt = job.u + ppo__at(rows, rank);
+        job.at = job.bt + ppo__size(b);
+        ppo__k()->transpose(rank, b->cols, b->data, b->cols, job.bt, rank);
+        ppo__k()->transpose(a->rows, rank, a->data, rank, job.at, a->rows);
+        ppo__parallel_for(rows, PPO__ROW_GRAIN, (double)rank * (a->rows + b->cols), ppo__lora_dx, &job);
+        if (a->grad) ppo__parallel_for(a->rows, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_da, &job);
+        if (b->grad) ppo__parallel_for(b->cols, PPO__ROW_GRAIN, (double)rank * rows, ppo__lora_db, &job);
+    }
+}
+
+/* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
+typedef struct ppo__lora_place {
+    char name[24]; /* in the family */
+    int layer, in, column, cols;
+} ppo__lora_place;
+
+static ppo_tensor *ppo__layer_weight(const ppo_lm_block *b, int layer) {
+    ppo_tensor *const weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
+    return weight[layer];
+}
+
+/* Finds the layer that has LoRA's number `place`; 0: the model has none. */
+static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) {
+    static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
+                                 PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
+    const int heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
+    const int column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
+    const int cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
+    const char *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
+    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
+        name[k] = words;
+    snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
+    at->layer = layers[place];
+    at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
+    at->column = column[place], at->cols = cols[place];
+    if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
+    return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
+}
+
+PPO_DEF ppo_lora ppo_lora_default(void) {
+    const ppo_lora lora = {8, 16, NULL, 1};
+    return lora;
+}
+
+/* A model's adapter, and while it is made: */
+typedef struct ppo__adapting {
+    ppo_adapter adapter; /* with the layers that were asked for */
+    int (*wanted)(const void *user, int block,
+                  int place); /* does a layer of a block get LoRA? NULL: those do */
+    const void *user;
+} ppo__adapting;
+
+/* Is a name one of the words of a text? */
+static int ppo__is_word(const char *name, const char *text) {
+    const size_t n = strlen(name);
+    for (const char *word = text + strspn(text, " ,"); *word; word += strspn(word, " ,")) {
+        const size_t length = strcspn(word, " ,");
+        if (length == n && !strncmp(word, name, n)) return 1;
+        word += length;
+    }
+    return 0;
+}
+
+/* Lists A and B of all layers that have LoRA, then the score, as ppo__lm_visit() does. */
+static ppo_status ppo__lora_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
+    ppo__adapting *how = (ppo__adapting *)(void *)lm->adapter;
+    const ppo_lora *lora = &how->adapter.lora;
+    ppo_status status = PPO_OK;
+    int layers = 0;
+    for (int i = 0; i < lm->full.layers * PPO_LORA_LAYERS && !status; ++i) {
+        const int block = i / PPO_LORA_LAYERS, place = i % PPO_LORA_LAYERS;
+        ppo__lora_place at;
+        char name[96];
+        if (!ppo__lora_at(&lm->full, place, &at)) continue;
+        if (how->wanted ? !how->wanted(how->user, block, place)
+                        : lora->layers && !ppo__is_word(at.name, lora->layers))
+            continue;
+        const char *half = at.layer < PPO__LAYER_UP ? "attn" : "mlp";
+        snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_A", block, half, at.name);
+        status = visit(user, &lm->adapter->a[block][place], name, at.in, lora->rank, 1,
+                       1 / sqrtf(3 * (float)at.in));
+        snprintf(name, sizeof name, "transformer.h.%d.%s.%s.lora_B", block, half, at.name);
+        if (!status) status = visit(user, &lm->adapter->b[block][place], name, lora->rank, at.cols, 0, 0);
+        ++layers;
+    }
+    lm->score_weight = lm->score_bias = NULL;
+    if (!status && !layers && !lm->full.score) return ppo__refuse("no layer of the model would get LoRA");
+    return status ? status : ppo__visit_score(lm, visit, user);
+}
+
+/* random 0: A and B are left at 0, to be overwritten. */
+static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo_lora *lora,
+                                int (*wanted)(const void *user, int block, int place), const void *user,
+                                int score, int random, ppo_lm **lm) {
+    ppo_lm *made = (ppo_lm *)ppo__alloc(sizeof *made);
+    ppo__adapting *adapting = (ppo__adapting *)ppo__alloc(sizeof *adapting);
+    if (!made || !adapting) return ppo__free(made), ppo__free(adapting), PPO_ERROR_MEMORY;
+    *made = *base;
+    adapting->adapter.lora = *lora, adapting->wanted = wanted, adapting->user = user;
+    made->base = base, made->adapter = &adapting->adapter, made->params = NULL;
+    made->config.score = made->full.score = score != 0;
+    ppo_status status = ppo__lm_fill(made, ppo__lora_visit, lora->seed, random);
+    made->adapter->lora.layers = NULL;
+    if (status) return ppo_lm_free(made), status;
+    return *lm = made, PPO_OK;
+}
+
+/* Copies the score, if both models have one. */
+static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
+    if (!from->score_weight || !to->score_weight) return;
+    ppo__tensor_read(from->score_weight, to->score_weight->data);
+    ppo__tensor_read(from->score_bias, to->score_bias->data);
+}
+
+/* Refuses a layer, and names those that the family has, each once. */
+static ppo_status ppo__refuse_layer(const char *name, const char *layers) {
+    char known[160] = "";
+    size_t used = 0;
+    for (const char *word = layers; *word; word += strspn(word, " ")) {
+        char one[32];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(word, " "), word);
+        word += strcspn(word, " ");
+        if (*one != '-' && !ppo__is_word(one, known) && used < sizeof known)
+            used += (size_t)snprintf(known + used, sizeof known - used, used ? " %s" : "%s", one);
+    }
+    return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name, known);
+}
+
+PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_adapt", base && lora && lm)) return PPO_ERROR_ARGUMENT;
+    if (base->base) return ppo__refuse("ppo_lm_adapt: the base has LoRA itself: ppo_lm_merge() it first");
+    if (lora->rank < 1 || lora->rank > base->config.width)
+        return ppo__refuse("ppo_lm_adapt: rank is %d, must be 1 to %d, the width", lora->rank,
+                           base->config.width);
+    if (!(lora->alpha > 0 && lora->alpha <= FLT_MAX))
+        return ppo__refuse("ppo_lm_adapt: alpha is %g, must be above 0", lora->alpha);
+    for (const char *word = lora->layers; word && *(word += strspn(word, " ,"));
+         word += strcspn(word, " ,")) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
+        const char *layers = ppo__lm_families[base->config.family].layers;
+        if (!ppo__is_word(name, layers) || !strcmp(name, "-")) return ppo__refuse_layer(name, layers);
+    }
+    ppo_status status = ppo_params_sync(base->params);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    if (!status) status = ppo__lm_adapt(base, lora, NULL, NULL, score, 1, lm);
+    if (!status) ppo__copy_score(base, *lm);
+    return status;
+}
+
+static int ppo__lora_same(const void *user, int block, int place) {
+    return ((const ppo_lm *)user)->adapter->a[block][place] != NULL;
+}
+
+static ppo_status ppo__lora_twin(const ppo_lm *lm, int score, ppo_lm **twin) {
+    return ppo__lm_adapt(lm->base, &lm->adapter->lora, ppo__lora_same, lm, score, 0, twin);
+}
+
+static float ppo__lora_scale(const ppo_lm *lm) {
+    return lm->adapter->lora.alpha / (float)lm->adapter->lora.rank;
+}
+
+static ppo_tensor *ppo__lora_layer(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
+                                   int activation) {
+    static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
+    const ppo_lm_block *b = &lm->block[block];
+    ppo__lora_args args = {0, {0, 0, 0}, activation, ppo__lora_scale(lm)};
+    ppo_tensor *in[PPO_MAX_INPUTS] = {x, NULL};
+    for (int place = 0; place < PPO_LORA_LAYERS; ++place) {
+        ppo__lora_place at;
+        ppo_tensor *a = lm->adapter->a[block][place];
+        if (!a || !ppo__lora_at(&lm->full, place, &at) || at.layer != layer) continue;
+        args.column[args.parts] = at.column;
+        in[2 + 2 * args.parts] = a;
+        in[3 + 2 * args.parts++] = lm->adapter->b[block][place];
+    }
+    if (!args.parts) return ppo__lm_linear(tape, b, layer, x, activation);
+    in[1] = ppo__lm_linear(tape, b, layer, x, PPO_IDENTITY);
+    if (!in[1]) return NULL;
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &op, in, 2 + 2 * args.parts, x->rows, in[1]->cols, &args, sizeof args));
+}
+
+PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
+    if (merged) *merged = NULL;
+    if (!ppo__given("ppo_lm_merge", lm && merged)) return PPO_ERROR_ARGUMENT;
+    if (!lm->base) return ppo__refuse("ppo_lm_merge: the model has no LoRA");
+    ppo_status status = ppo__params_fetch(lm->params);
+    if (!status) status = ppo_lm_copy(lm->base, lm->config.score, merged);
+    if (!status) (*merged)->config.context = lm->config.context;
+    for (int i = 0; !status && i < lm->full.layers * PPO_LORA_LAYERS; ++i) {
+        const int place = i % PPO_LORA_LAYERS;
+        const int block = i / PPO_LORA_LAYERS;
+        ppo__lora_place at;
+        const ppo_tensor *a = lm->adapter->a[block][place], *b = lm->adapter->b[block][place];
+        if (!a) continue;
+        ppo__lora_at(&lm->full, place, &at);
+        const ppo_tensor *w = ppo__layer_weight(&(*merged)->block[block], at.layer);
+        float *scaled = (float *)ppo__alloc_uncleared(ppo__size(a) * sizeof *scaled);
+        float *to = w->data + at.column;
+        if (!scaled) status = PPO_ERROR_MEMORY;
+        for (size_t k = 0; k < ppo__size(a) && scaled; ++k) scaled[k] = ppo__lora_scale(lm) * a->data[k];
+        const int rank = a->cols, ld = w->cols;
+        if (scaled) ppo__k()->gemm(at.in, at.cols, rank, scaled, rank, 1, b->data, at.cols, to, ld, to, ld);
+        ppo__free(scaled);
+    }
+    if (!status) ppo__copy_score(lm, *merged);
+    if (status && *merged) ppo_lm_free(*merged), *merged = NULL;
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ 3 Models in folders
+   --------------------------------------------------------------------------------------------------------
+
+   A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of arrays
+   that depend on the family (ppo__hub_carry()); both directions use the same tables.
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMAS, PPO__HUB_STYLES }; /* LLAMAS: and all after it */
+
+static int ppo__hub_style(const ppo_lm_config *c) {
+    return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
+}
+
+/* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
+static const struct {
+    const char *begin, *ignores;
+} ppo__hub_classes[] = {{"GPT2", ""},
+                        {"GPTNeo", ""},
+                        {"GPTNeoX", ""},
+                        {"Llama", "window"},
+                        {"Mistral", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen2", "qkv_bias proj_bias ffn_bias"},
+                        {"Qwen3", "ffn_bias"}};
+
+/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or
+   the other, of which the last is written; rope.b is b in the object of rotary positions. The first five must
+   be there, and the last three where they have a meaning. */
+static const struct {
+    const char *name, *key[PPO__HUB_STYLES];
+} ppo__hub_settings[] = {
+    {"vocab", {"vocab_size", "", "", ""}},
+    {"context", {"n_positions", "max_position_embeddings", "", ""}},
+    {"width", {"n_embd", "hidden_size", "", ""}},
+    {"layers", {"n_layer", "num_layers", "num_hidden_layers", ""}},
+    {"heads", {"n_head", "num_heads", "num_attention_heads", ""}},
+    {"kv_heads", {NULL, NULL, NULL, "num_key_value_heads"}},
+    {"head_size", {NULL, NULL, NULL, "head_dim"}},
+    {"hidden", {"n_inner", "intermediate_size", "", ""}},
+    {"activation", {"activation_function", "", "hidden_act", ""}},
+    {"norm_eps", {"layer_norm_epsilon", "", "layer_norm_eps", "rms_norm_eps"}},
+    {"window", {NULL, "window_size", NULL, "sliding_window"}},
+    {"parallel", {NULL, NULL, "use_parallel_residual", NULL}},
+    {"qkv_bias", {NULL, NULL, "attention_bias", ""}},
+    {"proj_bias", {NULL, NULL, "attention_bias", ""}},
+    {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
+    {"rope_theta", {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta"}},
+    {"tied", {"tie_word_embeddings", "", "", ""}},
+    {"eos", {"eos_token_id", "", "", ""}},
+    {"rope_scaling", {NULL, NULL, "rope.rope_type", ""}},
+    {"rope_context", {NULL, NULL, "rope.original_max_position_embeddings", ""}},
+    {"rope_factor", {NULL, NULL, "rope.factor", ""}},
+    {"rope_low", {NULL, NULL, "rope.low_freq_factor", ""}},
+    {"rope_high", {NULL, NULL, "rope.high_freq_factor", ""}},
+};
+enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
+
+/* NULL: the family has no such setting. */
+static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
+    const char *const *key = ppo__hub_settings[k].key;
+    int style = ppo__hub_style(c);
+    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family].ignores)) return NULL;
+    while (key[style] && !*key[style]) --style;
+    return key[style];
+}
+
+/* Does a setting have an effect, given the others? */
+static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
+    if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
+    return c->rope_scaling == PPO_ROPE_LLAMA3 ||
+           (strcmp(name, "rope_low") && strcmp(name, "rope_high") && strcmp(name, "rope_context"));
+}
+
+/* Words of settings there and here; of several, the first is written. */
+static const char *const ppo__hub_words[][3] = {
+    {"activation", "gelu_new", "gelu"},   {"activation", "gelu_pytorch_tanh", "gelu"},
+    {"activation", "gelu_fast", "gelu"},  {"activation", "gelu", "gelu_erf"},
+    {"activation", "silu", "silu"},       {"activation", "swish", "silu"},
+    {"activation", "relu", "relu"},       {"activation", "tanh", "tanh"},
+    {"rope_scaling", "default", "plain"}, {"rope_scaling", "linear", "linear"},
+    {"rope_scaling", "llama3", "llama3"},
+};
+
+/* Translates a setting's word from column `from` of the table into the other one. A setting without words
+   there keeps its own; NULL: the word is not known. */
+static const char *ppo__hub_word(const char *name, const char *word, int from) {
+    const char *same = word;
+    for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
+        if (strcmp(ppo__hub_words[k][0], name)) continue;
+        if (!strcmp(ppo__hub_words[k][from], word)) return ppo__hub_words[k][3 - from];
+        same = NULL;
+    }
+    return same;
+}
+
+/* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in));
+   transposed into some of the columns; or, with the queries, keys and values of each head side by side, into
+   all. */
+enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
+static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
+
+/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name
+   begins with '.' in the model, and with '#' in block %d of it. */
+static const char *const ppo__hub_within[PPO__HUB_STYLES][2] = {{"transformer.", "transformer.h.%d."},
+                                                                {"transformer.", "transformer.h.%d."},
+                                                                {"gpt_neox.", "gpt_neox.layers.%d."},
+                                                                {"model.", "model.layers.%d."}};
+static const struct {
+    const char *ours, *theirs[PPO__HUB_STYLES];
+} ppo__hub_names[] = {
+    {".wte", {"=.wte", "=.wte", "=.embed_in", "=.embed_tokens"}},
+    {".wpe", {"=.wpe", "=.wpe", "", ""}},
+    {"#ln_1", {"=#ln_1", "=#ln_1", "=#input_layernorm", "=#input_layernorm"}},
+    {"#attn.c_attn",
+     {"=#attn.c_attn", "q#attn.attention.q_proj k#attn.attention.k_proj v#attn.attention.v_proj",
+      "m#attention.query_key_value", "q#self_attn.q_proj k#self_attn.k_proj v#self_attn.v_proj"}},
+    {"#attn.q_norm", {"", "", "", "=#self_attn.q_norm"}},
+    {"#attn.k_norm", {"", "", "", "=#self_attn.k_norm"}},
+    {"#attn.c_proj",
+     {"=#attn.c_proj", "t#attn.attention.out_proj", "t#attention.dense", "t#self_attn.o_proj"}},
+    {"#ln_2", {"=#ln_2", "=#ln_2", "=#post_attention_layernorm", "=#post_attention_layernorm"}},
+    {"#mlp.c_fc", {"=#mlp.c_fc", "t#mlp.c_fc", "t#mlp.dense_h_to_4h", "g#mlp.gate_proj u#mlp.up_proj"}},
+    {"#mlp.c_proj", {"=#mlp.c_proj", "t#mlp.c_proj", "t#mlp.dense_4h_to_h", "t#mlp.down_proj"}},
+    {".ln_f", {"=.ln_f", "=.ln_f", "=.final_layer_norm", "=.norm"}},
+    {"lm_head", {"=lm_head", "=lm_head", "=embed_out", "=lm_head"}},
+    {"score", {"tscore", "tscore", "tscore", "tscore"}},
+};
+
+typedef struct ppo__hub_name {
+    char ours[64], theirs[64]; /* %d: the block */
+    int how;
+} ppo__hub_name;
+
+static void ppo__hub_spell(char text[64], int style, const char *name) {
+    const char *within = *name == '.' || *name == '#' ? ppo__hub_within[style][*name == '#'] : "";
+    snprintf(text, 64, "%s%.*s", within, (int)strcspn(name, " ") - !!*within, name + !!*within);
+}
+
+/* The name there of a matrix that every style has. */
+static const char *ppo__hub_weight(const ppo_lm_config *c, const char *ours, char text[80]) {
+    int row = 0;
+    while (strcmp(ppo__hub_names[row].ours, ours)) ++row;
+    ppo__hub_spell(text, ppo__hub_style(c), ppo__hub_names[row].theirs[ppo__hub_style(c)] + 1);
+    return strcat(text, ".weight");
+}
+
+/* The k-th array of a style; 0: there is none. */
+static int ppo__hub_name_at(int style, int k, ppo__hub_name *name) {
+    for (size_t row = 0; row < sizeof ppo__hub_names / sizeof *ppo__hub_names; ++row)
+        for (const char *at = ppo__hub_names[row].theirs[style]; *at; at += *at == ' ') {
+            if (k-- == 0) {
+                name->how = (int)(strchr(ppo__hub_hows, *at) - ppo__hub_hows);
+                ppo__hub_spell(name->ours, PPO__GPT2, ppo__hub_names[row].ours);
+                ppo__hub_spell(name->theirs, style, at + 1);
+                return 1;
+            }
+            at += strcspn(at, " ");
+        }
+    return 0;
+}
+
+/* Arrays with these ends are no parameters: causal masks, and what rotary positions are computed from. */
+static const char *const ppo__hub_buffers[] = {".attn.bias", ".attn.masked_bias", ".attention.bias",
+                                               ".attention.masked_bias", ".rotary_emb.inv_freq"};
+
+/* -- config.json -- */
+
+typedef struct ppo__hub_json {
+    ppo__json json;
+    ppo__value *all; /* of it */
+    char key[64];    /* what was looked for last */
+} ppo__hub_json;
+
+/* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4 calls
+   rope_scaling, or else, where 5 writes it, in rope_parameters. */
+static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = NULL;
+    for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
+        ppo__value *in = hub->all;
+        const int dot = strncmp(keys, "rope.", 5) ? 0 : 4;
+        const char *rope = dot ? "rope_scaling" : "";
+        if (dot) in = ppo__json_get(&hub->json, hub->all, rope);
+        if (dot && (!in || (in->kind == '{' && !in->count)))
+            in = ppo__json_get(&hub->json, hub->all, rope = "rope_parameters");
+        n = strcspn(keys, "|");
+        snprintf(hub->key, sizeof hub->key, "%s%.*s", rope, (int)n - dot, keys + dot);
+        value = ppo__json_get(&hub->json, in, hub->key + strlen(rope) + !!dot);
+    }
+    return value;
+}
+
+/* The same as the text of a setting. */
+static const char *ppo__hub_text(ppo__hub_json *hub, const char *keys) {
+    ppo__value *value = ppo__hub_get(hub, keys);
+    if (!value) return NULL;
+    if (value->kind == '"' || value->kind == 's') return ppo__json_decode(&hub->json, value);
+    if (value->kind == 't' || value->kind == 'f') return value->kind == 't' ? "yes" : "no";
+    if (value->kind == '{') return value->count ? "{...}" : "{}";
+    ppo__json_skip(&hub->json);
+    *hub->json.at = 0; /* a character that was taken already */
+    for (char *from = value->at, *to = from; (*to = *from) != 0; ++from) to += (unsigned char)*from > ' ';
+    return value->at;
+}
+
+static int ppo__hub_is(ppo__hub_json *hub, const char *key, const char *text) {
+    const char *is = ppo__hub_text(hub, key);
+    return is && !strcmp(is, text);
+}
+
+static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
+    return ppo__file_fail(hub->json.path, "%s \"%.60s\" is not known", hub->key, text);
+}
+
+/* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or from
+   pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
+static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
+                                  ppo_lm_config *c) {
+    ppo__json *json = &hub->json;
+    uint64_t bits = 0;
+    int layer = 0, first = 0; /* of the list of words */
+    if (list->kind != '[') ppo__json_expect(json, '[');
+    for (ppo__value *v = list + 1; v < list + list->size && !json->status; ++v) {
+        json->at = v->at;
+        if (v->kind == '[') first = layer;
+        else if (v->kind == '0') {
+            const int64_t times = ppo__json_integer(json);
+            const int n = layer - first,
+                      end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
+            for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
+            if ((layer = end) < 64) bits &= ~(UINT64_MAX << layer); /* repeated 0 times */
+        } else {
+            const char *word = ppo__json_decode(json, v);
+            const int is_local = !strcmp(word, local);
+            if (json->status) break;
+            if (!is_local && strcmp(word, global)) return ppo__hub_unknown(hub, word);
+            if (layer < PPO_MAX_LAYERS) bits |= (uint64_t)is_local << layer;
+            ++layer;
+        }
+    }
+    if (json->status) return json->status;
+    if (layer != c->layers)
+        return ppo__file_fail(json->path, "%s lists %d layers of %d", hub->key, layer, c->layers);
+    if (!bits) c->window = 0;
+    c->window_layers = bits == UINT64_MAX >> (64 - layer) ? 0 : bits; /* 0: all of them */
+    return PPO_OK;
+}
+
+/* Which layers have a window; c->window is set. */
+static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
+    const int mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
+    const char *rest = "";
+    ppo__value *list =
+        c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "local", "global", c);
+    if (c->family <= PPO__LLAMAS) return PPO_OK;
+    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) c->window = 0;
+    list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
+    if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
+    const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
+    int first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
+    if (*rest) return ppo__hub_unknown(hub, from);
+    if (first >= c->layers) c->window = 0;
+    for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
+    return PPO_OK;
+}
+
+static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
+    static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
+                                          "add_cross_attention", "is_encoder_decoder"};
+    const char *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
+    double share = 1;
+    *c = ppo_lm_config_default();
+    if (hub->json.status) return hub->json.status;
+    if (!family) return ppo__file_fail(path, "there is no model_type");
+    if (ppo_lm_config_family(c, family))
+        return ppo__file_fail(path, "model_type \"%.40s\" is not known, only %s", family,
+                              &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1]);
+    for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k)
+        if (ppo__hub_get(hub, refused[k]) && !ppo__hub_is(hub, refused[k], "no"))
+            return ppo__file_fail(path, "%s is there, which is not supported", refused[k]);
+    const int style = ppo__hub_style(c);
+    if (!strcmp(family, "qwen3")) c->head_size = 128;
+    for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
+        const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, c);
+        if (!key || !ppo__hub_applies(c, name)) continue;
+        const char *text = ppo__hub_text(hub, key), *value;
+        if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope.type");
+        if (!text && !strcmp(name, "rope_context")) c->rope_context = c->context;
+        if (hub->json.status) return hub->json.status;
+        if (!text && (k < 5 || k >= PPO__HUB_SETTINGS - 3))
+            return ppo__file_fail(path, "there is no %s", hub->key);
+        if (!text) continue;
+        if (!strcmp(name,
+                    "eos")) { /* of several the first; one that GPT-2 has, but not this vocabulary, is none */
+            text += *text == '[';
+            const int token = ppo__parse_count(text, &value);
+            if (value > text && token < c->vocab) c->eos = token;
+            continue;
+        }
+        value = ppo__hub_word(name, text, 1);
+        if (!value) return ppo__hub_unknown(hub, text);
+        if (ppo_settings_set(&ppo__lm_settings, c, name, value))
+            return ppo__file_fail(path, "%s: %s", hub->key, ppo__error);
+    }
+    if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
+    ppo_status status = ppo__hub_window(hub, c);
+    if (status || hub->json.status || style != PPO__GPT_NEOX) return status ? status : hub->json.status;
+    const char *part = ppo__hub_text(hub, "rope.partial_rotary_factor|rotary_pct");
+    if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
+        return ppo__hub_unknown(hub, part);
+    c->rotary_size = (int)(share * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
+    return PPO_OK;
+}
+
+/* -- arrays -- */
+
+static float ppo__half_float(uint16_t half) {
+    const int exponent = half >> 10 & 31, digits = half & 1023;
+    const float size = exponent == 31 ? (digits ? NAN : INFINITY)
+                       : exponent     ? ldexpf((float)(1024 + digits), exponent - 25)
+                                      : ldexpf((float)digits, -24);
+    return half & 0x8000 ? -size : size;
+}
+
+/* The nearest one, of two the even one; beyond the largest, infinity. */
+static uint16_t ppo__float_half(float x) {
+    int exponent;
+    const float size = fabsf(x);
+    const uint16_t sign = (uint16_t)(x < 0 ? 0x8000 : 0);
+    frexpf(size, &exponent);
+    if (exponent < -13) exponent = -13; /* subnormal */
+    const float digits = nearbyintf(ldexpf(size, 11 - exponent));
+    if (!(size < 65520)) return (uint16_t)(sign | 0x7c00);
+    return (uint16_t)(sign | (digits < 1024 ? (int)digits : (exponent + 13) * 1024 + (int)digits));
+}
+
+static void ppo__to_floats(int type, const void *from, size_t n, float *to) {
+    const uint16_t *two = (const uint16_t *)from;
+    if (type == PPO_F32) memcpy(to, from, n * sizeof *to);
+    for (size_t i = 0; i < n && type == PPO_F16; ++i) to[i] = ppo__half_float(two[i]);
+    if (type == PPO_BF16) ppo__widen(two, n, to);
+}
+
+static void ppo__from_floats(int type, const float *from, size_t n, void *to) {
+    uint16_t *two = (uint16_t *)to;
+    if (type == PPO_F32) memcpy(to, from, n * sizeof *from);
+    for (size_t i = 0; i < n && type == PPO_F16; ++i) two[i] = ppo__float_half(from[i]);
+    if (type == PPO_BF16) ppo__narrow(from, n, two);
+}
+
+typedef struct ppo__hub {
+    const char *folder;
+    ppo__arena memory;
+    ppo_file **files; /* with the arrays */
+    ppo_lm *lm;
+    int bare;      /* 1: names lack their first word, as "transformer." */
+    int type;      /* of what is saved */
+    float *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
+    int room;
+} ppo__hub;
+
+static void ppo__hub_free(ppo__hub *hub) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i) ppo_file_free(hub->files[i]);
+    ppo__array_free((void *)hub->files);
+    ppo__arena_free(&hub->memory);
+}
+
+static const char *ppo__hub_path(ppo__hub *hub, const char *name) {
+    char *path = PPO__ARRAY(&hub->memory, char, strlen(hub->folder) + strlen(name) + 2);
+    if (path) sprintf(path, "%s/%s", hub->folder, name);
+    return path;
+}
+
+static const ppo_array *ppo__hub_find(const ppo__hub *hub, const char *name, const ppo_file **file) {
+    const ppo_array *array = NULL;
+    const char *bare = strchr(name, '.');
+    for (size_t i = 0; i < stbds_arrlenu(hub->files) && !array; ++i) {
+        array = ppo_file_find(*file = hub->files[i], name);
+        if (!array && hub->bare && bare) array = ppo_file_find(*file, bare + 1);
+    }
+    return array;
+}
+
+/* The column here of row r there. */
+static int ppo__hub_column(const ppo_lm_config *c, int how, int r) {
+    const int size = c->head_size, heads = c->heads * size;
+    if (how == PPO__KEY) return heads + r;
+    if (how == PPO__VALUE) return heads + c->kv_heads * size + r;
+    if (how == PPO__GATED) return c->hidden + r;
+    if (how == PPO__MIXED) return r / size % 3 * heads + r / (3 * size) * size + r % size;
+    return r;
+}
+
+/* An array's rows there: (rows, cols), or (rows) with cols 1, which is a bias or a norm. */
+static void ppo__hub_shape(const ppo_lm_config *c, const ppo_tensor *x, int how, int *rows, int *cols) {
+    *rows = how == PPO__SAME && x->rows > 1 ? x->rows : x->cols;
+    *cols = how == PPO__SAME ? (x->rows > 1 ? x->cols : 1) : x->rows;
+    if (how == PPO__QUERY) *rows = c->heads * c->head_size;
+    if (how == PPO__KEY || how == PPO__VALUE) *rows = c->kv_heads * c->head_size;
+    if (how == PPO__GATE || how == PPO__GATED) *rows = c->hidden;
+}
+
+/* Some rows there, from or to the parameter x here. */
+static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int way, float *there, int first,
+                           int rows, int cols) {
+    if (how == PPO__SAME) {
+        float *here = x->data + ppo__at(first, cols);
+        memcpy(way == PPO__LOAD ? here : there, way == PPO__LOAD ? there : here,
+               ppo__at(rows, cols) * sizeof *there);
+        return;
+    }
+    for (int j = 0; j < cols; ++j)
+        for (int r = 0; r < rows; ++r) {
+            float *here = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
+            float *that = there + ppo__at(r, cols) + j;
+            if (way == PPO__LOAD) *here = *that;
+            else *that = *here;
+        }
+}
+
+enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
+
+/* Carries an array there, some rows at a time. Of a parameter without numbers: must it be there, is it of this
+   shape? */
+static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
+                                 int cols, int rank) {
+    char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
+    const int64_t shape[2] = {rows, cols};
+    const ppo_file *file = NULL;
+    const ppo_array *array = way == PPO__LOAD ? ppo__hub_find(hub, name, &file) : NULL;
+    const int type = array ? array->type : hub->type;
+    const size_t row = ppo__at(cols, ppo__types[type].size);
+    const float most = type == PPO_F16 ? 65504 : FLT_MAX;
+    if (way == PPO__SAVE) {
+        data = (char *)ppo__arena_array(&hub->memory, rows, row);
+        if (!data) return PPO_ERROR_MEMORY;
+    } else if (!array) {
+        return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
+    } else if (type != PPO_F32 && type != PPO_F16 && type != PPO_BF16) {
+        return ppo__file_fail(file->path, "\"%.80s\" is %s, not F32, F16 or BF16", name,
+                              ppo__types[type].name);
+    } else {
+        ppo__shape_text(wanted, type, shape, rank);
+        if (strcmp(ppo__shape_text(is, type, array->shape, array->rank), wanted))
+            return ppo__file_fail(file->path, "\"%.80s\" is %s, not %s", name, is, wanted);
+        ((ppo__entry *)(void *)array)->taken = 1;
+        if (!x->data) return PPO_OK;
+    }
+    if (cols > hub->room)
+        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
+    if (!hub->floats) return PPO_ERROR_MEMORY;
+    float *floats = hub->floats;
+    void *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
+    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
+        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
+        const size_t count = ppo__at(n, cols), at = (size_t)r * row;
+        if (array && ppo__file_fetch(file, array, at, (size_t)n * row, raw)) return PPO_ERROR_FILE;
+        if (array) ppo__to_floats(type, raw, count, floats);
+        else ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        for (size_t i = 0; i < count; ++i) {
+            if (fabsf(floats[i]) <= most) continue;
+            if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
+            return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
+                            name, floats[i], ppo__types[type].name);
+        }
+        if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        else ppo__from_floats(type, floats, count, data + at);
+    }
+    return array ? PPO_OK : ppo_file_add(hub->files[0], name, type, shape, rank, data);
+}
+
+/* Carries a parameter, by the family's names. */
+static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *ours, ppo_tensor *x) {
+    const char *end = strrchr(ours, '.'), *rest;
+    const int is_bias = !strcmp(end, ".bias"), in_block = !strncmp(ours, "transformer.h.", 14);
+    const ppo_lm_config *c = &hub->lm->full;
+    const ppo_file *file;
+    int rows, cols, own = !strcmp(ours, "score.bias"); /* transformers has none */
+    ppo__hub_name name;
+    if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) return PPO_OK;
+    for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
+        const int block = in_block ? ppo__parse_count(ours + 14, &rest) : 0;
+        char text[96];
+        snprintf(text, 80, name.ours, block);
+        if (strcmp(strcat(text, end), ours)) continue;
+        snprintf(text, 80, name.theirs, block);
+        ppo__hub_shape(c, x, name.how, &rows, &cols);
+        if (ppo__hub_array(hub, way, strcat(text, end), x, name.how, rows, cols,
+                           is_bias || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2))
+            return ppo__failed;
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
+    const ppo_params *params = hub->lm->params;
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < params->tensor_count && !status; ++i)
+        status = ppo__hub_param(hub, way, params->names[i], params->tensors[i]);
+    return status;
+}
+
+/* Is a parameter in the files? All must be there before a model of these sizes is created. */
+static ppo_status ppo__hub_expect(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
+                                  int random, float x) {
+    ppo_tensor expected;
+    memset(&expected, 0, sizeof expected);
+    expected.rows = rows, expected.cols = cols;
+    return ppo__hub_param((ppo__hub *)user, PPO__LOAD, name, &expected);
+}
+
+static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
+    ppo_file *file = NULL;
+    ppo_status status = ppo__file_open(path, &file);
+    if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    return status;
+}
+
+/* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
+static ppo_status ppo__hub_open(ppo__hub *hub) {
+    ppo__json json;
+    ppo__value *item = NULL;
+    const char *whole = ppo__hub_path(hub, "model.safetensors");
+    const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
+    if (!whole || !index) return PPO_ERROR_MEMORY;
+    if (ppo__exists(whole) || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
+    for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
+        const char *name = ppo__json_decode(&json, item), *path;
+        size_t known = 0;
+        if (json.status || !strcmp(name, last)) continue;
+        if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
+        if (json.status) break;
+        path = ppo__hub_path(hub, last = name);
+        if (!path) return PPO_ERROR_MEMORY;
+        while (known < stbds_arrlenu(hub->files) && strcmp(hub->files[known]->path, path)) ++known;
+        if (known == stbds_arrlenu(hub->files)) json.status = ppo__hub_add(hub, path);
+    }
+    if (!json.status && !stbds_arrlenu(hub->files)) return ppo__file_fail(index, "it names no file");
+    return json.status;
+}
+
+/* Takes from the arrays what config.json does not say, and checks that a model's arrays are all there. */
+static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
+    ppo_lm_config *c = &likely->config;
+    const ppo_file *file;
+    char name[80];
+    hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
+    const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
+    c->score = score != NULL;
+    if (score && score->rank == 2 && score->shape[0] != 1)
+        return ppo__file_fail(file->path,
+                              "score.weight has %lld rows: only models of one label are supported",
+                              (long long)score->shape[0]);
+    if (score && !ppo__hub_find(hub, ppo__hub_weight(c, "lm_head", name), &file))
+        c->tied = 1; /* a classifier has no head for tokens */
+    if (ppo__lm_complete(likely)) return ppo__file_fail(hub->folder, "config.json: %s", ppo__error);
+    hub->lm = likely;
+    const ppo_status status = ppo__lm_visit(likely, ppo__hub_expect, hub);
+    return hub->lm = NULL, status;
+}
+
+/* If the head is to be the embedding, a head in the file must be equal to it. */
+static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
+    const ppo_tensor *embedding = hub->lm->token_embedding;
+    const size_t bytes = ppo__size(embedding) * sizeof(float);
+    const ppo_file *file = NULL;
+    char text[80];
+    const char *name = ppo__hub_weight(&hub->lm->config, "lm_head", text);
+    if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
+    ppo_tensor copy = *embedding;
+    copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
+    if (!copy.data || ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, copy.rows, copy.cols, 2))
+        return ppo__failed;
+    if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
+    return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
+}
+
+/* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
+static ppo_status ppo__hub_check_all(ppo__hub *hub) {
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
+        for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
+            const ppo__entry *entry = hub->files[i]->arrays[k];
+            const char *name = entry->array.name;
+            int known = entry->taken;
+            for (size_t b = 0; b < sizeof ppo__hub_buffers / sizeof *ppo__hub_buffers && !known; ++b) {
+                const size_t length = strlen(name), end = strlen(ppo__hub_buffers[b]);
+                known = length > end && !strcmp(name + length - end, ppo__hub_buffers[b]);
+            }
+            if (!known)
+                return ppo__file_fail(hub->files[i]->path,
+                                      "\"%.80s\" has no place in a model with this config.json", name);
+        }
+    return PPO_OK;
+}
+
+static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub_json read;
+    ppo_lm likely;
+    memset(&likely, 0, sizeof likely);
+    const char *config = ppo__hub_path(&hub, "config.json");
+    ppo_status status = ppo__arena_status(&hub.memory);
+    if (config && ppo__exists(config)) {
+        if (ppo__json_open(&read.json, config, &hub.memory) ||
+            (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+            ppo__hub_config(&read, &likely.config) || ppo__hub_open(&hub) || ppo__hub_check(&hub, &likely) ||
+            ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_carry(&hub, PPO__LOAD) ||
+            ppo__hub_check_tied(&hub) || ppo__hub_check_all(&hub))
+            status = ppo__failed;
+    } else if (!status && ppo__is_special(path))
+        status = ppo__file_fail(path, "it is neither a file nor a folder with a config.json; a folder with "
+                                      "adapter_config.json is LoRA for a model: ppo_lm_load_adapter()");
+    else if (!status) status = ppo__lm_load_file(path, &hub.lm);
+    if (status) ppo_lm_free(hub.lm);
+    else *lm = hub.lm;
+    ppo__hub_free(&hub);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count) {
+    static const char *const names[] = {"generation_config.json", "config.json"};
+    if (count) *count = 0;
+    if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__json json;
+    json.status = PPO_OK;
+    for (int i = 0; i < 2 && !*count && !json.status; ++i) {
+        const char *name = ppo__hub_path(&hub, names[i]);
+        json.status = ppo__arena_status(&hub.memory);
+        if (!name || !ppo__exists(name)) continue;
+        if (ppo__json_open(&json, name, &hub.memory)) break;
+        ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
+        ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
+        const char kind = ends ? ends->kind : (char)0;
+        for (int k = 0; kind == '[' ? ppo__json_each(&json, ends, kind, &item) : kind == '0' && !k++;) {
+            const int64_t token = ppo__json_integer(&json);
+            if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
+            if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
+        }
+    }
+    ppo__hub_free(&hub);
+    if (json.status) *count = 0;
+    return json.status;
+}
+
+/* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
+static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
+    ppo_lm_config family = *c;
+    const int style = ppo__hub_style(c);
+    const char *name = ppo__lm_families[c->family].name;
+    char is[32], other[32];
+    ppo_lm_config_family(&family, name);
+    family.kv_heads = family.head_size = family.hidden = 0;
+    for (int k = 1; k < PPO__HUB_SETTINGS; ++k) { /* neighbours may share a key */
+        const char *field[2] = {ppo__hub_settings[k - 1].name, ppo__hub_settings[k].name};
+        const char *key[2] = {ppo__hub_key(k - 1, c), ppo__hub_key(k, c)};
+        ppo_settings_get(&ppo__lm_settings, c, field[0], is, sizeof is);
+        ppo_settings_get(&ppo__lm_settings, c, field[1], other, sizeof other);
+        if (key[0] && key[1] && !strcmp(key[0], key[1]) && strcmp(is, other))
+            return ppo__refuse("%s is %s and %s is %s, which a folder of family %s cannot say", field[0], is,
+                               field[1], other, name);
+    }
+    for (int i = 0; i < ppo__lm_settings.count; ++i) {
+        const char *field = ppo__lm_fields[i].name;
+        int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
+        said |= !strcmp(field, "rotary_size") && (style == PPO__GPT_NEOX || c->rotary_size == c->head_size);
+        said |= !strcmp(field, "window_layers"); /* which have no meaning without a window */
+        for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
+            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, c);
+        ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
+        ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
+        if (said || !strcmp(is, other)) continue;
+        if ((!strcmp(field, "kv_heads") && c->kv_heads == c->heads) ||
+            (!strcmp(field, "hidden") && c->hidden == 4 * c->width) ||
+            (!strcmp(field, "head_size") && c->head_size * c->heads == c->width))
+            continue;
+        return ppo__refuse("%s is %s, which a folder of family %s cannot say", field, is, name);
+    }
+    return PPO_OK;
+}
+
+/* Lists for each layer one of two words, `local` if it has a window, between `open` and `close`. */
+static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const char *open, const char *local,
+                            const char *global, const char *close) {
+    for (int k = 0; k < c->layers; ++k)
+        ppo__put(json, "%s\"%s\"", k ? ", " : open,
+                 c->window && (!c->window_layers || c->window_layers >> k & 1) ? local : global);
+    ppo__put(json, "%s", close);
+}
+
+/* config.json in the words of transformers 4, which 5 reads as well. */
+static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
+    const ppo__hub *hub = (const ppo__hub *)user;
+    const ppo_lm_config *c = &hub->lm->full;
+    const int style = ppo__hub_style(c);
+    const char *within = ""; /* the object that is open */
+    ppo__header json = {out, 0};
+    ppo__put(&json,
+             "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
+             ppo__hub_classes[c->family].begin,
+             c->score             ? "ForSequenceClassification"
+             : style == PPO__GPT2 ? "LMHeadModel"
+                                  : "ForCausalLM",
+             ppo__lm_families[c->family].name,
+             hub->type == PPO_F16    ? "float16"
+             : hub->type == PPO_BF16 ? "bfloat16"
+                                     : "float32");
+    for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
+        const char *key = ppo__hub_key(k, c), *name = ppo__hub_settings[k].name;
+        char value[32];
+        ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
+                         sizeof value);
+        if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
+            (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
+            continue;
+        const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
+        if (!strcmp(value, "yes")) word = "true";
+        if (!strcmp(value, "no")) word = "false";
+        if (!strcmp(name, "eos") && hub->lm->config.eos < 0) word = "null";
+        key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
+        const char *dot = strchr(key, '.');
+        ppo__put(&json, ",%s", *within ? " " : "\n  ");
+        if (dot && !*within) ppo__put(&json, "\"rope_scaling\": {"), within = key;
+        ppo__put(&json, "\"%s\": %s%s%s", dot ? dot + 1 : key, quote, word, quote);
+    }
+    if (*within) ppo__put(&json, "}");
+    if (style == PPO__GPT_NEO)
+        ppo__put_layers(&json, c, ",\n  \"attention_types\": [[[", "local", "global", "], 1]]");
+    else if (style == PPO__LLAMAS && c->window > 0)
+        ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
+                        "sliding_attention", "full_attention", "]");
+    if (style == PPO__GPT_NEOX)
+        ppo__put(&json, ",\n  \"rotary_pct\": %.9g", (double)c->rotary_size / c->head_size);
+    if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
+    ppo__put(&json, "\n}\n");
+    return PPO_OK;
+}
+
+/* -- LoRA in peft's format -- */
+
+/* Which of LoRA's layers a row of the names belongs to; -1: none. */
+static int ppo__hub_lora_layer(const ppo__hub_name *name) {
+    const int how = name->how;
+    if (strstr(name->ours, "attn.c_attn"))
+        return how == PPO__KEY ? PPO_LORA_K : how == PPO__VALUE ? PPO_LORA_V : PPO_LORA_Q;
+    if (strstr(name->ours, "attn.c_proj")) return PPO_LORA_PROJ;
+    if (strstr(name->ours, "mlp.c_fc")) return how == PPO__GATE ? PPO_LORA_GATE : PPO_LORA_UP;
+    return strstr(name->ours, "mlp.c_proj") ? PPO_LORA_DOWN : -1;
+}
+
+/* "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" */
+static void ppo__hub_lora_name(char name[128], const char *theirs, int block, const char *end) {
+    char layer[80];
+    snprintf(layer, sizeof layer, theirs, block);
+    snprintf(name, 128, "base_model.model.%s%s.weight", layer, end);
+}
+
+/* Is A of a layer in the file? */
+static int ppo__hub_lora_there(const void *user, int block, int place) {
+    const ppo__hub *hub = (const ppo__hub *)user;
+    const ppo_file *file;
+    ppo__hub_name row;
+    char name[128];
+    for (int k = 0; ppo__hub_name_at(ppo__hub_style(&hub->lm->full), k, &row); ++k) {
+        if (ppo__hub_lora_layer(&row) != place) continue;
+        ppo__hub_lora_name(name, row.theirs, block, ".lora_A");
+        return ppo__hub_find(hub, name, &file) != NULL;
+    }
+    return 0;
+}
+
+/* A (rank, in) and B (out, rank), transposed there; of a fused layer with its heads in order; and the score. */
+static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
+    ppo_lm *lm = hub->lm;
+    ppo_status status = PPO_OK;
+    ppo__hub_name row;
+    char name[128];
+
+    for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+        const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
+        for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
+            ppo_tensor *a = lm->adapter->a[k][place], *b = lm->adapter->b[k][place];
+            if (!a) continue;
+            ppo__hub_lora_name(name, row.theirs, k, ".lora_A");
+            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, a->cols, a->rows, 2);
+            ppo__hub_lora_name(name, row.theirs, k, ".lora_B");
+            if (!status) status = ppo__hub_array(hub, way, name, b, how, b->cols, b->rows, 2);
+        }
+    }
+    if (status || !lm->score_weight) return status;
+    if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
+        return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
+                           lm->score_bias->data[0]);
+    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, 1,
+                          lm->config.width, 2);
+}
+
+static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
+    const ppo_lm *lm = ((const ppo__hub *)user)->lm;
+    const int style = ppo__hub_style(&lm->full);
+    ppo__header json = {out, 0};
+    ppo__hub_name row;
+    int written = 0;
+    ppo__put(&json,
+             "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
+             "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
+             "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
+             "  \"target_modules\": [",
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->adapter->lora.rank, lm->adapter->lora.alpha,
+             style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
+    for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
+        const int place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0; ++k) {
+            if (!lm->adapter->a[k][place]) continue;
+            ppo__put(&json, "%s\n    \"", written++ ? "," : "");
+            ppo__put(&json, row.theirs, k);
+            ppo__put(&json, "\"");
+        }
+    }
+    ppo__put(&json, "\n  ]\n}\n");
+    return PPO_OK;
+}
+
+/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of
+   one, or a list of them. */
+static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
+                              int block) {
+    ppo__value *item = NULL;
+    const size_t m = strlen(path);
+    int said = 0, in = !blocks || (blocks->kind == '[' && !blocks->count);
+    while (ppo__json_each(json, names, '[', &item)) {
+        const char *name = ppo__json_decode(json, item);
+        const size_t n = strlen(name);
+        said |= n <= m && !strcmp(path + m - n, name) && (n == m || path[m - n - 1] == '.');
+    }
+    item = NULL;
+    while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
+        in = ppo__json_integer(json) == block;
+    if (!in && blocks->kind != '[') json->at = blocks->at, in = ppo__json_integer(json) == block;
+    return said && in;
+}
+
+/* The file must have LoRA for the layers that the config names; an expression for their names is not read. */
+static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
+    ppo__json *json = &hub->json;
+    ppo__value *names = ppo__hub_get(hub, "target_modules"),
+               *blocks = ppo__hub_get(hub, "layers_to_transform");
+    ppo__hub_name row;
+    if (!names || names->kind != '[' || ppo__hub_get(hub, "exclude_modules")) return json->status;
+    for (int r = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+        ppo__lora_place at;
+        const int place = ppo__hub_lora_layer(&row);
+        for (int k = 0; k < lm->full.layers && place >= 0 && ppo__lora_at(&lm->full, place, &at); ++k) {
+            char path[80];
+            snprintf(path, sizeof path, row.theirs, k);
+            const int said = ppo__hub_lora_said(json, names, blocks, path, k),
+                      has = lm->adapter->a[k][place] != NULL;
+            if (json->status) return json->status;
+            if (said != has)
+                return ppo__file_fail(json->path,
+                                      "it says that \"%s\" has %sLoRA, unlike adapter_model.safetensors",
+                                      path, said ? "" : "no ");
+        }
+    }
+    return PPO_OK;
+}
+
+/* rank and alpha. What peft has besides changes what is computed, so it is refused. */
+static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
+    static const char *const as_here[][2] = {
+        {"alora_invocation_tokens", ""}, {"peft_type", "LORA"},   {"bias", "none"},
+        {"trainable_token_indices", ""}, {"use_dora", "no"},      {"rank_pattern", "{}"},
+        {"layer_replication", ""},       {"alpha_pattern", "{}"}, {"use_qalora", "no"},
+        {"target_parameters", ""},       {"lora_bias", "no"},     {"init_lora_weights", "yes no gaussian"},
+    };
+    const char *path = hub->json.path, *rest = "";
+    double alpha = 0;
+    for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
+        const char *value = ppo__hub_text(hub, as_here[k][0]);
+        if (value && !ppo__is_word(value, as_here[k][1]))
+            return ppo__file_fail(path, "%s is %.40s, which is not supported", as_here[k][0], value);
+    }
+    const char *rank = ppo__hub_text(hub, "r"), *scale = ppo__hub_text(hub, "lora_alpha");
+    if (hub->json.status) return hub->json.status;
+    lora->rank = rank ? ppo__parse_count(rank, &rest) : 0;
+    if (!lora->rank || *rest)
+        return ppo__file_fail(path, "r is %.20s, must be a rank", rank ? rank : "not there");
+    if (!scale || !ppo__parse_number(scale, &alpha) || !(alpha > 0 && alpha <= (double)FLT_MAX))
+        return ppo__file_fail(path, "lora_alpha is %.20s, must be above 0", scale ? scale : "not there");
+    if (ppo__hub_is(hub, "use_rslora", "yes")) alpha *= sqrt((double)lora->rank);
+    lora->alpha = (float)alpha;
+    return hub->json.status;
+}
+
+PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub_json read;
+    ppo_lora lora = ppo_lora_default();
+    const ppo_file *file;
+    ppo_lm *made = NULL;
+    if (lm) *lm = NULL;
+    if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
+    if (base->base)
+        return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
+    const char *config = ppo__hub_path(&hub, "adapter_config.json");
+    const char *model = ppo__hub_path(&hub, "adapter_model.safetensors");
+    ppo_status status = ppo__arena_status(&hub.memory);
+    if (!status && (ppo__json_open(&read.json, config, &hub.memory) ||
+                    (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+                    ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(&hub, model)))
+        status = ppo__failed;
+    if (!status && lora.rank > base->config.width)
+        status = ppo__file_fail(config, "r is %d, above the base's width, which is %d", lora.rank,
+                                base->config.width);
+    if (!status) status = ppo_params_freeze(base->params, 1);
+    hub.lm = base;
+    const int score = ppo__hub_find(&hub, "base_model.model.score.weight", &file) != NULL;
+    if (!status) {
+        status = ppo__lm_adapt(base, &lora, ppo__hub_lora_there, &hub, score, 0, &made);
+        if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(folder, "no LoRA for layers of this base");
+    }
+    hub.lm = made;
+    if (!status) status = ppo__hub_check_lora(&read, made);
+    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
+    if (!status) status = ppo__hub_check_all(&hub);
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    return ppo__hub_free(&hub), status;
+}
+
+static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
+    if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
+        return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
+    if (lm->params->packed) return ppo__refuse("ppo_lm_save: the model is packed: ppo_lm_copy() it first");
+    if (!*path) return ppo__refuse("ppo_lm_save: the path is empty");
+    const int lora = lm->base != NULL;
+    const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
+    const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
+    const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
+    ppo_file *file = NULL;
+    ppo_status status = ppo__arena_status(&hub.memory);
+    if (!status && ppo__exists(other))
+        status = ppo__file_fail(
+            path, lora ? "it has a whole model, not LoRA: choose another folder"
+                       : "it has LoRA, which would be added to this model: choose another folder");
+    if (!status) status = ppo_file_create(&file);
+    if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    if (!status &&
+        ((!lora && ppo__hub_can_say(&lm->full)) || ppo__params_fetch(lm->params) ||
+         ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
+         (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
+         ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
+        status = ppo__failed;
+    return ppo__hub_free(&hub), status;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ 4 JSON Lines
+   --------------------------------------------------------------------------------------------------------
+
+   -------------------------------------------------------------------------------------------------------- */
+
+enum { PPO__MAX_LINE = 1 << 26 };
+
+/* The members of a line that count. */
+enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__MESSAGES, PPO__CHOSEN, PPO__REJECTED };
+enum { PPO__LINE_MEMBERS = PPO__REJECTED + 1 };
+static const char *const ppo__line_members[] = {
+    "prompt", "completion", "text", "messages", "chosen", "rejected",
+};
+
+/* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
+   last two must be lists of messages. Otherwise they may be if the prompt is one. */
+static const struct {
+    int pairs, chat, member[3];
+} ppo__line_kinds[] = {{1, 0, {PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED}},
+                       {1, 1, {-1, PPO__CHOSEN, PPO__REJECTED}},
+                       {0, 1, {-1, PPO__MESSAGES, -1}},
+                       {0, 0, {PPO__PROMPT, PPO__COMPLETION, -1}},
+                       {0, 0, {-1, PPO__TEXT, -1}},
+                       {0, 0, {PPO__PROMPT, -1, -1}}};
+
+/* A file that is read, and its present line. */
+typedef struct ppo__lines {
+    const char *path;
+    const ppo_tokenizer *tokenizer;
+    ppo_tokens *to[2];
+    int form, start, end, longest, needs, number, left_out;
+    char *line; /* an array that grows, with a 0 for its end */
+    char part[32];
+    ppo__json json;
+    ppo__arena memory;                    /* of its values */
+    ppo__value *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
+    ppo_message *chat;                    /* an array that grows: a prompt and what follows it */
+} ppo__lines;
+
+/* Reads a line. *more: 0 after the last. */
+static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
+    int c, last;
+    if (lines->line) stbds_header(lines->line)->length = 0;
+    do {
+        c = getc(in);
+        last = c == EOF || c == '\n';
+        if (PPO__PUSH(lines->line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
+    } while (!last && stbds_arrlenu(lines->line) <= PPO__MAX_LINE);
+    ++lines->number;
+    *more = c != EOF;
+    if (ferror(in)) return ppo__file_failed(lines->path, "read", errno);
+    if (last) return PPO_OK;
+    return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, PPO__MAX_LINE);
+}
+
+/* Finds the members of the line, and of which kind it is. */
+static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
+    const int pairs = lines->to[1] != NULL;
+    const char *wrong = NULL; /* a member that counts, but is of another type */
+    char *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
+    const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
+    snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
+    lines->json = json;
+    if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) lines->json.at += 3; /* UTF-8's mark */
+    ppo__arena_reset(&lines->memory);
+    ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
+    for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
+        const int counts = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
+        const int list = counts && k != PPO__TEXT;
+        ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
+        if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) {
+            if (counts && !wrong) wrong = ppo__line_members[k];
+            value = NULL;
+        }
+        lines->value[k] = value;
+    }
+    if (lines->json.status) return lines->json.status;
+    for (*kind = 0; *kind < (int)(sizeof ppo__line_kinds / sizeof *ppo__line_kinds); ++*kind) {
+        int has = ppo__line_kinds[*kind].pairs == pairs, lists = ppo__line_kinds[*kind].chat, texts = 0;
+        for (int k = 0; k < 3 && has; ++k) {
+            const int member = ppo__line_kinds[*kind].member[k];
+            if (member < 0) continue;
+            const ppo__value *value = lines->value[member];
+            has = value && !(value->kind == '[' ? texts : lists);
+            texts |= !k && has && value->kind != '['; /* what follows a text is a text */
+        }
+        if (has) return PPO_OK;
+    }
+    if (wrong)
+        return ppo__file_fail(lines->path, "line %d: \"%s\" is no text%s", lines->number, wrong,
+                              strcmp(wrong, "text") ? ", and no list of messages" : "");
+    return ppo__file_fail(lines->path, "line %d has no %s", lines->number,
+                          pairs ? "chosen and rejected, as texts with a prompt or as lists of messages"
+                                : "messages, prompt or text");
+}
+
+/* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
+static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
+    int s = tokens->count - 1, *end = &tokens->start[s + 1],
+        over = longest ? *end - tokens->start[s] - longest : 0;
+    if (is_prompt) return over <= 0;
+    if (over > 0) *end -= over;
+    if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
+    return ppo__response_length(tokens, s) > 0;
+}
+
+/* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
+   chat. */
+static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
+    ppo__json *json = &lines->json;
+    ppo__value *value = lines->value[member], *item = NULL;
+    ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
+    if (message.text && !json->status) return PPO__PUSH(lines->chat, message);
+    while (ppo__json_each(json, value, '[', &item)) {
+        ppo__value *role = ppo__json_get(json, item, "role"), *text = ppo__json_get(json, item, "content");
+        const int both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
+        if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
+        if (json->status) return json->status;
+        message.role = ppo__json_decode(json, role), message.text = ppo__json_decode(json, text);
+        if (!json->status) json->status = PPO__PUSH(lines->chat, message);
+    }
+    return json->status;
+}
+
+/* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
+static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prompt, int response,
+                                     int *only_prompt) {
+    int count = 0, given = 0;
+    ppo_status status = PPO_OK;
+    if (lines->chat) stbds_header(lines->chat)->length = 0;
+    if (prompt >= 0) status = ppo__add_messages(lines, prompt), count = (int)stbds_arrlenu(lines->chat);
+    if (!status && response >= 0) status = ppo__add_messages(lines, response);
+    if (status) return status;
+    const int all = (int)stbds_arrlenu(lines->chat);
+    if (count && all > count) {
+        if (strcmp(lines->chat[count].role, "assistant") != 0)
+            return ppo__refuse("what follows the prompt begins with the role \"%.40s\"",
+                               lines->chat[count].role);
+        status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, count, 1);
+        if (status) return status;
+        given = to->start[to->count] - to->start[to->count - 1];
+        --to->count;
+    }
+    *only_prompt = strcmp(lines->chat[all - 1].role, "assistant") != 0;
+    status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, all, *only_prompt);
+    if (!status && given && !*only_prompt) to->prompt[to->count - 1] = given;
+    return status;
+}
+
+static ppo_status ppo__add_line(ppo__lines *lines) {
+    const int pairs = lines->to[1] != NULL;
+    int kind = 0, keep = 1;
+    if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
+    ppo_status status = ppo__parse_line(lines, &kind);
+    for (int k = 0; k <= pairs && !status; ++k) {
+        const int prompt = ppo__line_kinds[kind].member[0], response = ppo__line_kinds[kind].member[1 + k];
+        int only_prompt = response < 0;
+        if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
+            status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
+        else {
+            ppo__json *json = &lines->json;
+            const char *given = prompt < 0 ? "" : ppo__json_decode(json, lines->value[prompt]);
+            const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
+            status = json->status;
+            if (!status)
+                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
+                                             lines->end);
+        }
+        if (status == PPO_ERROR_ARGUMENT)
+            status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
+        if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
+        if (status || !keep) continue;
+        const int last = lines->to[k]->count - 1, learns = lines->needs == PPO_NEEDS_RESPONSE;
+        if (lines->needs && !(learns ? ppo__response_length(lines->to[k], last) : lines->to[k]->prompt[last]))
+            status = ppo__file_fail(
+                lines->path, "line %d has no %s", lines->number,
+                learns ? "token to learn after its prompt: a completion, or what the assistant says"
+                       : "prompt");
+    }
+    for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
+    lines->left_out += !keep;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
+                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
+                                        int longest, int needs, int *left_out) {
+    ppo__lines lines;
+    int more = 1;
+    if (left_out) *left_out = 0;
+    if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (tokens == rejected || longest < 0)
+        return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
+    const int before[2] = {tokens->count, rejected ? rejected->count : 0};
+    memset(&lines, 0, sizeof lines);
+    lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
+    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest, lines.needs = needs;
+    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    FILE *in = fopen(path, "rb");
+    ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
+    while (more && !status) {
+        status = ppo__read_line(&lines, in, &more);
+        if (!status) status = ppo__add_line(&lines);
+    }
+    if (in) fclose(in);
+    ppo__array_free(lines.line), ppo__array_free(lines.chat), ppo__arena_free(&lines.memory);
+    for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
+    if (left_out && !status) *left_out = lines.left_out;
+    return status;
+}
+
+typedef struct ppo__line_writer {
+    const ppo_tokens *tokens;
+    const ppo_tokenizer *tokenizer;
+    char *text; /* [room] of one sequence */
+    size_t room;
+} ppo__line_writer;
+
+static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
+    const ppo__line_writer *w = (const ppo__line_writer *)user;
+    ppo__header json = {out, 0};
+    for (int s = 0; s < w->tokens->count; ++s) {
+        int bound[3] = {w->tokens->start[s], ppo__prompt_end(w->tokens, s), w->tokens->start[s + 1]}, length;
+        for (int k = 0; k < 2; ++k) {
+            char *mended = w->text + w->room, *to = mended;
+            const char *at = w->text,
+                       *end = at + ppo__token_text(w->tokenizer, w->tokens->token, bound[k], bound[k + 1],
+                                                   k ? 0 : w->tokenizer->strip, 1, w->text, w->room, &length);
+            for (; at < end; at += length) { /* a 0 would be the end of a text */
+                int32_t code = ppo__utf8_get(at, (size_t)(end - at), &length);
+                if (code <= 0) code = 0xfffd, length = 1;
+                to += ppo__utf8_put(code, to);
+            }
+            *to = 0;
+            ppo__put(&json, k ? ", \"completion\": " : "{\"prompt\": ");
+            ppo__put_string(&json, mended);
+        }
+        ppo__put(&json, "}\n");
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                         const char *path) {
+    if (!ppo__given("ppo_tokens_save_lines", tokens && tokenizer && path)) return PPO_ERROR_ARGUMENT;
+    ppo__line_writer writer = {tokens, tokenizer, NULL, 1};
+    for (int s = 0; s < tokens->count; ++s) {
+        const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
+        size_t bytes;
+        if (ppo_decode(tokenizer, token, n, NULL, 0, &bytes)) return ppo__failed;
+        bytes += (size_t)tokenizer->strip + 1; /* which a response keeps */
+        if (bytes > writer.room) writer.room = bytes;
+    }
+    if (!(writer.text = (char *)ppo__alloc(4 * writer.room))) return PPO_ERROR_MEMORY;
+    ppo_status status = ppo__write_file(path, ppo__write_lines, &writer);
+    return ppo__free(writer.text), status;
+}
+
+PPO__COMPANION_IS(ppo__hub_functions, ppo__in_hub,
+                  {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__hub_save, ppo__lora_layer,
+                   ppo__lora_twin});
+
+PPO__WARNINGS_BACK
+
+#endif
+#endif
