@@ -18126,40 +18126,1018 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
 /* --------------------------------------------------------------------------------------------------------
    @@ 22 PPO on tokens
 
-   Start at ppo_rlhf_iterate() and ppo_rlhf_update(): prompts are chosen and sampled from, the reward function
-   scores the samples, and the functions just above follow in this order: judging the samples (probabilities
-   now, the reference's, values), rewards of tokens with their KL, advantages, and epochs of minibatches, each
-   of them a loss, its gradient and a step of Adam. A row is a sampled token; rows of a sequence are adjacent.
+   An iteration with the default settings, in short. A row is one sampled token; the rows of a sequence are
+   adjacent.
 
-   Three defaults keep it from running away: rewards are normalized, so that no setting depends on their scale;
-   the critic is a model of its own, as a value loss in the policy's layers moves the policy at random; and
-   target_kl bounds how far an iteration may lead, by ending its epochs or, after a step that is much too long,
-   by going back and lowering the learning rate (ppo__rlhf_learn()). The KL to the reference enters in
-   ppo__rlhf_rewards() (kl_place reward) or in ppo__kl_loss() (kl_place loss).
+       samples = ppo_generate(policy, prompts);                                  // ppo__rlhf_collect()
+       score[s] = reward(samples[s]);                                            // the user's function
 
-   The machinery is elsewhere: sampling in section 20, micro-batches in section 21, memory at the end.
+       old_logp, entropy = policy(samples);                                      // ppo__rlhf_evaluate()
+       ref_logp = reference(samples);
+       value = critic(samples);
 
-   To add state that lasts beyond an iteration: a row in ppo__carry_rlhf().
-   To add an advantage: a constant at the end of PPO_ADVANTAGE_... and a row at the end of PPO__ADVANTAGES. To
-   add a token loss: a setting, and a term in ppo__token_loss(); a method: a row of PPO__RLHF_PRESETS.
+       score = (score - mean) / std;            // of all scores so far          // ppo__rlhf_rewards()
+       for each row:
+           reward[row] = -kl_coef * (old_logp[row] - ref_logp[row]);
+       for each sequence s:
+           reward[last row of s] += score[s];
+
+       for each sequence, its rows from the last to the first:                   // ppo__rlhf_advantages()
+           delta = reward[row] + gamma * value[row + 1] - value[row];
+           advantage[row] = delta + gamma * gae_lambda * advantage[row + 1];
+           value_target[row] = advantage[row] + value[row];
+       advantage = (advantage - mean) / std;
+
+       for (epoch = 0; epoch < epochs; ++epoch)                                  // ppo__rlhf_epochs()
+           for each minibatch of the shuffled sequences {                        // ppo__rlhf_minibatch()
+               logp, entropy = policy(minibatch), new_value = critic(minibatch);
+               ratio = exp(logp - old_logp);                                     // ppo__token_loss()
+               policy_loss = mean(max(-advantage * ratio,
+                                      -advantage * clamp(ratio, 1 - clip_low, 1 + clip_high)));
+               clipped = value + clamp(new_value - value, -value_clip, value_clip);
+               value_loss = 0.5 * mean(max(square(new_value - value_target), square(clipped - value_target)));
+               loss = policy_loss + value_coef * value_loss - entropy_coef * mean(entropy);
+               differentiate loss with respect to the parameters of policy and critic;
+               if (mean(ratio - 1 - log(ratio)) > 1.5 * target_kl) end the epochs;
+               clip the gradient's norm to max_grad_norm; take a step of Adam;   // ppo__rlhf_step()
+           }
+
+   The real loop follows, then the functions that it calls, in the order of the calls. Sampling is in section
+   20; the gradient of a minibatch, from micro-batches and shards, is in section 21. What the processes of a
+   group exchange has functions of its own after the end of the iteration. Settings, checks, memory and
+   checkpoints come last.
+
+   Three defaults keep the policy from collapsing. Rewards are normalized, so that no setting depends on their
+   scale. The critic is a separate model: a value loss in the policy's layers moves the policy at random.
+   target_kl bounds how far an iteration may move the policy (ppo__rlhf_learn()).
+
+   To add state that outlives an iteration: a row in ppo__carry_rlhf().
+   To add an advantage: a constant at the end of PPO_ADVANTAGE_..., a row of ppo__advantage_needs, a case in
+   ppo__sequence_advantage(), and a word in ppo_rlhf_settings(). To add a token loss: a setting, and a term in
+   ppo__token_loss(). To add a method: a row of PPO__RLHF_PRESETS.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Advantages in the order of PPO_ADVANTAGE_...: the word; does it need a critic, several samples of a prompt,
-   whitening; and the formula, for all tokens of a sequence (ppo__sequence_advantage() has its variables). */
-#define PPO__ADVANTAGES(ROW)                                            \
-    ROW("gae", 1, 0, 1, 0) /* ppo__rlhf_advantages(): token by token */ \
-    ROW("sequence", 1, 0, 1, R - V)                                     \
-    ROW("group", 0, 1, 0, (S - mean_S) / (std_S + 1e-4) + (K - mean_K)) \
-    ROW("leave-one-out", 0, 1, 0, R - others_R)                         \
-    ROW("group-mean", 0, 1, 0, R - mean_R)                              \
-    ROW("return", 0, 0, 1, 0) /* token by token */
-#define PPO__ADVANTAGE_WORD(word, critic, group, whiten, formula)    "|" word
-#define PPO__ADVANTAGE_NEEDS(word, critic, group, whiten, formula)   {critic, group, whiten},
-#define PPO__ADVANTAGE_FORMULA(word, critic, group, whiten, formula) (float)(formula),
+/* One number for each row in each array. */
+typedef struct ppo__response_rows {
+    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
+    float *entropy;
+    float *reward, *value, *next_value, *advantage, *value_target;
+    float *share; /* 1 / rows of the sequence */
+    float
+        *weight; /* of a micro-batch only: the row's weight in the loss, unless that is a mean over tokens */
+    float *log_ratio;  /* of the policy to the one that sampled */
+    float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
+} ppo__response_rows;
 
+/* What the loss of a micro-batch reports. */
+typedef struct ppo__rlhf_stats {
+    ppo_policy_stats policy;   /* with the ratios of tokens */
+    ppo_policy_stats sequence; /* with the ratios of sequences, if the loss uses these */
+    float value_loss;
+    float weight; /* its rows */
+    int first;    /* 1: of the iteration's first minibatch */
+} ppo__rlhf_stats;
+
+struct ppo_rlhf {
+    ppo_rlhf_config config;
+    ppo_lm *policy;
+    ppo_lm *critic; /* gives the values; may be the policy; NULL: no critic */
+    const ppo_lm *reference;
+    ppo_lm *own_reference, *own_critic; /* freed with the run; NULL: the caller's are used */
+    ppo_reward_fn reward;
+    void *user;
+
+    ppo_tokens prompts, asked; /* all prompts; those of this iteration, as often as they are sampled */
+    int *prompt_order;         /* [prompts] of this pass over the prompts */
+    int64_t next_prompt;       /* number of prompts sampled from so far */
+    ppo_generator *generator;
+    ppo_samples kept_samples;  /* with refills: what is kept from several rounds; else empty */
+    float *drawn_score;        /* [sequences] with refills: the scores of one round; else NULL */
+    ppo_samples group_samples; /* in a group: those of all processes */
+
+    int sequences;           /* of an iteration */
+    int longest;             /* tokens of the longest sequence that there is room for */
+    float *score;            /* [sequences] as the reward function returned them */
+    float *total;            /* [sequences] sum of the rewards of the sequence's tokens */
+    float *earned;           /* [sequences] the same without the KL */
+    float *end_value;        /* [sequences] value after the last token */
+    int *first_row;          /* [sequences + 1] of each sequence */
+    uint64_t *hash;          /* [sequences] scratch of ppo__distinct() */
+    ppo__response_rows rows; /* [sequences * longest] */
+
+    ppo__learner learner;
+    unsigned char *learns;  /* [sequences] 1: the epochs train on it */
+    int *order, trained;    /* [sequences] in the order of the epoch; number of those trained on */
+    ppo__rlhf_stats *stats; /* of each micro-batch of an iteration */
+    int micros;             /* micro-batches before this minibatch */
+    int first;              /* 1: this minibatch is the iteration's first */
+    float per_token;        /* of this minibatch: ppo__rlhf_per_token() */
+    float rate_factor;      /* of the learning rate, at most 1: see ppo__rlhf_learn() */
+    float *kept;            /* the policy's parameters before the epochs; NULL: no target_kl */
+
+    int64_t iteration, samples, tokens;
+    double started;
+    float kl_coef;
+    float entropy_coef, entropy_used;     /* entropy_used: 0 while the entropy is above entropy_target */
+    double reward_mean[2], reward_var[2]; /* of all rewards: before this iteration, and including it */
+    float variety, first_variety;         /* share of samples that differ: now, and in the first iteration */
+    ppo_rlhf_progress initial;            /* of the first iteration, for warnings */
+    ppo__arena memory, numbers;           /* numbers: where the tape computes */
+};
+
+/* The steps of an iteration in the order of the calls, and below them what they have in common with
+   others. */
+static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_progress *p);
+static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *score);
+static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples);
+static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score);
+static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples);
+static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *score,
+                               ppo_rlhf_progress *p);
+static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples);
+static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p);
+static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl);
+static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl);
+static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p);
+
+static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples,
+                                     float *score);
+static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status);
+static void ppo__own_sequences(const ppo_rlhf *r, int *begin, int *end);
+
+/* -- the loop -- */
+
+/* Learns from samples and their scores. */
+static ppo_status ppo__rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *score,
+                                   ppo_rlhf_progress *p) {
+    ppo_status status = ppo__check_samples(r, samples, score);
+    if (!status) status = ppo__rlhf_evaluate(r, samples);
+    if (!status) status = ppo__rlhf_rewards(r, samples, score);
+    if (!status) status = ppo__rlhf_advantages(r, samples);
+    if (!status) ppo__rlhf_describe(r, samples, score, p);
+    if (!status) status = ppo__rlhf_importance(r, samples);
+    if (!status) status = ppo__rlhf_learn(r, samples, p);
+    return status ? status : ppo__rlhf_finish(r, p);
+}
+
+PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
+    ppo_samples samples;
+    ppo_rlhf_progress p;
+    if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
+    memset(&p, 0, sizeof p);
+    ppo_status status = ppo__rlhf_collect(r, &samples, &p);
+    if (!status) status = ppo__rlhf_update(r, &samples, r->score, &p);
+    if (!status && progress) *progress = p;
+    return status;
+}
+
+PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
+                                   ppo_rlhf_progress *progress) {
+    ppo_rlhf_progress p;
+    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
+    memset(&p, 0, sizeof p);
+    ppo_status status = ppo__rlhf_update(r, samples, reward, &p);
+    if (!status && progress) *progress = p;
+    return status;
+}
+
+/* -- samples and their scores -- */
+
+/* Chooses the next n prompts: in passes over all of them, each pass in a new order. *next counts them.
+   Those of this process are added to r->asked, each as often as it is sampled. */
+static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
+    const int begin = ppo__own_begin(r->learner.group, n), end = ppo__own_end(r->learner.group, n);
+    const int count = r->prompts.count, samples = r->config.samples;
+    ppo_status status = PPO_OK;
+    ppo_tokens_clear(&r->asked);
+    for (int i = 0; i < n && !status; ++i, ++*next) {
+        const int at = (int)(*next % count);
+        if (i == 0 || at == 0) {
+            ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)(*next / count));
+            for (int s = 0; s < count; ++s) r->prompt_order[s] = s;
+            ppo_rng_shuffle(&rng, r->prompt_order, count);
+        }
+        if (i >= begin && i < end)
+            status = ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[at], samples);
+    }
+    r->generator->first = begin * samples;
+    return status;
+}
+
+/* Samples from the next n prompts and calls the reward function. A process of a group may have no prompt. */
+static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *next, ppo_samples *samples,
+                                   float *score) {
+    ppo_sampling sampling = r->config.sampling;
+    sampling.seed = (uint64_t)ppo_rng_u32(rng) << 32;
+    sampling.seed |= ppo_rng_u32(rng);
+    memset(samples, 0, sizeof *samples);
+    ppo_status status = ppo__rlhf_choose(r, n, next);
+    if (!status && r->asked.count) {
+        status = ppo_generate(r->generator, &r->asked, &sampling, samples);
+        if (!status)
+            status = ppo__ask_reward(r->generator, r->reward, r->user, samples, score + r->generator->first);
+    }
+    return ppo__share_samples(r, n, status, samples, score);
+}
+
+/* Keeps the k samples from `first` on. */
+static ppo_status ppo__rlhf_keep(ppo_rlhf *r, const ppo_samples *samples, int first, int k) {
+    ppo_samples *kept = &r->kept_samples;
+    ppo_tokens *to = &kept->tokens;
+    ppo_status status = PPO_OK;
+    for (int s = first; s < first + k && !status; ++s) {
+        const int at = samples->tokens.start[s], n = samples->tokens.start[s + 1] - at;
+        r->score[to->count] = r->drawn_score[s];
+        kept->ended[to->count] = samples->ended[s];
+        status = ppo_tokens_add_from(to, &samples->tokens, s);
+        if (!status) memcpy(kept->logp + to->start[to->count - 1], samples->logp + at, n * sizeof(float));
+    }
+    return status;
+}
+
+/* Dynamic sampling (DAPO, Yu 2025): replaces prompts whose samples all have the same score by further
+   prompts, up to `refills` times. Those left after that are kept: their advantages are 0. */
+static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples) {
+    const int k = r->config.samples;
+    ppo_status status = PPO_OK;
+    ppo_tokens_clear(&r->kept_samples.tokens);
+    for (int round = 0; !status; ++round) {
+        for (int first = 0; first < samples->tokens.count && !status; first += k) {
+            const float *score = r->drawn_score + first;
+            int same = 1;
+            for (int i = 1; i < k; ++i) same &= score[i] == score[0];
+            if (!same || round == r->config.refills) status = ppo__rlhf_keep(r, samples, first, k);
+        }
+        const int missing = r->config.prompts - r->kept_samples.tokens.count / k;
+        if (status || !missing) break;
+        status = ppo__rlhf_sample(r, missing, rng, next, samples, r->drawn_score);
+    }
+    *samples = r->kept_samples;
+    return status;
+}
+
+/* Samples of the iteration's prompts, and their rewards in r->score. */
+static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
+    int64_t next = r->next_prompt;
+    float *score = c->refills ? r->drawn_score : r->score;
+    ppo_status status = ppo__rlhf_sample(r, c->prompts, &rng, &next, samples, score);
+    if (!status && c->refills) status = ppo__rlhf_refill(r, &rng, &next, samples);
+    p->refilled = (int)(next - r->next_prompt) - c->prompts;
+    return status;
+}
+
+static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *score) {
+    const ppo_tokens *tokens = &samples->tokens;
+    if (tokens->count != r->sequences)
+        return ppo__refuse("%d samples, must be %d prompts x %d", tokens->count, r->config.prompts,
+                           r->config.samples);
+    if (!tokens->prompt || !samples->ended)
+        return ppo__refuse("the samples' %s is NULL", tokens->prompt ? "ended" : "prompt");
+    if (r->config.importance_cap > 0 && !samples->logp)
+        return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
+    ppo_status status = ppo__check_sequences(r->policy, tokens, PPO__IN_CONTEXT);
+    for (int s = 0; s < tokens->count && !status; ++s) {
+        const int start = tokens->start[s], end = tokens->start[s + 1];
+        if (!ppo__response_length(tokens, s))
+            return ppo__refuse("sample %d has no token after its prompt", s);
+        if (end - start > r->longest)
+            return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
+                               r->longest);
+        if (!(score[s] >= -1e15f && score[s] <= 1e15f)) /* beyond, squares overflow */
+            return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
+                            score[s]);
+        for (int i = ppo__response_token(tokens, s, 0); samples->logp && i < end; ++i)
+            if (!ppo__finite(samples->logp[i]))
+                return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
+                                samples->logp[i], s, i - start);
+    }
+    return status;
+}
+
+/* -- log-probabilities, entropies and values of the samples -- */
+
+/* The outputs of the policy for the micro-batch, and of the critic, which may be the same model. */
+static ppo_response ppo__rlhf_forward(const ppo_rlhf *r, ppo__lane *lane) {
+    const ppo_tokens *batch = &lane->batch[0];
+    ppo_lm *critic = r->critic;
+    const int outputs = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_response out = ppo_lm_response(lane->tape, r->policy, batch, r->config.sampling.temperature, outputs);
+    if (critic && critic != r->policy)
+        out.value = ppo_lm_response(lane->tape, critic, batch, 1, PPO_VALUE).value;
+    return out;
+}
+
+/* What the policy before the epochs, the critic and the reference compute for the micro-batch whose first
+   sequence is s. */
+static ppo_status ppo__rlhf_evaluate_batch(const ppo_rlhf *r, ppo__lane *lane, int s) {
+    const ppo_rlhf_config *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    const ppo_tokens *batch = &lane->batch[0];
+    const int vocab = r->policy->config.vocab, row = r->first_row[s];
+    ppo_tape *tape = lane->tape;
+    ppo_tape_reset(tape);
+    ppo_response out = ppo__rlhf_forward(r, lane);
+    ppo_tensor *end = NULL;
+    if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
+    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
+    const size_t n = (size_t)out.logp->rows;
+    ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
+    ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
+    if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
+    if (end) ppo__tape_read(tape, end->data, end->rows, r->end_value + s);
+    ppo_status status = ppo__tape_settle(tape);
+    if (status || !r->reference) return status;
+    ppo_tape_reset(tape);
+    ppo_response ref = ppo_lm_response(tape, r->reference, batch, c->sampling.temperature, PPO_POLICY);
+    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
+    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
+    if (rows->ref_logits)
+        ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
+    return ppo__tape_settle(tape);
+}
+
+/* Lanes begin .. end - 1, each with its part of the sequences; a failure stays on the lane's tape. */
+static void ppo__rlhf_evaluate_lanes(void *user, int range, int begin, int end) {
+    const ppo_rlhf *r = (const ppo_rlhf *)user;
+    const ppo__learner *learner = &r->learner;
+    int first, last;
+    ppo__own_sequences(r, &first, &last);
+    for (int k = begin; k < end; ++k) {
+        ppo__lane *lane = &learner->lane[k];
+        const int stop = first + ppo__share(last - first, k + 1, learner->lanes);
+        ppo_status status = PPO_OK;
+        ppo_tape_reset(lane->tape);
+        ppo_tape_record(lane->tape, 0);
+        for (int s = first + ppo__share(last - first, k, learner->lanes), n; s < stop && !status; s += n) {
+            n = ppo__micro_items(learner, r->order + s, stop - s);
+            status = ppo__gather_items(learner, lane, r->order + s, n);
+            if (!status) status = ppo__rlhf_evaluate_batch(r, lane, s);
+        }
+        ppo_tape_record(lane->tape, 1);
+        if (status) ppo__tape_fail(lane->tape, status);
+    }
+}
+
+/* The order of the sequences, and where their rows begin. */
+static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
+    for (int s = 0; s < tokens->count; ++s) {
+        r->order[s] = s;
+        r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
+    }
+}
+
+/* next_value is the value of the next row. After the last one it is 0 or, with bootstrap_truncated, for a
+   truncated sequence the value of the whole sequence: so ppo_gae() need not know how a sequence ended. */
+static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
+    for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
+        const int row = r->first_row[s], last = r->first_row[s + 1] - 1;
+        float *next_value = r->rows.next_value;
+        memcpy(next_value + row, r->rows.value + row + 1, (last - row) * sizeof(float));
+        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
+    }
+}
+
+static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples) {
+    const int lanes = r->learner.lanes;
+    ppo_status status = PPO_OK;
+    r->learner.data[0] = &samples->tokens;
+    ppo__rlhf_index(r, &samples->tokens);
+    ppo__for_each(lanes, ppo__rlhf_evaluate_lanes, r);
+    for (int k = 0; k < lanes && !status; ++k) status = ppo_tape_status(r->learner.lane[k].tape);
+    status = ppo__share_evaluation(r, status);
+    if (!status) ppo__rlhf_next_values(r, samples);
+    return status;
+}
+
+/* -- rewards -- */
+
+/* Updates mean and variance of all rewards so far with those of this iteration. After the first 100, a
+   reward more than 10 standard deviations from the mean counts as if it were that far: otherwise a single
+   1e6 among rewards of 0 and 1 would make all later ones the same. */
+static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
+    const double most = r->samples >= 100 && r->reward_var[0] > 0 ? 10 * sqrt(r->reward_var[0]) : INFINITY;
+    const double low = r->reward_mean[0] - most, high = r->reward_mean[0] + most;
+    double mean = 0, var = 0;
+    for (int s = 0; s < count; ++s) mean += fmin(fmax(score[s], low), high) / (double)count;
+    for (int s = 0; s < count; ++s) {
+        const double off = fmin(fmax(score[s], low), high) - mean;
+        var += off * off / count;
+    }
+    r->reward_mean[1] = r->reward_mean[0];
+    r->reward_var[1] = r->reward_var[0];
+    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
+}
+
+/* The reward of the last token of sequence s without its KL: the score, normalized and clipped, less the
+   penalties of the sequence's end. overlong_penalty: DAPO, Yu 2025, eq. 13. */
+static float ppo__last_reward(const ppo_rlhf *r, const ppo_samples *samples, int s, float score) {
+    const ppo_rlhf_config *c = &r->config;
+    const ppo_tokens *tokens = &samples->tokens;
+    const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
+    const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
+    const int limit = ppo__longest(&c->sampling, r->policy->config.context, tokens->prompt[s]);
+    const int over = tokens->start[s + 1] - tokens->start[s] - (limit - c->overlong_buffer);
+    float last = (float)((score - mean) / std);
+    if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
+    if (!samples->ended[s]) last -= c->missing_eos_penalty;
+    if (c->overlong_buffer > 0 && over > 0)
+        last -= c->overlong_penalty * (float)over / (float)c->overlong_buffer;
+    return last;
+}
+
+/* The reward of each token: minus its KL and the length penalty; at the last one also ppo__last_reward(). */
+static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
+    const ppo_rlhf_config *c = &r->config;
+    const ppo__response_rows *rows = &r->rows;
+    const int count = samples->tokens.count;
+    const float kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
+    ppo__rlhf_reward_moments(r, score, count);
+    for (int s = 0; s < count; ++s) {
+        const int begin = r->first_row[s], end = r->first_row[s + 1], length = end - begin;
+        const float last = ppo__last_reward(r, samples, s, score[s]);
+        double total = 0;
+        for (int row = begin; row < end; ++row) {
+            float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
+            rows->reward[row] = (row + 1 == end ? last : 0) - kl - c->length_penalty;
+            rows->share[row] = 1 / (float)length;
+            total += rows->reward[row];
+        }
+        r->total[s] = (float)total;
+        r->earned[s] = last - (float)length * c->length_penalty;
+    }
+    return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
+}
+
+/* -- advantages -- */
+
+/* By PPO_ADVANTAGE_...: does it need a critic, several samples of each prompt, whitening? */
 static const struct {
     int critic, group, whiten;
-} ppo__advantage_needs[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_NEEDS)};
+} ppo__advantage_needs[] = {
+    {1, 0, 1}, /* GAE */
+    {1, 0, 1}, /* SEQUENCE */
+    {0, 1, 0}, /* GROUP */
+    {0, 1, 0}, /* LEAVE_ONE_OUT */
+    {0, 1, 0}, /* GROUP_MEAN */
+    {0, 0, 1}, /* RETURN */
+};
+
+static double ppo__sum(const float *x, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; ++i) sum += x[i];
+    return sum;
+}
+
+/* Token by token; without a critic all values are 0. */
+static ppo_status ppo__token_advantages(ppo_rlhf *r, int s, float lambda) {
+    const ppo__response_rows *rows = &r->rows;
+    const int row = r->first_row[s], n = r->first_row[s + 1] - row;
+    return ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL, n, 1,
+                   r->config.gamma, lambda, rows->advantage + row, rows->value_target + row);
+}
+
+/* (S - mean S) / (std S + 1e-4) + K - mean K, where R = S + K, and K is the part of R that is KL. K
+   differs from sample to sample even where all S are equal, and std S is 0: so K is not divided by it. */
+static double ppo__group_advantage(const ppo_rlhf *r, int s) {
+    const int k = r->config.samples, first = s / k * k;
+    const float *earned = r->earned + first, S = r->earned[s], K = r->total[s] - S;
+    const double sum_R = ppo__sum(r->total + first, k), sum_S = ppo__sum(earned, k), mean_S = sum_S / k;
+    double squares = 0;
+    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_S) * (earned[i] - mean_S);
+    return (S - mean_S) / (sqrt(squares / (k - 1)) + 1e-4) + (K - (sum_R - sum_S) / k);
+}
+
+/* The advantages of sequence s. Most are the same for all its tokens, and are made of R, the sum of its
+   rewards. */
+static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
+    const int k = r->config.samples;
+    const float R = r->total[s], *group = r->total + s / k * k; /* of the k samples of the same prompt */
+    double advantage = 0;
+    switch (r->config.advantage) {
+    case PPO_ADVANTAGE_GAE: /* Schulman 2016 */
+        return ppo__token_advantages(r, s, r->config.gae_lambda);
+    case PPO_ADVANTAGE_RETURN: /* REINFORCE++, Hu 2025: GAE with lambda 1 */
+        return ppo__token_advantages(r, s, 1);
+    case PPO_ADVANTAGE_SEQUENCE: /* less what the critic expected of the prompt */
+        advantage = R - r->rows.value[r->first_row[s]];
+        break;
+    case PPO_ADVANTAGE_GROUP: /* GRPO, Shao 2024 */
+        advantage = ppo__group_advantage(r, s);
+        break;
+    case PPO_ADVANTAGE_LEAVE_ONE_OUT: /* RLOO, Ahmadian 2024: less the mean of the others */
+        advantage = R - (ppo__sum(group, k) - R) / (k - 1);
+        break;
+    case PPO_ADVANTAGE_GROUP_MEAN: /* Dr. GRPO, Liu 2025: less the mean of all */
+        advantage = R - ppo__sum(group, k) / k;
+        break;
+    }
+    for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
+        r->rows.advantage[row] = (float)advantage;
+        r->rows.value_target[row] = R;
+    }
+    return PPO_OK;
+}
+
+static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
+    const ppo_rlhf_config *c = &r->config;
+    const int count = samples->tokens.count;
+    const int whiten =
+        c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
+    ppo_status status = PPO_OK;
+    for (int s = 0; s < count && !status; ++s) status = ppo__sequence_advantage(r, s);
+    return status || !whiten ? status : ppo_whiten(r->rows.advantage, NULL, r->first_row[count], 1);
+}
+
+/* -- figures of the samples -- */
+
+/* The share of samples that equal no earlier one of their group. hash [count] is scratch. */
+static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) {
+    int distinct = 0, count = tokens->count;
+    for (int s = 0; s < count; ++s) {
+        const int in = s / group, *token = tokens->token + tokens->start[s];
+        hash[s] = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &in, sizeof in), token,
+                             (size_t)(tokens->start[s + 1] - tokens->start[s]) * sizeof *token);
+    }
+    qsort(hash, (size_t)count, sizeof *hash, ppo__by_number);
+    for (int s = 0; s < count; ++s) distinct += s == 0 || hash[s] != hash[s - 1];
+    return (float)distinct / (float)count;
+}
+
+/* The coefficient of the entropy after samples of this entropy. */
+static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
+    const ppo_rlhf_config *c = &r->config;
+    if (!(c->entropy_target > 0)) return c->entropy_coef;
+    float step = entropy <= c->entropy_target ? c->entropy_step : -c->entropy_step;
+    return ppo__clamp(r->entropy_coef + step, 0, 1);
+}
+
+/* The figures of the samples, before the epochs. */
+static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *score,
+                               ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    const int count = samples->tokens.count, rows = r->first_row[count];
+    double std, k1 = 0, k3 = 0, entropy = 0;
+    int ended = 0;
+    p->reward = (float)ppo__mean_std(score, count, &std);
+    p->reward_std = (float)std;
+    for (int i = 0; i < rows; ++i) {
+        double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
+        k1 -= l;
+        k3 += expm1(l) - l;
+        entropy += r->rows.entropy[i];
+    }
+    p->kl = r->reference ? (float)(k1 / count) : NAN;
+    p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
+    p->kl_coef = r->kl_coef;
+    p->entropy = (float)(entropy / rows);
+    const int enough = c->entropy_target > 0 && p->entropy > c->entropy_target;
+    r->entropy_used = p->entropy_coef = enough ? 0 : ppo__rlhf_entropy_coef(r, p->entropy);
+    for (int s = 0; s < count; ++s) ended += samples->ended[s];
+    p->mean_length = (float)rows / (float)count;
+    p->ended = (float)ended / (float)count;
+    p->distinct = ppo__distinct(&samples->tokens, count, r->hash);
+    r->variety = c->samples > 1 ? ppo__distinct(&samples->tokens, c->samples, r->hash) : p->distinct;
+    p->explained_variance = NAN;
+    if (r->critic) p->explained_variance = ppo_explained_variance(r->rows.value, r->rows.value_target, rows);
+    p->samples = r->samples + count;
+    p->tokens = r->tokens + rows;
+}
+
+/* -- samples of another policy -- */
+
+/* The KL per token above which an iteration takes no further step. */
+static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
+    return r->config.target_kl > 0 ? 1.5 * r->config.target_kl : INFINITY;
+}
+
+/* Without importance_cap, the ratio of the loss is to the probabilities of sampling, whose bits are those
+   of training. With it, the samples are another policy's, and are weighted by importance sampling: the
+   advantages are multiplied by the ratio of this policy's probabilities to those of sampling, within a
+   range (Espeholt 2018), and the ratio of the loss is to this policy. */
+static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
+    const float cap = r->config.importance_cap, low = r->config.importance_floor;
+    const int mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    double distance = 0; /* k3 from the policy that sampled to this one */
+    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
+        const int row = r->first_row[s], n = r->first_row[s + 1] - row;
+        float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
+        float *log_ratio = r->rows.log_ratio + row;
+        double sum = 0;
+        for (int i = 0, at = 0; i < n; ++i, ++at) {
+            at = ppo__response_token(&samples->tokens, s, at);
+            log_ratio[i] = old[i] - samples->logp[at];
+            sum += log_ratio[i];
+            distance += (double)ppo__k3(log_ratio[i]) / r->first_row[samples->tokens.count];
+            if (!(cap > 0)) old[i] = samples->logp[at];
+        }
+        for (int i = 0; i < n && cap > 0; ++i) {
+            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : log_ratio[i]);
+            float within = ppo__clamp(ratio, low, cap);
+            advantage[i] *= mask && within != ratio ? 0 : within;
+        }
+    }
+    if (cap > 0 || distance <= ppo__rlhf_most_kl(r)) return PPO_OK;
+    return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
+                       distance, r->config.target_kl);
+}
+
+/* -- epochs -- */
+
+/* Means over the rows of all micro-batches of the epochs; and the ratios of the first minibatch. */
+static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
+    double total = 0;
+    p->first_ratio_min = r->micros ? INFINITY : 1;
+    p->first_ratio_max = r->micros ? -INFINITY : 1;
+    for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
+        const ppo_policy_stats *token = &stats->policy, *s = token;
+        if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
+        const float values[] = {s->loss, stats->value_loss, token->approx_kl, token->old_approx_kl,
+                                s->clip_fraction};
+        float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
+                                &p->clip_fraction};
+        total += stats->weight;
+        for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
+            *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
+        if (!stats->first) continue;
+        p->first_ratio_min = ppo__min(p->first_ratio_min, s->ratio_min);
+        p->first_ratio_max = ppo__max(p->first_ratio_max, s->ratio_max);
+    }
+}
+
+/* A learning rate, by the number of iterations done. */
+static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
+    const ppo_rlhf_config *c = &r->config;
+    double done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
+    float least = ppo__min(c->min_learning_rate, initial);
+    return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
+}
+
+/* The epochs, within a trust region: target_kl. Later steps do not repair the damage of a step far beyond
+   it. So the policy then returns to where it was and learns from the same samples with half the learning
+   rate. That rate is lowered, too, if it ends the first epoch early, and recovers after iterations that it
+   does not end. */
+static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    ppo_params *params = r->policy->params;
+    const int64_t step = params->step;
+    double kl = 0;
+    r->trained = 0;
+    for (int s = 0; s < r->sequences; ++s) {
+        r->learns[s] = samples->ended[s] || !c->mask_truncated;
+        r->trained += r->learns[s];
+    }
+    if (r->kept) ppo__params_copy(params, r->kept, 0);
+    for (int attempt = 0; attempt < 10; ++attempt) {
+        p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
+        ppo_status status = ppo__rlhf_epochs(r, p, &kl);
+        if (status) return status;
+        if (!r->kept || kl <= 4 * c->target_kl) break;
+        ppo__params_copy(params, r->kept, 1);
+        params->step = step;
+        p->gradient_steps = 0;
+        r->rate_factor /= 2;
+    }
+    if (kl <= ppo__rlhf_most_kl(r)) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
+    else if (p->gradient_steps < ppo__divide_up(r->trained, c->minibatch_size)) r->rate_factor *= 0.8f;
+    ppo__rlhf_sum_up(r, p);
+    return PPO_OK;
+}
+
+/* Epochs of minibatches of the sequences to learn from, until *kl, how far their steps took the policy, is
+   too large. */
+static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
+    const ppo_rlhf_config *c = &r->config;
+    const int count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
+    const double most = ppo__rlhf_most_kl(r);
+    ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
+    ppo_status status = PPO_OK;
+    r->micros = p->gradient_steps = 0;
+    *kl = 0;
+    for (int s = 0, i = 0; s < r->sequences; ++s)
+        if (r->learns[s]) r->order[i++] = s;
+    for (int epoch = 0; epoch < c->epochs && !status && *kl <= most; ++epoch) {
+        ppo_rng_shuffle(&rng, r->order, count);
+        for (int b = 0; b < batches && !status && *kl <= most; ++b) {
+            const int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
+            r->first = epoch == 0 && b == 0;
+            status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
+        }
+    }
+    return ppo__settle(r->learner.lane[0].tape->device, status);
+}
+
+/* The factor from the mean over the tokens of n sequences to their sum, divided by n and by 1 or the
+   constant. */
+static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
+    const int most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
+    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
+    float rows = 0;
+    for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    return rows / ((float)n * by);
+}
+
+/* The gradient of the mean loss over the *rows of n sequences, times *rows. */
+static ppo_status ppo__rlhf_gradient(ppo_rlhf *r, const int *item, int n, double *rows) {
+    ppo_params_zero_grad(r->policy->params);
+    if (r->critic && r->critic != r->policy) ppo_params_zero_grad(r->critic->params);
+    r->per_token = ppo__rlhf_per_token(r, item, n);
+    r->learner.learned[1].data = &r->stats[r->micros];
+    ppo_status status = ppo__gradients(&r->learner, item, n, rows);
+    r->micros += r->learner.micros;
+    return status;
+}
+
+/* A step of Adam on the policy, and on a separate critic. scale: of the gradients. */
+static ppo_status ppo__rlhf_step(ppo_rlhf *r, float scale, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    ppo_adam adam = {p->learning_rate, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    ppo_status status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    ++p->gradient_steps;
+    if (c->critic_learning_rate > 0) adam.lr = ppo__rlhf_rate(r, c->critic_learning_rate);
+    if (!status && r->critic && r->critic != r->policy)
+        status = ppo__params_step(r->critic->params, &adam, scale, c->max_grad_norm, NULL);
+    return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
+}
+
+/* A gradient step on n sequences. With target_kl, *kl is how far the iteration's earlier steps took the
+   policy (the mean of k3 over the tokens of this minibatch): if that is too far, there is no step. */
+static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
+    const ppo__rlhf_stats *stats = &r->stats[r->micros];
+    double rows = 0;
+    ppo_status status = ppo__rlhf_gradient(r, item, n, &rows);
+    if (r->config.target_kl > 0 && p->gradient_steps) {
+        status = ppo__learner_settle(&r->learner, status);
+        for (*kl = 0; stats < r->stats + r->micros; ++stats)
+            *kl += (double)stats->policy.approx_kl * stats->weight / rows;
+    }
+    if (status || !(*kl <= ppo__rlhf_most_kl(r))) return status;
+    return ppo__rlhf_step(r, (float)(1 / rows), p);
+}
+
+/* -- the loss of a micro-batch -- */
+
+/* Copies the rows of the micro-batch's sequences; returns how many there are. */
+static int ppo__rlhf_gather_rows(const ppo_rlhf *r, ppo__lane *lane, const int *item,
+                                 ppo__response_rows *to) {
+    const ppo__response_rows *from = &r->rows;
+    const struct {
+        const float *from;
+        float **to;
+    } columns[] = {{from->old_logp, &to->old_logp}, {from->ref_logp, &to->ref_logp},
+                   {from->value, &to->value},       {from->advantage, &to->advantage},
+                   {from->share, &to->share},       {from->value_target, &to->value_target}};
+    const size_t vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
+    const int aggregation = r->config.aggregation, count = lane->batch[0].count;
+    size_t at = 0, all = 0;
+    memset(to, 0, sizeof *to);
+    for (int i = 0; i < count; ++i) all += (size_t)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
+    float *numbers = (float *)ppo__tape_take(lane->tape, (kinds + 1) * all, sizeof(float));
+    if (from->ref_logits) to->ref_logits = ppo_tape_alloc(lane->tape, all * vocab);
+    if (ppo_tape_status(lane->tape)) return 0;
+    for (size_t k = 0; k < kinds; ++k) *columns[k].to = numbers + k * all;
+    to->weight = numbers + kinds * all;
+    for (int i = 0; i < count; ++i) {
+        size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
+        for (size_t k = 0; k < kinds; ++k)
+            memcpy(*columns[k].to + at, columns[k].from + row, n * sizeof(float));
+        for (size_t k = at; k < at + n && aggregation != PPO_AGGREGATE_TOKENS; ++k) {
+            to->weight[k] = r->per_token * (aggregation == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
+            to->advantage[k] *= to->weight[k];
+        }
+        if (to->ref_logits)
+            ppo__tape_copy(lane->tape, from->ref_logits + row * vocab, n * vocab,
+                           to->ref_logits + at * vocab);
+        at += n;
+    }
+    return (int)all;
+}
+
+/* log pi - log old, of the micro-batch's rows. */
+static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const float *old_logp) {
+    ppo_tensor *old = logp ? ppo_tape_constant(tape, old_logp, logp->rows, 1) : NULL;
+    return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
+}
+
+/* Log-probabilities whose ratio to the old ones is the geometric mean over the sequence, and whose
+   gradient is that of each token's own (GSPO-token, Zheng 2025): log pi + mean log-ratio - own log-ratio,
+   the last two held constant. */
+static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
+                                       const ppo__response_rows *rows) {
+    int *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
+    if (!sequence) return NULL;
+    for (int s = 0, row = 0; s < batch->count; ++s)
+        for (int n = ppo__response_length(batch, s); n > 0; --n) sequence[row++] = s;
+    ppo_tensor *own = ppo__tape_log_ratio(tape, ppo_tape_detach(tape, logp), rows->old_logp);
+    ppo_tensor *mean = ppo_tape_mul(tape, own, ppo_tape_constant(tape, rows->share, logp->rows, 1));
+    mean = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, mean, batch), sequence, logp->rows);
+    return ppo_tape_add(tape, logp, ppo_tape_add(tape, mean, ppo_tape_scale(tape, own, -1, 0)));
+}
+
+/* KL(policy || reference) of each token (n, 1), as a term of the loss: the estimators are those of section
+   9. */
+static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
+                                const ppo__response_rows *rows) {
+    if (c->kl_estimator == PPO_KL_EXACT)
+        return ppo_tape_categorical_kl_to(tape, out->logits, rows->ref_logits, c->sampling.temperature);
+    ppo_tensor *d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
+    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, rows->ref_logp, d->rows, 1));
+    if (c->kl_estimator == PPO_K2) return ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
+    ppo_tensor *kl = ppo_tape_scale(tape, d, -1, 0); /* k1 */
+    if (c->kl_estimator == PPO_K3)
+        kl = ppo_tape_scale(tape, ppo_tape_add(tape, ppo_tape_exp(tape, d), kl), 1, -1);
+    if (!c->kl_weighted) return kl;
+    return ppo_tape_mul(tape, kl, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, out->logp, rows->old_logp)));
+}
+
+/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the rows of a micro-batch.
+   With an aggregation other than tokens, the rows of the policy's and the KL's terms have weights. The
+   advantages are already multiplied by them. */
+static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
+                                   const ppo_tokens *batch, const ppo__response_rows *rows, float kl_coef,
+                                   float entropy_coef, ppo__rlhf_stats *stats) {
+    ppo_tensor *loss = ppo_tape_policy_loss(tape, out->logp, rows->old_logp, rows->advantage, NULL,
+                                            &c->objective, &stats->policy);
+    if (c->ratio == PPO_RATIO_SEQUENCE) {
+        ppo_tensor *logp = ppo__sequence_ratio(tape, out->logp, batch, rows);
+        loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
+                                    &stats->sequence);
+    }
+    if (out->value) {
+        ppo_tensor *value = ppo_tape_value_loss(tape, out->value, rows->value, rows->value_target, NULL,
+                                                c->value_clip, INFINITY);
+        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
+    }
+    if (entropy_coef != 0) {
+        ppo_tensor *entropy = ppo_tape_mean(tape, out->entropy);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, entropy, -entropy_coef, 0));
+    }
+    if (c->kl_place != PPO_KL_IN_LOSS || !(kl_coef > 0)) return loss;
+    ppo_tensor *kl = ppo__kl_loss(c, tape, out, rows);
+    if (kl && c->aggregation != PPO_AGGREGATE_TOKENS)
+        kl = ppo_tape_mul(tape, kl, ppo_tape_constant(tape, rows->weight, kl->rows, 1));
+    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
+}
+
+/* The loss that ppo__gradients() asks for. */
+static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
+    const ppo_rlhf *r = (const ppo_rlhf *)user;
+    ppo__rlhf_stats *stats = &r->stats[r->micros + lane->micro];
+    ppo__response_rows rows;
+    memset(stats, 0, sizeof *stats);
+    stats->first = r->first;
+    stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, lane, item, &rows);
+    ppo_response out = ppo__rlhf_forward(r, lane);
+    return ppo__token_loss(&r->config, lane->tape, &out, &lane->batch[0], &rows, r->kl_coef, r->entropy_used,
+                           stats);
+}
+
+/* -- the end of an iteration -- */
+
+/* Writes a warning of the first sign of failure that holds. If the reward rose by two standard errors,
+   most of the signs are none: the policy repeats what is right. */
+static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    const ppo_rlhf_progress *first = &r->initial;
+    const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
+    int same = 1;
+    if (r->iteration == 1) {
+        r->initial = *p;
+        r->first_variety = r->variety;
+    }
+    for (int s = 0; s < r->sequences; ++s) same &= r->earned[s] == r->earned[s / alike * alike];
+    const float pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
+    const float errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
+    const double std = r->config.normalize_rewards ? sqrt(r->reward_var[0]) : 0, length = p->mean_length;
+    const struct {
+        int always, holds; /* always: even if the reward rose */
+        const char *text;
+        double now, then;
+    } table[] = {
+        {1, r->config.mask_truncated && !r->trained,
+         "no sample ended, and mask_truncated is yes: nothing was learned", 0, 0},
+        {0, same, "the samples of every prompt earned the same: the rewards taught nothing", 0, 0},
+        {0, p->reward_std < 0.05 * std,
+         "the rewards' standard deviation is %.3g, of all so far %.3g: outliers hide the others",
+         p->reward_std, std},
+        {0, r->variety < 0.5f * r->first_variety,
+         "only %.0f %% of the samples differ, first %.0f %%: the policy repeats itself", 100.0 * r->variety,
+         100.0 * r->first_variety},
+        {0, p->kl > length, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl, 0},
+        {0, p->entropy < 0.1f * first->entropy,
+         "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy, first->entropy},
+        {1, length > 2 * first->mean_length || length < 0.5 * first->mean_length,
+         "samples have %.1f tokens, in the first iteration %.1f: length drifts", length, first->mean_length},
+        {0, p->reward < first->reward - 2 * errors, "the reward fell to %.3g, in the first iteration %.3g",
+         p->reward, first->reward},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
+        if (table[k].holds && (table[k].always || !(p->reward > pays_from)))
+            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].now, table[k].then);
+}
+
+/* With reference_every, the policy becomes the reference. */
+static ppo_status ppo__rlhf_renew_reference(ppo_rlhf *r) {
+    const int every = r->config.reference_every;
+    if (!every || !r->own_reference || r->iteration % every) return PPO_OK;
+    ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
+    ppo_status status = ppo_params_sync(reference);
+    if (!status) status = ppo__params_fetch(policy);
+    if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
+    return status;
+}
+
+/* Counters, warnings, and the coefficients of the next iteration. */
+static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
+    const ppo_rlhf_config *c = &r->config;
+    p->iteration = ++r->iteration;
+    r->next_prompt += c->prompts + p->refilled;
+    r->samples = p->samples;
+    r->tokens = p->tokens;
+    r->reward_mean[0] = r->reward_mean[1];
+    r->reward_var[0] = r->reward_var[1];
+    p->seconds = ppo_clock() - r->started;
+    p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
+    ppo__rlhf_warn(r, p);
+    if (c->kl_target > 0)
+        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, r->sequences, c->kl_horizon);
+    r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
+    return ppo__rlhf_renew_reference(r);
+}
+
+/* -- in a group of processes -- */
+
+/* Puts the samples of this process among those of all for n prompts. Every process gets them, and their
+   scores. status: of this process. */
+static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples,
+                                     float *score) {
+    const ppo_group *g = r->learner.group;
+    const int k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
+    const ppo_tokens *from = &samples->tokens;
+    ppo_samples *all = &r->group_samples;
+    ppo_tokens *to = &all->tokens;
+    size_t start[PPO_MAX_RANKS + 1];
+    status = ppo__group_agree(g, status, 0);
+    if (status || !g) return status;
+    to->count = n * k;
+    to->start[0] = 0;
+    for (int s = 0; s < own; ++s) {
+        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
+        to->prompt[first + s] = from->prompt[s];
+        all->ended[first + s] = samples->ended[s];
+    }
+    if (ppo__group_share(g, to->start + 1, n, k * sizeof(int)) ||
+        ppo__group_share(g, to->prompt, n, k * sizeof(int)) || ppo__group_share(g, all->ended, n, k) ||
+        ppo__group_share(g, score, n, k * sizeof(float)))
+        return ppo__failed;
+    for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
+    const struct {
+        void *to;
+        const void *from;
+        size_t bytes;
+    } tokens[] = {{to->token, from->token, sizeof(int)},
+                  {all->logp, samples->logp, sizeof(float)},
+                  {to->given, from->given, 1}};
+    for (int i = 0; i < 3 && tokens[i].to; ++i) {
+        for (int rank = 0; rank <= g->size; ++rank)
+            start[rank] = (size_t)to->start[ppo__share(n, rank, g->size) * k] * tokens[i].bytes;
+        if (own)
+            memcpy((char *)tokens[i].to + start[g->rank], tokens[i].from,
+                   start[g->rank + 1] - start[g->rank]);
+        if (ppo__group_gather(g, tokens[i].to, start)) return ppo__failed;
+    }
+    *samples = *all;
+    return PPO_OK;
+}
+
+/* Each process evaluates a part of the samples, unless the logits of each token would have to be
+   exchanged. */
+static const ppo_group *ppo__evaluating_group(const ppo_rlhf *r) {
+    return r->rows.ref_logits ? NULL : r->learner.group;
+}
+
+static void ppo__own_sequences(const ppo_rlhf *r, int *begin, int *end) {
+    const int count = r->learner.data[0]->count;
+    *begin = ppo__own_begin(ppo__evaluating_group(r), count);
+    *end = ppo__own_end(ppo__evaluating_group(r), count);
+}
+
+/* Every process gets what the others computed. status: of this process. */
+static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status) {
+    const ppo_group *g = ppo__evaluating_group(r);
+    const int count = r->learner.data[0]->count;
+    float *const rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
+    size_t start[PPO_MAX_RANKS + 1];
+    status = ppo__group_agree(r->learner.group, status, 0);
+    if (status || !g) return status;
+    for (int k = 0; k <= g->size; ++k)
+        start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
+    for (int k = 0; k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
+    return status ? status : ppo__group_share(g, r->end_value, count, sizeof(float));
+}
+
+/* -- settings -- */
 
 enum { PPO__MOST_SAMPLES = 1 << 24 }; /* of an iteration */
 
@@ -18245,9 +19223,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                      "samples in which it can change by a fifth"),
         PPO__SETTING(ppo_rlhf_config, reference_every, INT, "0", 0, INT_MAX, NULL,
                      "iterations between new references; 0: none"),
-        PPO__SETTING(ppo_rlhf_config, advantage, CHOICE, "gae", 0,
-                     sizeof ppo__advantage_needs / sizeof *ppo__advantage_needs - 1,
-                     &(PPO__ADVANTAGES(PPO__ADVANTAGE_WORD))[1], "of a token"),
+        PPO__SETTING(ppo_rlhf_config, advantage, CHOICE, "gae", 0, PPO_ADVANTAGE_RETURN,
+                     "gae|sequence|group|leave-one-out|group-mean|return", "of a token"),
         PPO__SETTING(ppo_rlhf_config, gamma, FLOAT, "1", 0, 1, NULL, "GAE, return: discount per token"),
         PPO__SETTING(ppo_rlhf_config, gae_lambda, FLOAT, "0.95", 0, 1, NULL,
                      "GAE: 0: one-step TD, 1: Monte Carlo"),
@@ -18393,790 +19370,6 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     return PPO_OK;
 }
 
-/* One number per row in each array. */
-typedef struct ppo__response_rows {
-    float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
-    float *entropy;
-    float *reward, *value, *next_value, *advantage, *value_target;
-    float *share, *weight; /* 1 / tokens of the sequence; of a micro-batch alone: by the aggregation */
-    float *log_ratio;      /* to the policy that sampled */
-    float *ref_logits;     /* (rows, vocab), for an exact KL in the loss; else NULL */
-} ppo__response_rows;
-
-typedef struct ppo__rlhf_stats {       /* of a micro-batch */
-    ppo_policy_stats policy, sequence; /* with the ratios of tokens; of sequences, if the loss has these */
-    float value_loss, weight;          /* weight: its rows */
-    int first;                         /* 1: of the iteration's first minibatch */
-} ppo__rlhf_stats;
-
-struct ppo_rlhf {
-    ppo_rlhf_config config;
-    ppo_lm *policy, *critic; /* critic: the model that gives values, or NULL; may be the policy */
-    const ppo_lm *reference;
-    ppo_lm *own_reference, *own_critic; /* NULL: the caller's are used */
-    ppo_reward_fn reward;
-    void *user;
-    ppo_tokens prompts, asked; /* all of them, and those of this iteration */
-    int *prompt_order;         /* [prompts], of the present pass over them */
-    int64_t next_prompt;       /* how many prompts were sampled from */
-    ppo_samples kept_samples;  /* with refills: what is kept of several rounds, */
-    float *drawn_score;        /* [sequences] and the scores of one; else NULL */
-    ppo_samples group_samples; /* in a group: those of all processes */
-    ppo_generator *generator;
-    ppo__learner learner;
-    ppo__arena memory, numbers; /* numbers: where the tape computes */
-    int sequences;              /* of an iteration */
-    int longest;                /* tokens of the longest sequence that there is room for */
-    float *score;               /* [sequences], as the reward function gave them */
-    float *total, *earned;      /* [sequences], sums of the tokens' rewards; and without the KL */
-    unsigned char *learns;      /* [sequences] 1: the epochs train on it */
-    int *order, trained;        /* [sequences]; how many the epochs train on */
-    uint64_t *hash;             /* [sequences] scratch of ppo__distinct() */
-    int *first_row;             /* [sequences + 1], of each sequence in rows */
-    ppo__response_rows rows;    /* [sequences * longest] */
-    float *end_value;           /* [sequences] the value after each */
-    ppo__rlhf_stats *stats;     /* of each micro-batch of an iteration, */
-    int micros, first;          /* their number before this minibatch; 1: it is the first */
-    int64_t iteration, samples, tokens;
-    double started;
-    float kl_coef, entropy_coef, entropy_used; /* used: 0 above entropy_target */
-    float per_token;                           /* of the minibatch: ppo__rlhf_per_token() */
-    double reward_mean[2], reward_var[2];      /* of all rewards: before this iteration, and with it */
-    float rate_factor;                         /* of the learning rate, at most 1: see ppo__rlhf_learn() */
-    float *kept;                  /* the policy's parameters before the epochs; NULL: no target_kl */
-    float variety, first_variety; /* share of different samples: now, in the first iteration */
-    ppo_rlhf_progress initial;    /* of the first iteration, for warnings */
-};
-
-/* -- checks and figures of an iteration -- */
-
-static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *reward) {
-    const ppo_tokens *tokens = &samples->tokens;
-    if (tokens->count != r->sequences)
-        return ppo__refuse("%d samples, must be %d prompts x %d", tokens->count, r->config.prompts,
-                           r->config.samples);
-    if (!tokens->prompt || !samples->ended)
-        return ppo__refuse("the samples' %s is NULL", tokens->prompt ? "ended" : "prompt");
-    if (r->config.importance_cap > 0 && !samples->logp)
-        return ppo__refuse("importance_cap needs the samples' logp, which is NULL");
-    ppo_status status = ppo__check_sequences(r->policy, tokens, PPO__IN_CONTEXT);
-    for (int s = 0; s < tokens->count && !status; ++s) {
-        int start = tokens->start[s], end = tokens->start[s + 1], n = ppo__response_length(tokens, s);
-        if (!n) return ppo__refuse("sample %d has no token after its prompt", s);
-        if (end - start > r->longest)
-            return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
-                               r->longest);
-        if (!(reward[s] >= -1e15f && reward[s] <= 1e15f)) /* beyond, squares overflow */
-            return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
-                            reward[s]);
-        for (int i = ppo__response_token(tokens, s, 0); samples->logp && i < end; ++i)
-            if (!ppo__finite(samples->logp[i]))
-                return ppo_fail(PPO_ERROR_NUMERIC, "a log-probability is %g (sample %d, position %d)",
-                                samples->logp[i], s, i - start);
-    }
-    return status;
-}
-
-/* The share of samples that equal no earlier one of their group, by their hashes [count], of 64 bits. */
-static float ppo__distinct(const ppo_tokens *tokens, int group, uint64_t *hash) {
-    int distinct = 0, count = tokens->count;
-    for (int s = 0; s < count; ++s) {
-        const int in = s / group, *token = tokens->token + tokens->start[s];
-        hash[s] = ppo__fnv1a(ppo__fnv1a(PPO__FNV1A, &in, sizeof in), token,
-                             (size_t)(tokens->start[s + 1] - tokens->start[s]) * sizeof *token);
-    }
-    qsort(hash, (size_t)count, sizeof *hash, ppo__by_number);
-    for (int s = 0; s < count; ++s) distinct += s == 0 || hash[s] != hash[s - 1];
-    return (float)distinct / (float)count;
-}
-
-/* The coefficient of the entropy, after samples of this entropy. */
-static float ppo__rlhf_entropy_coef(const ppo_rlhf *r, float entropy) {
-    const ppo_rlhf_config *c = &r->config;
-    if (!(c->entropy_target > 0)) return c->entropy_coef;
-    float step = entropy <= c->entropy_target ? c->entropy_step : -c->entropy_step;
-    return ppo__clamp(r->entropy_coef + step, 0, 1);
-}
-
-/* Figures of the samples, before the epochs. */
-static void ppo__rlhf_describe(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
-                               ppo_rlhf_progress *p) {
-    int count = samples->tokens.count, rows = r->first_row[count], ended = 0;
-    double std, mean = ppo__mean_std(reward, count, &std), k1 = 0, k3 = 0, entropy = 0;
-    for (int s = 0; s < count; ++s) ended += samples->ended[s];
-    for (int i = 0; i < rows; ++i) {
-        double l = (double)r->rows.ref_logp[i] - r->rows.old_logp[i];
-        k1 -= l, k3 += expm1(l) - l, entropy += r->rows.entropy[i];
-    }
-    p->reward = (float)mean, p->reward_std = (float)std;
-    p->kl = r->reference ? (float)(k1 / count) : NAN, p->kl_k3 = r->reference ? (float)(k3 / count) : NAN;
-    p->kl_coef = r->kl_coef;
-    p->entropy = (float)(entropy / rows);
-    r->entropy_used = p->entropy_coef = r->config.entropy_target > 0 && p->entropy > r->config.entropy_target
-                                            ? 0
-                                            : ppo__rlhf_entropy_coef(r, p->entropy);
-    p->mean_length = (float)rows / (float)count, p->ended = (float)ended / (float)count;
-    p->distinct = ppo__distinct(&samples->tokens, count, r->hash), r->variety = p->distinct;
-    if (r->config.samples > 1) r->variety = ppo__distinct(&samples->tokens, r->config.samples, r->hash);
-    p->explained_variance = NAN;
-    if (r->critic) p->explained_variance = ppo_explained_variance(r->rows.value, r->rows.value_target, rows);
-    p->samples = r->samples + count, p->tokens = r->tokens + rows;
-}
-
-/* Means over the rows of all micro-batches of the epochs; and the ratios of the first minibatch. */
-static void ppo__rlhf_sum_up(const ppo_rlhf *r, ppo_rlhf_progress *p) {
-    double total = 0;
-    p->first_ratio_min = INFINITY, p->first_ratio_max = -INFINITY;
-    for (const ppo__rlhf_stats *stats = r->stats; stats < r->stats + r->micros; ++stats) {
-        const ppo_policy_stats *token = &stats->policy, *s = token;
-        if (r->config.ratio == PPO_RATIO_SEQUENCE) s = &stats->sequence;
-        const float values[] = {s->loss, stats->value_loss, token->approx_kl, token->old_approx_kl,
-                                s->clip_fraction};
-        float *const means[] = {&p->policy_loss, &p->value_loss, &p->approx_kl, &p->old_approx_kl,
-                                &p->clip_fraction};
-        total += stats->weight;
-        for (size_t i = 0; i < sizeof means / sizeof *means; ++i)
-            *means[i] += (float)((values[i] - *means[i]) * stats->weight / total);
-        if (!stats->first) continue;
-        p->first_ratio_min = ppo__min(p->first_ratio_min, s->ratio_min);
-        p->first_ratio_max = ppo__max(p->first_ratio_max, s->ratio_max);
-    }
-    if (!r->micros) p->first_ratio_min = p->first_ratio_max = 1;
-}
-
-/* Warns of the first sign of failure that is there. If the reward rose by two standard errors, most of them
-   are no failure: the policy repeats what is right. */
-static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    const ppo_rlhf_progress *first = &r->initial;
-    const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
-    int same = 1;
-    if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
-    for (int s = 0; s < r->sequences; ++s) same &= r->earned[s] == r->earned[s / alike * alike];
-    const float pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
-    const float errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
-    const double std = r->config.normalize_rewards ? sqrt(r->reward_var[0]) : 0, length = p->mean_length;
-    const struct {
-        int always, holds; /* always: even if the reward rose */
-        const char *text;
-        double now, then;
-    } table[] = {
-        {1, r->config.mask_truncated && !r->trained,
-         "no sample ended, and mask_truncated is yes: nothing was learned", 0, 0},
-        {0, same, "the samples of every prompt earned the same: the rewards taught nothing", 0, 0},
-        {0, p->reward_std < 0.05 * std,
-         "the rewards' standard deviation is %.3g, of all so far %.3g: outliers hide the others",
-         p->reward_std, std},
-        {0, r->variety < 0.5f * r->first_variety,
-         "only %.0f %% of the samples differ, first %.0f %%: the policy repeats itself", 100.0 * r->variety,
-         100.0 * r->first_variety},
-        {0, p->kl > length, "the KL to the reference is %.3g, more than 1 per token: it runs away", p->kl, 0},
-        {0, p->entropy < 0.1f * first->entropy,
-         "the entropy fell to %.2g, less than a tenth of the first %.2g", p->entropy, first->entropy},
-        {1, length > 2 * first->mean_length || length < 0.5 * first->mean_length,
-         "samples have %.1f tokens, in the first iteration %.1f: length drifts", length, first->mean_length},
-        {0, p->reward < first->reward - 2 * errors, "the reward fell to %.3g, in the first iteration %.3g",
-         p->reward, first->reward},
-    };
-    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
-        if (table[k].holds && (table[k].always || !(p->reward > pays_from)))
-            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].now, table[k].then);
-}
-
-/* Ends an iteration: counters, warnings, the coefficient of the KL, the reference. */
-static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    const ppo_rlhf_config *c = &r->config;
-    p->iteration = ++r->iteration;
-    r->next_prompt += c->prompts + p->refilled;
-    r->samples = p->samples, r->tokens = p->tokens;
-    r->reward_mean[0] = r->reward_mean[1], r->reward_var[0] = r->reward_var[1];
-    p->seconds = ppo_clock() - r->started;
-    p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
-    ppo__rlhf_warn(r, p);
-    if (c->kl_target > 0)
-        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, r->sequences, c->kl_horizon);
-    r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
-    if (!c->reference_every || !r->own_reference || r->iteration % c->reference_every) return PPO_OK;
-    ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
-    ppo_status status = ppo_params_sync(reference);
-    if (!status) status = ppo__params_fetch(policy);
-    if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
-    return status;
-}
-
-/* -- an iteration, step by step -- */
-
-/* Chooses n prompts, each as often as it is sampled, in passes of an order of their own; those of this process are
-   asked. *next counts them. */
-static ppo_status ppo__rlhf_choose(ppo_rlhf *r, int n, int64_t *next) {
-    const ppo_group *g = r->learner.group;
-    const int count = r->prompts.count;
-    ppo_status status = PPO_OK;
-    ppo_tokens_clear(&r->asked);
-    for (int i = 0; i < n && !status; ++i, ++*next) {
-        if (i == 0 || *next % count == 0) {
-            ppo_rng rng = ppo_rng_stream(r->config.seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)(*next / count));
-            for (int s = 0; s < count; ++s) r->prompt_order[s] = s;
-            ppo_rng_shuffle(&rng, r->prompt_order, count);
-        }
-        if (i >= ppo__own_begin(g, n) && i < ppo__own_end(g, n))
-            status =
-                ppo__add_prompt(&r->asked, &r->prompts, r->prompt_order[*next % count], r->config.samples);
-    }
-    return status;
-}
-
-/* In a group: puts the samples of this process among those of all for n prompts, which every process gets,
-   with their scores. */
-static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_samples *samples, float *score) {
-    const ppo_group *g = r->learner.group;
-    const int k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
-    const ppo_tokens *from = &samples->tokens;
-    ppo_samples *all = &r->group_samples;
-    ppo_tokens *to = &all->tokens;
-    size_t start[PPO_MAX_RANKS + 1];
-    to->count = n * k, to->start[0] = 0;
-    for (int s = 0; s < own; ++s) {
-        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
-        to->prompt[first + s] = from->prompt[s];
-        all->ended[first + s] = samples->ended[s];
-    }
-    if (ppo__group_share(g, to->start + 1, n, k * sizeof(int)) ||
-        ppo__group_share(g, to->prompt, n, k * sizeof(int)) || ppo__group_share(g, all->ended, n, k) ||
-        ppo__group_share(g, score, n, k * sizeof(float)))
-        return ppo__failed;
-    for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
-    const struct {
-        void *to;
-        const void *from;
-        size_t bytes;
-    } tokens[] = {{to->token, from->token, sizeof(int)},
-                  {all->logp, samples->logp, sizeof(float)},
-                  {to->given, from->given, 1}};
-    for (int i = 0; i < 3 && tokens[i].to; ++i) {
-        const size_t bytes = tokens[i].bytes;
-        for (int rank = 0; rank <= g->size; ++rank)
-            start[rank] = (size_t)to->start[ppo__share(n, rank, g->size) * k] * bytes;
-        if (own)
-            memcpy((char *)tokens[i].to + start[g->rank], tokens[i].from,
-                   start[g->rank + 1] - start[g->rank]);
-        if (ppo__group_gather(g, tokens[i].to, start)) return ppo__failed;
-    }
-    *samples = *all;
-    return PPO_OK;
-}
-
-/* Samples of n prompts, and their rewards. */
-static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *next, ppo_samples *samples,
-                                   float *score) {
-    const ppo_group *g = r->learner.group;
-    const int first = ppo__own_begin(g, n) * r->config.samples;
-    ppo_sampling how = r->config.sampling;
-    how.seed = (uint64_t)ppo_rng_u32(rng) << 32;
-    how.seed |= ppo_rng_u32(rng);
-    memset(samples, 0, sizeof *samples);
-    ppo_status status = ppo__rlhf_choose(r, n, next);
-    r->generator->first = first;
-    if (!status && r->asked.count) status = ppo_generate(r->generator, &r->asked, &how, samples);
-    if (!status && r->asked.count)
-        status = ppo__ask_reward(r->generator, r->reward, r->user, samples, score + first);
-    status = ppo__group_agree(g, status, 0);
-    return status || !g ? status : ppo__share_samples(r, n, samples, score);
-}
-
-/* The samples of further prompts in place of those whose rewards are all the same (DAPO's dynamic sampling, Yu
-   2025), up to `refills` times. Then groups stay as they are: their advantages are 0. */
-static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples) {
-    const int k = r->config.samples;
-    ppo_samples *kept = &r->kept_samples;
-    ppo_tokens *to = &kept->tokens;
-    ppo_status status = PPO_OK;
-    ppo_tokens_clear(to);
-    for (int round = 0; !status; ++round) {
-        for (int first = 0; first < samples->tokens.count && !status; first += k) {
-            const float *score = r->drawn_score + first;
-            int same = 1;
-            for (int i = 1; i < k; ++i) same &= score[i] == score[0];
-            for (int i = 0; i < k && (!same || round == r->config.refills) && !status; ++i) {
-                int s = first + i, at = samples->tokens.start[s], n = samples->tokens.start[s + 1] - at;
-                r->score[to->count] = score[i];
-                kept->ended[to->count] = samples->ended[s];
-                status = ppo_tokens_add_from(to, &samples->tokens, s);
-                if (!status)
-                    memcpy(kept->logp + to->start[to->count - 1], samples->logp + at, n * sizeof(float));
-            }
-        }
-        int missing = r->config.prompts - to->count / k;
-        if (status || !missing) break;
-        status = ppo__rlhf_sample(r, missing, rng, next, samples, r->drawn_score);
-    }
-    *samples = *kept;
-    return status;
-}
-
-/* The outputs of the policy for the micro-batch, and of the critic, which may be the same model. */
-static ppo_response ppo__rlhf_forward(const ppo_rlhf *r, ppo__lane *lane) {
-    ppo_tape *tape = lane->tape;
-    const ppo_tokens *batch = &lane->batch[0];
-    ppo_lm *critic = r->critic;
-    int want = critic == r->policy ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_response out = ppo_lm_response(tape, r->policy, batch, r->config.sampling.temperature, want);
-    if (critic && critic != r->policy) out.value = ppo_lm_response(tape, critic, batch, 1, PPO_VALUE).value;
-    return out;
-}
-
-/* What the policy before the epochs, the reference and the critic compute for the micro-batch from s on. */
-static ppo_status ppo__rlhf_judge_batch(const ppo_rlhf *r, ppo__lane *lane, int s) {
-    const ppo_rlhf_config *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    const ppo_tokens *batch = &lane->batch[0];
-    ppo_tape *tape = lane->tape;
-    int vocab = r->policy->config.vocab, row = r->first_row[s];
-    float temperature = c->sampling.temperature;
-    ppo_tape_reset(tape);
-    ppo_response out = ppo__rlhf_forward(r, lane);
-    ppo_tensor *end = NULL;
-    if (c->bootstrap_truncated && out.value) end = ppo_lm_sequence_score(tape, r->critic, batch);
-    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
-    const size_t n = (size_t)out.logp->rows;
-    ppo__tape_read(tape, out.logp->data, n, rows->old_logp + row);
-    ppo__tape_read(tape, out.entropy->data, n, rows->entropy + row);
-    if (out.value) ppo__tape_read(tape, out.value->data, n, rows->value + row);
-    if (end) ppo__tape_read(tape, end->data, end->rows, r->end_value + s);
-    ppo_status status = ppo__tape_settle(tape);
-    if (status || !r->reference) return status;
-    ppo_tape_reset(tape);
-    ppo_response ref = ppo_lm_response(tape, r->reference, batch, temperature, PPO_POLICY);
-    if (ppo_tape_status(tape)) return ppo__tape_settle(tape);
-    ppo__tape_read(tape, ref.logp->data, n, rows->ref_logp + row);
-    if (rows->ref_logits)
-        ppo__tape_copy(tape, ref.logits->data, n * (size_t)vocab, rows->ref_logits + ppo__at(row, vocab));
-    return ppo__tape_settle(tape);
-}
-
-/* The order of the sequences, and where their rows begin. */
-static void ppo__rlhf_index(ppo_rlhf *r, const ppo_tokens *tokens) {
-    for (int s = 0; s < tokens->count; ++s)
-        r->order[s] = s, r->first_row[s + 1] = r->first_row[s] + ppo__response_length(tokens, s);
-}
-
-/* next_value is the value of the next row; after the last one 0 or, for a truncated sequence that is to be
-   bootstrapped, the value of the whole sequence. So ppo_gae() need not know how a sequence ended. */
-static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
-    for (int s = 0; s < samples->tokens.count && r->critic; ++s) {
-        int row = r->first_row[s], last = r->first_row[s + 1] - 1;
-        float *next_value = r->rows.next_value;
-        memcpy(next_value + row, r->rows.value + row + 1, (last - row) * sizeof(float));
-        next_value[last] = r->config.bootstrap_truncated && !samples->ended[s] ? r->end_value[s] : 0;
-    }
-}
-
-/* In a group each process judges some of the samples, unless the logits of each were to be exchanged. */
-static const ppo_group *ppo__judging_group(const ppo_rlhf *r) {
-    return r->rows.ref_logits ? NULL : r->learner.group;
-}
-
-/* Lanes begin .. end - 1, each of which judges some of these samples; a failure stays on the tape. */
-static void ppo__rlhf_judge_lanes(void *user, int range, int begin, int end) {
-    const ppo_rlhf *r = (const ppo_rlhf *)user;
-    const ppo__learner *learner = &r->learner;
-    const int count = learner->data[0]->count, first = ppo__own_begin(ppo__judging_group(r), count);
-    const int own = ppo__own_end(ppo__judging_group(r), count) - first;
-    for (int k = begin; k < end; ++k) {
-        ppo__lane *lane = &learner->lane[k];
-        const int last = first + ppo__share(own, k + 1, learner->lanes);
-        ppo_status status = PPO_OK;
-        ppo_tape_reset(lane->tape);
-        ppo_tape_record(lane->tape, 0);
-        for (int s = first + ppo__share(own, k, learner->lanes), n; s < last && !status; s += n) {
-            n = ppo__micro_items(learner, r->order + s, last - s);
-            status = ppo__gather_items(learner, lane, r->order + s, n);
-            if (!status) status = ppo__rlhf_judge_batch(r, lane, s);
-        }
-        ppo_tape_record(lane->tape, 1);
-        if (status) ppo__tape_fail(lane->tape, status);
-    }
-}
-
-static ppo_status ppo__rlhf_judge(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_group *g = ppo__judging_group(r);
-    const int count = samples->tokens.count, lanes = r->learner.lanes;
-    float *const rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
-    size_t start[PPO_MAX_RANKS + 1];
-    ppo_status status = PPO_OK;
-    r->learner.data[0] = &samples->tokens;
-    ppo__rlhf_index(r, &samples->tokens);
-    ppo__for_each(lanes, ppo__rlhf_judge_lanes, r);
-    for (int k = 0; k < lanes && !status; ++k) status = ppo_tape_status(r->learner.lane[k].tape);
-    status = ppo__group_agree(r->learner.group, status, 0);
-    for (int k = 0; g && k <= g->size; ++k)
-        start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
-    for (int k = 0; g && k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
-    if (!status) status = ppo__group_share(g, r->end_value, count, sizeof(float));
-    if (!status) ppo__rlhf_next_values(r, samples);
-    return status;
-}
-
-/* Mean and variance of all rewards until now, those of this iteration included. After 100 of them, one that is
-   more than 10 standard deviations from their mean counts as if it were that far: a single 1e6 among rewards of
-   0 and 1 would make all later ones the same. */
-static void ppo__rlhf_reward_moments(ppo_rlhf *r, const float *score, int count) {
-    const double most = r->samples >= 100 && r->reward_var[0] > 0 ? 10 * sqrt(r->reward_var[0]) : INFINITY;
-    const double low = r->reward_mean[0] - most, high = r->reward_mean[0] + most;
-    double mean = 0, var = 0;
-    for (int s = 0; s < count; ++s) mean += fmin(fmax(score[s], low), high) / (double)count;
-    for (int s = 0; s < count; ++s) {
-        const double off = fmin(fmax(score[s], low), high) - mean;
-        var += off * off / count;
-    }
-    r->reward_mean[1] = r->reward_mean[0], r->reward_var[1] = r->reward_var[0];
-    ppo__merge_moments(&r->reward_mean[1], &r->reward_var[1], (double)r->samples, mean, var, count);
-}
-
-/* The reward of each token: its KL and the length penalty; at the last one, also the score, and what the last
-   tokens before the limit cost (DAPO, Yu 2025, eq. 13). */
-static ppo_status ppo__rlhf_rewards(ppo_rlhf *r, const ppo_samples *samples, const float *score) {
-    const ppo_rlhf_config *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    const ppo_tokens *tokens = &samples->tokens;
-    const int count = tokens->count, buffer = c->overlong_buffer;
-    ppo__rlhf_reward_moments(r, score, count);
-    const float kl_coef = c->kl_place == PPO_KL_IN_REWARD ? r->kl_coef : 0;
-    const double mean = c->normalize_rewards ? r->reward_mean[1] : 0;
-    const double std = c->normalize_rewards && r->reward_var[1] > 0 ? sqrt(r->reward_var[1]) : 1;
-    for (int s = 0; s < count; ++s) {
-        float last = (float)((score[s] - mean) / std);
-        double total = 0;
-        if (c->reward_clip > 0) last = ppo__clamp(last, -c->reward_clip, c->reward_clip);
-        if (!samples->ended[s]) last -= c->missing_eos_penalty;
-        int length = r->first_row[s + 1] - r->first_row[s];
-        int most = ppo__longest(&c->sampling, r->policy->config.context, tokens->prompt[s]);
-        int over = tokens->start[s + 1] - tokens->start[s] - (most - buffer);
-        if (buffer > 0 && over > 0) last -= c->overlong_penalty * (float)over / (float)buffer;
-        for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
-            float kl = kl_coef > 0 ? kl_coef * (rows->old_logp[row] - rows->ref_logp[row]) : 0; /* k1 */
-            rows->reward[row] = (row + 1 == r->first_row[s + 1] ? last : 0) - kl - c->length_penalty;
-            rows->share[row] = 1 / (float)length;
-            total += rows->reward[row];
-        }
-        r->total[s] = (float)total, r->earned[s] = last - (float)length * c->length_penalty;
-    }
-    return c->whiten_rewards ? ppo_whiten(rows->reward, NULL, r->first_row[count], 0) : PPO_OK;
-}
-
-/* The advantage that all tokens of sequence s share. R: the sum of its rewards; K: the part of it that is KL; S:
-   the rest; the means and the deviation are those of its prompt's samples. Where these earned the same, std_S is
-   0: K, which always differs, must not be divided by it. */
-static float ppo__sequence_advantage(const ppo_rlhf *r, int s) {
-    const int k = r->config.samples, others = k > 1 ? k - 1 : 1;
-    const float *total = r->total + s / k * k, *earned = r->earned + s / k * k;
-    const float R = r->total[s], S = r->earned[s], K = R - S, V = r->rows.value[r->first_row[s]];
-    double sum_R = 0, sum_S = 0, squares = 0;
-    for (int i = 0; i < k; ++i) sum_R += total[i], sum_S += earned[i];
-    const double mean_R = sum_R / k, mean_S = sum_S / k, mean_K = (sum_R - sum_S) / k;
-    const double others_R = (sum_R - R) / others;
-    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_S) * (earned[i] - mean_S);
-    const double std_S = sqrt(squares / others);
-    const float advantages[] = {PPO__ADVANTAGES(PPO__ADVANTAGE_FORMULA)};
-    return advantages[r->config.advantage];
-}
-
-static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
-    const ppo_rlhf_config *c = &r->config;
-    const ppo__response_rows *rows = &r->rows;
-    int count = samples->tokens.count;
-    ppo_status status = PPO_OK;
-    for (int s = 0; s < count && !status; ++s) {
-        int row = r->first_row[s], end = r->first_row[s + 1];
-        if (c->advantage == PPO_ADVANTAGE_GAE || c->advantage == PPO_ADVANTAGE_RETURN) {
-            /* without a critic all values are 0: then lambda 1 gives the return */
-            float lambda = c->advantage == PPO_ADVANTAGE_GAE ? c->gae_lambda : 1;
-            status = ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL,
-                             end - row, 1, c->gamma, lambda, rows->advantage + row, rows->value_target + row);
-        } else {
-            float advantage = ppo__sequence_advantage(r, s);
-            for (; row < end; ++row) rows->advantage[row] = advantage, rows->value_target[row] = r->total[s];
-        }
-    }
-    int whiten = c->whiten_advantages < 0 ? ppo__advantage_needs[c->advantage].whiten : c->whiten_advantages;
-    return status || !whiten ? status : ppo_whiten(rows->advantage, NULL, r->first_row[count], 1);
-}
-
-/* The KL per token beyond which an iteration takes no step. */
-static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
-    return r->config.target_kl > 0 ? 1.5 * r->config.target_kl : INFINITY;
-}
-
-/* The ratio of the loss is to what sampling computed, whose bits are those of training. For samples of
-   another policy: importance sampling. The advantages are multiplied by the ratio of the probabilities, within
-   a range (Espeholt 2018), and the ratio of the loss is to this policy. */
-static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
-    const float cap = r->config.importance_cap, low = r->config.importance_floor;
-    const int mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
-    double distance = 0; /* k3 from the policy that sampled to this one */
-    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
-        int row = r->first_row[s], n = r->first_row[s + 1] - row;
-        float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        float *log_ratio = r->rows.log_ratio + row;
-        double sum = 0;
-        for (int i = 0, at = 0; i < n; ++i, ++at) {
-            at = ppo__response_token(&samples->tokens, s, at);
-            log_ratio[i] = old[i] - samples->logp[at];
-            sum += log_ratio[i];
-            distance += (double)ppo__k3(log_ratio[i]) / r->first_row[samples->tokens.count];
-            if (!(cap > 0)) old[i] = samples->logp[at];
-        }
-        for (int i = 0; i < n && cap > 0; ++i) {
-            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : log_ratio[i]);
-            float within = ppo__clamp(ratio, low, cap);
-            advantage[i] *= mask && within != ratio ? 0 : within;
-        }
-    }
-    if (cap > 0 || distance <= ppo__rlhf_most_kl(r)) return PPO_OK;
-    return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
-                       distance, r->config.target_kl);
-}
-
-/* Copies the rows of the micro-batch's sequences; returns how many there are. */
-static int ppo__rlhf_gather_rows(const ppo_rlhf *r, ppo__lane *lane, const int *item,
-                                 ppo__response_rows *to) {
-    const ppo__response_rows *from = &r->rows;
-    const struct {
-        const float *from;
-        float **to;
-    } columns[] = {{from->old_logp, &to->old_logp}, {from->ref_logp, &to->ref_logp},
-                   {from->value, &to->value},       {from->advantage, &to->advantage},
-                   {from->share, &to->share},       {from->value_target, &to->value_target}};
-    const size_t vocab = r->policy->config.vocab, kinds = sizeof columns / sizeof *columns;
-    const int how = r->config.aggregation, count = lane->batch[0].count;
-    size_t at = 0, all = 0;
-    memset(to, 0, sizeof *to);
-    for (int i = 0; i < count; ++i) all += (size_t)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    float *numbers = (float *)ppo__tape_take(lane->tape, (kinds + 1) * all, sizeof(float));
-    if (from->ref_logits) to->ref_logits = ppo_tape_alloc(lane->tape, all * vocab);
-    if (ppo_tape_status(lane->tape)) return 0;
-    for (size_t k = 0; k < kinds; ++k) *columns[k].to = numbers + k * all;
-    to->weight = numbers + kinds * all;
-    for (int i = 0; i < count; ++i) {
-        size_t row = (size_t)r->first_row[item[i]], n = (size_t)r->first_row[item[i] + 1] - row;
-        for (size_t k = 0; k < kinds; ++k)
-            memcpy(*columns[k].to + at, columns[k].from + row, n * sizeof(float));
-        for (size_t k = at; k < at + n && how != PPO_AGGREGATE_TOKENS; ++k) {
-            to->weight[k] = r->per_token * (how == PPO_AGGREGATE_SEQUENCES ? to->share[k] : 1);
-            to->advantage[k] *= to->weight[k];
-        }
-        if (to->ref_logits)
-            ppo__tape_copy(lane->tape, from->ref_logits + row * vocab, n * vocab,
-                           to->ref_logits + at * vocab);
-        at += n;
-    }
-    return (int)all;
-}
-
-/* log pi - log old, a column of the micro-batch. */
-static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const float *old_logp) {
-    ppo_tensor *old = logp ? ppo_tape_constant(tape, old_logp, logp->rows, 1) : NULL;
-    return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
-}
-
-/* Log-probabilities whose ratio to the old ones is the geometric mean over each sequence, and whose gradient is
-   that of each token's own (Zheng 2025, GSPO-token): log pi + mean - the own log-ratio, held constant. */
-static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
-                                       const ppo__response_rows *rows) {
-    int *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
-    ppo_tensor *own, *mean;
-    if (!sequence) return NULL;
-    for (int s = 0, row = 0; s < batch->count; ++s)
-        for (int n = ppo__response_length(batch, s); n > 0; --n) sequence[row++] = s;
-    own = ppo__tape_log_ratio(tape, ppo_tape_detach(tape, logp), rows->old_logp);
-    mean = ppo_tape_mul(tape, own, ppo_tape_constant(tape, rows->share, logp->rows, 1));
-    mean = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, mean, batch), sequence, logp->rows);
-    return ppo_tape_add(tape, logp, ppo_tape_add(tape, mean, ppo_tape_scale(tape, own, -1, 0)));
-}
-
-/* KL(policy || reference) of each token, (n, 1), whose mean is a term of the loss. */
-static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
-                                const ppo__response_rows *rows) {
-    ppo_tensor *kl, *d; /* d: log ref - log pi */
-    if (c->kl_estimator == PPO_KL_EXACT)
-        return ppo_tape_categorical_kl_to(tape, out->logits, rows->ref_logits, c->sampling.temperature);
-    d = ppo_tape_scale(tape, out->logp, -1, 0);
-    if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, rows->ref_logp, d->rows, 1));
-    if (c->kl_estimator == PPO_K2) return ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
-    kl = ppo_tape_scale(tape, d, -1, 0);
-    if (c->kl_estimator == PPO_K3)
-        kl = ppo_tape_scale(tape, ppo_tape_add(tape, ppo_tape_exp(tape, d), kl), 1, -1);
-    if (!c->kl_weighted) return kl;
-    return ppo_tape_mul(tape, kl, ppo_tape_exp(tape, ppo__tape_log_ratio(tape, out->logp, rows->old_logp)));
-}
-
-/* L = policy + value_coef value - entropy_coef entropy + kl_coef KL: means over the rows of a micro-batch, of
-   the policy and the KL by the weights of the aggregation, with which the advantages are multiplied. */
-static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
-                                   const ppo_tokens *batch, const ppo__response_rows *rows, float kl_coef,
-                                   float entropy_coef, ppo__rlhf_stats *stats) {
-    ppo_tensor *logp = out->logp, *loss, *kl;
-    loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
-                                &stats->policy);
-    if (c->ratio == PPO_RATIO_SEQUENCE) {
-        logp = ppo__sequence_ratio(tape, logp, batch, rows);
-        loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
-                                    &stats->sequence);
-    }
-    if (out->value) {
-        ppo_tensor *value = ppo_tape_value_loss(tape, out->value, rows->value, rows->value_target, NULL,
-                                                c->value_clip, INFINITY);
-        if (value) ppo__tape_read(tape, value->data, 1, &stats->value_loss);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value, c->value_coef, 0));
-    }
-    if (entropy_coef != 0)
-        loss = ppo_tape_add(tape, loss,
-                            ppo_tape_scale(tape, ppo_tape_mean(tape, out->entropy), -entropy_coef, 0));
-    if (c->kl_place != PPO_KL_IN_LOSS || !(kl_coef > 0)) return loss;
-    kl = ppo__kl_loss(c, tape, out, rows);
-    if (kl && c->aggregation != PPO_AGGREGATE_TOKENS)
-        kl = ppo_tape_mul(tape, kl, ppo_tape_constant(tape, rows->weight, kl->rows, 1));
-    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
-}
-
-static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
-    const ppo_rlhf *r = (const ppo_rlhf *)user;
-    ppo__rlhf_stats *stats = &r->stats[r->micros + lane->micro];
-    ppo__response_rows rows;
-    memset(stats, 0, sizeof *stats);
-    stats->first = r->first;
-    stats->weight = *weight = (float)ppo__rlhf_gather_rows(r, lane, item, &rows);
-    ppo_response out = ppo__rlhf_forward(r, lane);
-    return ppo__token_loss(&r->config, lane->tape, &out, &lane->batch[0], &rows, r->kl_coef, r->entropy_used,
-                           stats);
-}
-
-/* A learning rate by the iterations that are done. */
-static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
-    const ppo_rlhf_config *c = &r->config;
-    double done = r->iteration < c->iterations ? (double)r->iteration / c->iterations : 1;
-    float least = ppo__min(c->min_learning_rate, initial);
-    return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
-}
-
-/* What turns the mean over the tokens of n sequences into their sum, divided by n and by 1 or the constant. */
-static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
-    const int most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
-    const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
-    float rows = 0;
-    for (int i = 0; i < n; ++i) rows += (float)(r->first_row[item[i] + 1] - r->first_row[item[i]]);
-    return rows / ((float)n * by);
-}
-
-/* A gradient step on n sequences: the mean over all their tokens, weighted by the aggregation. *kl: how far
-   earlier steps of the iteration took the policy, with a target_kl; too far, and it takes none. */
-static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
-    const ppo_rlhf_config *c = &r->config;
-    ppo_lm *critic = r->critic == r->policy ? NULL : r->critic;
-    ppo_adam adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    const ppo__rlhf_stats *stats = &r->stats[r->micros];
-    double rows;
-    ppo_params_zero_grad(r->policy->params);
-    if (critic) ppo_params_zero_grad(critic->params);
-    r->per_token = ppo__rlhf_per_token(r, item, n);
-    r->learner.learned[1].data = &r->stats[r->micros];
-    ppo_status status = ppo__gradients(&r->learner, item, n, &rows);
-    r->micros += r->learner.micros;
-    if (c->target_kl > 0 && p->gradient_steps) {
-        status = ppo__learner_settle(&r->learner, status);
-        for (*kl = 0; stats < r->stats + r->micros; ++stats)
-            *kl += (double)stats->policy.approx_kl * stats->weight / rows;
-    }
-    if (status || !(*kl <= ppo__rlhf_most_kl(r))) return status;
-    float scale = (float)(1 / rows), critic_rate = c->critic_learning_rate;
-    adam.lr = p->learning_rate;
-    status = ppo__params_step(r->policy->params, &adam, scale, c->max_grad_norm, &p->grad_norm);
-    ++p->gradient_steps;
-    if (critic_rate > 0) adam.lr = ppo__rlhf_rate(r, critic_rate);
-    if (critic && !status) status = ppo__params_step(critic->params, &adam, scale, c->max_grad_norm, NULL);
-    return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
-}
-
-/* The epochs, within the trust region. Later steps do not repair what a step far beyond it destroys, so the
-   policy returns to where it was, and learns the same samples with half the learning rate. A rate that ends
-   the first epoch is lowered, too; one that ends none recovers. */
-static ppo_status ppo__rlhf_learn(ppo_rlhf *r, ppo_rlhf_progress *p) {
-    const ppo_rlhf_config *c = &r->config;
-    ppo_params *params = r->policy->params;
-    const int64_t step = params->step;
-    const int count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
-    const double most = ppo__rlhf_most_kl(r);
-    double kl = 0;
-    if (r->kept) ppo__params_copy(params, r->kept, 0);
-    for (int attempt = 0; attempt < 10; ++attempt) {
-        ppo_status status = PPO_OK;
-        ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 2 * (uint32_t)r->iteration + 1);
-        p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
-        p->gradient_steps = r->micros = 0, kl = 0;
-        for (int s = 0, i = 0; s < r->sequences; ++s)
-            if (r->learns[s]) r->order[i++] = s;
-        for (int epoch = 0; epoch < c->epochs && !status && kl <= most; ++epoch) {
-            ppo_rng_shuffle(&rng, r->order, count);
-            for (int b = 0; b < batches && !status && kl <= most; ++b) {
-                int begin = ppo__share(count, b, batches), end = ppo__share(count, b + 1, batches);
-                r->first = epoch == 0 && b == 0;
-                status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, &kl);
-            }
-        }
-        status = ppo__settle(r->learner.lane[0].tape->device, status);
-        if (status) return status;
-        if (!r->kept || kl <= 4 * c->target_kl) break;
-        ppo__params_copy(params, r->kept, 1);
-        params->step = step, p->gradient_steps = 0;
-        r->rate_factor /= 2;
-    }
-    if (kl <= most) r->rate_factor = ppo__min(1, 1.2f * r->rate_factor);
-    else if (p->gradient_steps < batches) r->rate_factor *= 0.8f;
-    ppo__rlhf_sum_up(r, p);
-    return PPO_OK;
-}
-
-/* refilled: how many prompts others replaced. */
-static ppo_status ppo__rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward, int refilled,
-                                   ppo_rlhf_progress *progress) {
-    ppo_rlhf_progress p;
-    memset(&p, 0, sizeof p);
-    p.refilled = refilled;
-    ppo_status status = ppo__check_samples(r, samples, reward);
-    if (!status) status = ppo__rlhf_judge(r, samples);
-    if (!status) status = ppo__rlhf_rewards(r, samples, reward);
-    if (!status) status = ppo__rlhf_advantages(r, samples);
-    if (status) return status;
-    ppo__rlhf_describe(r, samples, reward, &p);
-    status = ppo__rlhf_importance(r, samples);
-    if (status) return status;
-    r->trained = 0;
-    for (int s = 0; s < samples->tokens.count; ++s)
-        r->trained += r->learns[s] = samples->ended[s] || !r->config.mask_truncated;
-    status = ppo__rlhf_learn(r, &p);
-    if (!status) status = ppo__rlhf_finish(r, &p);
-    if (progress && !status) *progress = p;
-    return status;
-}
-
-PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
-                                   ppo_rlhf_progress *progress) {
-    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
-    return ppo__rlhf_update(r, samples, reward, 0, progress);
-}
-
-PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
-    ppo_samples samples;
-    if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
-    const ppo_rlhf_config *c = &r->config;
-    ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_TOKEN, (uint32_t)r->iteration);
-    int64_t next = r->next_prompt;
-    float *score = c->refills ? r->drawn_score : r->score;
-    ppo_status status = ppo__rlhf_sample(r, c->prompts, &rng, &next, &samples, score);
-    if (!status && c->refills) status = ppo__rlhf_refill(r, &rng, &next, &samples);
-    int refilled = (int)(next - r->next_prompt) - c->prompts;
-    return status ? status : ppo__rlhf_update(r, &samples, r->score, refilled, progress);
-}
-
 /* -- creation: checks, and all memory -- */
 
 static void ppo__take_rows(ppo_rlhf *r, size_t n) {
@@ -19243,7 +19436,7 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     status = ppo__learner_reserve(&r->learner, r->order, r->longest);
     for (ppo__lane *lane = r->learner.lane; lane < r->learner.lane + r->learner.lanes && !status; ++lane) {
         ppo_tape_record(lane->tape, 0);
-        status = ppo__rlhf_judge_batch(r, lane, 0);
+        status = ppo__rlhf_evaluate_batch(r, lane, 0);
         ppo_tape_record(lane->tape, 1);
         ppo_tape_reset(lane->tape);
     }

@@ -1,4 +1,4 @@
-/* Section 15, the end: rewards of tokens, advantages, PPO on tokens, best-of-n; against a recorded batch of TRL. */
+/* Section 22: rewards of tokens, advantages, PPO on tokens, best-of-n; against a recorded batch of TRL. */
 #define PPO_NO_CONTROL
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
@@ -177,8 +177,11 @@ static void group_and_leave_one_out_advantages_are_those_of_trl(void **state) {
         bench b = begin(&c);
         memcpy(b.rlhf->total, g_groups_reward, sizeof g_groups_reward);
         memcpy(b.rlhf->earned, g_groups_reward, sizeof g_groups_reward);
-        for (int s = 0; s < g_groups_prompts * g_groups_k; s++)
-            assert_close(ppo__sequence_advantage(b.rlhf, s), want[s], 1e-5);
+        for (int s = 0; s < g_groups_prompts * g_groups_k; s++) {
+            b.rlhf->first_row[s] = s, b.rlhf->first_row[s + 1] = s + 1;
+            assert_ok(ppo__sequence_advantage(b.rlhf, s));
+            assert_close(b.rlhf->rows.advantage[s], want[s], 1e-5);
+        }
         end(&b);
     }
 }
@@ -188,8 +191,12 @@ static void the_sequence_advantage_is_the_reward_less_the_value_of_the_prompt(vo
     ppo_rlhf_config c = small_config();
     c.advantage = PPO_ADVANTAGE_SEQUENCE;
     bench b = begin(&c);
-    b.rlhf->total[1] = 3, b.rlhf->first_row[1] = 4, b.rlhf->rows.value[4] = 0.5f;
-    assert_close(ppo__sequence_advantage(b.rlhf, 1), 2.5, 1e-6);
+    b.rlhf->total[1] = 3, b.rlhf->first_row[1] = 4, b.rlhf->first_row[2] = 7, b.rlhf->rows.value[4] = 0.5f;
+    assert_ok(ppo__sequence_advantage(b.rlhf, 1));
+    for (int row = 4; row < 7; row++) {
+        assert_close(b.rlhf->rows.advantage[row], 2.5, 1e-6);
+        assert_close(b.rlhf->rows.value_target[row], 3, 1e-6);
+    }
     end(&b);
 }
 
@@ -477,7 +484,7 @@ static void truncated_sequences_are_bootstrapped_on_request(void **state) {
         assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &how, &samples));
         assert_ok(count_good(&samples, reward, NULL));
         assert_ok(ppo_lm_scores(b.policy, &samples.tokens, 8, score));
-        assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
+        assert_ok(ppo__rlhf_evaluate(b.rlhf, &samples));
         assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, reward));
         assert_ok(ppo__rlhf_advantages(b.rlhf, &samples));
         int cut_off = 0;
@@ -504,7 +511,7 @@ static void samples_of_another_policy_count_by_their_ratio_up_to_the_cap(void **
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
     int n = ppo_response_row(&samples.tokens, 8), row = 0;
-    assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
+    assert_ok(ppo__rlhf_evaluate(b.rlhf, &samples));
     for (int i = 0; i < n; i++) b.rlhf->rows.advantage[i] = 2;
     for (int s = 0; s < 8; s++) {
         int at = samples.tokens.start[s] + samples.tokens.prompt[s];
@@ -2190,7 +2197,7 @@ static void the_last_tokens_before_the_limit_cost(void **state) {
     float score[32] = {0};
     assert_ok(ppo__rlhf_choose(b.rlhf, c.prompts, &next));
     assert_ok(ppo_generate(b.rlhf->generator, &b.rlhf->asked, &c.sampling, &samples));
-    assert_ok(ppo__rlhf_judge(b.rlhf, &samples));
+    assert_ok(ppo__rlhf_evaluate(b.rlhf, &samples));
     assert_ok(ppo__rlhf_rewards(b.rlhf, &samples, score));
     int long_ones = 0, short_ones = 0;
     for (int s = 0; s < 32; s++) {
