@@ -16889,7 +16889,7 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
 /* The lanes, with their tapes and room for their gradients: 1, 2, 4, ..., at most as many as threads and
    shards. There is a single one where dividing its operations gains more, which is up to four times, or
    where others would take much memory. */
-static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const ppo_lm *lm) {
+static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const ppo_lm *lm) {
     ppo__arena *memory = &learner->memory;
     const int threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
     const int own = ppo__branch_shards(learner, learner->shards, 0, 1);
@@ -16918,8 +16918,8 @@ static ppo_status ppo__lanes_take(ppo__learner *learner, int recompute, const pp
 
 /* Room for batches of at most n items: in all of at most `tokens` tokens, by which shards are chosen, if
    there is no setting; of sequences of at most `longest`. The caller has set params and group. */
-static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
-                                    int micro_batch, int recompute, const ppo_lm *lm) {
+static ppo_status ppo__learner_alloc(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
+                                     int micro_batch, int recompute, const ppo_lm *lm) {
     for (int i = 0; i < 2 && learner->params[i]; ++i) learner->floats += learner->params[i]->count;
     if (!shards) {
         const int most = ppo__is_large(lm) || ppo__device_in_use ? 1 : (int)PPO__TEXT_SHARDS;
@@ -16938,7 +16938,7 @@ static ppo_status ppo__learner_take(ppo__learner *learner, int n, int64_t tokens
     learner->weight = PPO__ARRAY(&learner->memory, float, learner->most_micros);
     const ppo__learned weights = {learner->weight, sizeof(float), 0};
     learner->learned[0] = weights;
-    return ppo__lanes_take(learner, recompute, lm);
+    return ppo__lanes_alloc(learner, recompute, lm);
 }
 
 /* Makes n items the lane's micro-batch. */
@@ -17518,8 +17518,8 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     }
     status = ppo__arena_status(&fit->memory);
     if (!status)
-        status = ppo__learner_take(learner, batch, (int64_t)batch * learned, longest, c->shards,
-                                   c->micro_batch, c->recompute, fit->lm);
+        status = ppo__learner_alloc(learner, batch, (int64_t)batch * learned, longest, c->shards,
+                                    c->micro_batch, c->recompute, fit->lm);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         float *logp = fit->set[k / 2].ref_logp[k % 2];
@@ -18182,9 +18182,8 @@ typedef struct ppo__response_rows {
     float *old_logp, *ref_logp; /* of the policy before the epochs, and of the reference */
     float *entropy;
     float *reward, *value, *next_value, *advantage, *value_target;
-    float *share; /* 1 / rows of the sequence */
-    float
-        *weight; /* of a micro-batch only: the row's weight in the loss, unless that is a mean over tokens */
+    float *share;      /* 1 / rows of the sequence */
+    float *weight;     /* of a micro-batch only: in the loss, with an aggregation other than tokens */
     float *log_ratio;  /* of the policy to the one that sampled */
     float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
@@ -18245,8 +18244,7 @@ struct ppo_rlhf {
     ppo__arena memory, numbers;           /* numbers: where the tape computes */
 };
 
-/* The steps of an iteration in the order of the calls, and below them what they have in common with
-   others. */
+/* The steps of an iteration, in the order of the calls; then what the processes of a group exchange. */
 static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_progress *p);
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *score);
 static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples);
@@ -19370,9 +19368,9 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     return PPO_OK;
 }
 
-/* -- creation: checks, and all memory -- */
+/* -- creation, and all memory -- */
 
-static void ppo__take_rows(ppo_rlhf *r, size_t n) {
+static void ppo__rows_alloc(ppo_rlhf *r, size_t n) {
     const ppo_rlhf_config *c = &r->config;
     ppo__response_rows *rows = &r->rows;
     const size_t size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
@@ -19383,33 +19381,36 @@ static void ppo__take_rows(ppo_rlhf *r, size_t n) {
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);
     if (!rows->ref_logits) return;
-    if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_take() reads some */
+    if (!r->numbers.device) memset(rows->ref_logits, 0, n * size); /* ppo__rlhf_reserve() reads some */
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
 }
 
-/* Takes all memory, at its final size: for a micro-batch of the longest sequences, and for sampling. */
-static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
+/* In a group: room for the samples of all processes. */
+static void ppo__group_samples_alloc(ppo_rlhf *r) {
+    const size_t count = r->sequences, tokens = ppo__at(r->sequences, r->longest);
+    ppo_samples *all = &r->group_samples;
+    if (!r->learner.group) return;
+    all->tokens.start = PPO__ARRAY(&r->memory, int, count + 1);
+    all->tokens.prompt = PPO__ARRAY(&r->memory, int, count);
+    all->tokens.token = PPO__ARRAY(&r->memory, int, tokens);
+    if (r->config.sampling.call >= 0) all->tokens.given = PPO__ARRAY(&r->memory, unsigned char, tokens);
+    all->logp = PPO__ARRAY(&r->memory, float, tokens);
+    all->ended = PPO__ARRAY(&r->memory, unsigned char, count);
+}
+
+/* Takes all memory except that of the tapes. */
+static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
     ppo__arena *memory = &r->memory;
-    int count = r->sequences;
-    int batch = c->minibatch_size < count ? c->minibatch_size : count;
-    size_t steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
+    const int count = r->sequences, batch = ppo__min_int(c->minibatch_size, count);
+    const size_t steps = ppo__at(c->epochs, ppo__divide_up(count, c->minibatch_size));
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
-    ppo_status status = ppo__learner_take(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
-                                          c->shards, c->micro_batch, c->recompute, r->policy);
+    ppo_status status = ppo__learner_alloc(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
+                                           c->shards, c->micro_batch, c->recompute, r->policy);
     r->learner.learned[1].bytes = sizeof *r->stats;
-    if (r->learner.group) {
-        ppo_samples *all = &r->group_samples;
-        all->tokens.start = PPO__ARRAY(memory, int, (size_t)count + 1);
-        all->tokens.prompt = PPO__ARRAY(memory, int, count);
-        all->tokens.token = PPO__ARRAY(memory, int, ppo__at(count, r->longest));
-        if (c->sampling.call >= 0)
-            all->tokens.given = PPO__ARRAY(memory, unsigned char, ppo__at(count, r->longest));
-        all->logp = PPO__ARRAY(memory, float, ppo__at(count, r->longest));
-        all->ended = PPO__ARRAY(memory, unsigned char, count);
-    }
     r->numbers.device = ppo__device_in_use;
+    ppo__group_samples_alloc(r);
     r->score = PPO__ARRAY(memory, float, count);
     r->total = PPO__ARRAY(memory, float, count);
     r->earned = PPO__ARRAY(memory, float, count);
@@ -19426,14 +19427,20 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     r->end_value = PPO__ARRAY(memory, float, count);
     r->kept = c->target_kl > 0 ? PPO__ARRAY(&r->numbers, float, 3 * r->policy->params->capacity) : NULL;
     r->stats = PPO__ZEROS(memory, ppo__rlhf_stats, steps * (size_t)r->learner.most_micros);
-    ppo__take_rows(r, ppo__at(count, r->longest));
+    ppo__rows_alloc(r, ppo__at(count, r->longest));
     if (!status) status = ppo__arena_status(memory);
     if (!status) status = ppo__arena_status(&r->numbers);
     if (!status && c->refills) status = ppo__tokens_fill(&r->kept_samples.tokens, count, r->longest);
-    if (!status) status = ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
-    if (status) return status;
+    return status ? status : ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
+}
+
+/* Brings the memory of all tapes to its final size: by a micro-batch of the longest sequences, and by sampling
+   from the longest prompt alone. */
+static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
+    const ppo_rlhf_config *c = &r->config;
+    ppo_generator *g = r->generator;
     r->first_row[1] = r->longest - 1; /* order is all zeros: sequence 0 again and again */
-    status = ppo__learner_reserve(&r->learner, r->order, r->longest);
+    ppo_status status = ppo__learner_reserve(&r->learner, r->order, r->longest);
     for (ppo__lane *lane = r->learner.lane; lane < r->learner.lane + r->learner.lanes && !status; ++lane) {
         ppo_tape_record(lane->tape, 0);
         status = ppo__rlhf_evaluate_batch(r, lane, 0);
@@ -19442,22 +19449,28 @@ static ppo_status ppo__rlhf_take(ppo_rlhf *r, int longest_prompt) {
     }
     for (int i = 0; i < c->prompts && !status; ++i)
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
-    if (!status) status = ppo__begin_results(r->generator, &r->asked);
-    ppo__generator_divide(r->generator, r->asked.count, &c->sampling);
-    if (!status) status = ppo__generator_prepare(r->generator, r->asked.count, c->sampling.call >= 0);
-    for (int k = 0; k < r->generator->samplers; ++k) ppo_tape_reset(r->generator->sampler[k].tape);
+    if (!status) status = ppo__begin_results(g, &r->asked);
+    ppo__generator_divide(g, r->asked.count, &c->sampling);
+    if (!status) status = ppo__generator_prepare(g, r->asked.count, c->sampling.call >= 0);
+    for (int k = 0; k < g->samplers; ++k) ppo_tape_reset(g->sampler[k].tape);
     return status;
 }
 
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *r) {
     if (!r) return;
-    ppo_lm_free(r->own_reference), ppo_lm_free(r->own_critic);
-    ppo_tokens_free(&r->prompts), ppo_tokens_free(&r->asked), ppo_tokens_free(&r->kept_samples.tokens);
-    ppo_generator_free(r->generator), ppo__learner_free(&r->learner);
-    ppo__arena_free(&r->memory), ppo__arena_free(&r->numbers), ppo__free(r);
+    ppo_lm_free(r->own_reference);
+    ppo_lm_free(r->own_critic);
+    ppo_tokens_free(&r->prompts);
+    ppo_tokens_free(&r->asked);
+    ppo_tokens_free(&r->kept_samples.tokens);
+    ppo_generator_free(r->generator);
+    ppo__learner_free(&r->learner);
+    ppo__arena_free(&r->memory);
+    ppo__arena_free(&r->numbers);
+    ppo__free(r);
 }
 
-/* All but the new start of the optimizers. */
+/* Everything except restarting the optimizers. */
 static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                  const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                  const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
@@ -19465,18 +19478,25 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
     if (status) return status;
     ppo_rlhf *r = (ppo_rlhf *)ppo__alloc(sizeof *r);
     if (!r) return PPO_ERROR_MEMORY;
-    r->config = *config, r->policy = policy, r->reward = reward, r->user = user;
-    r->learner.loss = ppo__rlhf_loss, r->learner.user = r, r->learner.group = ppo__group();
-    r->kl_coef = config->kl_coef, r->entropy_coef = r->entropy_used = config->entropy_coef;
+    r->config = *config;
+    r->policy = policy;
+    r->reward = reward;
+    r->user = user;
+    r->learner.loss = ppo__rlhf_loss;
+    r->learner.user = r;
+    r->learner.group = ppo__group();
+    r->kl_coef = config->kl_coef;
+    r->entropy_coef = r->entropy_used = config->entropy_coef;
     r->sequences = config->prompts * config->samples;
-    r->rate_factor = 1, r->started = ppo_clock();
-    int at = 0, longest = 0;
+    r->rate_factor = 1;
+    r->started = ppo_clock();
+    int longest = 0; /* the prompt of most tokens */
     for (int s = 0; s < prompts->count && !status; ++s) {
-        int n = ppo__prompt_length(prompts, s);
-        if (n > longest) longest = n, at = s;
+        if (ppo__prompt_length(prompts, s) > ppo__prompt_length(prompts, longest)) longest = s;
         status = ppo__add_prompt(&r->prompts, prompts, s, 1);
     }
-    r->longest = ppo__longest(&config->sampling, policy->config.context, longest);
+    r->longest =
+        ppo__longest(&config->sampling, policy->config.context, ppo__prompt_length(prompts, longest));
     if (!status && !reference && config->kl_coef > 0) status = ppo_lm_copy(policy, 0, &r->own_reference);
     r->reference = reference ? reference : r->own_reference;
     if (ppo__advantage_needs[config->advantage].critic) {
@@ -19485,9 +19505,11 @@ static ppo_status ppo__rlhf_make(ppo_lm *policy, const ppo_lm *reference, ppo_lm
         if (!status) status = ppo_params_freeze(r->critic->params, 0);
     }
     if (!status) status = ppo_params_freeze(policy->params, 0);
-    if (!status) status = ppo__rlhf_take(r, at);
-    if (status) return ppo_rlhf_free(r), status;
-    return *rlhf = r, PPO_OK;
+    if (!status) status = ppo__rlhf_alloc(r);
+    if (!status) status = ppo__rlhf_reserve(r, longest);
+    if (status) ppo_rlhf_free(r);
+    else *rlhf = r;
+    return status;
 }
 
 /* In a group: all processes make it with the same settings, models and data, or none does. */
@@ -19497,7 +19519,9 @@ static ppo_status ppo__rlhf_agree(ppo_rlhf **rlhf, const ppo_rlhf_config *config
     const ppo_lm *const lm[3] = {r ? r->policy : NULL, r ? r->reference : NULL, r ? r->critic : NULL};
     const ppo_tokens *const data[4] = {prompts, NULL, NULL, NULL};
     status = ppo__learner_agree(status, ppo_rlhf_settings(), config, lm, data, r ? r->iteration : 0);
-    if (status) ppo_rlhf_free(*rlhf), *rlhf = NULL;
+    if (!status) return PPO_OK;
+    ppo_rlhf_free(*rlhf);
+    *rlhf = NULL;
     return status;
 }
 
@@ -19640,10 +19664,15 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
         if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
         ppo_lm_free(read[k]);
     }
-    r->iteration = n[0], r->samples = n[1], r->tokens = n[2], r->next_prompt = n[3];
+    r->iteration = n[0];
+    r->samples = n[1];
+    r->tokens = n[2];
+    r->next_prompt = n[3];
     r->started = ppo_clock() - kept.seconds;
-    r->initial.reward = kept.first[0], r->initial.reward_std = kept.first[1];
-    r->initial.mean_length = kept.first[2], r->initial.entropy = kept.first[3],
+    r->initial.reward = kept.first[0];
+    r->initial.reward_std = kept.first[1];
+    r->initial.mean_length = kept.first[2];
+    r->initial.entropy = kept.first[3];
     r->first_variety = kept.first[4];
     if (!(r->config.kl_target > 0)) r->kl_coef = r->config.kl_coef;
     if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
