@@ -362,14 +362,17 @@ for compiler in gcc clang; do
     fi
 done
 
-# --- the README's programs ----------------------------------------------------------------------------------------
+# --- the pages' programs, lines and links -------------------------------------------------------------------------
 
-# block TAG - the code blocks that follow a line <!-- TAG --> of README.md
-block() { awk -v tag="<!-- $1 -->" '$0 == tag { wait = 1; next }  /^```/ && inside { inside = 0; next }  inside
-                                    /^```/ && wait { inside = 1; wait = 0 }' README.md; }
+pages="README.md examples/README.md bench/README.md bench/RESULTS.md bench/learning/README.md $(echo examples/docs/*.md)"
+
+# block PAGE TAG - the code blocks of a page that follow a line <!-- TAG -->
+block() { awk -v tag="<!-- $2 -->" '$0 == tag { wait = 1; next }  /^```/ && inside { inside = 0; next }  inside
+                                    /^```/ && wait { inside = 1; wait = 0 }' "$1"; }
+tags() { sed -n 's/^<!-- \('"$2"'\) -->$/\1/p' "$1" | sort -u; } # PAGE EXPRESSION
 
 same_as_file() { # FILE
-    block "$1" >$work/$name.block
+    block README.md "$1" >$work/$name.block
     diff $work/$name.block "$1"
 }
 check readme_quickstart_is_the_file same_as_file examples/quickstart.c
@@ -381,24 +384,81 @@ synopsis_is_the_file() {
 }
 check synopsis_is_the_file synopsis_is_the_file
 
-excerpt_of_file() { # FILE - every line of the blocks stands in the file, in this order
-    block "excerpt of $1" >$work/$name.block
+excerpt_of_file() { # PAGE FILE - every line of the blocks stands in the file, in this order
+    block "$1" "excerpt of $2" >$work/$name.block
     test -s $work/$name.block
     awk 'NR == FNR { if ($0 != "" && $0 != "...") line[++n] = $0; next }  $0 == line[k + 1] { k++ }
-         END { if (k < n) { print "not in the file, or not in this order: " line[k + 1]; exit 1 } }' $work/$name.block "$1"
+         END { if (k < n) { print "not in the file, or not in this order: " line[k + 1]; exit 1 } }' $work/$name.block "$2"
 }
-check readme_ppo_c_is_the_file excerpt_of_file examples/ppo.c
-check readme_cartpole_is_the_file excerpt_of_file examples/envs/cartpole.h
 
-readme_program() { # TAG
-    block "$1" >$work/$name.c
+program() { # PAGE TAG
+    block "$1" "$2" >$work/$name.c
     test -s $work/$name.c
-    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO_NO_IMPLEMENTATION $work/$name.c $library -o $work/$name.program -lm
+    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO__IMPLEMENTED $work/$name.c $library -o $work/$name.program -lm
     (cd $work && ./$name.program) # some write files
 }
-for tag in $(sed -n 's/^<!-- \(program-[a-z-]*\) -->$/\1/p' README.md); do
-    check readme_$tag readme_program $tag
+
+# What the blocks of lines may use without saying what it is.
+lines_control='ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress, int character,
+    int begins, const float *obs, ppo_outcome outcome, ppo_action action, int rank, int size, ppo_status (*exchange)(void *user, int peer, const void *send, size_t sent, void *receive, size_t received)'
+lines_language='ppo_lm *lm, ppo_lm *base, ppo_lm *policy, ppo_lm *merged, ppo_lm *reference, ppo_tokenizer *tokenizer,
+    ppo_generator *generator, ppo_rlhf *rlhf, ppo_rlhf_config cfg, ppo_fit_config fit, ppo_sampling sampling,
+    ppo_tokens prompts, ppo_tokens held_out, ppo_tokens chosen, ppo_tokens rejected, ppo_reward_fn reward, ppo_reward_fn judge'
+lines() { # PAGE TAG PARAMETERS
+    block "$1" "$2" >$work/$name.block
+    test -s $work/$name.block
+    {
+        printf '#include "ppo.h"\n'
+        grep '^#include' $work/$name.block || true
+        printf 'void lines(%s);\nvoid lines(%s) {\n{\n' "$3" "$3"
+        grep -v '^#include' $work/$name.block
+        printf '}\n}\n'
+    } >$work/$name.c
+    $cc -std=c99 $strict -Wno-unused-parameter -Wno-unused-variable -Wno-unused-but-set-parameter \
+        -Wno-unused-but-set-variable -I. -Iexamples -fsyntax-only $work/$name.c
+}
+
+for page in $pages; do
+    of=$(basename $page .md | tr A-Z a-z)
+    for file in $(tags $page 'excerpt of .*' | sed 's/excerpt of //'); do
+        check ${of}_excerpt_of_$(basename $file .h) excerpt_of_file $page $file
+    done
+    for tag in $(tags $page 'program-[a-z-]*'); do check ${of}_$tag program $page $tag; done
+    for tag in $(tags $page 'lines-[a-z]*'); do
+        case $tag in *-control) parameters=$lines_control ;; *) parameters=$lines_language ;; esac
+        check ${of}_$tag lines $page $tag "$parameters"
+    done
 done
+
+every_c_block_is_compiled() {
+    ! awk '/^```c$/ && before !~ /^<!-- (examples\/|excerpt of |program-|lines-)/ { print FILENAME ":" FNR }
+           { before = $0 }' $pages | grep .
+}
+check every_c_block_is_compiled every_c_block_is_compiled
+
+# Links to files of the repository, and to headings, whose names are those that code hosts give them.
+links_lead_somewhere() {
+    for page in $pages; do
+        awk '/^```/ { inside = !inside }
+             !inside && /^##* / { sub(/^#* /, ""); s = tolower($0); gsub(/[^a-z0-9 _-]/, "", s); gsub(/ /, "-", s); print s }' \
+            $page | sed "s,^,$page#,"
+    done >$work/headings
+    for page in $pages; do
+        grep -oE '\]\([^)]+\)' $page | sed 's/^](//; s/)$//' | grep -v '^https\{0,1\}:' | while read -r link; do
+            case $link in '#'*) file=$page ;; *) file=$(dirname $page)/${link%%#*} ;; esac
+            [ -e "$file" ] || echo "$page: $link"
+            case $link in
+            *.md'#'* | '#'*) grep -qx "$(realpath --relative-to=. "$file")#${link#*#}" $work/headings || echo "$page: $link" ;;
+            esac
+        done
+    done >$work/lost_links
+    cat $work/lost_links
+    test "$(wc -l <$work/headings)" -gt 80 && test ! -s $work/lost_links
+}
+check links_lead_somewhere links_lead_somewhere
+
+picture_compiles() { $cc -std=c99 -O0 $strict -I. -Iexamples -DPPO__IMPLEMENTED examples/docs/picture.c $library -o $work/picture -lm; }
+check picture_compiles picture_compiles
 
 # --- the results --------------------------------------------------------------------------------------------------
 
