@@ -394,7 +394,7 @@ excerpt_of_file() { # PAGE FILE - every line of the blocks stands in the file, i
 program() { # PAGE TAG
     block "$1" "$2" >$work/$name.c
     test -s $work/$name.c
-    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO__IMPLEMENTED $work/$name.c $library -o $work/$name.program -lm
+    $cc -std=c99 -O2 $strict -I. -Iexamples -DPPO_NO_IMPLEMENTATION $work/$name.c $library -o $work/$name.program -lm
     (cd $work && ./$name.program) # some write files
 }
 
@@ -457,7 +457,7 @@ links_lead_somewhere() {
 }
 check links_lead_somewhere links_lead_somewhere
 
-picture_compiles() { $cc -std=c99 -O0 $strict -I. -Iexamples -DPPO__IMPLEMENTED examples/docs/picture.c $library -o $work/picture -lm; }
+picture_compiles() { $cc -std=c99 -O0 $strict -I. -Iexamples -DPPO_NO_IMPLEMENTATION examples/docs/picture.c $library -o $work/picture -lm; }
 check picture_compiles picture_compiles
 
 # --- the results --------------------------------------------------------------------------------------------------
