@@ -148,7 +148,7 @@ LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
 ASAN     := $(patsubst %,build/asan/%,$(filter-out test_math_short,$(NAMES))) # whose code test_math has
 TSAN     := $(THREADED:%=build/tsan/%)
-CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/*.cuh tests/cuda_*.h)
+CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/companions/*.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
 
 # The test of LunarLander needs a C++ compiler and Box2D.

@@ -192,6 +192,9 @@ COMPANIONS
 
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
+        ppo_ocean.h     environments in the style of PufferLib's Ocean
+        ppo_mpi.h       processes that train together, by MPI
+        ppo_nccl.cuh    the same on GPUs, by NCCL
 
 THREADS
 
@@ -210,9 +213,10 @@ THREADS
 PROCESSES
 
     Processes on one machine or many train together after ppo_use_group(), which needs a function that exchanges
-    bytes with another process (examples/mpi.h: MPI). Each steps its share of the environments, or samples from its
-    share of the prompts, and computes its shards of each minibatch; set cfg.shards to a multiple of their number.
-    Each must have the same kernels: where processors differ, choose with ppo_use_kernels().
+    bytes with another process: ppo_mpi.h has one for MPI, ppo_nccl.cuh for NCCL. Each steps its share of the
+    environments, or samples from its share of the prompts, and computes its shards of each minibatch; set
+    cfg.shards to a multiple of their number. Each must have the same kernels: where processors differ, choose
+    with ppo_use_kernels().
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -303,7 +307,7 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user);
    environment's function made the call. */
 PPO_DEF ppo_status ppo_set_threads(int threads);
 
-/* Processes that train together, on one machine or many, connected by whatever there is: examples/mpi.h fills
+/* Processes that train together, on one machine or many, connected by whatever there is: ppo_mpi.h fills
    this in with MPI. exchange() sends `sent` bytes to rank `peer` and receives `received` bytes from it, both at
    once, while the peer makes the call that matches; one of the sizes may be 0. It returns when both are done,
    or fails by ppo_fail(), as when the peer has ended. Of a large model it is also called from another thread,

@@ -6,7 +6,7 @@
    a second; with RANKS=64, one process does the share of one of 64, which have as much work each as one has alone. bench/group.sh calls it. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
-#include "examples/mpi.h"
+#include "examples/processes.h"
 #include "examples/envs/cartpole.h"
 
 #include <math.h>
@@ -17,10 +17,12 @@
 
 static double sent_bytes, messages, waited, pause_seconds, link_speed = INFINITY; /* bytes a second */
 
+static ppo_group group; /* that of MPI, with another exchange() */
+
 static ppo_status counted(void *user, int peer, const void *send, size_t sent, void *receive,
                           size_t received) {
     double began = ppo_clock();
-    ppo_status status = mpi_exchange(user, peer, send, sent, receive, received);
+    ppo_status status = ppo__mpi_exchange(user, peer, send, sent, receive, received);
     const double until = began + (double)(sent > received ? sent : received) / link_speed;
     if (until > ppo_clock()) usleep((unsigned)(1e6 * (until - ppo_clock())));
     sent_bytes += (double)sent, messages++, waited += ppo_clock() - began;
@@ -57,7 +59,7 @@ static ppo_status control(int argc, char **argv, const char *what) {
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     enum { ITERATIONS = 10 };
-    const int scale = getenv("RANKS") ? mpi_group.size : 1; /* the same amount of work for each */
+    const int scale = getenv("RANKS") ? group.size : 1; /* the same amount of work for each */
     pause_seconds = 1e-6 * atof(argv[2]);
     env.step = pause_seconds > 0 ? slow_step : env.step;
     c.num_envs = 16 * scale, c.rollout_steps = 128, c.minibatch_size = 256 * scale, c.epochs = 10;
@@ -90,7 +92,7 @@ static ppo_status language(int argc, char **argv, const char *what) {
     ppo_lm *lm = NULL;
     ppo_rlhf *rlhf = NULL;
     enum { ITERATIONS = 2 };
-    const int scale = getenv("RANKS") ? mpi_group.size : 1;
+    const int scale = getenv("RANKS") ? group.size : 1;
     shape.vocab = 256, shape.context = 64, shape.width = atoi(argv[2]),
     shape.layers = argc > 3 ? atoi(argv[3]) : 2;
     shape.heads = shape.width / 32;
@@ -113,12 +115,13 @@ static ppo_status language(int argc, char **argv, const char *what) {
 int main(int argc, char **argv) {
     char what[64] = "";
     ppo_status status = PPO_ERROR_ARGUMENT;
-    mpi_group.exchange = counted;
-    if (getenv("RANKS")) mpi_group.exchange = mirror, mpi_group.size = atoi(getenv("RANKS"));
-    if (ppo_use_group(&mpi_group)) return 1;
+    group = ppo__mpi_group;
+    group.exchange = counted;
+    if (getenv("RANKS")) group.exchange = mirror, group.size = atoi(getenv("RANKS"));
+    if (ppo_use_group(&group)) return 1;
     if (getenv("LINK")) link_speed = 1e6 * atof(getenv("LINK"));
     for (int i = 1; i < argc; i++) snprintf(what + strlen(what), sizeof what - strlen(what), "%s ", argv[i]);
-    snprintf(what + strlen(what), sizeof what - strlen(what), "x %d", mpi_group.size);
+    snprintf(what + strlen(what), sizeof what - strlen(what), "x %d", group.size);
     if (argc > 2 && !strcmp(argv[1], "control")) status = control(argc, argv, what);
     else if (argc > 2 && !strcmp(argv[1], "language")) status = language(argc, argv, what);
     else ppo_fail(status, "usage: bench-group control MICROSECONDS SHARDS, or language WIDTH LAYERS SHARDS");

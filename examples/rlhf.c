@@ -11,11 +11,7 @@
 #ifdef __CUDACC__ /* `make cuda` compiles this file with nvcc */
 #include "ppo_cuda.cuh"
 #endif
-#ifdef WITH_NCCL
-#include "nccl.cuh"
-#else
-#include "mpi.h"
-#endif
+#include "processes.h"
 #include "stages.h"
 #include "runaway.h"
 #include "rlhf_options.h"
@@ -76,7 +72,7 @@ static ppo_status use_device(run *r) {
 #ifdef PPO_CUDA_CUH
     if (r->lab.slots == ppo_rlhf_config_default().slots) r->lab.slots = 256; /* a GPU has room for more */
 #ifdef WITH_NCCL
-    return ppo_use_cuda(nccl_link.gpu);
+    return ppo_use_cuda(own_gpu);
 #else
     return ppo_use_cuda(0);
 #endif

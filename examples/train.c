@@ -10,7 +10,7 @@
 #include "ppo.h"
 #include "companions/ppo_export.h"
 #include "companions/ppo_report.h"
-#include "mpi.h"
+#include "processes.h"
 #include "options.h"
 #include "watch.h"
 

@@ -47,8 +47,14 @@ cat >$work/implement.c <<'END'
 END
 {
     cat $work/implement.c
-    for companion in examples/companions/*.h; do echo "#include \"$companion\""; done
+    for companion in examples/companions/*.h; do # with MPI below
+        [ $companion = examples/companions/ppo_mpi.h ] || echo "#include \"$companion\""
+    done
 } >$work/companions.c
+{
+    cat $work/implement.c
+    echo '#include "examples/companions/ppo_mpi.h"'
+} >$work/mpi.c
 cat >$work/static.c <<'END'
 #define PPO_STATIC
 #define PPO_IMPLEMENTATION
@@ -287,6 +293,14 @@ for companion in examples/companions/*; do
     check ${file%.*}_without_ppo refused $file.c "include ppo.h before $file"
     check ${file%.*}_of_another_version refused other_$file.c "$file is of version"
 done
+
+if have mpicc; then
+    check mpi accept mpicc -std=c99 mpi.c
+    have mpicxx && check mpi_cxx accept mpicxx "-x c++ -std=c++17" mpi.c
+    check mpi_static accept mpicc "-std=c99 -DPPO_STATIC $(switches_of _control_language_reports)" mpi.c
+else
+    skip mpi "mpicc is not installed"
+fi
 
 # --- CUDA: what the emulation accepts must be CUDA, and ppo_cuda.cuh fits into other people's builds ---------------
 

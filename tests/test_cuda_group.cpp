@@ -1,5 +1,5 @@
 /* Groups of processes whose models are on GPUs compute the bits of a single process, and a failure of one is
-   that of all; and examples/nccl.cuh connects them, by an emulation of NCCL over the pipes of group.h. */
+   that of all; and ppo_nccl.cuh connects them, by an emulation of NCCL over the pipes of group.h. */
 #include "cuda_test.h"
 #include "system.h"
 #include "group.h"
@@ -161,6 +161,7 @@ static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) 
     return ncclSuccess;
 }
 static ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->ended = 1, ncclSuccess; }
+static ncclResult_t ncclCommDestroy(ncclComm_t comm) { return comm->ended = 2, ncclSuccess; }
 static ncclResult_t ncclGroupStart(void) { return nccl.sent = nccl.received = 0, ncclSuccess; }
 static ncclResult_t ncclSend(const void *data, size_t n, int, int peer, ncclComm_t comm, cudaStream_t) {
     return comm->send = data, comm->sent = n, comm->peer = peer, ncclInProgress;
@@ -180,7 +181,7 @@ static ncclResult_t ncclGroupEnd(void) {
     return ncclInProgress;
 }
 
-#include "../examples/nccl.cuh"
+#include "../examples/companions/ppo_nccl.cuh"
 
 /* Connects the process by NCCL, as a launcher of this kind would. */
 static void join(const ppo_group *pipes, const char *const name[3], result *r) {
@@ -190,16 +191,17 @@ static void join(const ppo_group *pipes, const char *const name[3], result *r) {
     setenv("MASTER_ADDR", "localhost", 1), setenv("MASTER_PORT", "1234", 1), setenv("NCCL_PATIENCE", "1", 1);
     emulate();
     emulation.complain = emulated::say_and_abort, emulation.devices = 3;
-    nccl.pipes = pipes, nccl_link.piece = 4096;
-    r->status = nccl_start();
-    if (!r->status) r->status = ppo_use_group(&nccl_group);
+    nccl.pipes = pipes, ppo__nccl.piece = 4096;
+    int gpu = -1;
+    r->status = ppo_use_nccl(&gpu);
+    if (!r->status && gpu != pipes->rank % 3) r->status = ppo_fail(PPO_ERROR_DEVICE, "not on GPU %d", gpu);
 }
 static const char *const torchrun[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
 
 static void tune_by_nccl(void *user, const ppo_group *group, result *r) {
     static const char *const srun[] = {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
     join(group, group->size > 2 ? srun : torchrun, r);
-    if (!r->status) r->status = ppo_use_cuda(nccl_link.gpu);
+    if (!r->status) r->status = ppo_use_cuda(ppo__nccl.gpu);
     if (!r->status) tune(user, group, r);
 }
 
@@ -213,10 +215,12 @@ static void exchange_by_nccl(void *, const ppo_group *group, result *r) {
             std::vector<char> out(sizes[upper ? k : (k + 2) % COUNT(sizes)]),
                 in(sizes[upper ? (k + 2) % COUNT(sizes) : k]);
             for (size_t i = 0; i < out.size(); i++) out[i] = (char)(i / 7 + 31 * group->rank + peer);
-            r->status = nccl_exchange(NULL, peer, out.data(), out.size(), in.data(), in.size());
+            r->status = ppo__nccl_exchange(NULL, peer, out.data(), out.size(), in.data(), in.size());
             for (size_t i = 0; i < in.size(); i++)
                 r->hash[0] += in[i] != (char)(i / 7 + 31 * peer + group->rank);
         }
+    ppo_nccl_end(r->status);
+    r->hash[0] += nccl.ended != 2 || ppo_group_rank() != 0;
 }
 
 static void nccl_carries_what_processes_exchange(void **state) {
@@ -245,9 +249,9 @@ static void lose_a_process(void *user, const ppo_group *group, result *r) {
     join(group, torchrun, r);
     if (group->rank) _exit(0);
     nccl.silent = how;
-    if (!r->status) r->status = nccl_exchange(NULL, 1, &byte, 1, &other, 1);
+    if (!r->status) r->status = ppo__nccl_exchange(NULL, 1, &byte, 1, &other, 1);
     const std::string first = ppo_last_error();
-    if (nccl_exchange(NULL, 1, &byte, 1, &other, 1) != PPO_ERROR_GROUP ||
+    if (ppo__nccl_exchange(NULL, 1, &byte, 1, &other, 1) != PPO_ERROR_GROUP ||
         !strstr(ppo_last_error(), "an earlier exchange has failed"))
         r->hash[1] = 1;
     r->hash[0] = nccl.ended;

@@ -1,11 +1,11 @@
-/* examples/envs/ocean.h, with environments in that style. */
+/* ppo_ocean.h, with environments in that style. */
 #include "../ppo.h"
 
-#include "../examples/envs/ocean.h"
+#include "../examples/companions/ppo_ocean.h"
 #include "test.h"
 
 #include "ocean/catch.h"
-OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catching->height = 6;
+PPO_OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catching->height = 6;
           init(catching))
 
 /* Another one needs another file: its functions have the same names. */
@@ -13,7 +13,7 @@ OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catch
 #define c_step  swarm_c_step
 #define c_close swarm_c_close
 #include "ocean/swarm.h"
-OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
+PPO_OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
           swarm->x = calloc(12, sizeof(float)))
 
 static ppo_config config_of(const char *settings) {

@@ -1,13 +1,13 @@
-/* ocean.h - environments in the style of PufferLib's Ocean, for ppo.h, in C.
+/* ppo_ocean.h - environments in the style of PufferLib's Ocean, in C, for ppo.h
 
    Such an environment is a struct with pointers to `observations`, `actions`, `rewards` and `terminals`, and has
    c_reset(), c_step() and c_close(); c_step() begins the next episode by itself. Include this file between ppo.h
    and the environment's, and wire it in one statement:
 
        #include "ppo.h"
-       #include "ocean.h"
+       #include "ppo_ocean.h"
        #include "pong.h"
-       OCEAN_ENV(pong, Pong, 8, ppo_discrete(3), 1, 0, pong->width = 500; pong->height = 640; init(pong))
+       PPO_OCEAN_ENV(pong, Pong, 8, ppo_discrete(3), 1, 0, pong->width = 500; pong->height = 640; init(pong))
 
    This defines pong_env(). In the brackets: the name; the struct; how many numbers an agent observes; the action
    space; the agents in a world; a limit to a world's steps (with several agents it needs one; 0: none); and the
@@ -16,30 +16,42 @@
    All environments call their functions c_reset, c_step and c_close, so each needs a C file of its own. rand() in
    them draws from the library's random streams: results do not depend on the threads, and runs can be repeated.
    With a limit, they can be resumed as well, by playing their episodes again. An environment that begins anew
-   without setting `terminals` hides where its episodes end: give it a limit that is less than its own. */
+   without setting `terminals` hides where its episodes end: give it a limit that is less than its own.
 
-#ifndef OCEAN_H
-#define OCEAN_H
+   Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
+   there: #include "companions/ppo_ocean.h". It has no implementation besides, and nothing that other files could
+   share.
 
+   License: that of ppo.h. */
+#ifndef PPO_OCEAN_H
+#define PPO_OCEAN_H
+#ifndef PPO_H
+#error "include ppo.h before ppo_ocean.h"
+#endif
+#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_ocean.h is of version 0.2 and ppo.h of another: take both from one release"
+#endif
+
+#ifndef PPO_NO_CONTROL
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(_MSC_VER)
-static __declspec(thread) ppo_rng *ocean_rng;
+static __declspec(thread) ppo_rng *ppo__ocean_rng;
 #else
-static __thread ppo_rng *ocean_rng;
+static __thread ppo_rng *ppo__ocean_rng;
 #endif
 
-static inline int ocean_rand(void) {
-    return ocean_rng ? (int)(ppo_rng_u32(ocean_rng) % ((unsigned)RAND_MAX + 1u)) : 0;
+static inline int ppo__ocean_rand(void) {
+    return ppo__ocean_rng ? (int)(ppo_rng_u32(ppo__ocean_rng) % ((unsigned)RAND_MAX + 1u)) : 0;
 }
 
-#define rand()       ocean_rand()
-#define rand_r(seed) ((void)(seed), ocean_rand())
+#define rand()       ppo__ocean_rand()
+#define rand_r(seed) ((void)(seed), ppo__ocean_rand())
 #define srand(seed)  ((void)(seed))
 
-#define OCEAN_ENV(NAME, Struct, numbers, space, agent_count, limit, ...)                            \
+#define PPO_OCEAN_ENV(NAME, Struct, numbers, space, agent_count, limit, ...)                        \
     typedef char NAME##_needs_a_limit[(agent_count) == 1 || (limit) > 0 ? 1 : -1];                  \
                                                                                                     \
     static int NAME##_open(void *state, void *user, int copy) {                                     \
@@ -68,9 +80,9 @@ static inline int ocean_rand(void) {
     static void NAME##_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {             \
         Struct *NAME = *(Struct **)state;                                                           \
         (void)out;                                                                                  \
-        ocean_rng = rng;                                                                            \
+        ppo__ocean_rng = rng;                                                                       \
         c_reset(NAME);                                                                              \
-        for (int i = 0; i < (agent_count) * (numbers); i++) obs[i] = (float)NAME->observations[i];  \
+        for (int i = 0; i < (agent_count) * (numbers); ++i) obs[i] = (float)NAME->observations[i];  \
     }                                                                                               \
                                                                                                     \
     static void NAME##_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,        \
@@ -78,16 +90,16 @@ static inline int ocean_rand(void) {
         Struct *NAME = *(Struct **)state;                                                           \
         const ppo_space actions = space;                                                            \
         const int width = actions.kind == PPO_DISCRETE ? 1 : actions.n;                             \
-        ocean_rng = rng;                                                                            \
-        for (int i = 0; i < (agent_count)*width; i++) {                                             \
+        ppo__ocean_rng = rng;                                                                       \
+        for (int i = 0; i < (agent_count)*width; ++i) {                                             \
             const ppo_action *own = &action[i / width];                                             \
             if (own->box) NAME->actions[i] = own->box[i % width];                                   \
             else if (own->choices) NAME->actions[i] = own->choices[i % width];                      \
         }                                                                                           \
-        for (int i = 0; i < (agent_count); i++) NAME->rewards[i] = 0, NAME->terminals[i] = 0;       \
+        for (int i = 0; i < (agent_count); ++i) NAME->rewards[i] = 0, NAME->terminals[i] = 0;       \
         c_step(NAME);                                                                               \
-        for (int i = 0; i < (agent_count) * (numbers); i++) obs[i] = (float)NAME->observations[i];  \
-        for (int i = 0; i < (agent_count); i++) {                                                   \
+        for (int i = 0; i < (agent_count) * (numbers); ++i) obs[i] = (float)NAME->observations[i];  \
+        for (int i = 0; i < (agent_count); ++i) {                                                   \
             out[i].reward = (float)NAME->rewards[i];                                                \
             out[i].terminated = NAME->terminals[i] != 0;                                            \
             out[i].joins = out[i].terminated && (agent_count) > 1; /* at once, in the same world */ \
@@ -110,4 +122,5 @@ static inline int ocean_rand(void) {
         return env;                                                                                 \
     }
 
+#endif
 #endif
