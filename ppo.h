@@ -126,12 +126,13 @@ LANGUAGE MODELS
     The critic is a copy of the model with a score. ppo_settings_preset(ppo_rlhf_settings(), &cfg, "grpo") and
     others (RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees each
     token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and
-    ppo_best_of_n() are alternatives to reinforcement learning. ppo_tokens_add_lines() reads data sets (JSON
-    Lines). ppo_lm_load() opens a downloaded model, and ppo_lm_adapt() makes models that share its weights and
-    train by LoRA. With fit.checkpoint set, a program that was killed continues its training when it runs
+    ppo_best_of_n() are alternatives to reinforcement learning. With fit.checkpoint set, a program that was killed continues its training when it runs
     again; for PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens,
     start at ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
     ppo_kl_estimate() in section 9.
+
+    ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads data sets (JSON Lines),
+    and trains by LoRA.
 
 THREE DOORS, ONE ROOM
 
@@ -1635,9 +1636,9 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
 
 /* --------------------------------------------------------------------------------------------------------
    17 Tokens and tokenizers. A tokenizer turns text into tokens 0 .. vocab-1, and tokens into text. Its
-   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". That of
-   a model of the hub comes with the model, in tokenizer.json: see ppo_tokenizer_load(). Only the program
-   inserts special tokens: ppo_encode() makes none of a text, whatever it contains.
+   vocabulary is the ordinary tokens, made from a text, followed by the special ones, such as "<eos>". Only the
+   program inserts special tokens: ppo_encode() makes none of a text, whatever it contains. A tokenizer that
+   ppo_hub.h reads from a tokenizer.json is used in the same way; where it differs, the comments say so.
 
    Texts have `bytes` bytes and may hold zeros; NULL is the empty text. Encoding and decoding do not change
    the tokenizer, so several threads may share one.
@@ -1667,9 +1668,10 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct
 typedef struct ppo_tokenizer ppo_tokenizer;
 
 enum {
-    PPO_MAX_VOCAB = 262144,   /* tokens of a tokenizer */
-    PPO_MAX_SPECIALS = 1024,  /* those given to the functions below, */
-    PPO_MAX_TOKEN_BYTES = 256 /* and bytes of a token's text: not of a tokenizer.json */
+    PPO_MAX_VOCAB = 262144, /* tokens of a tokenizer */
+    PPO_MAX_SPECIALS =
+        1024, /* special tokens given to the functions below (a tokenizer.json may have more) */
+    PPO_MAX_TOKEN_BYTES = 256 /* bytes of a token's text (likewise) */
 };
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
@@ -1683,7 +1685,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
    in GPT-2's order: 33-126, 161-172, 174-255, then the others. Each further token joins the pair of adjacent
    tokens that is most frequent in the text; of equally frequent pairs, that of the smallest tokens. The
    special tokens come last. `vocab` counts all of them: 256 + special_count up to 65,536. The result
-   may be smaller, for a pair must occur twice to be joined, and no token exceeds PPO_MAX_TOKEN_BYTES. Apart
+   may be smaller: a pair must occur twice to be joined, and no token exceeds PPO_MAX_TOKEN_BYTES. Apart
    from that limit the merges are those of Hugging Face's BpeTrainer with a min_frequency of 2.
    Pairs are joined within words. These are what GPT-2's expression matches,
 
@@ -1695,33 +1697,33 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
 PPO_DEF void ppo_tokenizer_free(ppo_tokenizer *tokenizer);
 
 PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of tokens; 0 for NULL */
-/* The token of this name, as "<|im_end|>": a special one, or another of a tokenizer.json's added_tokens; -1:
-   none. */
+/* The token of this name, such as "<eos>": a special one, or one of a tokenizer.json's added_tokens; -1: none. */
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name);
 
 /* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts. There are never more tokens than bytes, but a tokenizer.json may say otherwise: there, count first.
+   counts. There are never more tokens than bytes, except with a tokenizer.json: there, count first.
    Errors: capacity is too small, the text is longer than INT_MAX; of characters: a byte that is not UTF-8, a
    character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with flags, which may be added up. A text of somebody else must not have SPECIALS: it could end the
-   turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is it without special tokens in
-   the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
+/* The same with flags, which may be added up. Do not use SPECIALS for a text of somebody else: it could end the
+   turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is encode() without special tokens
+   in the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
 enum {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
-    PPO_ENCODE_BOUNDS = 2,   /* with the tokens that a tokenizer.json puts before and after a text, as <s> */
-    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a file puts first */
+    PPO_ENCODE_BOUNDS =
+        2, /* with the tokens that a tokenizer.json puts before and after a text, such as <s> */
+    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a tokenizer.json puts first */
 };
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
                                  int *tokens, int capacity, int *count);
 
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8; and a tokenizer.json may drop the space that it puts first. Errors: capacity does not
-   exceed the length, a token is outside 0 .. vocab-1; of a tokenizer.json only below 0, for a model may have
-   more tokens, which have no text. */
+   need not be UTF-8; a tokenizer.json may drop the space that it puts first. Errors: capacity does not exceed
+   the length, a token is outside 0 .. vocab-1 (with a tokenizer.json, below 0: a model may have more tokens,
+   which have no text). */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
@@ -1739,21 +1741,16 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
                                    char *text, size_t capacity);
 
 /* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
-   last until the last write; what get makes does not need the file. The file holds a text "tokenizer", which
-   is "characters", "bpe" or "json"; and one array:
+   outlive the last write; what get makes does not need the file. The file holds a text "tokenizer", which is
+   "characters", "bpe" or "json" (ppo_hub.h), and one array:
        "tokenizer.characters"  I32 (n)      the code points, ascending; their indices are the tokens
        "tokenizer.merges"      I32 (n, 2)   row k: the two tokens that token 256 + k joins
        "tokenizer.json"        U8 (n)       the bytes of that file
    and, of the first two, a text "tokenizer.specials", their names by line; of bpe a text "tokenizer.words",
    which is "gpt2".
 
-   Save and load take also the path of a tokenizer.json, or of a folder that has it. One that was read is
-   saved as it was, a trained one as Hugging Face's tokenizers read it; not characters. From it the model
-   BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen 3.5, and Digits; or
-   as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback; normalizers
-   NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. Its truncation
-   and padding are not applied: transformers sets them in each call. PPO_ERROR_FILE if a file breaks any of
-   these rules, or has what is not supported, which is named. */
+   With ppo_hub.h, save and load also take the path of a tokenizer.json, or of a folder that has one. Errors: those
+   of the file, a file that breaks these rules. */
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file);
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer);
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path);
@@ -1786,9 +1783,7 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
 
    with feed_forward(x) = f(x W + b) W + b, or gated (f(x W) * (x V)) W. The defaults are GPT-2's (Radford 2019):
    layer norms, learned positions, f = gelu, biases everywhere, logits by the transposed token embedding. What
-   differs in other families is a setting, and ppo_lm_config_family() sets them all:
-
-       gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3 */
+   differs in other families is a setting; ppo_lm_config_family() of ppo_hub.h sets all that a family has. */
 enum { PPO_RMS_NORM, PPO_LAYER_NORM };
 enum { PPO_LEARNED_POSITIONS, PPO_ROTARY };
 enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 };
@@ -1867,17 +1862,11 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    19 Models in files
    -------------------------------------------------------------------------------------------------------- */
 
-/* A folder as the model hub has them: config.json of transformers 4 or 5, and model.safetensors or shards with
-   their index; F32, F16 or BF16. Or a file of ppo_lm_save_file(). Everything is checked; what is not supported is
-   refused by the key that says so, as "config.json: hidden_act "relu6" is not known". Arrays are read one after
-   another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
-   folder's tokenizer. The model is frozen: a backward of your own needs ppo_params_freeze(lm->params, 0). */
+/* Loads a file of ppo_lm_save_file(); with ppo_hub.h also a folder of the model hub. The model is frozen: a
+   backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
-/* Writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers reads; with a
-   score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model with LoRA it
-   writes only the adapter: A, B and the score. Errors: settings that the family's config.json cannot say, a number
-   that the type cannot hold, a folder with a model of the other kind. */
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, int dtype);
+/* Needs ppo_hub.h: writes a folder for transformers. dtype: PPO_F32, PPO_F16 or PPO_BF16. */
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
    "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be

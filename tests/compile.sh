@@ -98,10 +98,37 @@ static int needs(const char *companion, ppo_status status) {
     fprintf(stderr, "%s is not asked for, but: %s\n", companion, ppo_last_error());
     return 0;
 }
+#ifndef PPO_NO_LANGUAGE
+static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it */
+    const int64_t n = 2;
+    ppo_lm_config config = ppo_lm_config_default();
+    ppo_tokenizer *made = NULL, *tokenizer = NULL;
+    ppo_lm *lm = NULL, *loaded = NULL;
+    ppo_file *file = NULL;
+    config.vocab = 256;
+    int good = !ppo_lm_create(&config, &lm) && !ppo_tokenizer_train("", 0, 256, NULL, 0, &tokenizer) &&
+               !ppo_file_create(&file) && !ppo_file_add(file, "tokenizer.json", PPO_U8, &n, 1, "{}") &&
+               !ppo_file_set_text(file, "tokenizer", "json");
+    good = good && needs("ppo_hub.h", ppo_lm_load(".", &loaded)) && !loaded &&
+           needs("ppo_hub.h", ppo_lm_save(lm, ".", PPO_F32)) &&
+           needs("ppo_hub.h", ppo_tokenizer_load(".", &made)) && !made &&
+           needs("ppo_hub.h", ppo_tokenizer_load("none/tokenizer.json", &made)) && !made &&
+           needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, ".")) &&
+           needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, "none/tokenizer.json")) &&
+           needs("ppo_hub.h", ppo_tokenizer_get(file, &made)) && !made;
+    ppo_lm_free(lm);
+    ppo_tokenizer_free(tokenizer);
+    ppo_file_free(file);
+    return good;
+}
+#endif
 int main(void) {
 #ifndef PPO_NO_REPORTS
     ppo_log *log = NULL;
     if (!needs("ppo_report.h", ppo_log_open(NULL, "runs", 0, &log)) || log) return 1;
+#endif
+#ifndef PPO_NO_LANGUAGE
+    return needs_hub() && !short_training() ? 0 : 1;
 #endif
     return short_training();
 }
