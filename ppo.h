@@ -14076,7 +14076,7 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     return first;
 }
 
-/* -- kinds of characters, and the words that the expressions of GPT-2 and of cl100k match -- */
+/* -- kinds of characters, and the words that GPT-2's expression matches -- */
 
 enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES = 0x110000 };
 
@@ -14127,12 +14127,6 @@ static int ppo__by_number(const void *a, const void *b) {
 /* Two tokens or characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
 
-/* How a text is cut into words. */
-typedef struct ppo__words {
-    int digits; /* 0: by GPT-2's expression; else by cl100k's, with at most this many digits in a word */
-    unsigned char *kinds; /* of all characters */
-} ppo__words;
-
 /* The kinds of all characters. Marks get the kind `mark`. */
 static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
@@ -14146,51 +14140,38 @@ static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
 
 /* The kind of the character at the start of `bytes` (> 0) bytes, and its length. A byte that is not UTF-8 is a
    character as U+FFFD. */
-static int ppo__kind_at(const ppo__words *words, const unsigned char *at, size_t bytes, size_t *length) {
+static int ppo__kind_at(const unsigned char *kinds, const unsigned char *at, size_t bytes, size_t *length) {
     *length = 1;
-    if (*at < 0x80) return words->kinds[*at];
+    if (*at < 0x80) return kinds[*at];
     int n;
     int32_t code = ppo__utf8_get((const char *)at, bytes, &n);
     if (code >= 0) *length = (size_t)n;
-    return words->kinds[code < 0 ? 0xfffd : code];
+    return kinds[code < 0 ? 0xfffd : code];
 }
 
-/* The length of 's, 't, 'm, 'd, 're, 've or 'll at the start of the text; 0: none. cl100k's may be capitals. */
-static size_t ppo__ending_length(const unsigned char *at, size_t bytes, int cl100k) {
+/* The length of 's, 't, 'm, 'd, 're, 've or 'll at the start of the text; 0: none. */
+static size_t ppo__ending_length(const unsigned char *at, size_t bytes) {
     static const char endings[7][3] = {"s", "t", "m", "d", "re", "ve", "ll"};
-    const int capital = cl100k ? 'a' - 'A' : 0;
     for (int k = 0; *at == '\'' && k < 7; ++k) {
-        size_t n = strlen(endings[k]), i = 0;
-        while (i < n && i + 1 < bytes && (at[i + 1] | capital) == endings[k][i]) ++i;
-        if (i == n) return n + 1;
+        const size_t n = strlen(endings[k]);
+        if (n < bytes && memcmp(at + 1, endings[k], n) == 0) return n + 1;
     }
-    return *at == '\'' && cl100k && bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0; /* a long s */
+    return 0;
 }
 
 /* The length of the word at the start of `bytes` (> 0) bytes: a run of letters, numbers, spaces or others. A
-   single space before another run belongs to it. In cl100k's expression any character but a line break may be
-   before letters, and none before numbers; line breaks belong to the others or spaces before them. */
-static size_t ppo__word_length(const ppo__words *words, const unsigned char *at, size_t bytes) {
-    int cl100k = words->digits > 0, kind, next;
-    size_t n = ppo__ending_length(at, bytes, cl100k), length, unused, last = 0;
+   single space before another run belongs to it. */
+static size_t ppo__word_length(const unsigned char *kinds, const unsigned char *at, size_t bytes) {
+    size_t n = ppo__ending_length(at, bytes), length, last = 0;
     if (n) return n;
-    kind = ppo__kind_at(words, at, bytes, &length);
-    if (length < bytes && (kind == PPO__SPACE || kind == PPO__OTHER)) {
-        next = ppo__kind_at(words, at + length, bytes - length, &unused);
-        if (!cl100k               ? *at == ' ' && next != PPO__SPACE
-            : next == PPO__LETTER ? *at != '\r' && *at != '\n'
-                                  : *at == ' ' && next == PPO__OTHER)
-            kind = next, n = length;
+    int kind = ppo__kind_at(kinds, at, bytes, &length);
+    const int next = *at == ' ' && bytes > 1 ? ppo__kind_at(kinds, at + 1, bytes - 1, &length) : PPO__SPACE;
+    if (next != PPO__SPACE) {
+        kind = next;
+        n = 1;
     }
-    int most = cl100k && kind == PPO__NUMBER ? words->digits : INT_MAX;
-    for (; n < bytes && most && ppo__kind_at(words, at + n, bytes - n, &length) == kind; --most, n += length)
-        last = n;
-    if (cl100k && kind == PPO__OTHER)
-        while (n < bytes && (at[n] == '\r' || at[n] == '\n')) ++n;
-    if (kind != PPO__SPACE) return n;
-    for (size_t end = cl100k ? n : 0; end; --end)
-        if (at[end - 1] == '\r' || at[end - 1] == '\n') return end;
-    return n < bytes && last ? last : n; /* the last space is left to what follows */
+    for (; n < bytes && ppo__kind_at(kinds, at + n, bytes - n, &length) == kind; n += length) last = n;
+    return kind == PPO__SPACE && n < bytes && last ? last : n; /* the last space is left to what follows */
 }
 
 /* -- a tokenizer from its units -- */
@@ -14224,15 +14205,15 @@ struct ppo_tokenizer {
     ppo__arena memory; /* of the arrays below */
     int kind, vocab;
     int unit_count;
-    int32_t *units;   /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
-    int32_t *joined;  /* [unit_count] the token that a merge makes */
-    ppo__map by_unit; /* the token of a code point, or the merge of a pair */
-    int *start;       /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
-    char *bytes;      /* the texts of all tokens */
-    char *special;    /* [vocab] 1: a special token */
-    int of_byte[256]; /* the token of a byte, -1: none */
-    ppo__words words;
-    ppo__added *added; /* [added_count] */
+    int32_t *units;       /* code points [unit_count], or merges: pairs of tokens [unit_count][2] */
+    int32_t *joined;      /* [unit_count] the token that a merge makes */
+    ppo__map by_unit;     /* the token of a code point, or the merge of a pair */
+    int *start;           /* [vocab + 1]: token t is bytes[start[t] .. start[t + 1] - 1] */
+    char *bytes;          /* the texts of all tokens */
+    char *special;        /* [vocab] 1: a special token */
+    int of_byte[256];     /* the token of a byte, -1: none */
+    unsigned char *kinds; /* of all characters, or NULL; how a text is cut into words depends on them */
+    ppo__added *added;    /* [added_count] */
     int added_count;
     ppo__step steps[PPO__MAX_STEPS];
     int step_count;
@@ -14345,9 +14326,9 @@ static ppo__step *ppo__add_step(ppo_tokenizer *tok,
     return step;
 }
 
-/* The cut of a step: by the expression of tok->words. */
+/* The cut of a step: by GPT-2's expression. */
 static size_t ppo__cut_words(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__word_length(&tok->words, (const unsigned char *)text, bytes);
+    return ppo__word_length(tok->kinds, (const unsigned char *)text, bytes);
 }
 
 /* Adds the step that finds the added tokens first .. end - 1. */
@@ -14403,7 +14384,7 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
     tok->special = PPO__ZEROS(&tok->memory, char, vocab);
     tok->added = PPO__ZEROS(&tok->memory, ppo__added, special_count);
-    if (kind == PPO__BPE) tok->words.kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
+    if (kind == PPO__BPE) tok->kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
     ppo_status status = ppo__arena_status(&tok->memory);
     if (!status && numbers) memcpy(tok->units, units, numbers * sizeof *units);
     ppo__order_bytes(tok->of_byte);
@@ -14489,7 +14470,7 @@ typedef struct ppo__found {
 
 typedef struct ppo__bpe_trainer {
     ppo__arena memory; /* of all but the four stb_ds arrays */
-    ppo__words rule;
+    unsigned char *kinds;
     ppo__map by_hash, by_pair;
     ppo__word *words;
     ppo__pair *pairs;   /* never removed */
@@ -14539,7 +14520,7 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
     int of_byte[256];
     size_t total = 0;
     for (size_t n; bytes && !trainer->memory.failed; text += n, bytes -= n) {
-        n = ppo__word_length(&trainer->rule, text, bytes);
+        n = ppo__word_length(trainer->kinds, text, bytes);
         ppo__count_word(trainer, text, (int)n);
     }
     int words = (int)stbds_arrlenu(trainer->words);
@@ -14622,7 +14603,7 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     int merges = vocab - 256 - special_count;
     trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
     trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
-    trainer.rule.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER);
+    trainer.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER);
     for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
@@ -14723,7 +14704,7 @@ static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__st
 }
 
 static int ppo__is_space(const ppo_tokenizer *tok, const char *at, size_t bytes, size_t *length) {
-    return bytes && ppo__kind_at(&tok->words, (const unsigned char *)at, bytes, length) == PPO__SPACE;
+    return bytes && ppo__kind_at(tok->kinds, (const unsigned char *)at, bytes, length) == PPO__SPACE;
 }
 
 /* Encodes a piece of the text from step k on. */

@@ -545,6 +545,7 @@ typedef struct ppo__tokfile_rules {
     int fuse;          /* 1: one for several of them; */
     int fallback[256]; /* or the tokens of its bytes, -1: none */
     int whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
+    int digits;        /* cl100k's expression: digits in a word, at most */
 } ppo__tokfile_rules;
 
 /* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as SentencePiece's
@@ -647,13 +648,48 @@ static const char *ppo__rewrite_nfc(ppo__encoder *encoder, int k, const char *te
 /* Cuts of steps: the length of the piece at the start of `bytes` (> 0) bytes. */
 static size_t ppo__cut_nothing(const ppo_tokenizer *tok, const char *text, size_t bytes) { return bytes; }
 
+/* By the expressions that follow cl100k's: a run of letters, numbers, spaces or others. Any character but a line
+   break may stand before letters, a single space before others, nothing before numbers; line breaks belong to the
+   others or spaces before them. 's, 't and their like may be capitals, or a long s. */
+static size_t ppo__cl100k_ending(const unsigned char *at, size_t bytes) {
+    char small[4] = "";
+    if (*at != '\'') return 0;
+    for (size_t i = 0; i < 3 && i < bytes; ++i) small[i] = (char)(i ? at[i] | ('a' - 'A') : at[i]);
+    const size_t n = ppo__ending_length((const unsigned char *)small, bytes < 3 ? bytes : 3);
+    return n ? n : bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0;
+}
+
+static size_t ppo__cut_cl100k(const ppo_tokenizer *tok, const char *text, size_t bytes) {
+    const unsigned char *at = (const unsigned char *)text;
+    size_t n = ppo__cl100k_ending(at, bytes), length, unused, last = 0;
+    if (n) return n;
+    int kind = ppo__kind_at(tok->kinds, at, bytes, &length);
+    if (length < bytes && (kind == PPO__SPACE || kind == PPO__OTHER)) {
+        const int next = ppo__kind_at(tok->kinds, at + length, bytes - length, &unused);
+        if (next == PPO__LETTER ? *at != '\r' && *at != '\n' : *at == ' ' && next == PPO__OTHER) {
+            kind = next;
+            n = length;
+        }
+    }
+    int most = kind == PPO__NUMBER ? tok->rules->digits : INT_MAX;
+    for (; n < bytes && most && ppo__kind_at(tok->kinds, at + n, bytes - n, &length) == kind; n += length) {
+        --most;
+        last = n;
+    }
+    while (kind == PPO__OTHER && n < bytes && (at[n] == '\r' || at[n] == '\n')) ++n;
+    if (kind != PPO__SPACE) return n;
+    for (size_t end = n; end; --end)
+        if (at[end - 1] == '\r' || at[end - 1] == '\n') return end;
+    return n < bytes && last ? last : n; /* the last space is left to what follows */
+}
+
 /* between numbers and all else; each: and between the characters of a number */
 static size_t ppo__number_length(const ppo_tokenizer *tok, const char *text, size_t bytes, int each) {
     const unsigned char *at = (const unsigned char *)text;
     size_t n;
-    int is_number = ppo__kind_at(&tok->words, at, bytes, &n) == PPO__NUMBER;
+    int is_number = ppo__kind_at(tok->kinds, at, bytes, &n) == PPO__NUMBER;
     for (size_t more; n < bytes && !(is_number && each); n += more)
-        if ((ppo__kind_at(&tok->words, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
+        if ((ppo__kind_at(tok->kinds, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
     return n;
 }
 
@@ -690,7 +726,8 @@ static size_t ppo__cut_runs(const ppo_tokenizer *tok, const char *text, size_t b
     "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 static const struct {
     const char *regex;
-    int digits, mark; /* of ppo__words; what marks count as */
+    int digits; /* in a word, at most; 0: GPT-2's expression */
+    int mark;   /* what marks count as */
 } ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
     {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
@@ -788,8 +825,9 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
             ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
             ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
             if (json->status) return;
-            ppo__add_step(tok, ppo__cut_words);
-            tok->words.digits = ppo__tokfile_words[w].digits, file->mark = ppo__tokfile_words[w].mark;
+            tok->rules->digits = ppo__tokfile_words[w].digits;
+            file->mark = ppo__tokfile_words[w].mark;
+            ppo__add_step(tok, tok->rules->digits ? ppo__cut_cl100k : ppo__cut_words);
         } else if (strcmp(type, "Digits") == 0) {
             int each = ppo__json_flag(json, part, "individual_digits", 0);
             ppo__add_step(tok, each ? ppo__cut_digits : ppo__cut_numbers);
@@ -1131,7 +1169,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile_normalizer(&file, whole);
     if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
     ppo__tokfile_cutter(&file, whole);
-    tok->words.kinds = ppo__make_kinds(&tok->memory, file.mark);
+    tok->kinds = ppo__make_kinds(&tok->memory, file.mark);
     ppo__tokfile_decoder(&file, whole);
     if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
     if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
@@ -1351,7 +1389,7 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
         return PPO_ERROR_ARGUMENT;
     if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
         return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
-    if (!tokenizer->words.kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
+    if (!tokenizer->kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
     for (int m = 0; m < count; ++m) {
         const char *role = messages[m].role;
         if (!ppo__given("ppo_tokens_add_chat", role && messages[m].text)) return PPO_ERROR_ARGUMENT;
