@@ -13940,7 +13940,10 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     if (!old && (tokens->count || tokens->start || tokens->prompt || tokens->token))
         return ppo__refuse("ppo_tokens_add: the arrays are not the library's");
     ppo_tokens was = *tokens, now;
-    if (old) ppo__tokens_point(&was), room = *old;
+    if (old) {
+        ppo__tokens_point(&was);
+        room = *old;
+    }
     int count = was.count, end = old ? was.start[count] : 0;
     if (end > INT_MAX - n) return ppo__refuse("ppo_tokens_add: too many tokens");
     now = was;
@@ -13961,7 +13964,8 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
     }
     memcpy(now.token + end, token, n * sizeof(int)); /* which may lie in the old block */
     if (now.given) memset(now.given + end, 0, n);
-    now.prompt[count] = prompt, now.start[++now.count] = end + n;
+    now.prompt[count] = prompt;
+    now.start[++now.count] = end + n;
     if (now.memory != old) ppo__free(old);
     *tokens = now;
     return PPO_OK;
@@ -14004,7 +14008,8 @@ static ppo_status ppo__tokens_fill(ppo_tokens *tokens, int count, int n) {
 
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens) {
     if (!tokens || !tokens->memory) return;
-    tokens->count = tokens->memory->marked = 0, tokens->given = NULL;
+    tokens->count = tokens->memory->marked = 0;
+    tokens->given = NULL;
 }
 
 PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
@@ -14051,7 +14056,8 @@ static void ppo__map_put(ppo__map *map, ppo__arena *memory, uint64_t key, int va
     }
     ppo__bucket *bucket = ppo__map_bucket(map, key);
     map->count += !bucket->value;
-    bucket->key = key, bucket->value = value + 1;
+    bucket->key = key;
+    bucket->value = value + 1;
 }
 
 /* A queue that returns the smallest number first: a binary heap. */
@@ -14070,7 +14076,8 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
     for (size_t child = 1; child < n; child = 2 * at + 1) {
         child += child + 1 < n && heap[child + 1] < heap[child];
         if (heap[child] >= last) break;
-        heap[at] = heap[child], at = child;
+        heap[at] = heap[child];
+        at = child;
     }
     heap[at] = last;
     return first;
@@ -14334,7 +14341,8 @@ static size_t ppo__cut_words(const ppo_tokenizer *tok, const char *text, size_t 
 /* Adds the step that finds the added tokens first .. end - 1. */
 static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
     ppo__step *step = ppo__add_step(tok, NULL);
-    step->first = first, step->end = end;
+    step->first = first;
+    step->end = end;
     if (end > first) qsort(tok->added + first, (size_t)(end - first), sizeof *tok->added, ppo__by_pattern);
 }
 
@@ -14377,8 +14385,11 @@ static ppo_status ppo__tokenizer_make(int kind, const int32_t *units, int unit_c
         return ppo__refuse("a vocabulary of %d tokens, not of 1 to %d", vocab, PPO_MAX_VOCAB);
     ppo_tokenizer *tok = (ppo_tokenizer *)ppo__alloc(sizeof *tok);
     if (!tok) return PPO_ERROR_MEMORY;
-    tok->kind = kind, tok->unit_count = unit_count, tok->added_count = special_count;
-    tok->vocab = vocab, tok->split = ppo__split_bytes;
+    tok->kind = kind;
+    tok->unit_count = unit_count;
+    tok->added_count = special_count;
+    tok->vocab = vocab;
+    tok->split = ppo__split_bytes;
     tok->units = PPO__ARRAY(&tok->memory, int32_t, numbers);
     tok->joined = PPO__ARRAY(&tok->memory, int32_t, unit_count);
     tok->start = PPO__ZEROS(&tok->memory, int, (size_t)vocab + 1);
@@ -14529,7 +14540,8 @@ static void ppo__count_text(ppo__bpe_trainer *trainer, const unsigned char *text
     ppo__order_bytes(of_byte);
     for (int w = 0; w < words && !trainer->memory.failed; ++w) {
         ppo__word *word = &trainer->words[w];
-        word->symbols = symbols, symbols += word->bytes;
+        word->symbols = symbols;
+        symbols += word->bytes;
         for (int i = 0; i < word->bytes; ++i) word->symbols[i] = (uint16_t)of_byte[word->text[i]];
         for (int i = 1; i < word->bytes; ++i)
             ppo__count_pair(trainer, w, word->symbols[i - 1], word->symbols[i], word->count);
@@ -14579,7 +14591,8 @@ static void ppo__learn_merges(ppo__bpe_trainer *trainer, int most) {
             continue;
         }
         int k = trainer->merged++, token = 256 + k;
-        trainer->merges[2 * k] = pair.left, trainer->merges[2 * k + 1] = pair.right;
+        trainer->merges[2 * k] = pair.left;
+        trainer->merges[2 * k + 1] = pair.right;
         trainer->length[token] = trainer->length[pair.left] + trainer->length[pair.right];
         for (int f = pair.found; f >= 0; f = trainer->founds[f].next)
             ppo__merge_in_word(trainer, trainer->founds[f].word, pair.left, pair.right, token);
@@ -14612,8 +14625,10 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     if (!status)
         status = ppo__tokenizer_make(PPO__BPE, trainer.merges, merges, specials, special_count, tokenizer);
     ppo__arena_free(&trainer.memory);
-    ppo__array_free(trainer.words), ppo__array_free(trainer.pairs);
-    ppo__array_free(trainer.founds), ppo__array_free(trainer.queue);
+    ppo__array_free(trainer.words);
+    ppo__array_free(trainer.pairs);
+    ppo__array_free(trainer.founds);
+    ppo__array_free(trainer.queue);
     return status;
 }
 
@@ -14627,7 +14642,8 @@ static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
             encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
         if (!more) return;
         if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
-        encoder->tokens = more, encoder->capacity = room;
+        encoder->tokens = more;
+        encoder->capacity = room;
     }
     if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
     ++encoder->count;
@@ -14660,7 +14676,8 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
         const int32_t *pair = tok->units + 2 * merge;
         if (symbols[at].token != pair[0] || next == count || symbols[next].token != pair[1])
             continue; /* one of them was joined to another since */
-        symbols[at].token = tok->joined[merge], symbols[at].next = symbols[next].next;
+        symbols[at].token = tok->joined[merge];
+        symbols[at].next = symbols[next].next;
         symbols[next].token = -1;
         if (symbols[at].next < count) symbols[symbols[at].next].previous = at;
         ppo__consider(encoder, symbols[at].previous, count);
@@ -14746,7 +14763,8 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
 static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
-    encoder.tok = tok, encoder.grows = 1;
+    encoder.tok = tok;
+    encoder.grows = 1;
     return encoder;
 }
 
@@ -14756,7 +14774,8 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     if (bytes > INT_MAX && !encoder->memory.failed)
         encoder->memory.failed =
             ppo__refuse("ppo_encode: the text has %.0f bytes, more than %d", (double)bytes, INT_MAX);
-    encoder->flags = flags, encoder->text = text;
+    encoder->flags = flags;
+    encoder->text = text;
     for (int side = 0; side < 2; ++side) {
         if (side) ppo__encode_from(encoder, 0, text, bytes, is_start);
         for (int i = 0; i < tok->bounds[side] && flags & PPO_ENCODE_BOUNDS; ++i)
@@ -14777,7 +14796,9 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    encoder.grows = 0, encoder.tokens = tokens, encoder.capacity = tokens ? capacity : 0;
+    encoder.grows = 0;
+    encoder.tokens = tokens;
+    encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
     ppo_status status = ppo__encoder_end(&encoder);
     if (status) return status;
@@ -14802,7 +14823,10 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
         const char *word = ppo__text_of(tok, token, &bytes);
         if (!word && !(tok->json && token >= 0)) break;
         if (!word || (ordinary && tok->special[token])) continue;
-        for (; bytes && strip && *word == ' '; --strip) ++word, --bytes;
+        for (; bytes && strip && *word == ' '; --strip) {
+            ++word;
+            --bytes;
+        }
         if (bytes) strip = 0;
         if (length + (size_t)bytes < capacity) memcpy(text + length, word, (size_t)bytes);
         length += (size_t)bytes;

@@ -244,7 +244,10 @@ static void ppo__json_walk(ppo__json *json, ppo__value *values) {
         }
         for (; depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1]); --depth) {
             ppo__value *list = values ? &values[first[depth - 1]] : NULL;
-            if (list) list->size = n - first[depth - 1], list->count = count[depth - 1];
+            if (list) {
+                list->size = n - first[depth - 1];
+                list->count = count[depth - 1];
+            }
         }
         if (depth && close[depth - 1] == '}') {
             if (values) key = ppo__json_string(json);
@@ -473,7 +476,8 @@ static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
     int32_t hangul = code - PPO__HANGUL;
     int index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
     if (hangul >= 0 && hangul < 11172) {
-        out[0] = PPO__JAMO_L + hangul / 588, out[1] = PPO__JAMO_V + hangul / 28 % 21;
+        out[0] = PPO__JAMO_L + hangul / 588;
+        out[1] = PPO__JAMO_V + hangul / 28 % 21;
         out[2] = PPO__JAMO_T + hangul % 28;
         return hangul % 28 ? 3 : 2;
     }
@@ -499,7 +503,10 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
     int length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
     for (size_t at = 0; at < bytes; at += (size_t)length) {
         int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
-        if (code < 0) code = PPO__CODES + (unsigned char)text[at], length = 1;
+        if (code < 0) {
+            code = PPO__CODES + (unsigned char)text[at];
+            length = 1;
+        }
         for (int k = 0, n = ppo__take_apart(nfc, code, parts); k < n; ++k, ++count) {
             int rank = ppo__map_find(&nfc->facts, ppo__pair_key(parts[k], PPO__CLASS));
             codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
@@ -516,8 +523,10 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
         int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
         if (joined >= 0) codes[starter] = (uint64_t)joined;
         if (joined >= 0) continue;
-        if (!rank) starter = kept, last = -1;
-        else if (last != INT_MAX) last = rank;
+        if (!rank) {
+            starter = kept;
+            last = -1;
+        } else if (last != INT_MAX) last = rank;
         codes[kept++] = (uint64_t)code;
     }
     for (size_t i = 0; i < kept; ++i) {
@@ -622,7 +631,8 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     for (size_t at = 0; at < *bytes;) {
         if (found && at + from <= *bytes && memcmp(text + at, rule->from, from) == 0) {
             memcpy(out + n, rule->to, to);
-            n += to, at += from;
+            n += to;
+            at += from;
         } else out[n++] = text[at++];
     }
     *bytes = n;
@@ -792,9 +802,10 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
     ppo__value *part = NULL;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
         ppo__rewrite_rule *rule = ppo__add_rewrite(file->tok, ppo__cut_nothing);
-        if (strcmp(type, "Prepend") == 0)
-            rule->prefix = ppo__json_text(&file->json, part, "prepend"), rule->always = 1;
-        else if (strcmp(type, "Replace") == 0) {
+        if (strcmp(type, "Prepend") == 0) {
+            rule->prefix = ppo__json_text(&file->json, part, "prepend");
+            rule->always = 1;
+        } else if (strcmp(type, "Replace") == 0) {
             rule->from = ppo__tokfile_pattern(file, part, "String");
             rule->to = ppo__json_text(&file->json, part, "content");
             ppo__tokfile_need(file, rule->to != NULL, "Replace without content", NULL);
@@ -847,7 +858,9 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
                               scheme);
             ppo__rewrite_rule *rule = ppo__add_rewrite(
                 tok, ppo__json_flag(json, part, "split", 1) ? ppo__cut_spaces : ppo__cut_nothing);
-            rule->from = " ", rule->to = PPO__METASPACE, rule->once = first;
+            rule->from = " ";
+            rule->to = PPO__METASPACE;
+            rule->once = first;
             rule->prefix = never ? NULL : PPO__METASPACE;
         } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
@@ -956,7 +969,8 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
         ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
         ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
         if (json->status) return;
-        added->token = (int)id, added->place = tok->added_count;
+        added->token = (int)id;
+        added->place = tok->added_count;
         if (tok->vocab <= id) tok->vocab = (int)id + 1;
         ++tok->added_count;
     }
@@ -1040,7 +1054,8 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         ppo__tokfile_need(file, !added[t] && !again && (same || (found < 0 && !tok->rules->key[t])),
                           "two names of a token, or tokens of a name:", one->name);
         if (file->json.status) return;
-        added[t] = one, tok->special[t] = (char)one->special;
+        added[t] = one;
+        tok->special[t] = (char)one->special;
     }
     for (int t = 0, next = file->keys, last = -1; t < tok->vocab; ++t) {
         total += tok->rules->key_bytes[t] + (added[t] ? added[t]->bytes : 0);
@@ -1063,13 +1078,15 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
         if (bytes >= 0) n = bytes;
         if (file->bytes && n == 6 && !strncmp(out, "<0x", 3) && out[5] == '>' &&
             strspn(out + 3, "0123456789abcdefABCDEF") == 2) {
-            *out = (char)strtol(out + 3, NULL, 16), n = 1;
+            *out = (char)strtol(out + 3, NULL, 16);
+            n = 1;
         }
         for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
             *space++ = ' ';
             memmove(space, space + 2, strlen(space + 2) + 1);
         }
-        out += n, tok->start[t + 1] = tok->start[t] + n;
+        out += n;
+        tok->start[t + 1] = tok->start[t] + n;
     }
 }
 
@@ -1131,7 +1148,8 @@ static void ppo__tokfile_rewrite(ppo__tokfile *file, int raw) {
             pattern = tok->steps[i].rewrite(&encoder, i, pattern, &bytes, 1);
         char *kept = PPO__ARRAY(&tok->memory, char, bytes);
         if (kept) memcpy(kept, pattern, bytes);
-        added->pattern = kept, added->bytes = (int)bytes;
+        added->pattern = kept;
+        added->bytes = (int)bytes;
         ppo__tokfile_need(file, bytes > 0, "a name that the normalizer empties:", added->name);
     }
     ppo_status status = ppo__encoder_end(&encoder);
@@ -1150,7 +1168,9 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
-    file.tok = tok, file.mark = PPO__OTHER, file.json = *json;
+    file.tok = tok;
+    file.mark = PPO__OTHER;
+    file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     memset(file.byte_of, -1, sizeof file.byte_of);
     ppo__order_bytes(order);
@@ -1163,7 +1183,8 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     for (int k = 0; k < tok->added_count && !tok->memory.failed; ++k) {
         ppo__added swap = tok->added[k];
         if (swap.normalized) continue;
-        tok->added[k] = tok->added[raw], tok->added[raw++] = swap;
+        tok->added[k] = tok->added[raw];
+        tok->added[raw++] = swap;
     }
     ppo__add_find(tok, 0, raw);
     ppo__tokfile_normalizer(&file, whole);
@@ -1401,7 +1422,8 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     }
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
     memset(&chat, 0, sizeof chat);
-    chat.is_start = 1, chat.encoder = ppo__encoder_start(tokenizer);
+    chat.is_start = 1;
+    chat.encoder = ppo__encoder_start(tokenizer);
     chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
     if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
     return ppo__encoder_end(&chat.encoder);
@@ -1446,9 +1468,17 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
         ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family].settings))
         return PPO_ERROR_ARGUMENT;
-    c.vocab = config->vocab, c.context = config->context, c.width = config->width, c.layers = config->layers;
-    c.heads = config->heads, c.kv_heads = config->kv_heads, c.head_size = config->head_size;
-    c.hidden = config->hidden, c.score = config->score, c.seed = config->seed, c.eos = config->eos;
+    c.vocab = config->vocab;
+    c.context = config->context;
+    c.width = config->width;
+    c.layers = config->layers;
+    c.heads = config->heads;
+    c.kv_heads = config->kv_heads;
+    c.head_size = config->head_size;
+    c.hidden = config->hidden;
+    c.score = config->score;
+    c.seed = config->seed;
+    c.eos = config->eos;
     *config = c;
     return PPO_OK;
 }
@@ -1601,7 +1631,8 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
     at->layer = layers[place];
     at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
-    at->column = column[place], at->cols = cols[place];
+    at->column = column[place];
+    at->cols = cols[place];
     if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
     return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
 }
@@ -1665,8 +1696,12 @@ static ppo_status ppo__lm_adapt(ppo_lm *base, const ppo_lora *lora,
     ppo__adapting *adapting = (ppo__adapting *)ppo__alloc(sizeof *adapting);
     if (!made || !adapting) return ppo__free(made), ppo__free(adapting), PPO_ERROR_MEMORY;
     *made = *base;
-    adapting->adapter.lora = *lora, adapting->wanted = wanted, adapting->user = user;
-    made->base = base, made->adapter = &adapting->adapter, made->params = NULL;
+    adapting->adapter.lora = *lora;
+    adapting->wanted = wanted;
+    adapting->user = user;
+    made->base = base;
+    made->adapter = &adapting->adapter;
+    made->params = NULL;
     made->config.score = made->full.score = score != 0;
     ppo_status status = ppo__lm_fill(made, ppo__lora_visit, lora->seed, random);
     made->adapter->lora.layers = NULL;
@@ -1775,7 +1810,10 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
         ppo__free(scaled);
     }
     if (!status) ppo__copy_score(lm, *merged);
-    if (status && *merged) ppo_lm_free(*merged), *merged = NULL;
+    if (status && *merged) {
+        ppo_lm_free(*merged);
+        *merged = NULL;
+    }
     return status;
 }
 
@@ -2286,14 +2324,18 @@ static ppo_status ppo__hub_expect(void *user, ppo_tensor **tensor, const char *n
                                   int random, float x) {
     ppo_tensor expected;
     memset(&expected, 0, sizeof expected);
-    expected.rows = rows, expected.cols = cols;
+    expected.rows = rows;
+    expected.cols = cols;
     return ppo__hub_param((ppo__hub *)user, PPO__LOAD, name, &expected);
 }
 
 static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
     ppo_file *file = NULL;
     ppo_status status = ppo__file_open(path, &file);
-    if (!status && PPO__PUSH(hub->files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    if (!status && PPO__PUSH(hub->files, file)) {
+        ppo_file_free(file);
+        status = PPO_ERROR_MEMORY;
+    }
     return status;
 }
 
@@ -2502,7 +2544,10 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         key = strrchr(key, '|') ? strrchr(key, '|') + 1 : key;
         const char *dot = strchr(key, '.');
         ppo__put(&json, ",%s", *within ? " " : "\n  ");
-        if (dot && !*within) ppo__put(&json, "\"rope_scaling\": {"), within = key;
+        if (dot && !*within) {
+            ppo__put(&json, "\"rope_scaling\": {");
+            within = key;
+        }
         ppo__put(&json, "\"%s\": %s%s%s", dot ? dot + 1 : key, quote, word, quote);
     }
     if (*within) ppo__put(&json, "}");
@@ -2618,7 +2663,10 @@ static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *bl
     item = NULL;
     while (!in && blocks->kind == '[' && ppo__json_each(json, blocks, '[', &item))
         in = ppo__json_integer(json) == block;
-    if (!in && blocks->kind != '[') json->at = blocks->at, in = ppo__json_integer(json) == block;
+    if (!in && blocks->kind != '[') {
+        json->at = blocks->at;
+        in = ppo__json_integer(json) == block;
+    }
     return said && in;
 }
 
@@ -2727,7 +2775,10 @@ static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
             path, lora ? "it has a whole model, not LoRA: choose another folder"
                        : "it has LoRA, which would be added to this model: choose another folder");
     if (!status) status = ppo_file_create(&file);
-    if (!status && PPO__PUSH(hub.files, file)) ppo_file_free(file), status = PPO_ERROR_MEMORY;
+    if (!status && PPO__PUSH(hub.files, file)) {
+        ppo_file_free(file);
+        status = PPO_ERROR_MEMORY;
+    }
     if (!status &&
         ((!lora && ppo__hub_can_say(&lm->full)) || ppo__params_fetch(lm->params) ||
          ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
@@ -2856,7 +2907,8 @@ static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
         const int both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
         if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
         if (json->status) return json->status;
-        message.role = ppo__json_decode(json, role), message.text = ppo__json_decode(json, text);
+        message.role = ppo__json_decode(json, role);
+        message.text = ppo__json_decode(json, text);
         if (!json->status) json->status = PPO__PUSH(lines->chat, message);
     }
     return json->status;
@@ -2868,7 +2920,10 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
     int count = 0, given = 0;
     ppo_status status = PPO_OK;
     if (lines->chat) stbds_header(lines->chat)->length = 0;
-    if (prompt >= 0) status = ppo__add_messages(lines, prompt), count = (int)stbds_arrlenu(lines->chat);
+    if (prompt >= 0) {
+        status = ppo__add_messages(lines, prompt);
+        count = (int)stbds_arrlenu(lines->chat);
+    }
     if (!status && response >= 0) status = ppo__add_messages(lines, response);
     if (status) return status;
     const int all = (int)stbds_arrlenu(lines->chat);
@@ -2933,8 +2988,15 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
     memset(&lines, 0, sizeof lines);
-    lines.path = path, lines.tokenizer = tokenizer, lines.to[0] = tokens, lines.to[1] = rejected;
-    lines.form = form, lines.start = start, lines.end = end, lines.longest = longest, lines.needs = needs;
+    lines.path = path;
+    lines.tokenizer = tokenizer;
+    lines.to[0] = tokens;
+    lines.to[1] = rejected;
+    lines.form = form;
+    lines.start = start;
+    lines.end = end;
+    lines.longest = longest;
+    lines.needs = needs;
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     FILE *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
@@ -2943,7 +3005,9 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         if (!status) status = ppo__add_line(&lines);
     }
     if (in) fclose(in);
-    ppo__array_free(lines.line), ppo__array_free(lines.chat), ppo__arena_free(&lines.memory);
+    ppo__array_free(lines.line);
+    ppo__array_free(lines.chat);
+    ppo__arena_free(&lines.memory);
     for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
     if (left_out && !status) *left_out = lines.left_out;
     return status;
@@ -2968,7 +3032,10 @@ static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
                                                    k ? 0 : w->tokenizer->strip, 1, w->text, w->room, &length);
             for (; at < end; at += length) { /* a 0 would be the end of a text */
                 int32_t code = ppo__utf8_get(at, (size_t)(end - at), &length);
-                if (code <= 0) code = 0xfffd, length = 1;
+                if (code <= 0) {
+                    code = 0xfffd;
+                    length = 1;
+                }
                 to += ppo__utf8_put(code, to);
             }
             *to = 0;
