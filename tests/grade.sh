@@ -183,7 +183,7 @@ example() { # POINTS WORDS ANSWER
         cd "$work/15_explained" && cp 1 explained.h && cp 2 explained.c && cp 3 grade.c || return 1
     [ "$3" ] && printf '#include "explained.h"\n%s\n' "$3" >explained.c
     flags='-DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE -I../../..'
-    $cc $flags grade.c ../../control.o -o judge -lm && $cc $flags -DGRADE_STUDENT grade.c explained.c -o program -lm &&
+    $cc $flags grade.c "../../../${CONTROL:-build/control.o}" -o judge -lm && $cc $flags -DGRADE_STUDENT grade.c explained.c -o program -lm &&
         ./judge run . | tee mark | sed '$!d' | grep -q "^$1	.*$2"
     status=$?
     cat mark

@@ -62,7 +62,7 @@ one() { # FOLDER FILE
         esac
     done
     refused=$(nm -u "$work/student.o" | $built/"$name"/judge check) || { refuse "$refused"; return; }
-    $cc $sanitize $built/"$name"/stub.o "$work/student.o" ${allowed:+build/control.o} -lm -o "$work/program" >"$work/log" 2>&1 || {
+    $cc $sanitize $built/"$name"/stub.o "$work/student.o" ${allowed:+"${CONTROL:-build/control.o}"} -lm -o "$work/program" >"$work/log" 2>&1 || {
         refuse "it does not link: $(grep -m1 -o 'undefined reference.*\|multiple definition.*' "$work/log")"
         return
     }

@@ -1,0 +1,118 @@
+# tests.mk - make test, and what else is tested; tests/README.md says what each part guards.
+#
+# The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
+# that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL).
+PLAIN_FLAGS := -O2 -Wall -Wextra
+ASAN_FLAGS  := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
+TSAN_FLAGS  := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
+
+# Together: those that test private functions are compiled once, in one file with the implementation (tests/private.c);
+# where its object has sanitizers, the other programs link it as the library. Alone: with an implementation of its own.
+TOGETHER := test_checkpoints test_families test_generation test_math test_rlhf test_threads test_tokenizers
+ALONE    := test_files test_math_short
+THREADED := test_agents test_base test_checkpoints test_control test_game test_ocean test_recurrent test_rollouts \
+    test_spaces test_threads
+NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
+LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
+PLAIN    := $(NAMES:%=build/plain/%)
+ASAN     := $(patsubst %,build/asan/%,$(filter-out test_math_short,$(NAMES))) # whose code test_math has
+TSAN     := $(THREADED:%=build/tsan/%)
+CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/companions/*.cuh tests/cuda_*.h)
+TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
+
+# The test of LunarLander needs a C++ compiler and Box2D; that of MuJoCo's tasks libmujoco, and the models of Gymnasium;
+# those of CUDA a C++ compiler, for an emulation.
+LUNAR  := build/plain/test_lunarlander build/asan/test_lunarlander
+MUJOCO := build/plain/test_mujoco build/asan/test_mujoco
+CUDA_TOGETHER := test_cuda_group test_cuda_linear test_cuda_losses test_cuda_models test_cuda_sampling test_cuda_tokens
+CUDA   := $(patsubst %,build/asan/%,$(CUDA_TOGETHER) test_cuda_emulation)
+OPTIONAL = $(if $(wildcard build/box2d.found),$(LUNAR)) $(if $(wildcard build/mujoco.found),$(MUJOCO)) \
+    $(if $(wildcard build/cxx.found),$(CUDA))
+
+test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
+	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
+	-@$(MAKE) --no-print-directory -s build/mujoco.found || echo "note: the tasks of MuJoCo are not tested, there is no MuJoCo"
+	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: CUDA is not tested, there is no C++ compiler"
+	@CONTROL=build/ppo.o $(MAKE) --no-print-directory test-all
+
+# The longest come first.
+SCRIPTS_FIRST := tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh
+SCRIPTS := tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh \
+    tests/docs.sh tests/lessons.sh
+RUN_ALL = sh tests/run.sh -j$(PROCESSORS)
+
+test-all:
+	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs LESSON_FLAGS='-Werror -O1'
+	@$(RUN_ALL) $(SCRIPTS_FIRST) $(filter %_cuda_%,$(OPTIONAL)) $(TSAN) tests/grade.sh $(ASAN) \
+	    $(filter-out %_cuda_%,$(OPTIONAL)) $(SCRIPTS) $(PLAIN)
+
+test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
+	@sh tests/seeds.sh
+	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 $(RUN_ALL) build/plain/test_math build/asan/test_files \
+	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
+	@PPO_TEST_FULL=1 $(RUN_ALL) tests/compile.sh $(filter %_cuda_%,$(OPTIONAL)) $(ASAN) $(TSAN)
+
+systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
+	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
+
+# What takes long to compile comes first.
+OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o
+test-programs: $(filter %_cuda_%,$(OPTIONAL)) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o \
+    $(EXAMPLES) $(LESSONS) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(filter-out %_cuda_%,$(OPTIONAL))
+
+build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
+build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
+build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
+
+# A test that is linked with the library, which is optimized, need not be itself: it compiles in half the time.
+$(LINKED:%=build/plain/%):                         OWN = -O1
+$(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
+
+# For a Zen processor GCC fuses some products and sums, and leaves others.
+ZEN = $(shell for zen in '-march=native -mtune=znver2' -march=native; do \
+    echo | $(CC) $$zen -E - >/dev/null 2>&1 && echo $$zen && break; done)
+build/plain/test_math_short: OWN = -O3 $(ZEN)
+
+# The library for the test program $@: an object, or a static copy.
+LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
+
+build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
+
+$(OBJECTS): tests/private.c $(TOGETHER:%=tests/%.c) $(TEST_HEADERS) tests/tests.mk | build/stb_ds.found
+	@mkdir -p $(@D)
+	$(CC) $(FLAVOUR) -I. -c $< -o $@
+
+$(LINKED:%=build/plain/%) build/plain/test_lunarlander build/plain/test_mujoco: build/ppo.o
+$(TOGETHER:%=build/plain/%): build/plain/private.o
+$(filter-out $(ALONE:%=build/asan/%),$(ASAN)) build/asan/test_lunarlander build/asan/test_mujoco: build/asan/private.o
+$(filter-out $(ALONE:%=build/tsan/%),$(TSAN)): build/tsan/private.o
+
+$(PLAIN): build/plain/%: tests/%.c
+$(ASAN):  build/asan/%:  tests/%.c
+$(TSAN):  build/tsan/%:  tests/%.c
+$(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) tests/tests.mk
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(FLAVOUR) $(OWN) -I. $(if $(filter $(@F),$(TOGETHER)),,tests/$(@F).c) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+
+$(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) tests/tests.mk
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I. $< $(LIBRARY) -o $@ -lcmocka -lbox2d $(LDLIBS)
+
+$(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) tests/tests.mk | build/mujoco.found
+	@mkdir -p $(@D); rm -f $@
+	$(CC) $(FLAVOUR) -I. $< $(LIBRARY) @build/mujoco.found -o $@ -lcmocka $(LDLIBS)
+
+CUDA_FLAGS = -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I.
+build/asan/private_cuda.o: tests/private_cuda.cpp $(CUDA_TOGETHER:%=tests/%.cpp) $(CUDA_HEADERS) $(TEST_HEADERS) tests/tests.mk
+	@mkdir -p $(@D)
+	$(CXX) $(CUDA_FLAGS) -DPPO_STATIC -c $< -o $@
+
+$(CUDA_TOGETHER:%=build/asan/%): build/asan/private_cuda.o
+	@rm -f $@
+	$(CXX) $(FLAVOUR) $< -o $@ -lcmocka $(LDLIBS)
+
+build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(TEST_HEADERS) tests/tests.mk
+	@mkdir -p $(@D); rm -f $@
+	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
+
+.PHONY: test test-all test-long test-programs systems
