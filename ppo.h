@@ -10473,15 +10473,14 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
    @@ 14 Environments and rollouts
 
    Copies of an environment stand side by side (ppo__envs), with one agent or several in each; a collector lets a
-   policy act in them and records a rollout. Read ppo__collect() near the end of this section, then upwards:
-   for each step, ppo__decide() asks the policy and writes its actions into the rollout, ppo__env_step() steps
-   a copy, and ppo__answer() writes down what each agent earned. Values do not influence the actions, so they
-   are computed afterwards, many rows at once.
+   policy act in them and records a rollout. Begin at ppo__collect(), "-- collecting a rollout --": for each step,
+   ppo__act() asks the policy and writes its actions into the rollout, ppo__env_step() steps a copy, and
+   ppo__record_outcome() writes down what each agent earned; then ppo__rollout_end() computes all values at once.
 
    An agent's column of the rollout has a row for each time it acted. The row is open until the agent acts again
    or its episode ends; what it earns meanwhile is added up. So agents may wait, leave and join, and agents that a
    snapshot of the policy plays (self-play) have no rows. A program that steps its own world (section 15)
-   pushes into the same columns, by ppo__ask_policy() and ppo__answer().
+   pushes into the same columns, by ppo__act_batch() and ppo__record_outcome().
 
    The copies are divided among processes, and those of a process among workers, one per thread; after a rollout
    every process gets all of it. A row's result does not depend on its batch, so the bits are the same for any
@@ -10656,12 +10655,12 @@ static void ppo__envs_guard(ppo__envs *envs) {
 }
 
 /* An agent's name in messages. */
-typedef struct ppo__who {
+typedef struct ppo__agent_label {
     char text[64];
-} ppo__who;
+} ppo__agent_label;
 
-static ppo__who ppo__who_is(const ppo__envs *envs, int e) {
-    ppo__who place;
+static ppo__agent_label ppo__label_of(const ppo__envs *envs, int e) {
+    ppo__agent_label place;
     int c = envs->first + e / envs->agents, used;
     used = snprintf(place.text, sizeof place.text, "%s %d",
                     ppo__is_pushed(&envs->env) ? "source" : "environment", c);
@@ -10782,6 +10781,15 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_
     return status;
 }
 
+/* For an environment with outside resources: room to replay its episodes, unless that is too much. */
+static ppo_status ppo__envs_keep_actions(ppo__envs *envs) {
+    const size_t words = ppo__played_words(&envs->env), copies = (size_t)envs->copies;
+    if (!envs->env.open || !words || words > PPO__MOST_PLAYED / copies) return PPO_OK;
+    envs->episode_rng = PPO__ZEROS(&envs->memory, ppo_rng, copies);
+    envs->played = PPO__ZEROS(&envs->memory, uint32_t, copies * words);
+    return ppo__arena_status(&envs->memory);
+}
+
 static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const char *what,
                                                     const ppo__envs *envs, int e, int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
@@ -10791,7 +10799,7 @@ static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const
         if (n) snprintf(index, sizeof index, "[%d]", j);
         if (!envs) return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s", what, index, is);
         return ppo_fail(PPO_ERROR_NUMERIC, "%s%s is %s (%s, step %lld)", what, index, is,
-                        ppo__who_is(envs, e).text, (long long)step);
+                        ppo__label_of(envs, e).text, (long long)step);
     }
     return PPO_OK;
 }
@@ -10822,7 +10830,7 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
         if (fabsf(obs[j] - to[j]) <= 1e-3f * scale) continue;
         return ppo__refuse("observation[%d] is %g (%s, step %lld): with env.byte_scale %g it must be a whole "
                            "number from 0 to 255 times that",
-                           j, (double)obs[j], ppo__who_is(envs, e).text, (long long)envs->steps[e],
+                           j, (double)obs[j], ppo__label_of(envs, e).text, (long long)envs->steps[e],
                            (double)scale);
     }
     return PPO_OK;
@@ -10880,7 +10888,7 @@ static ppo_status ppo__count_outcome(ppo__envs *envs, int e, ppo_outcome *out) {
     if (!status && fabs(envs->episode_return[e]) > (double)FLT_MAX)
         status =
             ppo_fail(PPO_ERROR_NUMERIC, "reward %g is too large: the episode's return is %g (%s, step %lld)",
-                     (double)out->reward, envs->episode_return[e], ppo__who_is(envs, e).text,
+                     (double)out->reward, envs->episode_return[e], ppo__label_of(envs, e).text,
                      (long long)envs->steps[e]);
     return status;
 }
@@ -10956,7 +10964,7 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
         int choice = ppo__choice_without_action(&envs->env.action_space, envs->mask + e * n);
         if (choice >= 0)
             return ppo__refuse("env.action_mask leaves no action (choice %d, %s, step %lld)", choice,
-                               ppo__who_is(envs, e).text, (long long)envs->steps[e]);
+                               ppo__label_of(envs, e).text, (long long)envs->steps[e]);
     }
     return PPO_OK;
 }
@@ -11075,16 +11083,17 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
     return ppo__inspect_twins(x);
 }
 
-static void ppo__inspect_play(ppo__inspection *x, int steps) {
+/* Plays so many steps. Returns 1 if the inspection ended before. */
+static int ppo__inspect_play(ppo__inspection *x, int steps) {
     ppo_inspection *report = x->report;
     ppo__envs *envs = &x->twin[0];
     const int agents = envs->agents;
-    if (ppo__inspect_call(x, 1)) return;
+    if (ppo__inspect_call(x, 1)) return 1;
     while (report->steps < steps) {
         for (int k = 0; k < 2 && envs->own_mask; ++k)
             if (ppo__env_mask(&x->twin[k], 0)) {
                 ppo__find(report, "%.180s", ppo_last_error());
-                return;
+                return 1;
             }
         for (int e = 0; e < agents; ++e) {
             if (envs->turn[e] != PPO__ACTS) continue;
@@ -11092,7 +11101,7 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
             ppo__inspect_choose(x, e);
         }
         ++report->steps;
-        if (ppo__inspect_call(x, 0)) return;
+        if (ppo__inspect_call(x, 0)) return 1;
         for (int e = 0; e < agents; ++e) {
             const ppo_outcome *out = &envs->outcome[e];
             x->largest = fmax(x->largest, fabs((double)out->reward));
@@ -11103,15 +11112,22 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
             for (int k = 0; k < 2; ++k) ppo__agent_begins(&x->twin[k], e);
         }
         x->ended += ppo__env_is_over(envs, 0);
-        if (ppo__env_is_over(envs, 0) && ppo__inspect_call(x, 1)) return;
+        if (ppo__env_is_over(envs, 0) && ppo__inspect_call(x, 1)) return 1;
     }
+    return 0;
+}
+
+/* What was played: episodes, actions, rewards. */
+static void ppo__inspect_episodes(ppo__inspection *x) {
+    ppo_inspection *report = x->report;
+    const ppo_space *space = &x->env->action_space;
+    const int steps = report->steps;
     if (!report->episodes)
         ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
     else if (!x->ended && !x->env->max_steps)
         ppo__find(report,
                   "the world never ended in %d random steps, as its agents join again: set env.max_steps",
                   steps);
-    const ppo_space *space = &x->env->action_space;
     if (ppo__kind(space)->continuous && space->high - space->low < 1e6f &&
         ppo__max(fabsf(space->low), fabsf(space->high)) > 10)
         ppo__find(report,
@@ -11126,6 +11142,11 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     else if (report->episodes && x->squares / report->episodes > 1e6)
         ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
                   sqrt(x->squares / report->episodes));
+}
+
+/* And the observations that were seen. */
+static void ppo__inspect_observations(ppo__inspection *x) {
+    ppo_inspection *report = x->report;
     double largest = 0;
     int worst = 0, constant = 0;
     for (int j = 0; j < x->env->obs_size; ++j) {
@@ -11139,7 +11160,7 @@ static void ppo__inspect_play(ppo__inspection *x, int steps) {
     if (largest < 0.01)
         ppo__find(report, "all observations are within %.2g of 0: set normalize_obs=yes", largest);
     if (constant == x->env->obs_size)
-        ppo__find(report, "the observation never changed in %d random steps", steps);
+        ppo__find(report, "the observation never changed in %d random steps", report->steps);
 }
 
 PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
@@ -11157,7 +11178,10 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
     for (int k = 0; k < 2 && !status; ++k)
         status = ppo__envs_open(&x.twin[k], env, NULL, 1, seed, PPO_STREAM_EVALUATE, 0);
     if (!status) ppo__normalizer_reset(&x.seen, 0);
-    if (!status) ppo__inspect_play(&x, steps);
+    if (!status && !ppo__inspect_play(&x, steps)) {
+        ppo__inspect_episodes(&x);
+        ppo__inspect_observations(&x);
+    }
     for (int k = 0; k < 2; ++k) ppo__envs_free(&x.twin[k]);
     ppo_normalizer_free(&x.seen);
     return status;
@@ -11221,8 +11245,8 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
 }
 
 /* Room for steps * envs samples; uses: of the columns for this; PPO__FOR_ALL. See ppo__arena_status(). */
-static void ppo__rollout_take(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
-                              const ppo_env *env, int steps, int envs, int uses) {
+static void ppo__rollout_alloc(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
+                               const ppo_env *env, int steps, int envs, int uses) {
     memset(rollout, 0, sizeof *rollout);
     rollout->steps = steps;
     rollout->envs = envs;
@@ -11275,51 +11299,64 @@ static ppo_inputs ppo__inputs_now(int n, const float *obs, const float *state) {
 
 typedef struct ppo__collector ppo__collector;
 
+/* A part of the copies, and the thread that steps them. */
 typedef struct ppo__worker {
     ppo__collector *collector;
     int begin, end; /* its copies of the environment */
     ppo_tape *tape;
-    ppo_rollout rows;  /* [1][agents of these] the samples of one step, side by side */
-    int *acting;       /* [agents of these] those that act now */
-    ppo_status status; /* its first failure */
-    int moment;        /* -1: resets; 4 step + 0: masks, 1: policy, 2: its outputs, 3: environments */
+    ppo_rollout rows; /* [1][agents of these] the samples of one step, side by side */
+    int *acting;      /* [agents of these] those that act now */
+    int step;         /* of the rollout that it is at; -1: resets */
+    /* its first failure, and when that was: the earliest of all workers' is reported, for any number of them */
+    ppo_status status;
+    int order;
     char error[PPO__ERROR_SIZE];
 } ppo__worker;
+
+/* What a worker does in a step, in this order. */
+enum { PPO__MASKS, PPO__POLICY, PPO__OUTPUTS, PPO__ENVIRONMENTS, PPO__PHASES };
+
+static void ppo__enter(ppo__worker *worker, int phase) { worker->order = worker->step * PPO__PHASES + phase; }
+
+/* The latest row of an agent's column: its outcome is known (or it has no row yet); its outcome is still to come; it
+   is the last one that the column has room for, and the agent has acted again. */
+enum { PPO__ROW_COMPLETE, PPO__ROW_OPEN, PPO__ROW_LAST };
 
 struct ppo__collector {
     ppo_agent *agent;              /* whose policy acts */
     const ppo_actor_critic *model; /* its own */
-    int width;                     /* of the widest core among those that act */
     const ppo_config *config;
+    int width;   /* of the widest core among those that act */
+    int greedy;  /* 1: the most likely actions, not sampled ones */
+    int records; /* 1: what happens is recorded; 0: the rollout is complete, or it is an evaluation */
     const ppo_group *group; /* whose processes have a part of the environments each; NULL: there is none */
-    int mode;               /* 1: the most likely actions, not sampled ones */
 
     ppo__arena memory;
     ppo__envs envs;
-    ppo_rng *action_rng;      /* [envs] */
-    float *view;              /* [envs][obs_size]: the latest observations as the policy sees them */
-    float *state;             /* recurrent: [envs][width], after the latest step */
-    unsigned char *start;     /* [envs] 1: the next step is the first of an episode */
-    float *noise;             /* gsde: [envs][features][n], the exploration matrices */
-    float *discounted;        /* [envs]: running discounted return */
-    float *earned;            /* [envs]: since the latest action */
-    unsigned char *open;      /* [envs] 1: the outcome of the latest row in its column is still to come, */
-    unsigned char *full;      /* 1: its column has no more room, */
-    unsigned char *carried;   /* 1: its row 0 is one that was open at the end of the rollout before, */
-    ppo_rollout held;         /* [1][envs], several agents: where such rows are meanwhile */
-    ppo_normalizer *seen_obs; /* [envs] normalize_obs: of this rollout; merged into the agent's afterwards */
-    ppo_normalizer *seen_return; /* [envs] normalize_reward, likewise */
     ppo__column columns[PPO__COLUMNS];
     ppo_rollout rollout;
-    int fresh;    /* 1: every environment has to be reset before it is stepped */
-    int closed;   /* 1: the rollout is complete: what happens is not recorded */
-    char *packed; /* in a group: what its processes exchange after a rollout */
+
+    /* of each agent, [envs] */
+    unsigned char *row;     /* PPO__ROW_COMPLETE, ... */
+    unsigned char *carried; /* 1: row 0 was open at the end of the rollout before, */
+    ppo_rollout held;     /* [1][envs] where such rows are meanwhile; without several agents there are none */
+    float *earned;        /* since the latest action */
+    float *discounted;    /* running discounted return */
+    unsigned char *start; /* 1: the next row is the first of an episode */
+    float *state;         /* recurrent: [envs][width], after the latest action */
+    float *noise;         /* gsde: [envs][features][n], the exploration matrices */
+    ppo_rng *action_rng;
+    /* normalize_obs, normalize_reward: statistics of this rollout; merged into the agent's afterwards */
+    ppo_normalizer *seen_obs, *seen_return;
+    float *view; /* [envs][obs_size] latest observations as the critic sees them, for ppo__view() */
+
     ppo__pool *pool;
     ppo__worker *workers; /* [worker_count] */
     int worker_count;
     ppo_status (*task)(ppo__worker *worker); /* what they do now */
+    char *packed;                            /* in a group: what its processes exchange after a rollout */
 
-    /* self-play: earlier policies play some teams in some episodes; these are not learned from */
+    /* self-play: earlier policies, which the trainer owns, play some teams in some episodes, not learned from */
     ppo_agent **snapshots;  /* [snapshot_room], the latest snapshot_count that were taken */
     int snapshot_room;      /* 0: no self-play */
     int64_t snapshot_count; /* taken so far */
@@ -11328,21 +11365,72 @@ struct ppo__collector {
     int *player;            /* [envs] number of the snapshot; -1: the learner */
 };
 
-/* Agent e's latest observation becomes its view, as its policy sees it. is_new: counted in the statistics. */
-static void ppo__observe(ppo__collector *c, int e, int is_new) {
-    const float *obs = ppo__obs(&c->envs, e);
-    const ppo_agent *agent = c->player[e] < 0 ? c->agent : c->snapshots[c->player[e]];
-    if (is_new && c->seen_obs && agent == c->agent) ppo_normalizer_update(&c->seen_obs[e], obs, 1);
-    ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, c->envs.env.obs_size,
-                    c->view + ppo__at(e, c->envs.env.obs_size));
+/* -- collecting a rollout -- */
+
+static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker));
+static void ppo__rollout_begin(ppo__collector *c, int steps);
+static ppo_status ppo__collect_steps(ppo__worker *worker);
+static ppo_status ppo__begin_copy(ppo__collector *c, int k);
+static void ppo__begin_episode(ppo__collector *c, int e);
+static void ppo__count_obs(ppo__collector *c, int e);
+static ppo_status ppo__act(ppo__worker *worker);
+static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outcome *out);
+static ppo_status ppo__rollout_end(ppo__collector *c);
+
+/* One rollout of `steps` steps of every environment, without advantages. */
+static ppo_status ppo__collect(ppo__collector *collector, int steps) {
+    ppo__rollout_begin(collector, steps);
+    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
+    return status ? status : ppo__rollout_end(collector);
 }
 
-/* Begins agent e's episode, in which it may have to wait at first. */
-static void ppo__begin_episode(ppo__collector *c, int e) {
-    ppo__agent_begins(&c->envs, e);
-    c->start[e] = 1;
-    c->discounted[e] = c->earned[e] = 0;
-    if (c->envs.turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
+/* Takes a worker's copies through the rollout. In each step agents act, environments answer, and a copy whose
+   agents are all out begins anew. */
+static ppo_status ppo__collect_steps(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
+    ppo__envs *envs = &c->envs;
+    const int agents = envs->agents, begin = worker->begin, end = worker->end;
+    ppo_status status = PPO_OK;
+    worker->step = -1;
+    ppo__enter(worker, PPO__ENVIRONMENTS);
+    for (int k = begin; k < end && !status; ++k)
+        if (ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
+    for (int t = 0; t < c->rollout.steps && !status; ++t) {
+        int stepped = 0;
+        worker->step = t;
+        status = ppo__act(worker);
+        if (status) break;
+        ppo__enter(worker, PPO__ENVIRONMENTS);
+        for (int k = begin; k < end && !status; ++k) {
+            status = ppo__env_step(envs, k, end, &stepped);
+            for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
+                const ppo_outcome *out = &envs->outcome[e];
+                if (envs->length[e]) status = ppo__record_outcome(worker, e, out);
+                if (out->joins) ppo__begin_episode(c, e);
+                else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
+                else if (envs->turn[e] == PPO__ACTS) ppo__count_obs(c, e);
+            }
+            if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
+        }
+    }
+    return status;
+}
+
+/* Before a rollout of `steps` steps: columns that are empty but for open rows. */
+static void ppo__rollout_begin(ppo__collector *c, int steps) {
+    const size_t samples = ppo__at(steps, c->rollout.envs) * sizeof(float);
+    c->rollout.steps = steps;
+    c->records = 1;
+    if (c->rollout.next_obs) memset(c->rollout.next_obs, 0, samples * c->model->obs_size);
+    if (c->rollout.next_state) memset(c->rollout.next_state, 0, samples * c->model->core.width);
+    for (int e = 0; e < c->envs.count; ++e) {
+        const int open = c->held.envs && c->row[e] == PPO__ROW_OPEN;
+        if (open) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
+        else c->row[e] = PPO__ROW_COMPLETE;
+        c->rollout.recorded[e] = c->carried[e] = (unsigned char)open;
+        if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e], 0);
+        if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e], 0);
+    }
 }
 
 /* Resets copy k. With self-play, either all its agents are the learner's, or those of one team are, and an
@@ -11364,26 +11452,228 @@ static ppo_status ppo__begin_copy(ppo__collector *c, int k) {
     return status;
 }
 
-static void ppo__worker_run(void *user, int k) {
-    ppo__collector *collector = (ppo__collector *)user;
-    ppo__worker *worker = &collector->workers[k];
-    if (k >= collector->worker_count) return; /* more threads than environments */
-    worker->status = collector->task(worker);
-    if (worker->status) memcpy(worker->error, ppo__error, sizeof worker->error);
+/* Begins agent e's episode, in which it may have to wait at first. */
+static void ppo__begin_episode(ppo__collector *c, int e) {
+    ppo__agent_begins(&c->envs, e);
+    c->start[e] = 1;
+    c->discounted[e] = c->earned[e] = 0;
+    if (c->envs.turn[e] == PPO__ACTS) ppo__count_obs(c, e);
 }
 
-/* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
-   number of threads and processes. */
-static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
-    const ppo__worker *first = NULL;
-    collector->task = task;
-    ppo__pool_run(collector->pool, ppo__worker_run, collector);
-    for (int k = 0; k < collector->worker_count; ++k) {
-        const ppo__worker *worker = &collector->workers[k];
-        if (worker->status && (!first || worker->moment < first->moment)) first = worker;
+/* The policy that plays agent e. */
+static const ppo_agent *ppo__player(const ppo__collector *c, int e) {
+    return c->player[e] < 0 ? c->agent : c->snapshots[c->player[e]];
+}
+
+/* normalize_obs: agent e's latest observation counts in the statistics of the learner. */
+static void ppo__count_obs(ppo__collector *c, int e) {
+    if (c->seen_obs && c->player[e] < 0) ppo_normalizer_update(&c->seen_obs[e], ppo__obs(&c->envs, e), 1);
+}
+
+/* Agent e's latest observation as the critic sees it. */
+static const float *ppo__view(ppo__collector *c, int e) {
+    const int size = c->envs.env.obs_size;
+    float *view = c->view + ppo__at(e, size);
+    ppo__normalized(&c->agent->obs_norm, c->agent->clip_obs, ppo__obs(&c->envs, e), 1, size, view);
+    return view;
+}
+
+/* -- acting. A batch of agents that the same policy plays -- */
+
+typedef struct ppo__acting {
+    const ppo_agent *player;
+    const int *agent; /* [n] */
+    int n;
+    int records;      /* 1: the learner's, whose rows are recorded while their columns have room */
+    int in_place;     /* 1: `rows` are those of the rollout; 0: the worker's, to be copied there */
+    ppo_rollout rows; /* what they see and do, side by side */
+    ppo_outputs out;
+} ppo__acting;
+
+static ppo_status ppo__act_batch(ppo__worker *worker, ppo__acting *batch, int from);
+static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int from);
+static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch);
+static ppo_status ppo__record_actions(ppo__worker *worker, ppo__acting *batch);
+static ppo_status ppo__value_latest(ppo__worker *worker, int e);
+
+/* The agents of the worker whose turn it is choose their actions. */
+static ppo_status ppo__act(ppo__worker *worker) {
+    ppo__collector *c = worker->collector;
+    ppo__envs *envs = &c->envs;
+    const int agents = envs->agents;
+    ppo_status status = PPO_OK;
+    ppo__enter(worker, PPO__MASKS);
+    for (int k = worker->begin; k < worker->end && envs->own_mask && !status; ++k)
+        if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
+    for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
+        ppo__acting batch;
+        int n = 0;
+        for (int e = worker->begin * agents; e < worker->end * agents; ++e)
+            if (envs->turn[e] == PPO__ACTS && c->player[e] == player) worker->acting[n++] = e;
+        batch.agent = worker->acting;
+        batch.n = n;
+        if (n) status = ppo__act_batch(worker, &batch, from);
+        from += n;
     }
-    const ppo_status status = first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
-    return ppo__group_agree(collector->group, status, first ? first->moment : 0);
+    return status;
+}
+
+/* batch: agent and n are set. from: where their rows are among the worker's. */
+static ppo_status ppo__act_batch(ppo__worker *worker, ppo__acting *batch, int from) {
+    batch->player = ppo__player(worker->collector, batch->agent[0]);
+    batch->records = worker->collector->player[batch->agent[0]] < 0 && worker->collector->records;
+    ppo_status status = ppo__fill_rows(worker, batch, from);
+    if (!status) status = ppo__choose_actions(worker, batch);
+    if (!status && batch->records) status = ppo__record_actions(worker, batch);
+    return status;
+}
+
+/* Rows of the rollout, if the agents' next rows are side by side there; otherwise the worker's from `from` on. A
+   source's action must outlast the rollout, so it is never in a row of it. */
+static ppo_rollout ppo__batch_rows(const ppo__worker *worker, ppo__acting *batch, int from) {
+    const ppo__collector *c = worker->collector;
+    const int first = batch->agent[0], t = c->rollout.recorded[first];
+    batch->in_place = batch->records && !ppo__is_pushed(&c->envs.env) && t < c->rollout.steps &&
+                      batch->agent[batch->n - 1] == first + batch->n - 1;
+    for (int i = 0; i < batch->n; ++i) batch->in_place &= c->rollout.recorded[batch->agent[i]] == t;
+    return batch->in_place
+               ? ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + first, batch->n)
+               : ppo__some_samples(&worker->rows, c->columns, (size_t)from, batch->n);
+}
+
+/* Writes what the agents see into their rows. An agent that acts although its column is full ends its last row. */
+static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int from) {
+    ppo__collector *c = worker->collector;
+    const ppo_actor_critic *model = &batch->player->model;
+    const size_t size = (size_t)model->obs_size, width = (size_t)model->core.width;
+    const size_t outputs = (size_t)ppo__space_outputs(&model->action_space);
+    ppo_rollout rows = batch->rows = ppo__batch_rows(worker, batch, from);
+    for (int i = 0; i < batch->n; ++i) {
+        const int e = batch->agent[i];
+        const float *obs = ppo__obs(&c->envs, e);
+        if (batch->records && c->row[e] != PPO__ROW_LAST && c->rollout.recorded[e] == c->rollout.steps) {
+            const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
+            const int continues = !c->rollout.terminated[last] && !c->rollout.truncated[last];
+            ppo_status status = continues ? ppo__value_latest(worker, e) : PPO_OK;
+            c->row[e] = PPO__ROW_LAST;
+            if (status) return status;
+        }
+        if (rows.obs)
+            ppo__normalized(&batch->player->obs_norm, batch->player->clip_obs, obs, 1, (int)size,
+                            rows.obs + i * size);
+        for (size_t j = 0; j < size && rows.obs_bytes; ++j)
+            rows.obs_bytes[i * size + j] = (unsigned char)ppo__to_byte(obs[j], rows.byte_scale);
+        if (rows.mask) memcpy(rows.mask + i * outputs, c->envs.mask + e * outputs, outputs);
+        if (!width) continue;
+        memcpy(rows.state + i * width, c->state + ppo__at(e, c->width), width * sizeof(float));
+        rows.start[i] = c->start[e];
+    }
+    return PPO_OK;
+}
+
+/* gsde: agent e's exploration matrix, which lasts for gsde_steps of its rows, or for a rollout. NULL: none. */
+static const float *ppo__exploration(ppo__collector *c, const ppo_actor_critic *model, int e) {
+    const int age = c->rollout.recorded[e] - c->carried[e], every = c->config->gsde_steps;
+    if (!c->noise) return NULL;
+    const size_t n = ppo__size(model->log_std);
+    float *noise = c->noise + e * n;
+    for (size_t j = 0; j < n && (every ? age % every == 0 : age == 0); ++j)
+        noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
+    return noise;
+}
+
+/* The policy's outputs for all rows, and from them each agent's action. */
+static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch) {
+    ppo__collector *c = worker->collector;
+    ppo__envs *envs = &c->envs;
+    const ppo_actor_critic *model = &batch->player->model;
+    const size_t width = (size_t)model->core.width,
+                 outputs = (size_t)ppo__space_outputs(&model->action_space);
+    ppo__enter(worker, PPO__POLICY);
+    batch->out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&batch->rows), PPO_POLICY);
+    ppo_status status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < batch->n && !status; ++i) {
+        const int e = batch->agent[i];
+        status = ppo__check_numbers(batch->out.policy->data + i * outputs, (int)outputs, "policy output",
+                                    envs, e, envs->steps[e]);
+        if (status) break;
+        const float *noise = ppo__exploration(c, model, e);
+        envs->action[e] = ppo__choose_action(model, &batch->out, i, c->greedy ? NULL : &c->action_rng[e],
+                                             noise, &batch->rows.actions, (size_t)i,
+                                             envs->box + ppo__at(e, model->action_space.n));
+        if (width)
+            memcpy(c->state + ppo__at(e, c->width), batch->out.state->data + i * width,
+                   width * sizeof(float));
+        c->start[e] = 0;
+    }
+    return status;
+}
+
+/* Completes the rows by what the learner did, and its log-probabilities; their outcomes are still to come. */
+static ppo_status ppo__record_actions(ppo__worker *worker, ppo__acting *batch) {
+    ppo__collector *c = worker->collector;
+    const ppo__envs *envs = &c->envs;
+    const ppo_outputs *out = &batch->out;
+    const size_t outputs = (size_t)ppo__space_outputs(&c->model->action_space);
+    ppo_rollout rows = batch->rows;
+    ppo_tensor *logp = NULL;
+    ppo__enter(worker, PPO__OUTPUTS);
+    ppo_actor_critic_logp(worker->tape, c->model, out, &rows.actions, &logp, NULL);
+    ppo_status status = ppo_tape_status(worker->tape);
+    for (int i = 0; i < batch->n && !status; ++i) {
+        const int e = batch->agent[i], t = c->rollout.recorded[e];
+        rows.logp[i] = logp->data[i];
+        if (rows.policy)
+            memcpy(rows.policy + i * outputs, out->policy->data + i * outputs, outputs * sizeof(float));
+        if (rows.log_std)
+            memcpy(rows.log_std + i * outputs, ppo__log_std_row(out->log_std, i), outputs * sizeof(float));
+        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", envs, e, envs->steps[e]);
+        if (status || t == c->rollout.steps) continue;
+        if (!batch->in_place)
+            ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at(t, c->rollout.envs) + e);
+        ++c->rollout.recorded[e];
+        c->row[e] = PPO__ROW_OPEN;
+    }
+    return status;
+}
+
+/* -- outcomes -- */
+
+/* The reward of agent e's action as the critic sees it. normalize_reward: divided by the standard deviation of the
+   discounted return, and clipped. */
+static float ppo__reward_seen(ppo__collector *c, int e, float reward, int done) {
+    if (!c->seen_return || c->player[e] >= 0) return reward;
+    const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
+    const float limit = c->config->clip_reward;
+    c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
+    if (c->row[e] == PPO__ROW_OPEN) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
+    if (done) c->discounted[e] = 0;
+    return ppo__clamp((float)(reward / std), -limit, limit);
+}
+
+/* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
+   over, that completes the row of its latest action: the reward as the critic sees it, flags, and where the
+   episode was truncated V of the last observation. */
+static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outcome *out) {
+    ppo__collector *c = worker->collector;
+    ppo__envs *envs = &c->envs;
+    ppo_rollout *rollout = &c->rollout;
+    const int done = out->terminated || out->truncated;
+    float reward = c->earned[e] += out->reward;
+    if (out->waits && !done) return PPO_OK;
+    c->earned[e] = 0;
+    reward = ppo__reward_seen(c, e, reward, done);
+    if (c->row[e] != PPO__ROW_OPEN) return PPO_OK;
+    c->row[e] = PPO__ROW_COMPLETE;
+    size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
+    rollout->reward[at] = reward;
+    rollout->terminated[at] = out->terminated != 0;
+    rollout->truncated[at] = out->truncated != 0;
+    rollout->next_value[at] = 0;
+    rollout->episode_return[at] = (float)envs->episode_return[e];
+    rollout->episode_length[at] = done ? envs->length[e] : 0;
+    for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
+    return out->truncated ? ppo__value_latest(worker, e) : PPO_OK;
 }
 
 /* recompute_advantages: keeps what follows sample `at`. */
@@ -11407,194 +11697,63 @@ static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *o
 /* V of agent e's latest observation becomes the next value of its latest row. */
 static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
-    const float *view = c->view + ppo__at(e, c->model->obs_size);
-    const float *state = c->state + ppo__at(e, c->model->core.width);
+    const float *view = ppo__view(c, e), *state = c->state + ppo__at(e, c->model->core.width);
     const size_t at = ppo__at(c->rollout.recorded[e] - 1, c->rollout.envs) + e;
     ppo__keep_next(c, at, view, state);
     return ppo__value_next(worker, at, view, state);
 }
 
-/* Asks a policy, the learner's (player -1) or that of a snapshot, for the actions of n agents. What the learner
-   sees and does, and its log-probabilities, are recorded while its column has room: at once where these are rows
-   side by side of the rollout, else first in rows `from` and on of the worker's. A source's action must outlast
-   the rollout, so it is never there. */
-static ppo_status ppo__ask_policy(ppo__worker *worker, int player, const int *agent, int n, int from) {
-    ppo__collector *c = worker->collector;
-    ppo__envs *envs = &c->envs;
-    const ppo_actor_critic *model = player < 0 ? c->model : &c->snapshots[player]->model;
-    const size_t size = (size_t)model->obs_size, width = (size_t)model->core.width;
-    const size_t outputs = (size_t)ppo__space_outputs(&model->action_space), step = (size_t)c->width;
-    ppo_tensor *logp = NULL;
-    const int moment = worker->moment & ~3, record = player < 0 && !c->closed;
-    const int t = c->rollout.recorded[agent[0]], next_to = agent[n - 1] == agent[0] + n - 1;
-    int in_place = record && next_to && t < c->rollout.steps && !ppo__is_pushed(&envs->env);
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < n; ++i) in_place &= c->rollout.recorded[agent[i]] == t;
-    ppo_rollout rows =
-        in_place ? ppo__some_samples(&c->rollout, c->columns, ppo__at(t, c->rollout.envs) + agent[0], n)
-                 : ppo__some_samples(&worker->rows, c->columns, (size_t)from, n);
-    for (int i = 0; i < n && !status; ++i) {
-        int e = agent[i];
-        if (record && !c->full[e] && c->rollout.recorded[e] == c->rollout.steps) {
-            const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
-            c->full[e] = 1; /* it acts once more: its last row ends here */
-            if (!c->rollout.terminated[last] && !c->rollout.truncated[last])
-                status = ppo__value_latest(worker, e);
-        }
-        const float *view = c->view + e * size;
-        if (rows.obs) memcpy(rows.obs + i * size, view, size * sizeof(float));
-        for (size_t j = 0; j < size && rows.obs_bytes; ++j)
-            rows.obs_bytes[i * size + j] = (unsigned char)ppo__to_byte(view[j], rows.byte_scale);
-        if (rows.mask) memcpy(rows.mask + i * outputs, envs->mask + e * outputs, outputs);
-        if (!width) continue;
-        memcpy(rows.state + i * width, c->state + e * step, width * sizeof(float));
-        rows.start[i] = c->start[e];
+/* -- the end of a rollout -- */
+
+static ppo_status ppo__share_rollout(ppo__collector *c);
+static void ppo__blank(ppo__collector *c, int e, int first);
+static ppo_status ppo__values(ppo__collector *c);
+static ppo_status ppo__next_values(ppo__collector *c);
+static void ppo__hold_open_row(ppo__collector *c, int e);
+
+/* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A row whose
+   outcome has not come by now waits for the next rollout. Without it, agents that take turns would not learn
+   what their opponents do at the end of a rollout: they would see their wins, but not all of their losses. */
+static ppo_status ppo__rollout_end(ppo__collector *c) {
+    ppo_rollout *rollout = &c->rollout;
+    ppo_status status = ppo__share_rollout(c);
+    int samples = 0;
+    if (status) return status;
+    for (int e = 0; e < rollout->envs; ++e) {
+        ppo__blank(c, e, rollout->recorded[e]);
+        samples += rollout->recorded[e] - (c->row[e] == PPO__ROW_OPEN);
+    }
+    if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
+    if (!c->config->baseline)
+        memset(rollout->value, 0, ppo__at(rollout->steps, rollout->envs) * sizeof(float));
+    else status = ppo__values(c);
+    if (!status && c->config->baseline) status = ppo__next_values(c);
+    for (int e = 0; e < rollout->envs && !status; ++e) {
+        ppo__hold_open_row(c, e);
+        if (c->seen_obs) ppo_normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
+        if (c->seen_return) ppo_normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
     }
     if (status) return status;
-
-    worker->moment = moment + 1;
-    ppo_outputs out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&rows), PPO_POLICY);
-    status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < n && !status; ++i) {
-        const int e = agent[i], age = c->rollout.recorded[e] - c->carried[e];
-        const size_t noises = c->noise ? ppo__size(model->log_std) : 0;
-        float *noise = c->noise ? c->noise + e * noises : NULL;
-        const int every = c->config->gsde_steps, renewed = every ? age % every == 0 : age == 0;
-        ppo_rng *rng = &c->action_rng[e];
-        status = ppo__check_numbers(out.policy->data + i * outputs, (int)outputs, "policy output", envs, e,
-                                    envs->steps[e]);
-        if (status) return status;
-        for (size_t j = 0; j < noises && renewed; ++j)
-            noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(rng);
-        envs->action[e] = ppo__choose_action(model, &out, i, c->mode ? NULL : rng, noise, &rows.actions,
-                                             (size_t)i, envs->box + ppo__at(e, model->action_space.n));
-        if (width) memcpy(c->state + e * step, out.state->data + i * width, width * sizeof(float));
-        c->start[e] = 0;
-    }
-    if (status || !record) return status;
-
-    worker->moment = moment + 2;
-    ppo_actor_critic_logp(worker->tape, model, &out, &rows.actions, &logp, NULL);
-    status = ppo_tape_status(worker->tape);
-    for (int i = 0; i < n && !status; ++i) {
-        int e = agent[i], *recorded = &c->rollout.recorded[e];
-        rows.logp[i] = logp->data[i];
-        if (rows.policy)
-            memcpy(rows.policy + i * outputs, out.policy->data + i * outputs, outputs * sizeof(float));
-        if (rows.log_std)
-            memcpy(rows.log_std + i * outputs, ppo__log_std_row(out.log_std, i), outputs * sizeof(float));
-        status = ppo__check_numbers(&logp->data[i], 0, "log-probability", envs, e, envs->steps[e]);
-        if (status || *recorded == c->rollout.steps) continue;
-        if (!in_place)
-            ppo__copy_decided(&rows, i, c->columns, &c->rollout, ppo__at(*recorded, c->rollout.envs) + e);
-        ++*recorded;
-        c->open[e] = 1;
-    }
-    return status;
+    c->records = 0;
+    /* the tapes take their lasting shape in the first rollout */
+    for (int k = 0; k < c->worker_count; ++k) ppo_tape_reset(c->workers[k].tape);
+    return PPO_OK;
 }
 
-/* The agents of the worker whose turn it is choose their actions. */
-static ppo_status ppo__decide(ppo__worker *worker) {
-    ppo__collector *c = worker->collector;
-    ppo__envs *envs = &c->envs;
-    const int agents = envs->agents;
-    ppo_status status = PPO_OK;
-    for (int k = worker->begin; k < worker->end && envs->own_mask && !status; ++k)
-        if (!ppo__env_is_over(envs, k)) status = ppo__env_mask(envs, k);
-    for (int player = -1, from = 0; player < c->snapshot_room && !status; ++player) {
-        int n = 0;
-        for (int e = worker->begin * agents; e < worker->end * agents; ++e)
-            if (envs->turn[e] == PPO__ACTS && c->player[e] == player) worker->acting[n++] = e;
-        if (n) status = ppo__ask_policy(worker, player, worker->acting, n, from);
-        from += n;
-    }
-    return status;
-}
-
-/* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
-   over, that completes the row of its latest action: the reward as the critic sees it, flags, and where the
-   episode was truncated V of the last observation. */
-static ppo_status ppo__answer(ppo__worker *worker, int e, const ppo_outcome *out) {
-    ppo__collector *c = worker->collector;
-    ppo__envs *envs = &c->envs;
-    ppo_rollout *rollout = &c->rollout;
-    const int done = out->terminated || out->truncated, open = c->open[e];
-    float reward = c->earned[e] += out->reward;
-    if (out->waits && !done) return PPO_OK;
-    c->earned[e] = 0;
-    c->open[e] = 0;
-    if (c->seen_return && c->player[e] < 0) {
-        const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
-        const float limit = c->config->clip_reward;
-        c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
-        if (open) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
-        if (done) c->discounted[e] = 0;
-        reward = ppo__clamp((float)(reward / std), -limit, limit);
-    }
-    if (!open) return PPO_OK;
-    size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
-    rollout->reward[at] = reward;
-    rollout->terminated[at] = out->terminated != 0;
-    rollout->truncated[at] = out->truncated != 0;
-    rollout->next_value[at] = 0;
-    rollout->episode_return[at] = (float)envs->episode_return[e];
-    rollout->episode_length[at] = done ? envs->length[e] : 0;
-    for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
-    if (!out->truncated) return PPO_OK;
-    ppo__observe(c, e, 0);
-    return ppo__value_latest(worker, e);
-}
-
-/* Before a rollout of `steps` steps: columns that are empty but for open rows, and the latest observations by the
-   latest statistics. */
-static void ppo__rollout_begin(ppo__collector *c, int steps) {
-    const size_t samples = ppo__at(steps, c->rollout.envs) * sizeof(float);
-    c->rollout.steps = steps;
-    c->closed = 0;
-    if (c->rollout.next_obs) memset(c->rollout.next_obs, 0, samples * c->model->obs_size);
-    if (c->rollout.next_state) memset(c->rollout.next_state, 0, samples * c->model->core.width);
-    for (int e = 0; e < c->envs.count; ++e) {
-        if (!c->held.envs) c->open[e] = 0;
-        if (c->open[e]) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
-        c->rollout.recorded[e] = c->carried[e] = c->open[e];
-        c->full[e] = 0;
-        if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e], 0);
-        if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e], 0);
-        if (c->envs.turn[e] == PPO__ACTS && !c->fresh) ppo__observe(c, e, 0);
-    }
-}
-
-/* Takes a worker's copies through the rollout. In each step agents act, environments answer, and a copy whose
-   agents are all out begins anew. */
-static ppo_status ppo__collect_steps(ppo__worker *worker) {
-    ppo__collector *c = worker->collector;
-    ppo__envs *envs = &c->envs;
-    const int agents = envs->agents, begin = worker->begin, end = worker->end;
-    ppo_status status = PPO_OK;
-    worker->moment = -1;
-    for (int k = begin; k < end && c->fresh && !status; ++k) status = ppo__begin_copy(c, k);
-    for (int t = 0; t < c->rollout.steps && !status; ++t) {
-        int stepped = 0;
-        worker->moment = 4 * t;
-        status = ppo__decide(worker);
-        if (status) break;
-        worker->moment = 4 * t + 3;
-        for (int k = begin; k < end && !status; ++k) {
-            status = ppo__env_step(envs, k, end, &stepped);
-            for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
-                const ppo_outcome *out = &envs->outcome[e];
-                if (envs->length[e]) status = ppo__answer(worker, e, out);
-                if (out->joins) ppo__begin_episode(c, e);
-                else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
-                else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 1);
-            }
-            if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
+/* Rows that are not recorded are zeros, and cut the recursion of the advantages. */
+static void ppo__blank(ppo__collector *c, int e, int first) {
+    for (int t = first; t < c->rollout.steps; ++t) {
+        size_t at = ppo__at(t, c->rollout.envs) + e;
+        for (int i = 0; i < PPO__COLUMNS; ++i) {
+            char *data = ppo__column_data(&c->rollout, &c->columns[i]);
+            if (data) memset(data + at * c->columns[i].bytes, 0, c->columns[i].bytes);
         }
+        c->rollout.terminated[at] = 1;
     }
-    return status;
 }
 
-/* The values of a worker's share of its process's share of the samples. */
+/* The values of a worker's share of its process's share of the samples. Values do not influence actions, so they are
+   computed now, many rows at once. */
 static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
@@ -11612,7 +11771,7 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
         for (int i = from; i < from + rows && !status; ++i) {
             int e = i % rollout->envs;
             rollout->value[i] = out.value->data[i - from];
-            worker->moment = i;
+            worker->order = i;
             status = ppo__check_numbers(&rollout->value[i], 0, "critic's value", &c->envs, e,
                                         c->envs.steps[e] - rollout->recorded[e] + i / rollout->envs);
         }
@@ -11624,6 +11783,81 @@ static ppo_status ppo__values(ppo__collector *c) {
     ppo_status status = ppo__workers_run(c, ppo__value_samples);
     if (status) return status;
     return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
+}
+
+/* next_value where the episode continues: V in the next row, or for the last row of the latest observation. */
+static ppo_status ppo__next_values(ppo__collector *c) {
+    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
+    ppo_rollout *r = &c->rollout;
+    ppo_tape *tape = c->workers[0].tape;
+    for (int e = 0; e < r->envs; ++e) ppo__view(c, e);
+    ppo_outputs out =
+        ppo__forward_once(tape, c->model, ppo__inputs_now(r->envs, c->view, c->state), PPO_VALUE);
+    if (!out.value) return ppo_tape_status(tape);
+    for (int e = 0; e < r->envs; ++e) {
+        const int rows = r->recorded[e], complete = rows - (c->row[e] == PPO__ROW_OPEN);
+        for (int t = 0; t < complete; ++t) {
+            const size_t at = ppo__at(t, r->envs) + e, below = at + r->envs;
+            const int has = t + 1 < rows; /* a row below */
+            if (r->terminated[at] || r->truncated[at]) continue;
+            if (!has && c->row[e] == PPO__ROW_LAST) continue; /* it is there: time went on */
+            r->next_value[at] = has ? r->value[below] : out.value->data[e];
+            if (t + 1 == complete)
+                ppo__keep_next(c, at, c->view + e * size, /* that of the row below, if there is one */
+                               has ? r->state + below * width : c->state + e * width);
+        }
+    }
+    return PPO_OK;
+}
+
+/* Agent e's open row, if it has one, leaves the rollout until the next one. */
+static void ppo__hold_open_row(ppo__collector *c, int e) {
+    ppo_rollout *r = &c->rollout;
+    const int open = c->row[e] == PPO__ROW_OPEN, rows = r->recorded[e] -= open;
+    if (open && c->held.envs)
+        ppo__copy_decided(r, (int)(ppo__at(rows, r->envs) + e), c->columns, &c->held, (size_t)e);
+    if (!open) c->row[e] = PPO__ROW_COMPLETE;
+    ppo__blank(c, e, rows);
+}
+
+/* The values of a complete rollout once more, by the critic as it is now. */
+static ppo_status ppo__values_again(ppo__collector *c) {
+    ppo_rollout *r = &c->rollout;
+    ppo_status status = ppo__values(c);
+    for (int e = 0; e < r->envs; ++e)
+        for (int t = 0; t < r->recorded[e] && !status; ++t) {
+            const size_t at = ppo__at(t, r->envs) + e;
+            if (r->terminated[at]) continue;
+            if (!r->truncated[at] && t + 1 < r->recorded[e]) r->next_value[at] = r->value[at + r->envs];
+            else
+                status = ppo__value_next(&c->workers[0], at, r->next_obs + at * c->model->obs_size,
+                                         r->next_state + at * c->model->core.width);
+        }
+    return status;
+}
+
+/* -- workers, and processes of a group -- */
+
+static void ppo__worker_run(void *user, int k) {
+    ppo__collector *collector = (ppo__collector *)user;
+    ppo__worker *worker = &collector->workers[k];
+    if (k >= collector->worker_count) return; /* more threads than environments */
+    worker->status = collector->task(worker);
+    if (worker->status) memcpy(worker->error, ppo__error, sizeof worker->error);
+}
+
+/* Runs a task of each worker. Reports the earliest failure of all, so that the error does not depend on the
+   number of threads and processes. */
+static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
+    const ppo__worker *first = NULL;
+    collector->task = task;
+    ppo__pool_run(collector->pool, ppo__worker_run, collector);
+    for (int k = 0; k < collector->worker_count; ++k) {
+        const ppo__worker *worker = &collector->workers[k];
+        if (worker->status && (!first || worker->order < first->order)) first = worker;
+    }
+    const ppo_status status = first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
+    return ppo__group_agree(collector->group, status, first ? first->order : 0);
 }
 
 /* Copies n bytes from `own` to packed + at, or back, unless packed is NULL. Returns the next `at`. */
@@ -11641,10 +11875,9 @@ static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *pack
         void *data;
         size_t bytes;
     } latest[] = {{r->recorded, sizeof(int)},
-                  {c->open, 1},
-                  {c->full, 1},
+                  {c->row, 1},
                   {c->envs.steps, sizeof(int64_t)},
-                  {c->view, (size_t)c->envs.env.obs_size * sizeof(float)},
+                  {c->envs.obs, (size_t)c->envs.env.obs_size * sizeof(float)},
                   {c->state, (size_t)c->width * sizeof(float)}};
     ppo_normalizer *const seen[] = {c->seen_obs, c->seen_return};
     size_t at = 0;
@@ -11680,94 +11913,7 @@ static ppo_status ppo__share_rollout(ppo__collector *c) {
     return status;
 }
 
-/* Rows that are not recorded are zeros, and cut the recursion of the advantages. */
-static void ppo__blank(ppo__collector *c, int e, int first) {
-    for (int t = first; t < c->rollout.steps; ++t) {
-        size_t at = ppo__at(t, c->rollout.envs) + e;
-        for (int i = 0; i < PPO__COLUMNS; ++i) {
-            char *data = ppo__column_data(&c->rollout, &c->columns[i]);
-            if (data) memset(data + at * c->columns[i].bytes, 0, c->columns[i].bytes);
-        }
-        c->rollout.terminated[at] = 1;
-    }
-}
-
-/* Completes a rollout, up to the advantages: V of every row, and next_value where the episode continues: V in
-   the next row, or for the last row of the latest observation. Without a critic both are 0. A row whose
-   outcome has not come by now waits for the next rollout. Without it, agents that take turns would not learn
-   what their opponents do at the end of a rollout: they would see their wins, but not all of their losses. */
-static ppo_status ppo__rollout_end(ppo__collector *c) {
-    const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
-    ppo_rollout *rollout = &c->rollout;
-    ppo_status status = ppo__share_rollout(c);
-    const float *latest = NULL;
-    int samples = 0;
-    if (status) return status;
-    for (int e = 0; e < rollout->envs; ++e) {
-        ppo__blank(c, e, rollout->recorded[e]);
-        samples += rollout->recorded[e] - c->open[e];
-    }
-    if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
-    if (c->config->baseline) {
-        status = ppo__values(c);
-        if (status) return status;
-        ppo_tape *tape = c->workers[0].tape;
-        ppo_outputs out =
-            ppo__forward_once(tape, c->model, ppo__inputs_now(rollout->envs, c->view, c->state), PPO_VALUE);
-        if (!out.value) return ppo_tape_status(tape);
-        latest = out.value->data;
-    } else {
-        memset(rollout->value, 0, ppo__at(rollout->steps, rollout->envs) * sizeof(float));
-    }
-    for (int e = 0; e < rollout->envs; ++e) {
-        int rows = rollout->recorded[e];
-        for (int t = 0; t < rows - c->open[e] && c->config->baseline; ++t) {
-            const size_t at = ppo__at(t, rollout->envs) + e, below = at + rollout->envs;
-            const int has = t + 1 < rows; /* a row below */
-            if (rollout->terminated[at] || rollout->truncated[at]) continue;
-            if (!has && c->full[e]) continue; /* it is there: time went on */
-            rollout->next_value[at] = has ? rollout->value[below] : latest[e];
-            if (t + 1 == rows - c->open[e])
-                ppo__keep_next(c, at, c->view + e * size, /* that of the row below, if there is one */
-                               has ? rollout->state + below * width : c->state + e * width);
-        }
-        rollout->recorded[e] = rows -= c->open[e];
-        if (c->open[e] && c->held.envs)
-            ppo__copy_decided(rollout, (int)(ppo__at(rows, rollout->envs) + e), c->columns, &c->held,
-                              (size_t)e);
-        ppo__blank(c, e, rows);
-        if (c->seen_obs) ppo_normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
-        if (c->seen_return) ppo_normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
-    }
-    c->fresh = 0;
-    c->closed = 1;
-    /* the tapes take their lasting shape in the first rollout */
-    for (int k = 0; k < c->worker_count; ++k) ppo_tape_reset(c->workers[k].tape);
-    return PPO_OK;
-}
-
-/* The values of a complete rollout once more, by the critic as it is now. */
-static ppo_status ppo__values_again(ppo__collector *c) {
-    ppo_rollout *r = &c->rollout;
-    ppo_status status = ppo__values(c);
-    for (int e = 0; e < r->envs; ++e)
-        for (int t = 0; t < r->recorded[e] && !status; ++t) {
-            const size_t at = ppo__at(t, r->envs) + e;
-            if (r->terminated[at]) continue;
-            if (!r->truncated[at] && t + 1 < r->recorded[e]) r->next_value[at] = r->value[at + r->envs];
-            else
-                status = ppo__value_next(&c->workers[0], at, r->next_obs + at * c->model->obs_size,
-                                         r->next_state + at * c->model->core.width);
-        }
-    return status;
-}
-
-/* One rollout of `steps` steps of every environment, without advantages. */
-static ppo_status ppo__collect(ppo__collector *collector, int steps) {
-    ppo__rollout_begin(collector, steps);
-    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
-    return status ? status : ppo__rollout_end(collector);
-}
+/* -- making a collector -- */
 
 /* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How
    far the random streams got depends on the number of threads, so all continue from a place that does not:
@@ -11775,13 +11921,13 @@ static ppo_status ppo__collect(ppo__collector *collector, int steps) {
 static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     ppo_rng *const rngs[] = {collector->action_rng, envs->rng, collector->match_rng};
-    collector->fresh = 1;
+    memset(envs->turn, PPO__OUT, (size_t)envs->count);
     memset(envs->obs, 0, ppo__at(envs->count, envs->env.obs_size) * sizeof(float));
     ppo__envs_guard(envs);
     for (int e = 0; e < envs->count; ++e) {
         ppo__agent_begins(envs, e);
         collector->discounted[e] = collector->earned[e] = 0;
-        collector->open[e] = 0;
+        collector->row[e] = PPO__ROW_COMPLETE;
     }
     for (int k = 0; k < 3; ++k)
         for (ppo_rng *rng = rngs[k]; rng && rng < rngs[k] + (k ? envs->copies : envs->count); ++rng) {
@@ -11799,79 +11945,82 @@ static void ppo__collector_free(ppo__collector *collector) {
         if (collector->seen_obs) ppo_normalizer_free(&collector->seen_obs[e]);
         if (collector->seen_return) ppo_normalizer_free(&collector->seen_return[e]);
     }
-    for (int k = 0; k < collector->snapshot_room; ++k) ppo_agent_free(collector->snapshots[k]);
     ppo__envs_free(&collector->envs);
     ppo__arena_free(&collector->memory);
 }
 
-/* The caller has set agent, config, group, mode and closed, and calls ppo__collector_free() even after a failure.
-   Copy c is environment first + c. */
-static ppo_status ppo__collector_open(ppo__collector *collector, const ppo_env *env, int envs, int steps,
-                                      int threads, uint64_t seed, uint32_t purpose, int first) {
-    ppo__arena *memory = &collector->memory;
-    const ppo_actor_critic *model = collector->model = &collector->agent->model;
-    const ppo_config *config = collector->config;
-    const int agents = ppo__agents(env), copies = envs / agents;
-    const int begin = ppo__own_begin(collector->group, copies);
-    const int own = ppo__own_end(collector->group, copies) - begin;
-    const int workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
-    ppo__columns(model, env, config, collector->width, collector->columns);
-    ppo__rollout_take(&collector->rollout, memory, collector->columns, env, steps, envs, PPO__FOR_ALL);
-    collector->fresh = !ppo__is_pushed(env);
-    collector->rollout.recorded = PPO__ZEROS(memory, int, envs);
-    collector->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
-    collector->view = PPO__ZEROS(memory, float, ppo__at(envs, env->obs_size));
-    collector->state = PPO__ZEROS(memory, float, ppo__at(envs, collector->width));
-    collector->start = PPO__ZEROS(memory, unsigned char, envs);
-    collector->discounted = PPO__ZEROS(memory, float, envs);
-    collector->earned = PPO__ZEROS(memory, float, envs);
-    collector->open = PPO__ZEROS(memory, unsigned char, envs);
-    collector->full = PPO__ZEROS(memory, unsigned char, envs);
-    collector->carried = PPO__ZEROS(memory, unsigned char, envs);
-    collector->player = PPO__ARRAY(memory, int, envs);
-    if (agents > 1)
-        ppo__rollout_take(&collector->held, memory, collector->columns, env, 1, envs, PPO__FOR_ACTING);
-    if (!collector->closed) { /* an evaluation has neither gsde's noise nor statistics */
-        if (model->gsde) collector->noise = PPO__ARRAY(memory, float, ppo__size(model->log_std) * envs);
-        if (config->normalize_obs) collector->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
-        if (config->normalize_reward) collector->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
+/* The arrays of a collector of so many agents. Agents are counted from copy `first` on, for their streams. */
+static ppo_status ppo__collector_arrays(ppo__collector *c, const ppo_env *env, int envs, int steps,
+                                        uint64_t seed, int first) {
+    ppo__arena *memory = &c->memory;
+    const ppo_config *config = c->config;
+    ppo__columns(c->model, env, config, c->width, c->columns);
+    ppo__rollout_alloc(&c->rollout, memory, c->columns, env, steps, envs, PPO__FOR_ALL);
+    c->rollout.recorded = PPO__ZEROS(memory, int, envs);
+    c->action_rng = PPO__ARRAY(memory, ppo_rng, envs);
+    c->view = PPO__ZEROS(memory, float, ppo__at(envs, env->obs_size));
+    c->state = PPO__ZEROS(memory, float, ppo__at(envs, c->width));
+    c->start = PPO__ZEROS(memory, unsigned char, envs);
+    c->discounted = PPO__ZEROS(memory, float, envs);
+    c->earned = PPO__ZEROS(memory, float, envs);
+    c->row = PPO__ZEROS(memory, unsigned char, envs);
+    c->carried = PPO__ZEROS(memory, unsigned char, envs);
+    c->player = PPO__ARRAY(memory, int, envs);
+    if (ppo__agents(env) > 1) ppo__rollout_alloc(&c->held, memory, c->columns, env, 1, envs, PPO__FOR_ACTING);
+    if (c->records) { /* an evaluation has neither gsde's noise nor statistics */
+        if (c->model->gsde) c->noise = PPO__ARRAY(memory, float, ppo__size(c->model->log_std) * envs);
+        if (config->normalize_obs) c->seen_obs = PPO__ZEROS(memory, ppo_normalizer, envs);
+        if (config->normalize_reward) c->seen_return = PPO__ZEROS(memory, ppo_normalizer, envs);
     }
-    collector->workers = PPO__ZEROS(memory, ppo__worker, workers);
     ppo_status status = ppo__arena_status(memory);
     for (int e = 0; e < envs && !status; ++e) {
-        collector->player[e] = -1;
-        collector->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * agents + e));
-        if (collector->seen_obs) status = ppo_normalizer_init(&collector->seen_obs[e], env->obs_size);
-        if (!status && collector->seen_return) status = ppo_normalizer_init(&collector->seen_return[e], 1);
+        c->player[e] = -1;
+        c->action_rng[e] = ppo_rng_stream(seed, PPO_STREAM_ACTION, (uint32_t)(first * ppo__agents(env) + e));
+        if (c->seen_obs) status = ppo_normalizer_init(&c->seen_obs[e], env->obs_size);
+        if (!status && c->seen_return) status = ppo_normalizer_init(&c->seen_return[e], 1);
     }
+    return status;
+}
+
+/* Divides this process's copies among as many workers. */
+static ppo_status ppo__collector_workers(ppo__collector *c, const ppo_env *env, int copies, int threads) {
+    ppo__arena *memory = &c->memory;
+    const int begin = ppo__own_begin(c->group, copies), own = ppo__own_end(c->group, copies) - begin;
+    const int workers = ppo__is_pushed(env) ? 1 : ppo__min_int(threads, own);
+    c->workers = PPO__ZEROS(memory, ppo__worker, workers);
+    ppo_status status = ppo__arena_status(memory);
     for (int k = 0; k < workers && !status; ++k) {
-        ppo__worker *worker = &collector->workers[k];
-        worker->collector = collector;
+        ppo__worker *worker = &c->workers[k];
+        worker->collector = c;
         worker->begin = begin + ppo__share(own, k, workers);
         worker->end = begin + ppo__share(own, k + 1, workers);
-        const int count = (worker->end - worker->begin) * agents;
+        const int count = (worker->end - worker->begin) * ppo__agents(env);
         worker->acting = PPO__ARRAY(memory, int, count);
-        ppo__rollout_take(&worker->rows, memory, collector->columns, env, 1, count, PPO__FOR_ACTING);
+        ppo__rollout_alloc(&worker->rows, memory, c->columns, env, 1, count, PPO__FOR_ACTING);
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&worker->tape);
         if (status) break;
         ppo_tape_record(worker->tape, 0);
-        collector->worker_count = k + 1;
+        c->worker_count = k + 1;
     }
-    if (!status)
-        status = ppo__envs_open(&collector->envs, env, collector->group, copies, seed, purpose, first);
-    if (!status && collector->group) {
-        const size_t bytes = ppo__pack_agents(collector, 0, 1, NULL, 0);
-        collector->packed = (char *)ppo__arena_array(memory, (size_t)envs, bytes);
-        status = ppo__arena_status(memory);
+    return status;
+}
+
+/* The caller has set agent, config, group, width, greedy and records (1: to train), and calls ppo__collector_free()
+   even after a failure. Copy c is environment first + c. */
+static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int envs, int steps, int threads,
+                                      uint64_t seed, uint32_t purpose, int first) {
+    const int copies = envs / ppo__agents(env);
+    c->model = &c->agent->model;
+    ppo_status status = ppo__collector_arrays(c, env, envs, steps, seed, first);
+    if (!status) status = ppo__collector_workers(c, env, copies, threads);
+    if (!status) status = ppo__envs_open(&c->envs, env, c->group, copies, seed, purpose, first);
+    if (!status && c->group) {
+        c->packed = (char *)ppo__arena_array(&c->memory, (size_t)envs, ppo__pack_agents(c, 0, 1, NULL, 0));
+        status = ppo__arena_status(&c->memory);
     }
-    size_t words = ppo__played_words(env); /* room to replay episodes */
-    if (!status && env->open && !collector->closed && words && words <= PPO__MOST_PLAYED / (size_t)copies) {
-        collector->envs.episode_rng = PPO__ZEROS(&collector->envs.memory, ppo_rng, copies);
-        collector->envs.played = PPO__ZEROS(&collector->envs.memory, uint32_t, copies * words);
-        status = ppo__arena_status(&collector->envs.memory);
-    }
-    return status ? status : ppo__pool_create(threads, &collector->pool);
+    if (!status && c->records) status = ppo__envs_keep_actions(&c->envs);
+    return status ? status : ppo__pool_create(threads, &c->pool);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -12841,7 +12990,7 @@ static ppo_status ppo__advantages(ppo_trainer *trainer) {
         const int pushed = ppo__is_pushed(&envs->env);
         status = ppo_fail(
             PPO_ERROR_NUMERIC, "rewards or values are too large: the advantage is %g (%s, step %lld%s)",
-            (double)r->advantage[i], ppo__who_is(envs, e).text,
+            (double)r->advantage[i], ppo__label_of(envs, e).text,
             (long long)(pushed ? t + 1 : envs->steps[e] - r->steps + t + 1), pushed ? " of the rollout" : "");
     }
     return status;
@@ -13006,15 +13155,15 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     if (outcome) {
         out = *outcome;
         status = ppo__count_outcome(envs, e, &out);
-        if (!status) status = ppo__answer(&c->workers[0], e, &out);
+        if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
     }
     envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
     if (status) { /* too large a return: what it did last is left out, and a new episode begins */
-        c->rollout.recorded[e] -= c->open[e];
-        c->open[e] = 0;
+        c->rollout.recorded[e] -= c->row[e] == PPO__ROW_OPEN;
+        c->row[e] = PPO__ROW_COMPLETE;
         envs->turn[e] = PPO__OUT;
     } else if (!outcome) ppo__begin_episode(c, e);
-    else if (acts) ppo__observe(c, e, !c->closed && !c->full[e]);
+    else if (acts && c->records && c->row[e] != PPO__ROW_LAST) ppo__count_obs(c, e);
     return status;
 }
 
@@ -13026,8 +13175,10 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
     if (envs->turn[e] != PPO__ACTS)
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
     ppo__worker *worker = &trainer->collector.workers[0];
-    worker->moment = 0;
-    ppo_status status = ppo__ask_policy(worker, -1, &e, 1, e - worker->begin);
+    ppo__acting batch;
+    batch.agent = &e;
+    batch.n = 1;
+    ppo_status status = ppo__act_batch(worker, &batch, e - worker->begin);
     if (status) return status;
     envs->turn[e] = PPO__WAITS;
     *action = envs->action[e];
@@ -13040,7 +13191,7 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
     if (trainer->learning) return 1;
     const ppo__collector *c = &trainer->collector;
     for (int e = c->envs.begin; e < c->envs.end; ++e) {
-        if (c->rollout.recorded[e] - c->open[e] == c->rollout.steps) full = 1;
+        if (c->rollout.recorded[e] - (c->row[e] == PPO__ROW_OPEN) == c->rollout.steps) full = 1;
         else if (c->envs.turn[e] != PPO__OUT) return 0;
     }
     return full;
@@ -13072,6 +13223,8 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer) {
 
 PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     if (!trainer) return;
+    for (int k = 0; k < trainer->collector.snapshot_room; ++k)
+        ppo_agent_free(trainer->collector.snapshots[k]);
     ppo__collector_free(&trainer->collector);
     for (int k = 0; k < PPO__MOST_SHARDS; ++k) ppo_tape_free(trainer->tapes[k]);
     ppo__arena_free(&trainer->memory);
@@ -13098,8 +13251,8 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
             memory, float, ppo__at(batch->segments, steps) * (size_t)trainer->agent->model.action_space.n);
     trainer->order = PPO__ARRAY(memory, int, samples);
     trainer->usable = PPO__ARRAY(memory, int, config->num_envs);
-    ppo__rollout_take(&batch->samples, memory, trainer->collector.columns, &trainer->collector.envs.env,
-                      steps, batch->segments, PPO__FOR_LEARNING);
+    ppo__rollout_alloc(&batch->samples, memory, trainer->collector.columns, &trainer->collector.envs.env,
+                       steps, batch->segments, PPO__FOR_LEARNING);
     ppo_status status = ppo__arena_status(memory);
 
     int shards = (int)(ppo__at(batch->segments, steps) / PPO__SHARD_SAMPLES);
@@ -13164,6 +13317,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     collector->agent = agent;
     collector->config = &trainer->config;
     collector->group = ppo__group();
+    collector->records = 1;
     collector->width = agent->model.core.width;
     ppo_status status = ppo_params_freeze(params, 0);
     if (!status && config->normalize_reward && !agent->return_norm.size)
@@ -13274,7 +13428,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
     }
     while (left && !status) {
         if (m->watch && m->watch(&frame, m->user)) return PPO_OK;
-        status = ppo__decide(&c->workers[0]); /* all of them: an environment may itself ask the agent */
+        status = ppo__act(&c->workers[0]); /* all of them: an environment may itself ask the agent */
         int stepped = 0;
         for (int k = 0; k < envs->copies && !status; ++k) {
             if (ppo__env_is_over(envs, k)) continue;
@@ -13282,7 +13436,6 @@ static ppo_status ppo__play_envs(ppo__match *m) {
             for (int e = k * agents; e < (k + 1) * agents && !status; ++e) {
                 m->total[e] += envs->outcome[e].reward;
                 if (envs->outcome[e].joins) ppo__begin_episode(c, e);
-                else if (envs->turn[e] == PPO__ACTS) ppo__observe(c, e, 0);
             }
             left -= ppo__env_is_over(envs, k);
             if (!status && !envs->env.max_steps && envs->age[k] >= PPO__EVAL_STEPS)
@@ -13317,15 +13470,13 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         c->config = &agent->config;
         for (int p = 0; p < 2; ++p)
             if (m->player[p]->model.core.width > c->width) c->width = m->player[p]->model.core.width;
-        c->mode = !m->sample;
-        c->closed = 1;
+        c->greedy = !m->sample;
         status = ppo__collector_open(c, env, count * agents, 1, 1, seed, PPO_STREAM_EVALUATE, first);
         m->total = PPO__ZEROS(&c->memory, double, count *agents);
         if (!status) status = ppo__arena_status(&c->memory);
         c->snapshots = &m->player[1];
         c->snapshot_room = match;
         if (!status) status = ppo__play_envs(m);
-        c->snapshot_room = 0; /* it is not the collector's */
         for (int k = 0; k < count && !status; ++k) {
             double sum = 0;
             int judged = 0;
@@ -13604,6 +13755,7 @@ typedef struct ppo__checkpoint {
     ppo_trainer *trainer;
     int64_t counters[5];
     double seconds;
+    int fresh; /* 1: every environment begins a new episode */
 } ppo__checkpoint;
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
@@ -13644,7 +13796,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
         {"trainer.last_figures", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
         {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
-        {"environments.fresh", PPO_I32, 2, {1, 1}, &collector->fresh, 0, 1},
+        {"environments.fresh", PPO_I32, 2, {1, 1}, &kept->fresh, 0, 1},
         {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
         {"environments.action_rng", PPO_U32, 2, {n, RNG}, collector->action_rng, PPO__ANY},
         {"environments.observation", PPO_F32, 2, {n, obs}, envs->obs, PPO__ANY},
@@ -13662,7 +13814,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
         {"environments.player", PPO_I32, 2, {n, 1}, rivals ? collector->player : NULL, -1, last_rival},
         {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
-        {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->open : NULL, 0, 1},
+        {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->row : NULL, 0, 1},
         {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
         {"open.observation", PPO_F32, 2, {n, obs}, held->obs, PPO__ANY},
         {"open.observation_bytes", PPO_U8, 2, {n, obs}, held->obs_bytes, PPO__ANY},
@@ -13683,6 +13835,7 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
             return ppo__failed;
     if (way == PPO__GATHER) return PPO_OK;
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
+    kept->fresh = !ppo__is_pushed(&envs->env) && ppo__env_is_over(envs, envs->begin);
     ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
@@ -13735,7 +13888,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started};
+    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0};
     const ppo_group *g = trainer->collector.group;
     ppo_status status = g ? ppo__carry_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
     if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
@@ -13839,7 +13992,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
 
     ppo_trainer *made = *trainer;
     ppo__envs *envs = &made->collector.envs;
-    ppo__checkpoint kept = {made, {0}, 0};
+    ppo__checkpoint kept = {made, {0}, 0, 0};
     status = ppo__carry_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
     if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
@@ -13847,9 +14000,10 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
         memset(envs->turn, PPO__ACTS, (size_t)envs->count);
         memcpy(envs->age, envs->length, envs->count * sizeof(int));
     }
+    if (kept.fresh) memset(envs->turn, PPO__OUT, (size_t)envs->count);
     ppo__envs_guard(envs);
     if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
-    for (int k = envs->begin; envs->env.open && !made->collector.fresh && k < envs->end && !status; ++k)
+    for (int k = envs->begin; envs->env.open && !kept.fresh && k < envs->end && !status; ++k)
         status = ppo__replay(file, envs, k);
     return status;
 }
