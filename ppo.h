@@ -12026,21 +12026,884 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
 /* --------------------------------------------------------------------------------------------------------
    @@ 15 Training and evaluation
 
-   To read PPO, begin at ppo__iterate(), near the end of "-- training --", and go upwards. It calls
-   ppo__collect() of section 14, and then what stands above it:
-       ppo__advantages()   by GAE
-       ppo__epochs()       several times, each minibatch: normalize advantages, gradient, clip its norm, Adam
-       ppo__loss()         the objective, on the tape ("-- the objective --")
-   One level below, in sub-sections of their own: how minibatches are put together, also for recurrent
-   policies ("segments"), how their gradients are divided among threads and processes ("shards"), and what an
-   iteration reports.
+   PPO as a program. ppo__iterate() and what it calls do this, in this order:
+
+       for each iteration
+           learning_rate, clip_low, clip_high, entropy_coef by their schedules       ppo__apply_schedules()
+
+           for t = 0 .. rollout_steps - 1                                            ppo__collect()
+               outputs = actor(obs[t])                                               ppo__act()
+               action[t] = sample(outputs)
+               logp[t] = log pi(action[t] | obs[t])
+               obs[t + 1], reward[t], terminated[t], truncated[t] = env.step(action[t])
+               where an episode ended: obs[t + 1] = env.reset()
+           value[t] = critic(obs[t])                                                 ppo__rollout_end()
+           next_value[t] = 0 if terminated[t], else critic(what was seen after action[t])
+
+           for t = rollout_steps - 1 .. 0                                            ppo__advantages()
+               delta = reward[t] + gamma next_value[t] - value[t]
+               advantage[t] = delta + gamma gae_lambda advantage[t + 1], the latter 0 where an episode ended
+           value_target = advantage + value
+
+           for each of `epochs` epochs                                               ppo__epochs()
+               shuffle the samples
+               for each minibatch of them                                            ppo__update()
+                   A = (advantage - mean(advantage)) / std(advantage)
+
+                   outputs, V = actor(obs), critic(obs)                              ppo__loss()
+                   ratio = exp(log pi(action | obs) - logp)
+                   policy_loss = -mean(min(ratio A, clip(ratio, 1 - clip_low, 1 + clip_high) A))
+                   value_loss = 0.5 mean((V - value_target)^2)
+                   loss = policy_loss + value_coef value_loss - entropy_coef mean(entropy(outputs))
+
+                   if mean(ratio - 1 - log ratio) > 1.5 target_kl: no more epochs
+                   gradient = d loss / d parameters                                  ppo__gradient()
+                   gradient *= min(1, max_grad_norm / |gradient|)
+                   parameters -= Adam(gradient)                                      ppo_params_step()
+
+           report the returns of the episodes that ended, losses, KL                 ppo__report()
+
+   Below the way, in sub-sections of their own: how minibatches are put together, also for recurrent policies
+   ("minibatches of segments"); how their gradients are divided among threads and processes ("shards"); pauses and
+   a program that pushes experience; opponents of self-play; settings, the agent, creation, evaluation.
 
    To add a setting: a field of ppo_config, a row of ppo__fields with its default, if it may be without effect a
    row of ppo__config_needs, and its name in tests/test_control.c. The command line, files and checks follow from
-   that. To add an objective, also for
-   language models: in section 9 a constant before PPO__OBJECTIVES, its word in ppo__objectives in the same
-   place, and its term in ppo__policy_term(). What needs more than log-probabilities goes to ppo__loss().
+   that. To add an objective, also for language models: in section 9 a constant before PPO__OBJECTIVES, its word in
+   ppo__objectives in the same place, and its term in ppo__policy_term(). What needs more than log-probabilities
+   goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
+
+/* -- the trainer -- */
+
+enum {
+    PPO__MOST_SHARDS = 64,       /* of a minibatch, at most */
+    PPO__SHARDS = 16,            /* unless there is a setting */
+    PPO__SHARD_SAMPLES = 128,    /* of a shard, at least */
+    PPO__SHARD_SEGMENTS = 16,    /* recurrent: of a shard, at least */
+    PPO__SHARD_PARAMS = 1 << 16, /* at most: of a larger network the operations are divided instead */
+    PPO__LAST_EPISODES = 100
+};
+
+/* What one gradient step reports. */
+typedef struct ppo__step_stats {
+    ppo_policy_stats policy;
+    float loss, value_loss, entropy, grad_norm;
+    int failed; /* in a group: the status of the process that has this shard */
+} ppo__step_stats;
+
+typedef struct ppo__shard {
+    ppo_rollout samples; /* of the minibatch's, packed by time, the longest segments first */
+    int *picked;         /* which of the rollout's they are */
+    ppo_inputs inputs;   /* what the network is given of them */
+    const float *shift;  /* rpo_alpha: by how much their means move; else NULL */
+    int *count;          /* [segment_steps] segments that have a step t */
+    float *grad;         /* [params->count] its gradient; this process's first shard's is the model's own */
+} ppo__shard;
+
+typedef struct ppo__minibatch {
+    ppo_rollout samples;                     /* one step of as many "environments" as there are samples */
+    int segment_steps, segments;             /* of a whole segment; in a minibatch, at most */
+    int *picked;                             /* [segments * segment_steps] samples of the rollout */
+    float *shift;                            /* [segments * segment_steps][n], or NULL */
+    int most_shards, shards;                 /* in a full minibatch, and in this one */
+    int begin, end;                          /* this process's, in a full minibatch */
+    ppo__shard shard[PPO__MOST_SHARDS];      /* [shards] */
+    ppo__step_stats stats[PPO__MOST_SHARDS]; /* [shards] their own means */
+    float *received;                         /* in a group: [params->count], for ppo__group_sum() */
+} ppo__minibatch;
+
+struct ppo_trainer {
+    ppo_config config;
+    ppo_agent *agent; /* borrowed */
+    ppo__collector collector;
+    ppo__arena memory;
+    ppo__minibatch minibatch;
+    ppo_tape *tapes[PPO__MOST_SHARDS]; /* of the update, for as many threads */
+    int *usable;                       /* [num_envs] steps of the rollout that are learned from */
+    int *order;                        /* [steps * envs] segments, shuffled */
+    ppo_rng shuffle_rng;
+    int reserved;                   /* 1: the tapes have room for the largest minibatch */
+    ppo_policy_objective objective; /* these three are of this iteration, after their schedules */
+    ppo_adam adam;
+    float entropy_coef;
+    float kl_coef; /* of this iteration */
+    float rate;    /* desired_kl: the learning rate so far; 0: the first */
+    float last_return[PPO__LAST_EPISODES];
+    int last_length[PPO__LAST_EPISODES];
+    float last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
+    int64_t episodes, steps, iteration, updates;
+    double started;
+    ppo_progress progress;        /* of this iteration, so far */
+    int learning;                 /* 1: the rollout is complete, and being learned from */
+    int batch, batches, segments; /* the next minibatch of this epoch; of how many */
+    int gradients;                /* minibatches of this iteration so far */
+};
+
+/* -- an iteration, in the order of the calls -- */
+
+static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done);
+static ppo_status ppo__begin_iteration(ppo_trainer *trainer);
+static ppo_status ppo__apply_schedules(ppo_trainer *trainer);
+static ppo_status ppo__collect_or_take(ppo_trainer *trainer);
+static int ppo__next_steps(const ppo_trainer *trainer);
+static ppo_status ppo__advantages(ppo_trainer *trainer);
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer);
+static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done);
+static ppo_status ppo__begin_epoch(ppo_trainer *trainer);
+static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments);
+static ppo_status ppo__update(ppo_trainer *trainer, int b, int *stop);
+static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards);
+static void ppo__draw_shifts(ppo_trainer *trainer);
+static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats);
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b);
+static void ppo__adapt_rate(ppo_trainer *trainer, float kl);
+static int ppo__must_pause(const ppo_trainer *trainer, double until);
+static ppo_status ppo__end_iteration(ppo_trainer *trainer);
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer);
+static void ppo__report(ppo_trainer *trainer);
+static void ppo__warn(ppo_trainer *trainer);
+static void ppo__keep_opponent(ppo_trainer *trainer);
+
+PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
+    if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    int done;
+    if (ppo_trainer_done(trainer))
+        return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
+    if (ppo__is_pushed(&trainer->collector.envs.env))
+        return ppo__refuse(
+            "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
+    ppo_status status = ppo__iterate(trainer, INFINITY, &done);
+    if (status) ppo__forget_episodes(&trainer->collector);
+    else if (progress) *progress = trainer->progress;
+    return status;
+}
+
+/* A rollout; advantages; epochs; a report. It may pause between two minibatches once the clock has passed `until`
+   (ppo_clock(); INFINITY: never), and continues with the next call; *done 1: it is complete. */
+static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
+    ppo__pool *before = ppo__arithmetic_pool;
+    ppo_status status = PPO_OK;
+    if (trainer->config.threads > 1)
+        ppo__arithmetic_pool = trainer->collector.pool; /* divides all that follows */
+    if (!trainer->learning) {
+        status = ppo__begin_iteration(trainer);
+        if (!status) status = ppo__collect_or_take(trainer);
+        if (!status) status = ppo__advantages(trainer);
+        if (!status) status = ppo__reserve_tapes(trainer);
+        status = ppo__group_agree(trainer->collector.group, status, 0);
+    }
+    if (!status) status = ppo__epochs(trainer, until, done);
+    if (!status && *done) status = ppo__end_iteration(trainer);
+    trainer->learning = !status && !*done;
+    ppo__arithmetic_pool = before;
+    return status;
+}
+
+/* Clears the report, and sets the learning rate, the clip and the coefficients of this iteration. */
+static ppo_status ppo__begin_iteration(ppo_trainer *trainer) {
+    memset(&trainer->progress, 0, sizeof trainer->progress);
+    trainer->progress.kl = NAN;
+    trainer->batch = trainer->gradients = 0;
+    return ppo__group_agree(trainer->collector.group, ppo__apply_schedules(trainer), 0);
+}
+
+/* Lets the policy act for a rollout, or completes the one that the program has pushed. */
+static ppo_status ppo__collect_or_take(ppo_trainer *trainer) {
+    ppo__collector *c = &trainer->collector;
+    return ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c) : ppo__collect(c, ppo__next_steps(trainer));
+}
+
+/* Advantages and value targets by GAE. */
+static ppo_status ppo__advantages(ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    const ppo_rollout *r = &trainer->collector.rollout;
+    ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
+                                r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
+    for (int i = 0; i < r->steps * r->envs && !status; ++i) {
+        int e = i % r->envs, t = i / r->envs;
+        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
+        const ppo__envs *envs = &trainer->collector.envs;
+        const int pushed = ppo__is_pushed(&envs->env);
+        status = ppo_fail(
+            PPO_ERROR_NUMERIC, "rewards or values are too large: the advantage is %g (%s, step %lld%s)",
+            (double)r->advantage[i], ppo__label_of(envs, e).text,
+            (long long)(pushed ? t + 1 : envs->steps[e] - r->steps + t + 1), pushed ? " of the rollout" : "");
+    }
+    return status;
+}
+
+/* Learns from the rollout: every sample once per epoch, in a new order. */
+static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
+    ppo_progress *progress = &trainer->progress;
+    ppo_status status = PPO_OK;
+    int stop = 0; /* 1: target_kl */
+    *done = 1;
+    for (; progress->epochs < trainer->config.epochs; ++progress->epochs, trainer->batch = 0) {
+        if (!trainer->batch) status = ppo__begin_epoch(trainer);
+        if (status || !trainer->batches) return status; /* without a critic: no episode has ended */
+        while (trainer->batch < trainer->batches) {
+            status = ppo__update(trainer, trainer->batch++, &stop);
+            if (status || stop) return status;
+            *done = !ppo__must_pause(trainer, until);
+            if (!*done) return PPO_OK;
+        }
+    }
+    return PPO_OK;
+}
+
+/* The samples to learn from, in a new order; and with recompute_advantages their values and advantages. */
+static ppo_status ppo__begin_epoch(ppo_trainer *trainer) {
+    trainer->batches = ppo__list_segments(trainer, 0, &trainer->segments);
+    if (!trainer->batches) return PPO_OK;
+    if (trainer->config.recompute_advantages && trainer->progress.epochs) {
+        ppo_status status = ppo__values_again(&trainer->collector);
+        if (!status) status = ppo__advantages(trainer);
+        if (status) return status;
+    }
+    ++trainer->updates;
+    ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, trainer->segments);
+    return PPO_OK;
+}
+
+static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
+
+/* A step of Adam along the gradient of minibatch b. *stop 1: the policy is too far from the one that acted
+   (target_kl), so this minibatch changes nothing, and no further one follows. */
+static ppo_status ppo__update(ppo_trainer *trainer, int b, int *stop) {
+    const ppo_config *config = &trainer->config;
+    ppo_progress *progress = &trainer->progress;
+    ppo_rollout *minibatch = &trainer->minibatch.samples;
+    ppo__step_stats stats;
+    ppo_status status = PPO_OK;
+    ppo__choose_minibatch(trainer, trainer->segments, b, trainer->batches, trainer->minibatch.most_shards);
+    ppo__draw_shifts(trainer);
+    if (config->normalize_advantage) status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
+    if (!status) status = ppo__gradient(trainer, &stats);
+    if (status) return status;
+    ppo__add_stats(progress, &stats, ++trainer->gradients, b);
+    *stop = config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl;
+    if (*stop) return PPO_OK;
+    ppo__adapt_rate(trainer, stats.policy.approx_kl);
+    status = ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
+                             &stats.grad_norm);
+    if (!status) ppo__average(&progress->grad_norm, stats.grad_norm, trainer->gradients);
+    return status;
+}
+
+/* The weight of the penalty for the next iteration, the report, a warning; with self-play, an opponent. */
+static ppo_status ppo__end_iteration(ppo_trainer *trainer) {
+    ppo_status status = ppo__adapt_kl(trainer);
+    if (status) return status;
+    for (int k = 0; k < PPO__MOST_SHARDS && trainer->tapes[k]; ++k)
+        ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
+    ppo__report(trainer);
+    ppo__warn(trainer);
+    ppo__keep_opponent(trainer);
+    return PPO_OK;
+}
+
+/* -- the objective -- */
+
+/* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
+   -mean(r A) + kl_coef mean(KL(old || new)), exact. */
+static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__shard *shard) {
+    const ppo_config *config = &trainer->config;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo_rollout *samples = &shard->samples;
+    ppo__step_stats *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
+    const int penalty = config->objective == PPO_KL_PENALTY;
+    const int want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    ppo_policy_objective objective = trainer->objective;
+    ppo_tensor *logp, *entropy, *value_loss = NULL;
+    ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
+    if (shard->shift && out.policy)
+        moved.policy = ppo_tape_add(
+            tape, out.policy, ppo_tape_constant(tape, shard->shift, out.policy->rows, out.policy->cols));
+    ppo_actor_critic_logp(tape, model, &moved, &samples->actions, &logp, &entropy);
+
+    if (penalty) objective.objective = PPO_UNCLIPPED;
+    ppo_tensor *loss =
+        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
+    if (penalty) {
+        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
+    }
+
+    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
+    if (config->baseline) {
+        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
+        value_loss = ppo_tape_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
+                                         config->value_clip, delta);
+        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
+    }
+
+    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
+    if (!loss) return NULL;
+    stats->value_loss = value_loss ? value_loss->data[0] : 0;
+    stats->entropy = mean_entropy->data[0];
+    stats->loss = loss->data[0];
+    return loss;
+}
+
+/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
+   recurrent policy, less where the steps to learn from end; a single step of any other. Segment k begins at
+   step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
+
+static int ppo__segment_length(const ppo_trainer *trainer, int k) {
+    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
+    int left = trainer->usable[k % envs] - k / envs * steps;
+    return left < 0 ? 0 : left < steps ? left : steps;
+}
+
+/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
+   the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
+static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    int all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
+    *segments = 0;
+    for (int e = 0; e < rollout->envs; ++e) {
+        int *usable = &trainer->usable[e];
+        *usable = whole ? rollout->steps : rollout->recorded[e];
+        for (; !trainer->config.baseline && !whole && *usable; --*usable) {
+            size_t last = ppo__at(*usable - 1, rollout->envs) + e;
+            if (rollout->terminated[last] || rollout->truncated[last]) break;
+        }
+    }
+    for (int k = 0; k < all; ++k)
+        if (ppo__segment_length(trainer, k)) trainer->order[(*segments)++] = k;
+    return *segments ? ppo__divide_up(*segments, trainer->minibatch.segments) : 0;
+}
+
+/* The samples of n segments, packed by time, the longest segments first. Returns how many. */
+static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
+    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
+    for (int i = 0; i < n; ++i) { /* nearly all have the full length */
+        if (ppo__segment_length(trainer, segments[i]) < steps) continue;
+        int swap = segments[full];
+        segments[full++] = segments[i];
+        segments[i] = swap;
+    }
+    for (int i = full + 1; i < n; ++i) {
+        int moved = segments[i], length = ppo__segment_length(trainer, moved), j = i;
+        for (; j > full && length > ppo__segment_length(trainer, segments[j - 1]); --j)
+            segments[j] = segments[j - 1];
+        segments[j] = moved;
+    }
+    for (int t = 0; t < steps; ++t) {
+        count[t] = 0;
+        for (int i = 0; i < n && t < ppo__segment_length(trainer, segments[i]); ++i, ++count[t])
+            picked[rows++] = (segments[i] / envs * steps + t) * envs + segments[i] % envs;
+    }
+    return rows;
+}
+
+/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
+   and gathers their advantages. Shares differ by one segment at most. */
+static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_rollout *samples = &batch->samples;
+    const ppo__column *columns = trainer->collector.columns;
+    int begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin;
+    int *segments = trainer->order + begin;
+    batch->shards = ppo__min_int(most_shards, n);
+    samples->steps = 1;
+    samples->envs = 0;
+    for (int k = 0; k < batch->shards; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        int from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
+        shard->picked = batch->picked + samples->envs;
+        int count = ppo__pack_rows(trainer, segments + from, to - from, shard->count, shard->picked);
+        shard->samples = ppo__some_samples(samples, columns, (size_t)samples->envs, count);
+        shard->inputs = ppo__inputs_of(&shard->samples); /* its first states are where segments begin */
+        shard->inputs.sequences.count = shard->count;
+        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
+        if (batch->shift)
+            shard->shift = batch->shift + ppo__at(samples->envs, trainer->agent->model.action_space.n);
+        samples->envs += count;
+    }
+    for (int i = 0; i < samples->envs; ++i)
+        samples->advantage[i] = trainer->collector.rollout.advantage[batch->picked[i]];
+}
+
+/* rpo_alpha: by how much the means of this minibatch's samples move. */
+static void ppo__draw_shifts(ppo_trainer *trainer) {
+    const float alpha = trainer->config.rpo_alpha;
+    const int shifts = alpha > 0 ? trainer->agent->model.action_space.n : 0;
+    for (size_t i = 0, n = ppo__at(trainer->minibatch.samples.envs, shifts); i < n; ++i)
+        trainer->minibatch.shift[i] = ppo_rng_range(&trainer->shuffle_rng, -alpha, alpha);
+}
+
+/* Copies all of a shard's samples from the rollout, but for their advantages, which it has already. */
+static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
+    const int *picked = shard->picked, n = shard->samples.envs;
+    for (int c = 0; c < PPO__COLUMNS; ++c) {
+        const ppo__column *column = &trainer->collector.columns[c];
+        const size_t bytes = column->bytes;
+        const int wanted = column->uses & PPO__FOR_LEARNING;
+        if (!bytes || !wanted || column->pointer == offsetof(ppo_rollout, advantage)) continue;
+        const char *source = ppo__column_data(&trainer->collector.rollout, column);
+        char *target = ppo__column_data(&shard->samples, column);
+        if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
+            for (int i = 0; i < n; ++i)
+                memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
+        } else {
+            for (int i = 0; i < n; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
+        }
+    }
+}
+
+/* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
+   thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
+   a fixed binary tree, so the bits are the same for any number of threads and processes -- */
+
+/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this
+   thread. */
+static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
+    ppo_trainer *trainer = (ppo_trainer *)user;
+    ppo__minibatch *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    ppo_tape *tape = trainer->tapes[thread];
+    ppo_status status = PPO_OK;
+    for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
+        ppo__shard *shard = &batch->shard[k];
+        ppo__gather(trainer, shard);
+        ppo_tape_reset(tape);
+        tape->params[0] = batch->most_shards > 1 ? params : NULL;
+        tape->grad[0] = shard->grad;
+        memset(shard->grad, 0, params->count * sizeof(float));
+        ppo_tensor *loss = ppo__loss(trainer, tape, shard);
+        if (batch->shards > 1) /* its share in the mean over all samples */
+            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
+        status = ppo_tape_backward(tape, loss);
+        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
+    }
+}
+
+/* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
+static void ppo__add_shards(void *user, int thread, int begin, int end) {
+    const ppo_trainer *trainer = (const ppo_trainer *)user;
+    const ppo__minibatch *batch = &trainer->minibatch;
+    const ppo__shard *own = batch->shard + batch->begin;
+    const int count = ppo__min_int(batch->end, batch->shards) - batch->begin;
+    size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
+    size_t n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
+    (void)thread;
+    for (int step = 1; step < count; step *= 2)
+        for (int k = 0; k + step < count; k += 2 * step)
+            ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
+}
+
+/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its own. */
+static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_params *params = trainer->agent->model.params;
+    const ppo_group *g = trainer->collector.group;
+    size_t start[PPO_MAX_RANKS + 1];
+    int failed = 0;
+    if (!g || batch->most_shards == 1) return status; /* all compute the same */
+    for (int r = 0; r <= g->size; ++r)
+        start[r] = sizeof *batch->stats *
+                   (size_t)ppo__min_int(ppo__first_shard(batch->most_shards, r, g->size), batch->shards);
+    for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
+    ppo_status shared = ppo__group_gather(g, batch->stats, start);
+    for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
+    if (!shared && failed) shared = ppo__group_agree(g, status, 0);
+    return shared ? shared
+                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
+                                   batch->received);
+}
+
+/* The gradient of the gathered minibatch's loss, and what it reports. */
+static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    const ppo_params *params = trainer->agent->model.params;
+    const int own = ppo__min_int(batch->end, batch->shards) - batch->begin; /* below 1: none */
+    double work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
+    ppo_status status = PPO_OK;
+    if (own > 0) ppo__parallel_for(own, 1, work, ppo__shard_gradients, trainer);
+    for (int k = 0; own > 0 && k < ppo__range_count(own, 1, work) && !status; ++k)
+        status = ppo_tape_status(trainer->tapes[k]);
+    if (own > 1 && !status)
+        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * own, ppo__add_shards,
+                          trainer);
+    status = ppo__share_gradient(trainer, status);
+    if (status) return status;
+
+    memset(stats, 0, sizeof *stats); /* means over all samples */
+    stats->policy.ratio_min = INFINITY;
+    for (int k = 0; k < batch->shards; ++k) {
+        const ppo__step_stats *one = &batch->stats[k];
+        float weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
+        stats->loss += weight * one->loss;
+        stats->value_loss += weight * one->value_loss;
+        stats->entropy += weight * one->entropy;
+        stats->policy.loss += weight * one->policy.loss;
+        stats->policy.clip_fraction += weight * one->policy.clip_fraction;
+        stats->policy.approx_kl += weight * one->policy.approx_kl;
+        stats->policy.old_approx_kl += weight * one->policy.old_approx_kl;
+        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, one->policy.ratio_min);
+        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, one->policy.ratio_max);
+    }
+    return PPO_OK;
+}
+
+/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
+   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
+   segments as there can be. */
+static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_status status = PPO_OK;
+    const int begin = batch->begin;
+    int segments;
+    if (trainer->reserved) return PPO_OK;
+    trainer->reserved = 1;
+    ppo__list_segments(trainer, 1, &segments); /* in order: whole segments come first */
+    segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
+    batch->begin = 0;
+    ppo__choose_minibatch(trainer, segments, 0, 1, 1);
+    for (int k = 0; k < batch->most_shards && !status; ++k) {
+        ppo__shard_gradients(trainer, k, 0, 1);
+        status = ppo_tape_status(trainer->tapes[k]);
+    }
+    batch->begin = begin;
+    return status;
+}
+
+/* -- schedules, and what holds a KL -- */
+
+/* The settings of this iteration, which its report shows. */
+static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
+    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
+    const ppo_config *c = &trainer->config;
+    const float initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
+    const int schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
+                                 c->entropy_schedule};
+    const float done = (float)((double)trainer->steps / (double)c->total_steps);
+    float now[COUNT];
+    int valid = 1;
+    for (int k = 0; k < COUNT; ++k) {
+        now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
+                                           : ppo_schedule(schedule[k], initial[k], done);
+        valid &= now[k] >= 0 && ppo__finite(now[k]);
+    }
+    if (!valid)
+        return ppo__refuse("config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
+                           (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
+    const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
+                                            trainer->kl_coef};
+    const ppo_adam adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    trainer->objective = objective;
+    trainer->adam = adam;
+    if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
+    trainer->entropy_coef = trainer->progress.entropy_coef = now[ENTROPY];
+    trainer->progress.learning_rate = trainer->adam.lr;
+    trainer->progress.clip_range = now[HIGH];
+    trainer->progress.kl_coef = trainer->kl_coef;
+    return PPO_OK;
+}
+
+/* desired_kl: the learning rate of the next step, after a minibatch with this KL. */
+static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
+    const float desired = trainer->config.desired_kl;
+    float *rate = &trainer->adam.lr;
+    if (desired <= 0) return;
+    if (kl > 2 * desired) *rate = ppo__max(*rate / 1.5f, 1e-5f);
+    else if (kl > 0 && kl < desired / 2) *rate = ppo__min(*rate * 1.5f, 1e-2f);
+    trainer->progress.learning_rate = trainer->rate = *rate;
+}
+
+static int ppo__adapts_kl(const ppo_config *config) {
+    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
+}
+
+/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
+   iteration. */
+static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
+    if (!ppo__adapts_kl(&trainer->config)) return PPO_OK;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    ppo_tape *tape = trainer->tapes[0];
+    int segments, batches = ppo__list_segments(trainer, 0, &segments), samples = 0;
+    double sum = 0;
+    for (int b = 0; b < batches; ++b) {
+        ppo__choose_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
+        for (int k = 0; k < trainer->minibatch.shards; ++k) {
+            ppo__shard *shard = &trainer->minibatch.shard[k];
+            ppo__gather(trainer, shard);
+            ppo_tape_reset(tape);
+            ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
+            ppo_tensor *kl =
+                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
+            if (!kl) return ppo_tape_status(tape);
+            for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
+            samples += kl->rows;
+        }
+    }
+    if (!samples) return PPO_OK;
+    const float kl = trainer->progress.kl = (float)(sum / samples);
+    trainer->kl_coef = ppo__clamp(
+        ppo_adaptive_kl_2017(trainer->kl_coef, kl, trainer->config.adaptive_kl_target), 1e-6f, 1e6f);
+    return PPO_OK;
+}
+
+/* -- reports -- */
+
+/* Takes the count-th minibatch, number b of its epoch, into what the callback sees. */
+static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b) {
+    if (count == 1) {
+        progress->first_ratio_min = stats->policy.ratio_min;
+        progress->first_ratio_max = stats->policy.ratio_max;
+    }
+    ppo__average(&progress->policy_loss, stats->policy.loss, count);
+    ppo__average(&progress->value_loss, stats->value_loss, count);
+    ppo__average(&progress->entropy, stats->entropy, count);
+    ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
+    ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
+    ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
+    ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
+    ppo__average(&progress->loss, stats->loss, count);
+    progress->last_loss = stats->loss;
+}
+
+/* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
+static void ppo__report(ppo_trainer *trainer) {
+    ppo_progress *progress = &trainer->progress;
+    const ppo_actor_critic *model = &trainer->agent->model;
+    const ppo_rollout *rollout = &trainer->collector.rollout;
+    int rows = rollout->steps * rollout->envs, samples = 0;
+    const int figures = ppo__figures(&trainer->collector.envs.env);
+    double returns = 0, lengths = 0, std = 0;
+    for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
+    for (int i = 0; i < rows; ++i) {
+        if (!rollout->episode_length[i]) continue;
+        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
+        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_length[i];
+        for (int k = 0; k < figures; ++k)
+            trainer->last_figures[k][trainer->episodes % PPO__LAST_EPISODES] =
+                rollout->figures[i * figures + k];
+        ++trainer->episodes;
+    }
+    int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
+    for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
+    for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
+        std += exp((double)model->log_std->data[i]);
+    progress->iteration = ++trainer->iteration;
+    progress->iteration_steps = samples;
+    progress->steps = trainer->steps += samples;
+    progress->total_steps = trainer->config.total_steps;
+    progress->seconds = ppo_clock() - trainer->started;
+    progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
+    double left = (double)(progress->total_steps - progress->steps);
+    progress->seconds_left = left > 0 ? progress->seconds * left / (double)progress->steps : 0;
+    progress->episodes = trainer->episodes;
+    progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
+    progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    progress->figure_names = trainer->collector.envs.env.figures;
+    for (int k = 0; k < figures; ++k) {
+        double sum = 0;
+        for (int i = 0; i < recent; ++i) sum += trainer->last_figures[k][i];
+        progress->figures[k] = recent ? (float)(sum / recent) : NAN;
+    }
+    progress->updates = trainer->updates;
+    progress->gradient_steps = model->params->step;
+    progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
+    progress->value_clip = trainer->config.value_clip;
+    progress->explained_variance = ppo__explained_variance(rollout->value, rollout->value_target, rows,
+                                                           rollout->recorded, rollout->envs);
+}
+
+/* The usual ways in which a run fails in silence, the most certain first. */
+static void ppo__warn(ppo_trainer *trainer) {
+    ppo_progress *p = &trainer->progress;
+    const ppo_rollout *r = &trainer->collector.rollout;
+    const ppo_space *space = &trainer->agent->model.action_space;
+    int heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    double squares = 0, random = 0;
+    for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
+    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) random += log((double)sizes[h]);
+    /* to the error of a critic that says 0; and to the entropy of a policy that acts at random */
+    const double error = squares > 0 ? 2 * p->value_loss * (double)p->iteration_steps / squares : 0;
+    const double entropy = random > 0 ? p->entropy / random : 0;
+    const struct {
+        int holds;
+        const char *text;
+        double a, b, c;
+    } table[] = {
+        {p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
+         "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
+         p->loss, p->grad_norm, 0},
+        {p->iteration > 2 && error > 5,
+         "the critic's squared error is %.3g times that of a critic that says 0: try normalize_reward=yes, a "
+         "lower learning_rate",
+         error, 0, 0},
+        {p->clip_fraction > 0.5f,
+         "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or target_kl",
+         100 * (double)p->clip_fraction, 0, 0},
+        {p->iteration >= 10 && entropy > 0.995 && p->approx_kl < 1e-4f,
+         "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a higher "
+         "learning_rate",
+         p->entropy, random, p->approx_kl},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
+        if (table[k].holds)
+            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].a, table[k].b, table[k].c);
+}
+
+/* -- pauses, and a program that steps its own world -- */
+
+PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
+    return !trainer || trainer->steps >= trainer->config.total_steps;
+}
+
+/* Steps of the next rollout: fewer at the end of the run, but where agents wait, each needs time to act. */
+static int ppo__next_steps(const ppo_trainer *trainer) {
+    const ppo_config *config = &trainer->config;
+    int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
+    const int shortens = trainer->collector.envs.agents == 1 && left < config->rollout_steps;
+    return shortens ? (int)left : config->rollout_steps;
+}
+
+/* 1: the clock has passed `until`, and this was not the last minibatch. */
+static int ppo__must_pause(const ppo_trainer *trainer, double until) {
+    const int last =
+        trainer->batch == trainer->batches && trainer->progress.epochs + 1 == trainer->config.epochs;
+    return !last && ppo_clock() >= until;
+}
+
+/* The agent of a source that may be pushed to; -1 after an error. */
+static int ppo__source(const ppo_trainer *trainer, const char *function, int source) {
+    const ppo__envs *envs = &trainer->collector.envs;
+    if (!ppo__is_pushed(&envs->env))
+        ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
+    else if (source < 0 || source >= envs->count)
+        ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
+    else if (source < envs->begin || source >= envs->end)
+        ppo__refuse("%s: source %d is another process's, this one has %d to %d", function, source,
+                    envs->begin, envs->end - 1);
+    else return source;
+    return -1;
+}
+
+PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
+                                       const unsigned char *mask, const ppo_outcome *outcome) {
+    if (!ppo__given("ppo_trainer_observe", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    ppo__collector *c = &trainer->collector;
+    ppo__envs *envs = &c->envs;
+    const int e = ppo__source(trainer, "ppo_trainer_observe", source);
+    const int ends = outcome && (outcome->terminated || outcome->truncated);
+    const int acts = !outcome || (!ends && !outcome->waits);
+    const ppo_space *space = &envs->env.action_space;
+    ppo_status status = PPO_OK;
+    if (e < 0) return PPO_ERROR_ARGUMENT;
+    if (outcome && envs->turn[e] == PPO__OUT)
+        return ppo__refuse("source %d is in no episode: to begin one, outcome must be NULL", source);
+    if (outcome && envs->turn[e] == PPO__ACTS)
+        return ppo__refuse("source %d has not acted since its last observation", source);
+    if (!outcome && envs->turn[e] != PPO__OUT)
+        return ppo__refuse("source %d is in an episode: its outcome is needed", source);
+    if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
+        return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
+                           acts ? "acts next" : "was truncated");
+    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, obs);
+    if (outcome && !status)
+        status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, envs->steps[e] + 1);
+    int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
+    if (!status && choice >= 0)
+        status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);
+    if (status) return status;
+
+    ppo_outcome out;
+    size_t outputs = (size_t)ppo__space_outputs(space);
+    if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
+    else memset(envs->mask + e * outputs, 1, outputs);
+    if (outcome) {
+        out = *outcome;
+        status = ppo__count_outcome(envs, e, &out);
+        if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
+    }
+    envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
+    if (status) { /* too large a return: what it did last is left out, and a new episode begins */
+        c->rollout.recorded[e] -= c->row[e] == PPO__ROW_OPEN;
+        c->row[e] = PPO__ROW_COMPLETE;
+        envs->turn[e] = PPO__OUT;
+    } else if (!outcome) ppo__begin_episode(c, e);
+    else if (acts && c->records && c->row[e] != PPO__ROW_LAST) ppo__count_obs(c, e);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action) {
+    if (!ppo__given("ppo_trainer_act", trainer && action)) return PPO_ERROR_ARGUMENT;
+    ppo__envs *envs = &trainer->collector.envs;
+    const int e = ppo__source(trainer, "ppo_trainer_act", source);
+    if (e < 0) return PPO_ERROR_ARGUMENT;
+    if (envs->turn[e] != PPO__ACTS)
+        return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
+    ppo__worker *worker = &trainer->collector.workers[0];
+    ppo__acting batch;
+    batch.agent = &e;
+    batch.n = 1;
+    ppo_status status = ppo__act_batch(worker, &batch, e - worker->begin);
+    if (status) return status;
+    envs->turn[e] = PPO__WAITS;
+    *action = envs->action[e];
+    return PPO_OK;
+}
+
+PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
+    int full = 0;
+    if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
+    if (trainer->learning) return 1;
+    const ppo__collector *c = &trainer->collector;
+    for (int e = c->envs.begin; e < c->envs.end; ++e) {
+        if (c->rollout.recorded[e] - (c->row[e] == PPO__ROW_OPEN) == c->rollout.steps) full = 1;
+        else if (c->envs.turn[e] != PPO__OUT) return 0;
+    }
+    return full;
+}
+
+PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
+    if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (progress) memset(progress, 0, sizeof *progress);
+    if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
+        return PPO_ERROR_ARGUMENT;
+    if (!ppo_trainer_ready(trainer)) return PPO_OK;
+    int done = 1;
+    const double until =
+        milliseconds == 0 ? INFINITY : ppo_clock() + (milliseconds > 0 ? 1e-3 * milliseconds : 0);
+    ppo_status status = ppo__iterate(trainer, until, &done);
+    if (status || done)
+        ppo__rollout_begin(&trainer->collector, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
+    if (!status && done && progress) *progress = trainer->progress;
+    return status;
+}
+
+/* -- opponents of self-play: copies of the agent, which the trainer owns -- */
+
+static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from);
+
+/* Every snapshot_every iterations the policy becomes an opponent, in place of the oldest one. */
+static void ppo__keep_opponent(ppo_trainer *trainer) {
+    ppo__collector *c = &trainer->collector;
+    if (!c->snapshot_room || trainer->iteration % trainer->config.snapshot_every) return;
+    ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
+}
+
+/* Room for the opponents of self-play, which are copies of the agent. */
+static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
+    ppo__collector *c = &trainer->collector;
+    const int n = trainer->config.self_play;
+    c->latest = trainer->config.self_play_latest;
+    c->snapshots = PPO__ZEROS(&c->memory, ppo_agent *, n);
+    c->match_rng = PPO__ARRAY(&c->memory, ppo_rng, c->envs.copies);
+    ppo_status status = ppo__arena_status(&c->memory);
+    if (status) return status;
+    c->snapshot_room = n;
+    for (int k = 0; k < c->envs.copies; ++k)
+        c->match_rng[k] = ppo_rng_stream(trainer->config.seed, PPO_STREAM_MATCH, (uint32_t)k);
+    for (int k = 0; k < n && !status; ++k) status = ppo_agent_copy(trainer->agent, &c->snapshots[k]);
+    return status;
+}
 
 /* -- settings -- */
 
@@ -12471,748 +13334,6 @@ PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
-/* -- the trainer -- */
-
-enum {
-    PPO__MOST_SHARDS = 64,       /* of a minibatch, at most */
-    PPO__SHARDS = 16,            /* unless there is a setting */
-    PPO__SHARD_SAMPLES = 128,    /* of a shard, at least */
-    PPO__SHARD_SEGMENTS = 16,    /* recurrent: of a shard, at least */
-    PPO__SHARD_PARAMS = 1 << 16, /* at most: of a larger network the operations are divided instead */
-    PPO__LAST_EPISODES = 100
-};
-
-/* What one gradient step reports. */
-typedef struct ppo__step_stats {
-    ppo_policy_stats policy;
-    float loss, value_loss, entropy, grad_norm;
-    int failed; /* in a group: the status of the process that has this shard */
-} ppo__step_stats;
-
-typedef struct ppo__shard {
-    ppo_rollout samples; /* of the minibatch's, packed by time, the longest segments first */
-    int *picked;         /* which of the rollout's they are */
-    ppo_inputs inputs;   /* what the network is given of them */
-    const float *shift;  /* rpo_alpha: by how much their means move; else NULL */
-    int *count;          /* [segment_steps] segments that have a step t */
-    float *grad;         /* [params->count] its gradient; this process's first shard's is the model's own */
-} ppo__shard;
-
-typedef struct ppo__minibatch {
-    ppo_rollout samples;                     /* one step of as many "environments" as there are samples */
-    int segment_steps, segments;             /* of a whole segment; in a minibatch, at most */
-    int *picked;                             /* [segments * segment_steps] samples of the rollout */
-    float *shift;                            /* [segments * segment_steps][n], or NULL */
-    int most_shards, shards;                 /* in a full minibatch, and in this one */
-    int begin, end;                          /* this process's, in a full minibatch */
-    ppo__shard shard[PPO__MOST_SHARDS];      /* [shards] */
-    ppo__step_stats stats[PPO__MOST_SHARDS]; /* [shards] their own means */
-    float *received;                         /* in a group: [params->count], for ppo__group_sum() */
-} ppo__minibatch;
-
-struct ppo_trainer {
-    ppo_config config;
-    ppo_agent *agent; /* borrowed */
-    ppo__collector collector;
-    ppo__arena memory;
-    ppo__minibatch minibatch;
-    ppo_tape *tapes[PPO__MOST_SHARDS]; /* of the update, for as many threads */
-    int *usable;                       /* [num_envs] steps of the rollout that are learned from */
-    int *order;                        /* [steps * envs] segments, shuffled */
-    ppo_rng shuffle_rng;
-    int reserved;                   /* 1: the tapes have room for the largest minibatch */
-    ppo_policy_objective objective; /* these three are of this iteration, after their schedules */
-    ppo_adam adam;
-    float entropy_coef;
-    float kl_coef; /* of this iteration */
-    float rate;    /* desired_kl: the learning rate so far; 0: the first */
-    float last_return[PPO__LAST_EPISODES];
-    int last_length[PPO__LAST_EPISODES];
-    float last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
-    int64_t episodes, steps, iteration, updates;
-    double started;
-    ppo_progress progress;        /* of this iteration, so far */
-    int learning;                 /* 1: the rollout is complete, and being learned from */
-    int batch, batches, segments; /* the next minibatch of this epoch; of how many */
-    int gradients;                /* minibatches of this iteration so far */
-};
-
-/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
-   recurrent policy, less where the steps to learn from end; a single step of any other. Segment k begins at
-   step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
-
-static int ppo__segment_length(const ppo_trainer *trainer, int k) {
-    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
-    int left = trainer->usable[k % envs] - k / envs * steps;
-    return left < 0 ? 0 : left < steps ? left : steps;
-}
-
-/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
-   the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
-static int ppo__cut(ppo_trainer *trainer, int whole, int *segments) {
-    const ppo_rollout *rollout = &trainer->collector.rollout;
-    int all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
-    *segments = 0;
-    for (int e = 0; e < rollout->envs; ++e) {
-        int *usable = &trainer->usable[e];
-        *usable = whole ? rollout->steps : rollout->recorded[e];
-        for (; !trainer->config.baseline && !whole && *usable; --*usable) {
-            size_t last = ppo__at(*usable - 1, rollout->envs) + e;
-            if (rollout->terminated[last] || rollout->truncated[last]) break;
-        }
-    }
-    for (int k = 0; k < all; ++k)
-        if (ppo__segment_length(trainer, k)) trainer->order[(*segments)++] = k;
-    return *segments ? ppo__divide_up(*segments, trainer->minibatch.segments) : 0;
-}
-
-/* The samples of n segments, packed by time, the longest segments first. Returns how many. */
-static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
-    int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
-    for (int i = 0; i < n; ++i) { /* nearly all have the full length */
-        if (ppo__segment_length(trainer, segments[i]) < steps) continue;
-        int swap = segments[full];
-        segments[full++] = segments[i];
-        segments[i] = swap;
-    }
-    for (int i = full + 1; i < n; ++i) {
-        int moved = segments[i], length = ppo__segment_length(trainer, moved), j = i;
-        for (; j > full && length > ppo__segment_length(trainer, segments[j - 1]); --j)
-            segments[j] = segments[j - 1];
-        segments[j] = moved;
-    }
-    for (int t = 0; t < steps; ++t) {
-        count[t] = 0;
-        for (int i = 0; i < n && t < ppo__segment_length(trainer, segments[i]); ++i, ++count[t])
-            picked[rows++] = (segments[i] / envs * steps + t) * envs + segments[i] % envs;
-    }
-    return rows;
-}
-
-/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
-   and gathers their advantages. Shares differ by one segment at most. */
-static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    ppo_rollout *samples = &batch->samples;
-    const ppo__column *columns = trainer->collector.columns;
-    int begin = ppo__share(all, b, batches), n = ppo__share(all, b + 1, batches) - begin;
-    int *segments = trainer->order + begin;
-    batch->shards = ppo__min_int(most_shards, n);
-    samples->steps = 1;
-    samples->envs = 0;
-    for (int k = 0; k < batch->shards; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        int from = ppo__share(n, k, batch->shards), to = ppo__share(n, k + 1, batch->shards);
-        shard->picked = batch->picked + samples->envs;
-        int count = ppo__pack_rows(trainer, segments + from, to - from, shard->count, shard->picked);
-        shard->samples = ppo__some_samples(samples, columns, (size_t)samples->envs, count);
-        shard->inputs = ppo__inputs_of(&shard->samples); /* its first states are where segments begin */
-        shard->inputs.sequences.count = shard->count;
-        for (int t = 0; t < batch->segment_steps && shard->count[t]; ++t) ++shard->inputs.sequences.steps;
-        if (batch->shift)
-            shard->shift = batch->shift + ppo__at(samples->envs, trainer->agent->model.action_space.n);
-        samples->envs += count;
-    }
-    for (int i = 0; i < samples->envs; ++i)
-        samples->advantage[i] = trainer->collector.rollout.advantage[batch->picked[i]];
-}
-
-/* Copies all of a shard's samples from the rollout, but for their advantages, which it has already. */
-static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
-    const int *picked = shard->picked, n = shard->samples.envs;
-    for (int c = 0; c < PPO__COLUMNS; ++c) {
-        const ppo__column *column = &trainer->collector.columns[c];
-        const size_t bytes = column->bytes;
-        const int wanted = column->uses & PPO__FOR_LEARNING;
-        if (!bytes || !wanted || column->pointer == offsetof(ppo_rollout, advantage)) continue;
-        const char *source = ppo__column_data(&trainer->collector.rollout, column);
-        char *target = ppo__column_data(&shard->samples, column);
-        if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
-            for (int i = 0; i < n; ++i)
-                memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
-        } else {
-            for (int i = 0; i < n; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
-        }
-    }
-}
-
-/* -- the objective -- */
-
-/* L = L_policy + value_coef L_value - entropy_coef entropy. With a penalty L_policy is
-   -mean(r A) + kl_coef mean(KL(old || new)), exact. */
-static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__shard *shard) {
-    const ppo_config *config = &trainer->config;
-    const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout *samples = &shard->samples;
-    ppo__step_stats *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
-    const int penalty = config->objective == PPO_KL_PENALTY;
-    const int want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
-    ppo_policy_objective objective = trainer->objective;
-    ppo_tensor *logp, *entropy, *value_loss = NULL;
-    ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
-    if (shard->shift && out.policy)
-        moved.policy = ppo_tape_add(
-            tape, out.policy, ppo_tape_constant(tape, shard->shift, out.policy->rows, out.policy->cols));
-    ppo_actor_critic_logp(tape, model, &moved, &samples->actions, &logp, &entropy);
-
-    if (penalty) objective.objective = PPO_UNCLIPPED;
-    ppo_tensor *loss =
-        ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
-    if (penalty) {
-        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
-    }
-
-    ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
-    if (config->baseline) {
-        float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
-        value_loss = ppo_tape_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
-                                         config->value_clip, delta);
-        loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, value_loss, config->value_coef, 0));
-    }
-
-    loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
-    if (!loss) return NULL;
-    stats->value_loss = value_loss ? value_loss->data[0] : 0;
-    stats->entropy = mean_entropy->data[0];
-    stats->loss = loss->data[0];
-    return loss;
-}
-
-/* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
-   a fixed binary tree, so the bits are the same for any number of threads and processes -- */
-
-/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this
-   thread. */
-static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
-    ppo_trainer *trainer = (ppo_trainer *)user;
-    ppo__minibatch *batch = &trainer->minibatch;
-    const ppo_params *params = trainer->agent->model.params;
-    ppo_tape *tape = trainer->tapes[thread];
-    ppo_status status = PPO_OK;
-    for (int k = batch->begin + begin; k < batch->begin + end && !status; ++k) {
-        ppo__shard *shard = &batch->shard[k];
-        ppo__gather(trainer, shard);
-        ppo_tape_reset(tape);
-        tape->params[0] = batch->most_shards > 1 ? params : NULL;
-        tape->grad[0] = shard->grad;
-        memset(shard->grad, 0, params->count * sizeof(float));
-        ppo_tensor *loss = ppo__loss(trainer, tape, shard);
-        if (batch->shards > 1) /* its share in the mean over all samples */
-            loss = ppo_tape_scale(tape, loss, (float)shard->samples.envs / (float)batch->samples.envs, 0);
-        status = ppo_tape_backward(tape, loss);
-        if (status) ppo__tape_fail(tape, status); /* what is wrong with the loss itself, too */
-    }
-}
-
-/* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
-static void ppo__add_shards(void *user, int thread, int begin, int end) {
-    const ppo_trainer *trainer = (const ppo_trainer *)user;
-    const ppo__minibatch *batch = &trainer->minibatch;
-    const ppo__shard *own = batch->shard + batch->begin;
-    const int count = ppo__min_int(batch->end, batch->shards) - batch->begin;
-    size_t at = ppo__at(begin, PPO__FLOAT_GRAIN);
-    size_t n = ppo__grain_end(trainer->agent->model.params->count, end) - at;
-    (void)thread;
-    for (int step = 1; step < count; step *= 2)
-        for (int k = 0; k + step < count; k += 2 * step)
-            ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
-}
-
-/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its own. */
-static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    ppo_params *params = trainer->agent->model.params;
-    const ppo_group *g = trainer->collector.group;
-    size_t start[PPO_MAX_RANKS + 1];
-    int failed = 0;
-    if (!g || batch->most_shards == 1) return status; /* all compute the same */
-    for (int r = 0; r <= g->size; ++r)
-        start[r] = sizeof *batch->stats *
-                   (size_t)ppo__min_int(ppo__first_shard(batch->most_shards, r, g->size), batch->shards);
-    for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
-    ppo_status shared = ppo__group_gather(g, batch->stats, start);
-    for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
-    if (!shared && failed) shared = ppo__group_agree(g, status, 0);
-    return shared ? shared
-                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
-                                   batch->received);
-}
-
-/* The gradient of the gathered minibatch's loss, and what it reports. */
-static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    const ppo_params *params = trainer->agent->model.params;
-    const int own = ppo__min_int(batch->end, batch->shards) - batch->begin; /* below 1: none */
-    double work = 3.0 * (double)params->count * batch->samples.envs / batch->shards;
-    ppo_status status = PPO_OK;
-    if (own > 0) ppo__parallel_for(own, 1, work, ppo__shard_gradients, trainer);
-    for (int k = 0; own > 0 && k < ppo__range_count(own, 1, work) && !status; ++k)
-        status = ppo_tape_status(trainer->tapes[k]);
-    if (own > 1 && !status)
-        ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * own, ppo__add_shards,
-                          trainer);
-    status = ppo__share_gradient(trainer, status);
-    if (status) return status;
-
-    memset(stats, 0, sizeof *stats); /* means over all samples */
-    stats->policy.ratio_min = INFINITY;
-    for (int k = 0; k < batch->shards; ++k) {
-        const ppo__step_stats *one = &batch->stats[k];
-        float weight = (float)batch->shard[k].samples.envs / (float)batch->samples.envs;
-        stats->loss += weight * one->loss;
-        stats->value_loss += weight * one->value_loss;
-        stats->entropy += weight * one->entropy;
-        stats->policy.loss += weight * one->policy.loss;
-        stats->policy.clip_fraction += weight * one->policy.clip_fraction;
-        stats->policy.approx_kl += weight * one->policy.approx_kl;
-        stats->policy.old_approx_kl += weight * one->policy.old_approx_kl;
-        stats->policy.ratio_min = ppo__min(stats->policy.ratio_min, one->policy.ratio_min);
-        stats->policy.ratio_max = ppo__max(stats->policy.ratio_max, one->policy.ratio_max);
-    }
-    return PPO_OK;
-}
-
-/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
-   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
-   segments as there can be. */
-static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    ppo_status status = PPO_OK;
-    const int begin = batch->begin;
-    int segments;
-    if (trainer->reserved) return PPO_OK;
-    trainer->reserved = 1;
-    ppo__cut(trainer, 1, &segments); /* in order: whole segments come first */
-    segments = ppo__divide_up(ppo__min_int(segments, batch->segments), batch->most_shards);
-    batch->begin = 0;
-    ppo__choose_minibatch(trainer, segments, 0, 1, 1);
-    for (int k = 0; k < batch->most_shards && !status; ++k) {
-        ppo__shard_gradients(trainer, k, 0, 1);
-        status = ppo_tape_status(trainer->tapes[k]);
-    }
-    batch->begin = begin;
-    return status;
-}
-
-/* -- schedules and reports -- */
-
-/* The settings of this iteration, which its report shows. */
-static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
-    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
-    const ppo_config *c = &trainer->config;
-    const float initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
-    const int schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
-                                 c->entropy_schedule};
-    const float done = (float)((double)trainer->steps / (double)c->total_steps);
-    float now[COUNT];
-    int valid = 1;
-    for (int k = 0; k < COUNT; ++k) {
-        now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
-                                           : ppo_schedule(schedule[k], initial[k], done);
-        valid &= now[k] >= 0 && ppo__finite(now[k]);
-    }
-    if (!valid)
-        return ppo__refuse("config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                           (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
-    const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
-                                            trainer->kl_coef};
-    const ppo_adam adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    trainer->objective = objective;
-    trainer->adam = adam;
-    if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
-    trainer->entropy_coef = trainer->progress.entropy_coef = now[ENTROPY];
-    trainer->progress.learning_rate = trainer->adam.lr;
-    trainer->progress.clip_range = now[HIGH];
-    trainer->progress.kl_coef = trainer->kl_coef;
-    return PPO_OK;
-}
-
-static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
-
-/* Takes the count-th minibatch, number b of its epoch, into what the callback sees. */
-static void ppo__add_stats(ppo_progress *progress, const ppo__step_stats *stats, int count, int b) {
-    if (count == 1) {
-        progress->first_ratio_min = stats->policy.ratio_min;
-        progress->first_ratio_max = stats->policy.ratio_max;
-    }
-    ppo__average(&progress->policy_loss, stats->policy.loss, count);
-    ppo__average(&progress->value_loss, stats->value_loss, count);
-    ppo__average(&progress->entropy, stats->entropy, count);
-    ppo__average(&progress->approx_kl, stats->policy.approx_kl, count);
-    ppo__average(&progress->old_approx_kl, stats->policy.old_approx_kl, count);
-    ppo__average(&progress->clip_fraction, stats->policy.clip_fraction, count);
-    ppo__average(&progress->last_approx_kl, stats->policy.approx_kl, b + 1); /* begins anew */
-    ppo__average(&progress->loss, stats->loss, count);
-    progress->last_loss = stats->loss;
-}
-
-/* desired_kl: the learning rate of the next step, after a minibatch with this KL. */
-static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
-    const float desired = trainer->config.desired_kl;
-    float *rate = &trainer->adam.lr;
-    if (desired <= 0) return;
-    if (kl > 2 * desired) *rate = ppo__max(*rate / 1.5f, 1e-5f);
-    else if (kl > 0 && kl < desired / 2) *rate = ppo__min(*rate * 1.5f, 1e-2f);
-    trainer->progress.learning_rate = trainer->rate = *rate;
-}
-
-static int ppo__adapts_kl(const ppo_config *config) {
-    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
-}
-
-/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
-   iteration. */
-static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
-    const ppo_actor_critic *model = &trainer->agent->model;
-    ppo_tape *tape = trainer->tapes[0];
-    int segments, batches = ppo__cut(trainer, 0, &segments), samples = 0;
-    double sum = 0;
-    for (int b = 0; b < batches; ++b) {
-        ppo__choose_minibatch(trainer, segments, b, batches, trainer->minibatch.most_shards);
-        for (int k = 0; k < trainer->minibatch.shards; ++k) {
-            ppo__shard *shard = &trainer->minibatch.shard[k];
-            ppo__gather(trainer, shard);
-            ppo_tape_reset(tape);
-            ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
-            ppo_tensor *kl =
-                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
-            if (!kl) return ppo_tape_status(tape);
-            for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
-            samples += kl->rows;
-        }
-    }
-    if (!samples) return PPO_OK;
-    const float kl = trainer->progress.kl = (float)(sum / samples);
-    trainer->kl_coef = ppo__clamp(
-        ppo_adaptive_kl_2017(trainer->kl_coef, kl, trainer->config.adaptive_kl_target), 1e-6f, 1e6f);
-    return PPO_OK;
-}
-
-/* The usual ways in which a run fails in silence, the most certain first. */
-static void ppo__warn(ppo_trainer *trainer) {
-    ppo_progress *p = &trainer->progress;
-    const ppo_rollout *r = &trainer->collector.rollout;
-    const ppo_space *space = &trainer->agent->model.action_space;
-    int heads;
-    const int *sizes = ppo__space_heads(space, &heads);
-    double squares = 0, random = 0;
-    for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
-    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) random += log((double)sizes[h]);
-    /* to the error of a critic that says 0; and to the entropy of a policy that acts at random */
-    const double error = squares > 0 ? 2 * p->value_loss * (double)p->iteration_steps / squares : 0;
-    const double entropy = random > 0 ? p->entropy / random : 0;
-    const struct {
-        int holds;
-        const char *text;
-        double a, b, c;
-    } table[] = {
-        {p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
-         "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
-         p->loss, p->grad_norm, 0},
-        {p->iteration > 2 && error > 5,
-         "the critic's squared error is %.3g times that of a critic that says 0: try normalize_reward=yes, a "
-         "lower learning_rate",
-         error, 0, 0},
-        {p->clip_fraction > 0.5f,
-         "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or target_kl",
-         100 * (double)p->clip_fraction, 0, 0},
-        {p->iteration >= 10 && entropy > 0.995 && p->approx_kl < 1e-4f,
-         "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a higher "
-         "learning_rate",
-         p->entropy, random, p->approx_kl},
-    };
-    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
-        if (table[k].holds)
-            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].a, table[k].b, table[k].c);
-}
-
-/* Counts the iteration, and the episodes that ended in it, in the order of their ends. */
-static void ppo__report(ppo_trainer *trainer) {
-    ppo_progress *progress = &trainer->progress;
-    const ppo_actor_critic *model = &trainer->agent->model;
-    const ppo_rollout *rollout = &trainer->collector.rollout;
-    int rows = rollout->steps * rollout->envs, samples = 0;
-    const int figures = ppo__figures(&trainer->collector.envs.env);
-    double returns = 0, lengths = 0, std = 0;
-    for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
-    for (int i = 0; i < rows; ++i) {
-        if (!rollout->episode_length[i]) continue;
-        trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
-        trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_length[i];
-        for (int k = 0; k < figures; ++k)
-            trainer->last_figures[k][trainer->episodes % PPO__LAST_EPISODES] =
-                rollout->figures[i * figures + k];
-        ++trainer->episodes;
-    }
-    int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
-    for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
-    for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
-        std += exp((double)model->log_std->data[i]);
-    progress->iteration = ++trainer->iteration;
-    progress->iteration_steps = samples;
-    progress->steps = trainer->steps += samples;
-    progress->total_steps = trainer->config.total_steps;
-    progress->seconds = ppo_clock() - trainer->started;
-    progress->steps_per_second = progress->seconds > 0 ? (double)trainer->steps / progress->seconds : 0;
-    double left = (double)(progress->total_steps - progress->steps);
-    progress->seconds_left = left > 0 ? progress->seconds * left / (double)progress->steps : 0;
-    progress->episodes = trainer->episodes;
-    progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
-    progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
-    progress->figure_names = trainer->collector.envs.env.figures;
-    for (int k = 0; k < figures; ++k) {
-        double sum = 0;
-        for (int i = 0; i < recent; ++i) sum += trainer->last_figures[k][i];
-        progress->figures[k] = recent ? (float)(sum / recent) : NAN;
-    }
-    progress->updates = trainer->updates;
-    progress->gradient_steps = model->params->step;
-    progress->std = model->log_std ? (float)(std / (double)ppo__size(model->log_std)) : 0;
-    progress->value_clip = trainer->config.value_clip;
-    progress->explained_variance = ppo__explained_variance(rollout->value, rollout->value_target, rows,
-                                                           rollout->recorded, rollout->envs);
-}
-
-/* -- training: read it from ppo__iterate() upwards -- */
-
-/* Advantages and value targets by GAE. */
-static ppo_status ppo__advantages(ppo_trainer *trainer) {
-    const ppo_config *config = &trainer->config;
-    const ppo_rollout *r = &trainer->collector.rollout;
-    ppo_status status = ppo_gae(r->reward, r->value, r->next_value, r->terminated, r->truncated, r->steps,
-                                r->envs, config->gamma, config->gae_lambda, r->advantage, r->value_target);
-    for (int i = 0; i < r->steps * r->envs && !status; ++i) {
-        int e = i % r->envs, t = i / r->envs;
-        if (fabsf(r->advantage[i]) + fabsf(r->value_target[i]) < 1e18f) continue; /* the square is finite */
-        const ppo__envs *envs = &trainer->collector.envs;
-        const int pushed = ppo__is_pushed(&envs->env);
-        status = ppo_fail(
-            PPO_ERROR_NUMERIC, "rewards or values are too large: the advantage is %g (%s, step %lld%s)",
-            (double)r->advantage[i], ppo__label_of(envs, e).text,
-            (long long)(pushed ? t + 1 : envs->steps[e] - r->steps + t + 1), pushed ? " of the rollout" : "");
-    }
-    return status;
-}
-
-/* Learns from the rollout: every sample once per epoch, in a new order. May pause after a minibatch once it is
-   `until` (ppo_clock(); INFINITY: never), and continues where it was; *done 1: there is no more to do. */
-static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
-    const ppo_config *config = &trainer->config;
-    ppo_progress *progress = &trainer->progress;
-    ppo_rollout *minibatch = &trainer->minibatch.samples;
-    const int shifts = config->rpo_alpha > 0 ? trainer->agent->model.action_space.n : 0;
-    for (*done = 1; progress->epochs < config->epochs; ++progress->epochs, trainer->batch = 0) {
-        if (!trainer->batch) {
-            trainer->batches = ppo__cut(trainer, 0, &trainer->segments);
-            if (!trainer->batches) return PPO_OK; /* without a critic: no episode has ended */
-            if (config->recompute_advantages && progress->epochs) {
-                ppo_status status = ppo__values_again(&trainer->collector);
-                if (!status) status = ppo__advantages(trainer);
-                if (status) return status;
-            }
-            ++trainer->updates;
-            ppo_rng_shuffle(&trainer->shuffle_rng, trainer->order, trainer->segments);
-        }
-        while (trainer->batch < trainer->batches) {
-            const int b = trainer->batch++;
-            ppo__step_stats stats;
-            ppo_status status = PPO_OK;
-            ppo__choose_minibatch(trainer, trainer->segments, b, trainer->batches,
-                                  trainer->minibatch.most_shards);
-            for (size_t i = 0, n = ppo__at(minibatch->envs, shifts); i < n; ++i)
-                trainer->minibatch.shift[i] =
-                    ppo_rng_range(&trainer->shuffle_rng, -config->rpo_alpha, config->rpo_alpha);
-            if (config->normalize_advantage)
-                status = ppo_whiten(minibatch->advantage, NULL, minibatch->envs, 1);
-            if (!status) status = ppo__gradient(trainer, &stats);
-            if (status) return status;
-            ppo__add_stats(progress, &stats, ++trainer->gradients, b);
-            /* target_kl: the policy is too far from the one that acted, so this minibatch changes nothing */
-            if (config->target_kl > 0 && stats.policy.approx_kl > 1.5f * config->target_kl) return PPO_OK;
-            ppo__adapt_rate(trainer, stats.policy.approx_kl);
-            status = ppo_params_step(trainer->agent->model.params, &trainer->adam, config->max_grad_norm,
-                                     &stats.grad_norm);
-            if (status) return status;
-            ppo__average(&progress->grad_norm, stats.grad_norm, trainer->gradients);
-            const int last = trainer->batch == trainer->batches && progress->epochs + 1 == config->epochs;
-            if (!last && ppo_clock() >= until) return *done = 0, PPO_OK;
-        }
-    }
-    return PPO_OK;
-}
-
-PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
-    return !trainer || trainer->steps >= trainer->config.total_steps;
-}
-
-/* Steps of the next rollout: fewer at the end of the run, but where agents wait, each needs time to act. */
-static int ppo__next_steps(const ppo_trainer *trainer) {
-    const ppo_config *config = &trainer->config;
-    int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
-    const int shortens = trainer->collector.envs.agents == 1 && left < config->rollout_steps;
-    return shortens ? (int)left : config->rollout_steps;
-}
-
-/* An iteration: a rollout, unless it was pushed; advantages; epochs; a report. It may pause between two
-   minibatches once it is `until`, and continues with the next call; *done 1: it is over. */
-static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
-    ppo__collector *c = &trainer->collector;
-    ppo__pool *before = ppo__arithmetic_pool;
-    ppo_status status = PPO_OK;
-    if (trainer->config.threads > 1) ppo__arithmetic_pool = c->pool; /* divides all that follows */
-    if (!trainer->learning) {
-        memset(&trainer->progress, 0, sizeof trainer->progress);
-        trainer->progress.kl = NAN;
-        trainer->batch = trainer->gradients = 0;
-        status = ppo__group_agree(c->group, ppo__apply_schedules(trainer), 0);
-        if (!status)
-            status = ppo__is_pushed(&c->envs.env) ? ppo__rollout_end(c)
-                                                  : ppo__collect(c, ppo__next_steps(trainer));
-        if (!status) status = ppo__advantages(trainer);
-        if (!status) status = ppo__reserve_tapes(trainer);
-        status = ppo__group_agree(c->group, status, 0);
-    }
-    if (!status) status = ppo__epochs(trainer, until, done);
-    if (!status && *done && ppo__adapts_kl(&trainer->config)) status = ppo__adapt_kl(trainer);
-    if (!status && *done) {
-        for (int k = 0; k < PPO__MOST_SHARDS && trainer->tapes[k]; ++k)
-            ppo_tape_reset(trainer->tapes[k]); /* take their lasting shape in the first iteration */
-        ppo__report(trainer);
-        ppo__warn(trainer);
-        /* self-play: the policy becomes an opponent, in place of the oldest one */
-        if (c->snapshot_room && trainer->iteration % trainer->config.snapshot_every == 0)
-            ppo__agent_assign(c->snapshots[c->snapshot_count++ % c->snapshot_room], trainer->agent);
-    }
-    trainer->learning = !status && !*done;
-    ppo__arithmetic_pool = before;
-    return status;
-}
-
-PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
-    if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
-    int done;
-    if (ppo_trainer_done(trainer))
-        return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
-    if (ppo__is_pushed(&trainer->collector.envs.env))
-        return ppo__refuse(
-            "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
-    ppo_status status = ppo__iterate(trainer, INFINITY, &done);
-    if (status) ppo__forget_episodes(&trainer->collector);
-    else if (progress) *progress = trainer->progress;
-    return status;
-}
-
-/* -- a program that steps its own world -- */
-
-/* The agent of a source that may be pushed to; -1 after an error. */
-static int ppo__source(const ppo_trainer *trainer, const char *function, int source) {
-    const ppo__envs *envs = &trainer->collector.envs;
-    if (!ppo__is_pushed(&envs->env))
-        ppo__refuse("%s: the environment has functions, use ppo_trainer_iterate()", function);
-    else if (source < 0 || source >= envs->count)
-        ppo__refuse("%s: source %d, outside 0 to num_envs - 1, %d", function, source, envs->count - 1);
-    else if (source < envs->begin || source >= envs->end)
-        ppo__refuse("%s: source %d is another process's, this one has %d to %d", function, source,
-                    envs->begin, envs->end - 1);
-    else return source;
-    return -1;
-}
-
-PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
-                                       const unsigned char *mask, const ppo_outcome *outcome) {
-    if (!ppo__given("ppo_trainer_observe", trainer != NULL)) return PPO_ERROR_ARGUMENT;
-    ppo__collector *c = &trainer->collector;
-    ppo__envs *envs = &c->envs;
-    const int e = ppo__source(trainer, "ppo_trainer_observe", source);
-    const int ends = outcome && (outcome->terminated || outcome->truncated);
-    const int acts = !outcome || (!ends && !outcome->waits);
-    const ppo_space *space = &envs->env.action_space;
-    ppo_status status = PPO_OK;
-    if (e < 0) return PPO_ERROR_ARGUMENT;
-    if (outcome && envs->turn[e] == PPO__OUT)
-        return ppo__refuse("source %d is in no episode: to begin one, outcome must be NULL", source);
-    if (outcome && envs->turn[e] == PPO__ACTS)
-        return ppo__refuse("source %d has not acted since its last observation", source);
-    if (!outcome && envs->turn[e] != PPO__OUT)
-        return ppo__refuse("source %d is in an episode: its outcome is needed", source);
-    if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
-        return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
-                           acts ? "acts next" : "was truncated");
-    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, obs);
-    if (outcome && !status)
-        status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, envs->steps[e] + 1);
-    int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
-    if (!status && choice >= 0)
-        status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);
-    if (status) return status;
-
-    ppo_outcome out;
-    size_t outputs = (size_t)ppo__space_outputs(space);
-    if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
-    else memset(envs->mask + e * outputs, 1, outputs);
-    if (outcome) {
-        out = *outcome;
-        status = ppo__count_outcome(envs, e, &out);
-        if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
-    }
-    envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
-    if (status) { /* too large a return: what it did last is left out, and a new episode begins */
-        c->rollout.recorded[e] -= c->row[e] == PPO__ROW_OPEN;
-        c->row[e] = PPO__ROW_COMPLETE;
-        envs->turn[e] = PPO__OUT;
-    } else if (!outcome) ppo__begin_episode(c, e);
-    else if (acts && c->records && c->row[e] != PPO__ROW_LAST) ppo__count_obs(c, e);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action) {
-    if (!ppo__given("ppo_trainer_act", trainer && action)) return PPO_ERROR_ARGUMENT;
-    ppo__envs *envs = &trainer->collector.envs;
-    const int e = ppo__source(trainer, "ppo_trainer_act", source);
-    if (e < 0) return PPO_ERROR_ARGUMENT;
-    if (envs->turn[e] != PPO__ACTS)
-        return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
-    ppo__worker *worker = &trainer->collector.workers[0];
-    ppo__acting batch;
-    batch.agent = &e;
-    batch.n = 1;
-    ppo_status status = ppo__act_batch(worker, &batch, e - worker->begin);
-    if (status) return status;
-    envs->turn[e] = PPO__WAITS;
-    *action = envs->action[e];
-    return PPO_OK;
-}
-
-PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
-    int full = 0;
-    if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
-    if (trainer->learning) return 1;
-    const ppo__collector *c = &trainer->collector;
-    for (int e = c->envs.begin; e < c->envs.end; ++e) {
-        if (c->rollout.recorded[e] - (c->row[e] == PPO__ROW_OPEN) == c->rollout.steps) full = 1;
-        else if (c->envs.turn[e] != PPO__OUT) return 0;
-    }
-    return full;
-}
-
-PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
-    if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
-    if (progress) memset(progress, 0, sizeof *progress);
-    if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
-        return PPO_ERROR_ARGUMENT;
-    if (!ppo_trainer_ready(trainer)) return PPO_OK;
-    int done = 1;
-    const double until =
-        milliseconds == 0 ? INFINITY : ppo_clock() + (milliseconds > 0 ? 1e-3 * milliseconds : 0);
-    ppo_status status = ppo__iterate(trainer, until, &done);
-    if (status || done)
-        ppo__rollout_begin(&trainer->collector, ppo_trainer_done(trainer) ? 0 : ppo__next_steps(trainer));
-    if (!status && done && progress) *progress = trainer->progress;
-    return status;
-}
-
 /* -- making a trainer -- */
 
 PPO_DEF int64_t ppo_trainer_steps(const ppo_trainer *trainer) { return trainer ? trainer->steps : 0; }
@@ -13271,22 +13392,6 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
         status = ppo__arena_status(memory);
         if (!status) status = ppo_tape_create(&trainer->tapes[k]);
     }
-    return status;
-}
-
-/* Room for the opponents of self-play, which are copies of the agent. */
-static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
-    ppo__collector *c = &trainer->collector;
-    const int n = trainer->config.self_play;
-    c->latest = trainer->config.self_play_latest;
-    c->snapshots = PPO__ZEROS(&c->memory, ppo_agent *, n);
-    c->match_rng = PPO__ARRAY(&c->memory, ppo_rng, c->envs.copies);
-    ppo_status status = ppo__arena_status(&c->memory);
-    if (status) return status;
-    c->snapshot_room = n;
-    for (int k = 0; k < c->envs.copies; ++k)
-        c->match_rng[k] = ppo_rng_stream(trainer->config.seed, PPO_STREAM_MATCH, (uint32_t)k);
-    for (int k = 0; k < n && !status; ++k) status = ppo_agent_copy(trainer->agent, &c->snapshots[k]);
     return status;
 }
 
