@@ -106,19 +106,18 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
         if (g_family_array[i].model != model) continue;
         for (int p = 0; p < lm->params->tensor_count; p++) {
             const char *ours = lm->params->names[p];
-            ppo__hub_name name;
-            for (int a = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), a, &name); a++) {
+            for (const ppo__hub_row *row = ppo__hub_rows_of(&lm->full); row->parameter; row++) {
                 ppo_tensor x = *lm->params->tensors[p];
                 int rows, cols;
                 for (int k = 0; k < 2 * lm->config.layers; k++) {
                     char is[96], that[96];
-                    snprintf(is, sizeof is, name.ours, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
-                    snprintf(that, sizeof that, name.theirs, k / 2),
+                    snprintf(is, sizeof is, row->parameter, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
+                    snprintf(that, sizeof that, row->array, k / 2),
                         strcat(that, k % 2 ? ".bias" : ".weight");
                     if (strcmp(is, ours) || strcmp(that, g_family_array[i].name)) continue;
                     x.data = x.grad;
-                    ppo__hub_shape(&lm->full, &x, name.how, &rows, &cols);
-                    ppo__hub_place(&lm->full, &x, name.how, PPO__SAVE, floats, 0, rows, cols);
+                    ppo__hub_shape(&lm->full, &x, row->how, &rows, &cols);
+                    ppo__hub_copy(&lm->full, &x, row->how, PPO__SAVE, floats, 0, rows, cols);
                     for (int way = 0; way < 2; way++) {
                         double sum = 0;
                         for (int j = 0; j < rows * cols; j++)
@@ -431,7 +430,25 @@ static void every_array_must_be_there_and_have_a_place(void **state) {
     assert_null(lm);
 }
 
-static void settings_that_a_folder_cannot_say_are_refused(void **state) {
+/* In Qwen's config.json a window begins at layer 28, unless it says otherwise; without one, no layer has it. */
+static void a_deep_model_without_a_window_is_read(void **state) {
+    (void)state;
+    static const char *const families[] = {"qwen2", "qwen3"};
+    for (int i = 0; i < 2; i++) {
+        ppo_lm_config c = lm_config(FAMILY_VOCAB, 8, 8, 30, 2);
+        ppo_lm *lm = NULL, *back = NULL;
+        assert_ok(ppo_lm_config_family(&c, families[i]));
+        assert_ok(ppo_lm_create(&c, &lm));
+        assert_ok(ppo_lm_save(lm, "out", PPO_F32));
+        assert_ok(ppo_lm_load("out", &back));
+        assert_int_equal(back->full.window, 0);
+        assert_true(back->full.window_layers == 0);
+        ppo_lm_free(lm);
+        ppo_lm_free(back);
+    }
+}
+
+static void settings_that_a_folder_cannot_express_are_refused(void **state) {
     (void)state;
     ppo_lm_config c = lm_config(FAMILY_VOCAB, 20, 12, 2, 3);
     ppo_lm *lm = NULL;
@@ -551,7 +568,8 @@ int main(void) {
         cmocka_unit_test(a_config_means_what_it_means_in_transformers),
         cmocka_unit_test(the_token_that_ends_a_text_is_kept),
         cmocka_unit_test(every_array_must_be_there_and_have_a_place),
-        cmocka_unit_test(settings_that_a_folder_cannot_say_are_refused),
+        cmocka_unit_test(a_deep_model_without_a_window_is_read),
+        cmocka_unit_test(settings_that_a_folder_cannot_express_are_refused),
         cmocka_unit_test(floats_of_two_bytes_are_rounded_to_nearest),
         cmocka_unit_test(a_damaged_config_is_read_or_refused),
         cmocka_unit_test(an_allocation_that_fails_is_reported_and_leaves_nothing),

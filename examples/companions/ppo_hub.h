@@ -99,7 +99,7 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
    ppo_lm_save() writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers
    reads; with a score, AutoModelForSequenceClassification, too. Of a model with LoRA it writes only the adapter: A, B
-   and the score. Errors: settings that the family's config.json cannot say, a number that the type cannot hold, a
+   and the score. Errors: settings that the family's config.json cannot express, a number that the type cannot hold, a
    folder with a model of the other kind. */
 
 /* The tokens that end a text, for ppo_sampling.ends: eos_token_id of the folder's generation_config.json or else
@@ -1436,38 +1436,55 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
    A model with LoRA is another ppo_lm, whose blocks point to the weights of its base; A and B are in its adapter, and
    are all that its params hold.
 
-   To add a model family: its name in PPO__FAMILY_WORDS of ppo.h; a row of PPO__LM_FAMILIES with its settings and its
-   names of the layers that LoRA may change; in 3 its class, and its names of settings and parameters where they differ
-   from llama's.
+   To add a model family: its name in PPO__FAMILY_WORDS of ppo.h, and a row of ppo__families; if its folders have names
+   of their own for settings and arrays, a layout: a column of ppo__hub_settings and a table of ppo__hub_rows (in 3).
    -------------------------------------------------------------------------------------------------------- */
 
-/* The name of a family, its settings that differ from the usual ones, and its names of LoRA's layers. */
-#define PPO__LLAMA                                                                                      \
+/* The layout of a folder: its names of settings and arrays. */
+enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMA, PPO__LAYOUTS };
+
+#define PPO__LLAMA_SETTINGS                                                                             \
     "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
     "norm_eps=1e-6 "
-#define PPO__LLAMA_LAYERS "q_proj k_proj v_proj o_proj gate_proj up_proj down_proj"
-#define PPO__LM_FAMILIES(ROW)                                                                     \
-    ROW("gpt2", "", "c_attn - - c_proj - c_fc c_proj")                                            \
-    ROW("gpt_neo", "qkv_bias=no attention_scale=1 window=256 window_layers=12297829382473034410", \
-        "q_proj k_proj v_proj out_proj - c_fc c_proj")                                            \
-    ROW("gpt_neox", "positions=rotary activation=gelu_erf parallel=yes tied=no",                  \
-        "query_key_value - - dense - dense_h_to_4h dense_4h_to_h")                                \
-    ROW("llama", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                   \
-    ROW("mistral", PPO__LLAMA, PPO__LLAMA_LAYERS)                                                 \
-    ROW("qwen2", PPO__LLAMA "qkv_bias=yes", PPO__LLAMA_LAYERS)                                    \
-    ROW("qwen3", PPO__LLAMA "head_norm=yes", PPO__LLAMA_LAYERS)
-#define PPO__FAMILY_ROW(name, settings, layers)  {name, settings, layers},
-#define PPO__FAMILY_WORD(name, settings, layers) "|" name
+#define PPO__LLAMA_LORA \
+    { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" }
+
 static const struct {
-    const char *name, *settings, *layers;
-} ppo__lm_families[] = {PPO__LM_FAMILIES(PPO__FAMILY_ROW)};
+    const char *name;                  /* as in PPO__FAMILY_WORDS, and model_type in config.json */
+    const char *class_prefix;          /* of transformers' classes */
+    int layout;                        /* of its folders */
+    const char *settings;              /* those that differ from the defaults */
+    const char *lacks;                 /* settings that others of its layout have */
+    const char *lora[PPO_LORA_LAYERS]; /* its names of these layers; NULL: it has no such layer */
+} ppo__families[] = {
+    {"gpt2", "GPT2", PPO__GPT2, "", "", {"c_attn", NULL, NULL, "c_proj", NULL, "c_fc", "c_proj"}},
+    {"gpt_neo",
+     "GPTNeo",
+     PPO__GPT_NEO,
+     "qkv_bias=no attention_scale=1 window=256",
+     "",
+     {"q_proj", "k_proj", "v_proj", "out_proj", NULL, "c_fc", "c_proj"}},
+    {"gpt_neox",
+     "GPTNeoX",
+     PPO__GPT_NEOX,
+     "positions=rotary activation=gelu_erf parallel=yes tied=no",
+     "",
+     {"query_key_value", NULL, NULL, "dense", NULL, "dense_h_to_4h", "dense_4h_to_h"}},
+    {"llama", "Llama", PPO__LLAMA, PPO__LLAMA_SETTINGS, "window", PPO__LLAMA_LORA},
+    {"mistral", "Mistral", PPO__LLAMA, PPO__LLAMA_SETTINGS, "qkv_bias proj_bias ffn_bias", PPO__LLAMA_LORA},
+    {"qwen2", "Qwen2", PPO__LLAMA, PPO__LLAMA_SETTINGS "qkv_bias=yes", "qkv_bias proj_bias ffn_bias",
+     PPO__LLAMA_LORA},
+    {"qwen3", "Qwen3", PPO__LLAMA, PPO__LLAMA_SETTINGS "head_norm=yes", "ffn_bias", PPO__LLAMA_LORA},
+};
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
     if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config c = ppo_lm_config_default();
     if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
-        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__lm_families[c.family].settings))
+        ppo_settings_set_all(&ppo__lm_settings, &c, ppo__families[c.family].settings))
         return PPO_ERROR_ARGUMENT;
+    if (ppo__families[c.family].layout == PPO__GPT_NEO)
+        c.window_layers = UINT64_C(0xaaaaaaaaaaaaaaaa); /* every other layer, from the second on */
     c.vocab = config->vocab;
     c.context = config->context;
     c.width = config->width;
@@ -1609,7 +1626,7 @@ static void ppo__lora_backward(ppo_node *node) {
 
 /* Where LoRA's layers are: in which of the four layers of a block, and in which columns of that. */
 typedef struct ppo__lora_place {
-    char name[24]; /* in the family */
+    const char *name; /* in the family; NULL: the model has no such layer */
     int layer, in, column, cols;
 } ppo__lora_place;
 
@@ -1625,16 +1642,14 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     const int heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
     const int column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
     const int cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
-    const char *words = ppo__lm_families[c->family].layers, *name[PPO_LORA_LAYERS];
-    for (int k = 0; k < PPO_LORA_LAYERS; ++k, words += strcspn(words, " "), words += !!*words)
-        name[k] = words;
-    snprintf(at->name, sizeof at->name, "%.*s", (int)strcspn(name[place], " "), name[place]);
+    const char *const *name = ppo__families[c->family].lora;
+    at->name = name[place];
     at->layer = layers[place];
     at->in = at->layer == PPO__LAYER_PROJ ? heads : at->layer == PPO__LAYER_DOWN ? c->hidden : c->width;
     at->column = column[place];
     at->cols = cols[place];
-    if (place == PPO_LORA_Q && *name[PPO_LORA_K] == '-') at->cols += 2 * kv_heads;
-    return *at->name != '-' && (place != PPO_LORA_GATE || c->gated);
+    if (place == PPO_LORA_Q && !name[PPO_LORA_K]) at->cols += 2 * kv_heads;
+    return at->name && (place != PPO_LORA_GATE || c->gated);
 }
 
 PPO_DEF ppo_lora ppo_lora_default(void) {
@@ -1716,18 +1731,17 @@ static void ppo__copy_score(const ppo_lm *from, ppo_lm *to) {
     ppo__tensor_read(from->score_bias, to->score_bias->data);
 }
 
-/* Refuses a layer, and names those that the family has, each once. */
-static ppo_status ppo__refuse_layer(const char *name, const char *layers) {
+/* Refuses a layer that the family does not have, and names those that it has, each once. */
+static ppo_status ppo__check_layer(const ppo_lm_config *c, const char *layer) {
     char known[160] = "";
-    size_t used = 0;
-    for (const char *word = layers; *word; word += strspn(word, " ")) {
-        char one[32];
-        snprintf(one, sizeof one, "%.*s", (int)strcspn(word, " "), word);
-        word += strcspn(word, " ");
-        if (*one != '-' && !ppo__is_word(one, known) && used < sizeof known)
-            used += (size_t)snprintf(known + used, sizeof known - used, used ? " %s" : "%s", one);
+    int used = 0;
+    for (int k = 0; k < PPO_LORA_LAYERS; ++k) {
+        const char *name = ppo__families[c->family].lora[k];
+        if (!name || ppo__is_word(name, known)) continue;
+        if (strcmp(name, layer) == 0) return PPO_OK;
+        used += snprintf(known + used, sizeof known - (size_t)used, used ? " %s" : "%s", name);
     }
-    return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", name, known);
+    return ppo__refuse("ppo_lm_adapt: there is no layer \"%s\", only %s", layer, known);
 }
 
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
@@ -1743,8 +1757,7 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
          word += strcspn(word, " ,")) {
         char name[64];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(word, " ,"), word);
-        const char *layers = ppo__lm_families[base->config.family].layers;
-        if (!ppo__is_word(name, layers) || !strcmp(name, "-")) return ppo__refuse_layer(name, layers);
+        if (ppo__check_layer(&base->config, name)) return PPO_ERROR_ARGUMENT;
     }
     ppo_status status = ppo_params_sync(base->params);
     if (!status) status = ppo_params_freeze(base->params, 1);
@@ -1825,62 +1838,50 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
    that depend on the family (ppo__hub_carry()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
 
-enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMAS, PPO__HUB_STYLES }; /* LLAMAS: and all after it */
+static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
 
-static int ppo__hub_style(const ppo_lm_config *c) {
-    return c->family < PPO__LLAMAS ? c->family : (int)PPO__LLAMAS;
-}
-
-/* What the names of Hugging Face's classes begin with, and the settings of the style that the family ignores. */
+/* Settings, and their keys in the config.json of each layout; NULL: it has no such key. "a|b": a or b, whichever is
+   there; the last is written. "rope.a": a in the object of rotary positions. */
 static const struct {
-    const char *begin, *ignores;
-} ppo__hub_classes[] = {{"GPT2", ""},
-                        {"GPTNeo", ""},
-                        {"GPTNeoX", ""},
-                        {"Llama", "window"},
-                        {"Mistral", "qkv_bias proj_bias ffn_bias"},
-                        {"Qwen2", "qkv_bias proj_bias ffn_bias"},
-                        {"Qwen3", "ffn_bias"}};
-
-/* Settings, and their keys there: "" is the key of the style before, NULL that there is none; a|b the one or
-   the other, of which the last is written; rope.b is b in the object of rotary positions. The first five must
-   be there, and the last three where they have a meaning. */
-static const struct {
-    const char *name, *key[PPO__HUB_STYLES];
+    const char *name;
+    int required; /* 1: the key must be there, if the setting has an effect */
+    const char *key[PPO__LAYOUTS];
 } ppo__hub_settings[] = {
-    {"vocab", {"vocab_size", "", "", ""}},
-    {"context", {"n_positions", "max_position_embeddings", "", ""}},
-    {"width", {"n_embd", "hidden_size", "", ""}},
-    {"layers", {"n_layer", "num_layers", "num_hidden_layers", ""}},
-    {"heads", {"n_head", "num_heads", "num_attention_heads", ""}},
-    {"kv_heads", {NULL, NULL, NULL, "num_key_value_heads"}},
-    {"head_size", {NULL, NULL, NULL, "head_dim"}},
-    {"hidden", {"n_inner", "intermediate_size", "", ""}},
-    {"activation", {"activation_function", "", "hidden_act", ""}},
-    {"norm_eps", {"layer_norm_epsilon", "", "layer_norm_eps", "rms_norm_eps"}},
-    {"window", {NULL, "window_size", NULL, "sliding_window"}},
-    {"parallel", {NULL, NULL, "use_parallel_residual", NULL}},
-    {"qkv_bias", {NULL, NULL, "attention_bias", ""}},
-    {"proj_bias", {NULL, NULL, "attention_bias", ""}},
-    {"ffn_bias", {NULL, NULL, NULL, "mlp_bias"}},
-    {"rope_theta", {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta"}},
-    {"tied", {"tie_word_embeddings", "", "", ""}},
-    {"eos", {"eos_token_id", "", "", ""}},
-    {"rope_scaling", {NULL, NULL, "rope.rope_type", ""}},
-    {"rope_context", {NULL, NULL, "rope.original_max_position_embeddings", ""}},
-    {"rope_factor", {NULL, NULL, "rope.factor", ""}},
-    {"rope_low", {NULL, NULL, "rope.low_freq_factor", ""}},
-    {"rope_high", {NULL, NULL, "rope.high_freq_factor", ""}},
+    /* GPT-2, GPT-Neo, GPT-NeoX, Llama */
+    {"vocab", 1, {"vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
+    {"context",
+     1,
+     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings"}},
+    {"width", 1, {"n_embd", "hidden_size", "hidden_size", "hidden_size"}},
+    {"layers", 1, {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers"}},
+    {"heads", 1, {"n_head", "num_heads", "num_attention_heads", "num_attention_heads"}},
+    {"kv_heads", 0, {NULL, NULL, NULL, "num_key_value_heads"}},
+    {"head_size", 0, {NULL, NULL, NULL, "head_dim"}},
+    {"hidden", 0, {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size"}},
+    {"activation", 0, {"activation_function", "activation_function", "hidden_act", "hidden_act"}},
+    {"norm_eps", 0, {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps"}},
+    {"window", 0, {NULL, "window_size", NULL, "sliding_window"}},
+    {"parallel", 0, {NULL, NULL, "use_parallel_residual", NULL}},
+    {"qkv_bias", 0, {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"proj_bias", 0, {NULL, NULL, "attention_bias", "attention_bias"}},
+    {"ffn_bias", 0, {NULL, NULL, NULL, "mlp_bias"}},
+    {"rope_theta", 0, {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta"}},
+    {"tied", 0, {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings"}},
+    {"eos", 0, {"eos_token_id", "eos_token_id", "eos_token_id", "eos_token_id"}},
+    {"rope_scaling", 0, {NULL, NULL, "rope.rope_type", "rope.rope_type"}},
+    {"rope_context",
+     0,
+     {NULL, NULL, "rope.original_max_position_embeddings", "rope.original_max_position_embeddings"}},
+    {"rope_factor", 1, {NULL, NULL, "rope.factor", "rope.factor"}},
+    {"rope_low", 1, {NULL, NULL, "rope.low_freq_factor", "rope.low_freq_factor"}},
+    {"rope_high", 1, {NULL, NULL, "rope.high_freq_factor", "rope.high_freq_factor"}},
 };
 enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
 
 /* NULL: the family has no such setting. */
 static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
-    const char *const *key = ppo__hub_settings[k].key;
-    int style = ppo__hub_style(c);
-    if (ppo__is_word(ppo__hub_settings[k].name, ppo__hub_classes[c->family].ignores)) return NULL;
-    while (key[style] && !*key[style]) --style;
-    return key[style];
+    const int lacks = ppo__is_word(ppo__hub_settings[k].name, ppo__families[c->family].lacks);
+    return lacks ? NULL : ppo__hub_settings[k].key[ppo__layout(c)];
 }
 
 /* Does a setting have an effect, given the others? */
@@ -1890,7 +1891,8 @@ static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
            (strcmp(name, "rope_low") && strcmp(name, "rope_high") && strcmp(name, "rope_context"));
 }
 
-/* Words of settings there and here; of several, the first is written. */
+/* Words of a setting in config.json, and in ppo.h; of several, the first is written. */
+enum { PPO__WORD_SETTING, PPO__WORD_OF_HUB, PPO__WORD_OF_CORE };
 static const char *const ppo__hub_words[][3] = {
     {"activation", "gelu_new", "gelu"},   {"activation", "gelu_pytorch_tanh", "gelu"},
     {"activation", "gelu_fast", "gelu"},  {"activation", "gelu", "gelu_erf"},
@@ -1900,82 +1902,104 @@ static const char *const ppo__hub_words[][3] = {
     {"rope_scaling", "llama3", "llama3"},
 };
 
-/* Translates a setting's word from column `from` of the table into the other one. A setting without words
-   there keeps its own; NULL: the word is not known. */
+/* Translates a setting's word from a column of the table to the other one. A setting that is not in the table keeps
+   its word; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
+    const int to = from == PPO__WORD_OF_HUB ? PPO__WORD_OF_CORE : PPO__WORD_OF_HUB;
     const char *same = word;
     for (size_t k = 0; k < sizeof ppo__hub_words / sizeof *ppo__hub_words; ++k) {
-        if (strcmp(ppo__hub_words[k][0], name)) continue;
-        if (!strcmp(ppo__hub_words[k][from], word)) return ppo__hub_words[k][3 - from];
+        if (strcmp(ppo__hub_words[k][PPO__WORD_SETTING], name)) continue;
+        if (!strcmp(ppo__hub_words[k][from], word)) return ppo__hub_words[k][to];
         same = NULL;
     }
     return same;
 }
 
-/* How the numbers of an array there lie in a parameter here: the same; transposed (there (out, in));
-   transposed into some of the columns; or, with the queries, keys and values of each head side by side, into
-   all. */
-enum { PPO__SAME, PPO__TURNED, PPO__QUERY, PPO__KEY, PPO__VALUE, PPO__MIXED, PPO__GATE, PPO__GATED };
-static const char ppo__hub_hows[] = "=tqkvmgu"; /* the same, as letters */
-
-/* Parameters, without ".weight" and ".bias", and what they are there: how, and the name, or several. A name
-   begins with '.' in the model, and with '#' in block %d of it. */
-static const char *const ppo__hub_within[PPO__HUB_STYLES][2] = {{"transformer.", "transformer.h.%d."},
-                                                                {"transformer.", "transformer.h.%d."},
-                                                                {"gpt_neox.", "gpt_neox.layers.%d."},
-                                                                {"model.", "model.layers.%d."}};
-static const struct {
-    const char *ours, *theirs[PPO__HUB_STYLES];
-} ppo__hub_names[] = {
-    {".wte", {"=.wte", "=.wte", "=.embed_in", "=.embed_tokens"}},
-    {".wpe", {"=.wpe", "=.wpe", "", ""}},
-    {"#ln_1", {"=#ln_1", "=#ln_1", "=#input_layernorm", "=#input_layernorm"}},
-    {"#attn.c_attn",
-     {"=#attn.c_attn", "q#attn.attention.q_proj k#attn.attention.k_proj v#attn.attention.v_proj",
-      "m#attention.query_key_value", "q#self_attn.q_proj k#self_attn.k_proj v#self_attn.v_proj"}},
-    {"#attn.q_norm", {"", "", "", "=#self_attn.q_norm"}},
-    {"#attn.k_norm", {"", "", "", "=#self_attn.k_norm"}},
-    {"#attn.c_proj",
-     {"=#attn.c_proj", "t#attn.attention.out_proj", "t#attention.dense", "t#self_attn.o_proj"}},
-    {"#ln_2", {"=#ln_2", "=#ln_2", "=#post_attention_layernorm", "=#post_attention_layernorm"}},
-    {"#mlp.c_fc", {"=#mlp.c_fc", "t#mlp.c_fc", "t#mlp.dense_h_to_4h", "g#mlp.gate_proj u#mlp.up_proj"}},
-    {"#mlp.c_proj", {"=#mlp.c_proj", "t#mlp.c_proj", "t#mlp.dense_4h_to_h", "t#mlp.down_proj"}},
-    {".ln_f", {"=.ln_f", "=.ln_f", "=.final_layer_norm", "=.norm"}},
-    {"lm_head", {"=lm_head", "=lm_head", "=embed_out", "=lm_head"}},
-    {"score", {"tscore", "tscore", "tscore", "tscore"}},
+/* How an array of the file lies in a parameter. */
+enum {
+    PPO__AS_IS,
+    PPO__TRANSPOSED, /* the array is (out, in) */
+    PPO__QUERIES,    /* transposed, as some of the columns: queries, */
+    PPO__KEYS,
+    PPO__VALUES,
+    PPO__GATE_HALF, /* the first half of the columns of a gated layer, */
+    PPO__UP_HALF,   /* the second half */
+    PPO__MIXED      /* transposed; the array has queries, keys and values of each head side by side */
 };
 
-typedef struct ppo__hub_name {
-    char ours[64], theirs[64]; /* %d: the block */
+/* Parameters, and what they are called in the file; both without ".weight" and ".bias". %d: the block. */
+typedef struct ppo__hub_row {
+    const char *parameter, *array;
     int how;
-} ppo__hub_name;
+} ppo__hub_row;
 
-static void ppo__hub_spell(char text[64], int style, const char *name) {
-    const char *within = *name == '.' || *name == '#' ? ppo__hub_within[style][*name == '#'] : "";
-    snprintf(text, 64, "%s%.*s", within, (int)strcspn(name, " ") - !!*within, name + !!*within);
-}
+#define PPO__BLOCK(name) "transformer.h.%d." name
+#define PPO__NEOX(name)  "gpt_neox.layers.%d." name
+#define PPO__MODEL(name) "model.layers.%d." name
+static const ppo__hub_row ppo__hub_rows[PPO__LAYOUTS][17] = {
+    {{"transformer.wte", "transformer.wte", PPO__AS_IS},
+     {"transformer.wpe", "transformer.wpe", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__BLOCK("ln_1"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.c_attn"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_proj"), PPO__BLOCK("attn.c_proj"), PPO__AS_IS},
+     {PPO__BLOCK("ln_2"), PPO__BLOCK("ln_2"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__BLOCK("mlp.c_fc"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_proj"), PPO__BLOCK("mlp.c_proj"), PPO__AS_IS},
+     {"transformer.ln_f", "transformer.ln_f", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
 
-/* The name there of a matrix that every style has. */
-static const char *ppo__hub_weight(const ppo_lm_config *c, const char *ours, char text[80]) {
-    int row = 0;
-    while (strcmp(ppo__hub_names[row].ours, ours)) ++row;
-    ppo__hub_spell(text, ppo__hub_style(c), ppo__hub_names[row].theirs[ppo__hub_style(c)] + 1);
-    return strcat(text, ".weight");
-}
+    {{"transformer.wte", "transformer.wte", PPO__AS_IS},
+     {"transformer.wpe", "transformer.wpe", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__BLOCK("ln_1"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.q_proj"), PPO__QUERIES},
+     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.k_proj"), PPO__KEYS},
+     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.v_proj"), PPO__VALUES},
+     {PPO__BLOCK("attn.c_proj"), PPO__BLOCK("attn.attention.out_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_2"), PPO__BLOCK("ln_2"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__BLOCK("mlp.c_fc"), PPO__TRANSPOSED},
+     {PPO__BLOCK("mlp.c_proj"), PPO__BLOCK("mlp.c_proj"), PPO__TRANSPOSED},
+     {"transformer.ln_f", "transformer.ln_f", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
 
-/* The k-th array of a style; 0: there is none. */
-static int ppo__hub_name_at(int style, int k, ppo__hub_name *name) {
-    for (size_t row = 0; row < sizeof ppo__hub_names / sizeof *ppo__hub_names; ++row)
-        for (const char *at = ppo__hub_names[row].theirs[style]; *at; at += *at == ' ') {
-            if (k-- == 0) {
-                name->how = (int)(strchr(ppo__hub_hows, *at) - ppo__hub_hows);
-                ppo__hub_spell(name->ours, PPO__GPT2, ppo__hub_names[row].ours);
-                ppo__hub_spell(name->theirs, style, at + 1);
-                return 1;
-            }
-            at += strcspn(at, " ");
-        }
-    return 0;
+    {{"transformer.wte", "gpt_neox.embed_in", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__NEOX("input_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__NEOX("attention.query_key_value"), PPO__MIXED},
+     {PPO__BLOCK("attn.c_proj"), PPO__NEOX("attention.dense"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_2"), PPO__NEOX("post_attention_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__NEOX("mlp.dense_h_to_4h"), PPO__TRANSPOSED},
+     {PPO__BLOCK("mlp.c_proj"), PPO__NEOX("mlp.dense_4h_to_h"), PPO__TRANSPOSED},
+     {"transformer.ln_f", "gpt_neox.final_layer_norm", PPO__AS_IS},
+     {"lm_head", "embed_out", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
+
+    {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__MODEL("input_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_2"), PPO__MODEL("post_attention_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
+     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     {"transformer.ln_f", "model.norm", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
+};
+
+/* The rows of a model's layout; the last is followed by one without a parameter. */
+static const ppo__hub_row *ppo__hub_rows_of(const ppo_lm_config *c) { return ppo__hub_rows[ppo__layout(c)]; }
+
+/* What the weight of a parameter that every layout has is called in the file. */
+static const char *ppo__hub_weight(const ppo_lm_config *c, const char *parameter, char text[80]) {
+    const ppo__hub_row *row = ppo__hub_rows_of(c);
+    while (strcmp(row->parameter, parameter)) ++row;
+    snprintf(text, 80, "%s.weight", row->array);
+    return text;
 }
 
 /* Arrays with these ends are no parameters: causal masks, and what rotary positions are computed from. */
@@ -2066,16 +2090,15 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
 
 /* Which layers have a window; c->window is set. */
 static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
-    const int mistral = !strcmp(ppo__lm_families[c->family].name, "mistral");
+    const int layout = ppo__layout(c), mistral = !strcmp(ppo__families[c->family].name, "mistral");
     const char *rest = "";
-    ppo__value *list =
-        c->family == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
+    ppo__value *list = layout == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
     if (list) return ppo__hub_layers(hub, list, "local", "global", c);
-    if (c->family <= PPO__LLAMAS) return PPO_OK;
-    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) c->window = 0;
-    list = c->window ? ppo__hub_get(hub, "layer_types") : NULL;
+    if (layout != PPO__LLAMA || !c->window) return PPO_OK;
+    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) return c->window = 0, PPO_OK;
+    list = ppo__hub_get(hub, "layer_types");
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
-    const char *from = c->window && !mistral ? ppo__hub_text(hub, "max_window_layers") : NULL;
+    const char *from = mistral ? NULL : ppo__hub_text(hub, "max_window_layers");
     int first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
     if (*rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
@@ -2092,12 +2115,11 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     if (hub->json.status) return hub->json.status;
     if (!family) return ppo__file_fail(path, "there is no model_type");
     if (ppo_lm_config_family(c, family))
-        return ppo__file_fail(path, "model_type \"%.40s\" is not known, only %s", family,
-                              &(PPO__LM_FAMILIES(PPO__FAMILY_WORD))[1]);
+        return ppo__file_fail(path, "model_type \"%.40s\" is not known, only " PPO__FAMILY_WORDS, family);
     for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k)
         if (ppo__hub_get(hub, refused[k]) && !ppo__hub_is(hub, refused[k], "no"))
             return ppo__file_fail(path, "%s is there, which is not supported", refused[k]);
-    const int style = ppo__hub_style(c);
+    const int layout = ppo__layout(c);
     if (!strcmp(family, "qwen3")) c->head_size = 128;
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, c);
@@ -2106,24 +2128,23 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
         if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope.type");
         if (!text && !strcmp(name, "rope_context")) c->rope_context = c->context;
         if (hub->json.status) return hub->json.status;
-        if (!text && (k < 5 || k >= PPO__HUB_SETTINGS - 3))
-            return ppo__file_fail(path, "there is no %s", hub->key);
+        if (!text && ppo__hub_settings[k].required) return ppo__file_fail(path, "there is no %s", hub->key);
         if (!text) continue;
-        if (!strcmp(name,
-                    "eos")) { /* of several the first; one that GPT-2 has, but not this vocabulary, is none */
+        /* Of several ends of a text the first; GPT-2's, which a smaller vocabulary lacks, is none. */
+        if (!strcmp(name, "eos")) {
             text += *text == '[';
             const int token = ppo__parse_count(text, &value);
             if (value > text && token < c->vocab) c->eos = token;
             continue;
         }
-        value = ppo__hub_word(name, text, 1);
+        value = ppo__hub_word(name, text, PPO__WORD_OF_HUB);
         if (!value) return ppo__hub_unknown(hub, text);
         if (ppo_settings_set(&ppo__lm_settings, c, name, value))
             return ppo__file_fail(path, "%s: %s", hub->key, ppo__error);
     }
     if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
     ppo_status status = ppo__hub_window(hub, c);
-    if (status || hub->json.status || style != PPO__GPT_NEOX) return status ? status : hub->json.status;
+    if (status || hub->json.status || layout != PPO__GPT_NEOX) return status ? status : hub->json.status;
     const char *part = ppo__hub_text(hub, "rope.partial_rotary_factor|rotary_pct");
     if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
         return ppo__hub_unknown(hub, part);
@@ -2174,7 +2195,7 @@ typedef struct ppo__hub {
     ppo_lm *lm;
     int bare;      /* 1: names lack their first word, as "transformer." */
     int type;      /* of what is saved */
-    float *floats; /* room for twice PPO__HUB_ROWS rows of this many columns */
+    float *floats; /* room for twice PPO__ROWS_AT_ONCE rows of this many columns */
     int room;
 } ppo__hub;
 
@@ -2200,47 +2221,47 @@ static const ppo_array *ppo__hub_find(const ppo__hub *hub, const char *name, con
     return array;
 }
 
-/* The column here of row r there. */
+/* The column of a parameter that row r of its array is. */
 static int ppo__hub_column(const ppo_lm_config *c, int how, int r) {
     const int size = c->head_size, heads = c->heads * size;
-    if (how == PPO__KEY) return heads + r;
-    if (how == PPO__VALUE) return heads + c->kv_heads * size + r;
-    if (how == PPO__GATED) return c->hidden + r;
+    if (how == PPO__KEYS) return heads + r;
+    if (how == PPO__VALUES) return heads + c->kv_heads * size + r;
+    if (how == PPO__UP_HALF) return c->hidden + r;
     if (how == PPO__MIXED) return r / size % 3 * heads + r / (3 * size) * size + r % size;
     return r;
 }
 
-/* An array's rows there: (rows, cols), or (rows) with cols 1, which is a bias or a norm. */
+/* The shape of the array of a parameter: (rows, cols), or (rows) with cols 1 of a bias or a norm. */
 static void ppo__hub_shape(const ppo_lm_config *c, const ppo_tensor *x, int how, int *rows, int *cols) {
-    *rows = how == PPO__SAME && x->rows > 1 ? x->rows : x->cols;
-    *cols = how == PPO__SAME ? (x->rows > 1 ? x->cols : 1) : x->rows;
-    if (how == PPO__QUERY) *rows = c->heads * c->head_size;
-    if (how == PPO__KEY || how == PPO__VALUE) *rows = c->kv_heads * c->head_size;
-    if (how == PPO__GATE || how == PPO__GATED) *rows = c->hidden;
+    *rows = how == PPO__AS_IS && x->rows > 1 ? x->rows : x->cols;
+    *cols = how == PPO__AS_IS ? (x->rows > 1 ? x->cols : 1) : x->rows;
+    if (how == PPO__QUERIES) *rows = c->heads * c->head_size;
+    if (how == PPO__KEYS || how == PPO__VALUES) *rows = c->kv_heads * c->head_size;
+    if (how == PPO__GATE_HALF || how == PPO__UP_HALF) *rows = c->hidden;
 }
 
-/* Some rows there, from or to the parameter x here. */
-static void ppo__hub_place(const ppo_lm_config *c, ppo_tensor *x, int how, int way, float *there, int first,
-                           int rows, int cols) {
-    if (how == PPO__SAME) {
-        float *here = x->data + ppo__at(first, cols);
-        memcpy(way == PPO__LOAD ? here : there, way == PPO__LOAD ? there : here,
-               ppo__at(rows, cols) * sizeof *there);
+/* Copies rows first .. first + rows - 1 of an array to the parameter x, or from it. */
+static void ppo__hub_copy(const ppo_lm_config *c, ppo_tensor *x, int how, int way, float *array, int first,
+                          int rows, int cols) {
+    if (how == PPO__AS_IS) {
+        float *part = x->data + ppo__at(first, cols);
+        memcpy(way == PPO__LOAD ? part : array, way == PPO__LOAD ? array : part,
+               ppo__at(rows, cols) * sizeof *array);
         return;
     }
     for (int j = 0; j < cols; ++j)
         for (int r = 0; r < rows; ++r) {
-            float *here = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
-            float *that = there + ppo__at(r, cols) + j;
-            if (way == PPO__LOAD) *here = *that;
-            else *that = *here;
+            float *in_x = x->data + ppo__at(j, x->cols) + ppo__hub_column(c, how, first + r);
+            float *in_array = array + ppo__at(r, cols) + j;
+            if (way == PPO__LOAD) *in_x = *in_array;
+            else *in_array = *in_x;
         }
 }
 
-enum { PPO__HUB_ROWS = 16 }; /* that are carried at a time */
+enum { PPO__ROWS_AT_ONCE = 16 };
 
-/* Carries an array there, some rows at a time. Of a parameter without numbers: must it be there, is it of this
-   shape? */
+/* Reads or writes an array of the file, some rows at a time. If x has no numbers, only checks that the array is there
+   and of this shape. */
 static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
                                  int cols, int rank) {
     char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
@@ -2266,46 +2287,48 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
         if (!x->data) return PPO_OK;
     }
     if (cols > hub->room)
-        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__HUB_ROWS, hub->room = cols));
+        hub->floats = PPO__ARRAY(&hub->memory, float, 2 * ppo__at(PPO__ROWS_AT_ONCE, hub->room = cols));
     if (!hub->floats) return PPO_ERROR_MEMORY;
     float *floats = hub->floats;
-    void *raw = floats + ppo__at(PPO__HUB_ROWS, cols);
-    for (int r = 0; r < rows; r += PPO__HUB_ROWS) {
-        const int n = rows - r < PPO__HUB_ROWS ? rows - r : (int)PPO__HUB_ROWS;
+    void *raw = floats + ppo__at(PPO__ROWS_AT_ONCE, cols);
+    for (int r = 0; r < rows; r += PPO__ROWS_AT_ONCE) {
+        const int n = rows - r < PPO__ROWS_AT_ONCE ? rows - r : (int)PPO__ROWS_AT_ONCE;
         const size_t count = ppo__at(n, cols), at = (size_t)r * row;
         if (array && ppo__file_fetch(file, array, at, (size_t)n * row, raw)) return PPO_ERROR_FILE;
         if (array) ppo__to_floats(type, raw, count, floats);
-        else ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        else ppo__hub_copy(&hub->lm->full, x, how, way, floats, r, n, cols);
         for (size_t i = 0; i < count; ++i) {
             if (fabsf(floats[i]) <= most) continue;
             if (array) return ppo__file_fail(file->path, "\"%.80s\" has a number that is not finite", name);
             return ppo_fail(PPO_ERROR_NUMERIC, "\"%.80s\" has %g, which %s cannot hold: nothing was saved",
                             name, floats[i], ppo__types[type].name);
         }
-        if (array) ppo__hub_place(&hub->lm->full, x, how, way, floats, r, n, cols);
+        if (array) ppo__hub_copy(&hub->lm->full, x, how, way, floats, r, n, cols);
         else ppo__from_floats(type, floats, count, data + at);
     }
     return array ? PPO_OK : ppo_file_add(hub->files[0], name, type, shape, rank, data);
 }
 
-/* Carries a parameter, by the family's names. */
-static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *ours, ppo_tensor *x) {
-    const char *end = strrchr(ours, '.'), *rest;
-    const int is_bias = !strcmp(end, ".bias"), in_block = !strncmp(ours, "transformer.h.", 14);
+/* Reads or writes a parameter, under its names in the layout. */
+static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *name, ppo_tensor *x) {
+    const char *end = strrchr(name, '.'), *rest;
+    const int is_bias = !strcmp(end, ".bias"), in_block = !strncmp(name, "transformer.h.", 14);
+    const int block = in_block ? ppo__parse_count(name + 14, &rest) : 0;
     const ppo_lm_config *c = &hub->lm->full;
     const ppo_file *file;
-    int rows, cols, own = !strcmp(ours, "score.bias"); /* transformers has none */
-    ppo__hub_name name;
-    if (own && (way == PPO__LOAD ? !ppo__hub_find(hub, ours, &file) : x->data[0] == 0)) return PPO_OK;
-    for (int a = 0; ppo__hub_name_at(ppo__hub_style(c), a, &name); ++a) {
-        const int block = in_block ? ppo__parse_count(ours + 14, &rest) : 0;
+    /* A bias of the score is ours: transformers has none. */
+    if (!strcmp(name, "score.bias") &&
+        (way == PPO__LOAD ? !ppo__hub_find(hub, name, &file) : x->data[0] == 0))
+        return PPO_OK;
+    for (const ppo__hub_row *row = ppo__hub_rows_of(c); row->parameter; ++row) {
         char text[96];
-        snprintf(text, 80, name.ours, block);
-        if (strcmp(strcat(text, end), ours)) continue;
-        snprintf(text, 80, name.theirs, block);
-        ppo__hub_shape(c, x, name.how, &rows, &cols);
-        if (ppo__hub_array(hub, way, strcat(text, end), x, name.how, rows, cols,
-                           is_bias || (name.how == PPO__SAME && x->rows == 1) ? 1 : 2))
+        int rows, cols;
+        snprintf(text, 80, row->parameter, block);
+        if (strcmp(strcat(text, end), name)) continue;
+        snprintf(text, 80, row->array, block);
+        ppo__hub_shape(c, x, row->how, &rows, &cols);
+        if (ppo__hub_array(hub, way, strcat(text, end), x, row->how, rows, cols,
+                           is_bias || (row->how == PPO__AS_IS && x->rows == 1) ? 1 : 2))
             return ppo__failed;
     }
     return PPO_OK;
@@ -2363,12 +2386,12 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
     return json.status;
 }
 
-/* Takes from the arrays what config.json does not say, and checks that a model's arrays are all there. */
+/* Takes from the arrays what config.json leaves open, and checks that a model's arrays are all there. */
 static ppo_status ppo__hub_check(ppo__hub *hub, ppo_lm *likely) {
     ppo_lm_config *c = &likely->config;
     const ppo_file *file;
     char name[80];
-    hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, ".wte", name), &file);
+    hub->bare = !ppo__hub_find(hub, ppo__hub_weight(c, "transformer.wte", name), &file);
     const ppo_array *score = ppo__hub_find(hub, "score.weight", &file);
     c->score = score != NULL;
     if (score && score->rank == 2 && score->shape[0] != 1)
@@ -2393,7 +2416,7 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     if (!hub->lm->config.tied || !ppo__hub_find(hub, name, &file)) return PPO_OK;
     ppo_tensor copy = *embedding;
     copy.data = (float *)ppo__arena_array(&hub->memory, bytes, 1);
-    if (!copy.data || ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__SAME, copy.rows, copy.cols, 2))
+    if (!copy.data || ppo__hub_array(hub, PPO__LOAD, name, &copy, PPO__AS_IS, copy.rows, copy.cols, 2))
         return ppo__failed;
     if (!memcmp(copy.data, embedding->data, bytes)) return PPO_OK;
     return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
@@ -2467,11 +2490,10 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     return json.status;
 }
 
-/* Can the family's config.json say all of these settings? Those that it cannot must be the family's. */
-static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
+/* Refuses settings that the family's config.json cannot express and that are not the family's own. */
+static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
-    const int style = ppo__hub_style(c);
-    const char *name = ppo__lm_families[c->family].name;
+    const char *name = ppo__families[c->family].name;
     char is[32], other[32];
     ppo_lm_config_family(&family, name);
     family.kv_heads = family.head_size = family.hidden = 0;
@@ -2481,24 +2503,26 @@ static ppo_status ppo__hub_can_say(const ppo_lm_config *c) {
         ppo_settings_get(&ppo__lm_settings, c, field[0], is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, c, field[1], other, sizeof other);
         if (key[0] && key[1] && !strcmp(key[0], key[1]) && strcmp(is, other))
-            return ppo__refuse("%s is %s and %s is %s, which a folder of family %s cannot say", field[0], is,
-                               field[1], other, name);
+            return ppo__refuse("%s is %s and %s is %s, which a folder of family %s cannot express", field[0],
+                               is, field[1], other, name);
     }
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        int said = !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
-        said |= !strcmp(field, "rotary_size") && (style == PPO__GPT_NEOX || c->rotary_size == c->head_size);
-        said |= !strcmp(field, "window_layers"); /* which have no meaning without a window */
+        int expressed =
+            !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
+        expressed |= !strcmp(field, "rotary_size") &&
+                     (ppo__layout(c) == PPO__GPT_NEOX || c->rotary_size == c->head_size);
+        expressed |= !strcmp(field, "window_layers"); /* which have no meaning without a window */
         for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
-            said |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, c);
+            expressed |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, c);
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
-        if (said || !strcmp(is, other)) continue;
+        if (expressed || !strcmp(is, other)) continue;
         if ((!strcmp(field, "kv_heads") && c->kv_heads == c->heads) ||
             (!strcmp(field, "hidden") && c->hidden == 4 * c->width) ||
             (!strcmp(field, "head_size") && c->head_size * c->heads == c->width))
             continue;
-        return ppo__refuse("%s is %s, which a folder of family %s cannot say", field, is, name);
+        return ppo__refuse("%s is %s, which a folder of family %s cannot express", field, is, name);
     }
     return PPO_OK;
 }
@@ -2516,16 +2540,16 @@ static void ppo__put_layers(ppo__header *json, const ppo_lm_config *c, const cha
 static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user) {
     const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_lm_config *c = &hub->lm->full;
-    const int style = ppo__hub_style(c);
+    const int layout = ppo__layout(c);
     const char *within = ""; /* the object that is open */
     ppo__header json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-             ppo__hub_classes[c->family].begin,
-             c->score             ? "ForSequenceClassification"
-             : style == PPO__GPT2 ? "LMHeadModel"
-                                  : "ForCausalLM",
-             ppo__lm_families[c->family].name,
+             ppo__families[c->family].class_prefix,
+             c->score              ? "ForSequenceClassification"
+             : layout == PPO__GPT2 ? "LMHeadModel"
+                                   : "ForCausalLM",
+             ppo__families[c->family].name,
              hub->type == PPO_F16    ? "float16"
              : hub->type == PPO_BF16 ? "bfloat16"
                                      : "float32");
@@ -2537,7 +2561,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
             (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
             continue;
-        const char *word = ppo__hub_word(name, value, 2), *quote = word == value ? "" : "\"";
+        const char *word = ppo__hub_word(name, value, PPO__WORD_OF_CORE), *quote = word == value ? "" : "\"";
         if (!strcmp(value, "yes")) word = "true";
         if (!strcmp(value, "no")) word = "false";
         if (!strcmp(name, "eos") && hub->lm->config.eos < 0) word = "null";
@@ -2551,12 +2575,12 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         ppo__put(&json, "\"%s\": %s%s%s", dot ? dot + 1 : key, quote, word, quote);
     }
     if (*within) ppo__put(&json, "}");
-    if (style == PPO__GPT_NEO)
+    if (layout == PPO__GPT_NEO)
         ppo__put_layers(&json, c, ",\n  \"attention_types\": [[[", "local", "global", "], 1]]");
-    else if (style == PPO__LLAMAS && c->window > 0)
+    else if (layout == PPO__LLAMA && c->window > 0)
         ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
                         "sliding_attention", "full_attention", "]");
-    if (style == PPO__GPT_NEOX)
+    if (layout == PPO__GPT_NEOX)
         ppo__put(&json, ",\n  \"rotary_pct\": %.9g", (double)c->rotary_size / c->head_size);
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
@@ -2565,20 +2589,20 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
 
 /* -- LoRA in peft's format -- */
 
-/* Which of LoRA's layers a row of the names belongs to; -1: none. */
-static int ppo__hub_lora_layer(const ppo__hub_name *name) {
-    const int how = name->how;
-    if (strstr(name->ours, "attn.c_attn"))
-        return how == PPO__KEY ? PPO_LORA_K : how == PPO__VALUE ? PPO_LORA_V : PPO_LORA_Q;
-    if (strstr(name->ours, "attn.c_proj")) return PPO_LORA_PROJ;
-    if (strstr(name->ours, "mlp.c_fc")) return how == PPO__GATE ? PPO_LORA_GATE : PPO_LORA_UP;
-    return strstr(name->ours, "mlp.c_proj") ? PPO_LORA_DOWN : -1;
+/* Which of LoRA's layers a row has the weight of; -1: none. */
+static int ppo__hub_lora_layer(const ppo__hub_row *row) {
+    const int how = row->how;
+    if (strstr(row->parameter, "attn.c_attn"))
+        return how == PPO__KEYS ? PPO_LORA_K : how == PPO__VALUES ? PPO_LORA_V : PPO_LORA_Q;
+    if (strstr(row->parameter, "attn.c_proj")) return PPO_LORA_PROJ;
+    if (strstr(row->parameter, "mlp.c_fc")) return how == PPO__GATE_HALF ? PPO_LORA_GATE : PPO_LORA_UP;
+    return strstr(row->parameter, "mlp.c_proj") ? PPO_LORA_DOWN : -1;
 }
 
 /* "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" */
-static void ppo__hub_lora_name(char name[128], const char *theirs, int block, const char *end) {
+static void ppo__hub_lora_name(char name[128], const ppo__hub_row *row, int block, const char *end) {
     char layer[80];
-    snprintf(layer, sizeof layer, theirs, block);
+    snprintf(layer, sizeof layer, row->array, block);
     snprintf(name, 128, "base_model.model.%s%s.weight", layer, end);
 }
 
@@ -2586,47 +2610,45 @@ static void ppo__hub_lora_name(char name[128], const char *theirs, int block, co
 static int ppo__hub_lora_there(const void *user, int block, int place) {
     const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_file *file;
-    ppo__hub_name row;
     char name[128];
-    for (int k = 0; ppo__hub_name_at(ppo__hub_style(&hub->lm->full), k, &row); ++k) {
-        if (ppo__hub_lora_layer(&row) != place) continue;
-        ppo__hub_lora_name(name, row.theirs, block, ".lora_A");
+    for (const ppo__hub_row *row = ppo__hub_rows_of(&hub->lm->full); row->parameter; ++row) {
+        if (ppo__hub_lora_layer(row) != place) continue;
+        ppo__hub_lora_name(name, row, block, ".lora_A");
         return ppo__hub_find(hub, name, &file) != NULL;
     }
     return 0;
 }
 
-/* A (rank, in) and B (out, rank), transposed there; of a fused layer with its heads in order; and the score. */
+/* Reads or writes A and B, which are transposed in the file, (rank, in) and (out, rank), with the heads of a fused layer
+   in its order; and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     ppo_lm *lm = hub->lm;
     ppo_status status = PPO_OK;
-    ppo__hub_name row;
     char name[128];
 
-    for (int r = 0; !status && ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
-        const int place = ppo__hub_lora_layer(&row), how = row.how == PPO__MIXED ? PPO__MIXED : PPO__TURNED;
+    for (const ppo__hub_row *row = ppo__hub_rows_of(&lm->full); row->parameter && !status; ++row) {
+        const int place = ppo__hub_lora_layer(row);
+        const int how = row->how == PPO__MIXED ? PPO__MIXED : PPO__TRANSPOSED;
         for (int k = 0; k < lm->full.layers && place >= 0 && !status; ++k) {
             ppo_tensor *a = lm->adapter->a[k][place], *b = lm->adapter->b[k][place];
             if (!a) continue;
-            ppo__hub_lora_name(name, row.theirs, k, ".lora_A");
-            status = ppo__hub_array(hub, way, name, a, PPO__TURNED, a->cols, a->rows, 2);
-            ppo__hub_lora_name(name, row.theirs, k, ".lora_B");
+            ppo__hub_lora_name(name, row, k, ".lora_A");
+            status = ppo__hub_array(hub, way, name, a, PPO__TRANSPOSED, a->cols, a->rows, 2);
+            ppo__hub_lora_name(name, row, k, ".lora_B");
             if (!status) status = ppo__hub_array(hub, way, name, b, how, b->cols, b->rows, 2);
         }
     }
     if (status || !lm->score_weight) return status;
     if (way == PPO__SAVE && lm->score_bias->data[0] != 0)
-        return ppo__refuse("the score has a bias of %g, which peft's format cannot say",
+        return ppo__refuse("the score has a bias of %g, which peft's format cannot express",
                            lm->score_bias->data[0]);
-    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TURNED, 1,
+    return ppo__hub_array(hub, way, "base_model.model.score.weight", lm->score_weight, PPO__TRANSPOSED, 1,
                           lm->config.width, 2);
 }
 
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
     const ppo_lm *lm = ((const ppo__hub *)user)->lm;
-    const int style = ppo__hub_style(&lm->full);
     ppo__header json = {out, 0};
-    ppo__hub_name row;
     int written = 0;
     ppo__put(&json,
              "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
@@ -2634,13 +2656,14 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
              lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->adapter->lora.rank, lm->adapter->lora.alpha,
-             style == PPO__GPT2 ? "true" : "false", lm->score_weight ? "[\"score\"]" : "null");
-    for (int r = 0; ppo__hub_name_at(style, r, &row); ++r) {
-        const int place = ppo__hub_lora_layer(&row);
+             ppo__layout(&lm->full) == PPO__GPT2 ? "true" : "false",
+             lm->score_weight ? "[\"score\"]" : "null");
+    for (const ppo__hub_row *row = ppo__hub_rows_of(&lm->full); row->parameter; ++row) {
+        const int place = ppo__hub_lora_layer(row);
         for (int k = 0; k < lm->full.layers && place >= 0; ++k) {
             if (!lm->adapter->a[k][place]) continue;
             ppo__put(&json, "%s\n    \"", written++ ? "," : "");
-            ppo__put(&json, row.theirs, k);
+            ppo__put(&json, row->array, k);
             ppo__put(&json, "\"");
         }
     }
@@ -2675,14 +2698,13 @@ static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
     ppo__json *json = &hub->json;
     ppo__value *names = ppo__hub_get(hub, "target_modules"),
                *blocks = ppo__hub_get(hub, "layers_to_transform");
-    ppo__hub_name row;
     if (!names || names->kind != '[' || ppo__hub_get(hub, "exclude_modules")) return json->status;
-    for (int r = 0; ppo__hub_name_at(ppo__hub_style(&lm->full), r, &row); ++r) {
+    for (const ppo__hub_row *row = ppo__hub_rows_of(&lm->full); row->parameter; ++row) {
         ppo__lora_place at;
-        const int place = ppo__hub_lora_layer(&row);
+        const int place = ppo__hub_lora_layer(row);
         for (int k = 0; k < lm->full.layers && place >= 0 && ppo__lora_at(&lm->full, place, &at); ++k) {
             char path[80];
-            snprintf(path, sizeof path, row.theirs, k);
+            snprintf(path, sizeof path, row->array, k);
             const int said = ppo__hub_lora_said(json, names, blocks, path, k),
                       has = lm->adapter->a[k][place] != NULL;
             if (json->status) return json->status;
@@ -2697,7 +2719,7 @@ static ppo_status ppo__hub_check_lora(ppo__hub_json *hub, const ppo_lm *lm) {
 
 /* rank and alpha. What peft has besides changes what is computed, so it is refused. */
 static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
-    static const char *const as_here[][2] = {
+    static const char *const supported[][2] = {
         {"alora_invocation_tokens", ""}, {"peft_type", "LORA"},   {"bias", "none"},
         {"trainable_token_indices", ""}, {"use_dora", "no"},      {"rank_pattern", "{}"},
         {"layer_replication", ""},       {"alpha_pattern", "{}"}, {"use_qalora", "no"},
@@ -2705,10 +2727,10 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
     };
     const char *path = hub->json.path, *rest = "";
     double alpha = 0;
-    for (size_t k = 0; k < sizeof as_here / sizeof *as_here; ++k) {
-        const char *value = ppo__hub_text(hub, as_here[k][0]);
-        if (value && !ppo__is_word(value, as_here[k][1]))
-            return ppo__file_fail(path, "%s is %.40s, which is not supported", as_here[k][0], value);
+    for (size_t k = 0; k < sizeof supported / sizeof *supported; ++k) {
+        const char *value = ppo__hub_text(hub, supported[k][0]);
+        if (value && !ppo__is_word(value, supported[k][1]))
+            return ppo__file_fail(path, "%s is %.40s, which is not supported", supported[k][0], value);
     }
     const char *rank = ppo__hub_text(hub, "r"), *scale = ppo__hub_text(hub, "lora_alpha");
     if (hub->json.status) return hub->json.status;
@@ -2780,7 +2802,7 @@ static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
         status = PPO_ERROR_MEMORY;
     }
     if (!status &&
-        ((!lora && ppo__hub_can_say(&lm->full)) || ppo__params_fetch(lm->params) ||
+        ((!lora && ppo__hub_check_settings(&lm->full)) || ppo__params_fetch(lm->params) ||
          ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
          (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
          ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
