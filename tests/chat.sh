@@ -1,25 +1,8 @@
 #!/bin/sh
 # chat.sh - build/chat, in a pipe, with two tiny models that chat_model.c makes. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/chat-test
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        cat $work/check.log $work/out $work/err | sed 's/^/# /' | head -n 20
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
+logs="$work/out $work/err"
 
 # chat LINES ARGUMENT... - a chat about these lines; the exit status goes to $status, output to $work/out and $work/err
 chat() {
@@ -122,5 +105,4 @@ check at_its_start eval '! tells "> "'
 build/chat --help >$work/out
 helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '--form .*zephyr' $work/out; }
 check help_lists_the_settings helps
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

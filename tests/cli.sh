@@ -1,31 +1,12 @@
 #!/bin/sh
 # cli.sh - the command line of build/train: refusals, output, files; and that a second make has nothing to do.
 # Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/cli
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
+. "$(dirname "$0")/check.sh"
+logs="$work/last $work/out $work/err"
 
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        echo "# the last run: build/train $last"
-        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
-
-last=
 train() { # leaves $work/out, $work/err and $status
-    last="$*"
+    echo "the last run: build/train $*" >$work/last
     build/train "$@" >$work/out 2>$work/err
     status=$?
 }
@@ -167,7 +148,7 @@ no_nan() { # no episode ends within 16 steps of 4 environments
 check no_nan_before_the_first_episode no_nan
 
 interrupt() { # SIGINT after a second of an endless run
-    last='--steps 1000000000 (interrupted)'
+    echo 'the last run: build/train --steps 1000000000 (interrupted)' >$work/last
     build/train --steps 1000000000 >$work/out 2>$work/err &
     pid=$!
     sleep 1
@@ -178,7 +159,7 @@ interrupt() { # SIGINT after a second of an endless run
 check an_interrupt_ends_the_training_and_evaluates interrupt
 
 interrupt_evaluation() { # SIGINT during a million episodes
-    last='--steps 512 --eval-episodes 1000000 (interrupted)'
+    echo 'the last run: build/train --steps 512 --eval-episodes 1000000 (interrupted)' >$work/last
     build/train --steps 512 --eval-episodes 1000000 --quiet >$work/out 2>$work/err &
     pid=$!
     sleep 1
@@ -201,7 +182,7 @@ save_and_resume() { # a run, and a checkpoint at its end
 check a_finished_checkpoint_is_the_policy save_and_resume
 
 interrupted_run() { # SIGINT, then the command that it prints: the same weights, and a complete log
-    last='--steps 400000 (interrupted)'
+    echo 'the last run: build/train --steps 400000 (interrupted)' >$work/last
     set -- --save $work/i.safetensors --csv "$work/i i.csv" --tensorboard "$work/i tb" --export $work/i.h
     build/train --steps 400000 "$@" --quiet --json >$work/out 2>$work/err &
     pid=$!
@@ -294,5 +275,4 @@ make_is_idle() {
 }
 check a_second_make_rebuilds_nothing make_is_idle
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

@@ -1,27 +1,10 @@
 #!/bin/sh
 # docs.sh - `make docs`: every public name has its place, every link leads somewhere, and every example of the manual
 # compiles (docs.c has what surrounds them). Reports in TAP.
-set -u
+work=build/docs-test
+. "$(dirname "$0")/check.sh"
 export LC_ALL=C
-cd "$(dirname "$0")/.."
-work=build/docs-test pages=build/docs
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
+pages=build/docs
 
 is_written() { ${MAKE:-make} --no-print-directory docs; }
 
@@ -104,5 +87,4 @@ check search_knows_names_and_sentences search_knows
 extract
 check manual_has_examples test -f $work/example-6.txt
 for example in $work/example-*.txt; do check "$(basename "$example" .txt)_compiles" compiles "$example"; done
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

@@ -1,26 +1,8 @@
 #!/bin/sh
 # export.sh - policies as C headers: they compile everywhere, need nothing, and answer as ppo_act() does.
 # Reports in TAP. CC names the compiler of the library; the headers are compiled with every one that is there.
-set -u
-cd "$(dirname "$0")/.."
 work=build/export
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log | head -n 20
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
 
 strict="-Wall -Wextra -Wpedantic -Wshadow -Werror"
 found() { for compiler; do command -v $compiler 2>$work/check.log; done; }
@@ -131,5 +113,4 @@ check eight_bits_choose_the_same_in_8_kb eight_bits
 sed 's/^/# /' $work/check.log
 check what_c_has_no_name_or_number_for_is_refused $work/export $work refusals
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

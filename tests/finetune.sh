@@ -1,26 +1,9 @@
 #!/bin/sh
 # finetune.sh - build/finetune: each method once with tiny models, runs that are interrupted, and what it refuses.
 # Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/finetune-test
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
+logs="$work/out $work/err"
 
 # finetune ARGUMENT... - the exit status goes to $status, what it prints to $work/out and $work/err
 finetune() {
@@ -246,5 +229,4 @@ check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without
 check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
 rm $work/none.checkpoint
 [ -e /dev/full ] && check refuses_a_log_on_a_full_disk is_refused 'dev/full' $sft log=/dev/full steps=1
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

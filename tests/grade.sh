@@ -2,8 +2,9 @@
 # grade.sh - the exercises grade themselves: 0 points for the empty files, all for the reference answers in tests/grade/,
 # and for each of the wrong answers there (WRONG 1, 2, ...) the points and the words that its first lines tell. Then what
 # a submission may try. Reports in TAP. `sh tests/grade.sh table [NN]` prints what each wrong answer gets.
-cd "$(dirname "$0")/.."
-make=${MAKE:-make} cc=${CC:-cc} work=build/grade
+work=build/grade
+. "$(dirname "$0")/check.sh"
+make=${MAKE:-make} cc=${CC:-cc}
 unset MAKEFLAGS MFLAGS MAKELEVEL
 export CC="$cc"
 
@@ -11,7 +12,7 @@ mark() { # EXERCISE FILE WRONG - details; the last line is points, a tab, and a 
     GRADE_FLAGS="-DWRONG=$3" sh examples/exercises/grade.sh one "examples/exercises/$1" "$2"
 }
 
-table() {
+table() { # [NN]
     for answer in tests/grade/${1}*.c; do
         name=$(basename "$answer" .c)
         printf '%s\n  empty: ' "$name" && mark "$name" "examples/exercises/$name/${name#*_}.c" 0 | sed '$!d'
@@ -21,25 +22,10 @@ table() {
         done
     done
 }
-if [ "$1" = table ]; then
-    table "$2"
+if [ "${1-}" = table ]; then
+    table "${2-}"
     exit
 fi
-
-rm -rf "$work"
-mkdir -p "$work"
-number=0
-check() { # NAME COMMAND...
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >"$work/check.log" 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' "$work/check.log" | tail -n 20
-    fi
-}
 
 # gets POINTS WORDS EXERCISE FILE WRONG - is that the mark?
 gets() {
@@ -61,8 +47,7 @@ $make -s judges >"$work/make.log" 2>&1 || { sed 's/^/# /' "$work/make.log"; echo
 sanitized=$(sed -n 2p build/exercises/sanitizer)
 if_sanitized() { # NAME COMMAND...
     [ "$sanitized" ] && { check "$@"; return; }
-    number=$((number + 1))
-    echo "ok $number # SKIP $1: no AddressSanitizer"
+    skip "$1" "no AddressSanitizer"
 }
 
 complete() { # EXERCISE
@@ -213,4 +198,4 @@ check it_grades_without_them gets 6 'The rewards of the next episode count' 01_r
 rm -r build/exercises/01_returns
 cp -pR "$work/sanitizer" "$work/01_returns" build/exercises # as if nothing had been
 
-echo "1..$number"
+finish

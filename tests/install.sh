@@ -1,32 +1,10 @@
 #!/bin/sh
 # install.sh - make install, uninstall and dist: what they copy, and that a program finds it by pkg-config, by CMake, or
 # in the folder. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
-work=$PWD/build/install cc=${CC:-cc}
-rm -rf "$work"
-mkdir -p "$work"
-number=0 failures=0
+work=build/install
+. "$(dirname "$0")/check.sh"
+work=$PWD/$work cc=${CC:-cc}
 unset MAKEFLAGS MFLAGS MAKELEVEL
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >"$work/check.log" 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' "$work/check.log" | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
-
-skip() { # NAME REASON
-    number=$((number + 1))
-    echo "ok $number # SKIP $1: $2"
-}
 
 cat >"$work/app.c" <<'END'
 #define PPO_NO_CONTROL
@@ -42,10 +20,27 @@ END
 
 installs() {
     make install PREFIX="$work/usr" && make install PREFIX=/usr DESTDIR="$work/stage" &&
-        cmp ppo.h "$work/usr/include/ppo.h" && cmp ppo_cuda.cuh "$work/stage/usr/include/ppo_cuda.cuh" &&
-        grep -qx 'prefix=/usr' "$work/stage/usr/share/pkgconfig/ppo.pc"
+        grep -qx 'prefix=/usr' "$work/stage/usr/share/pkgconfig/ppo.pc" || return 1
+    for header in ppo.h ppo_cuda.cuh examples/companions/*; do
+        cmp $header "$work/usr/include/${header##*/}" && cmp $header "$work/stage/usr/include/${header##*/}" || return 1
+    done
 }
 check headers_are_installed installs
+
+# Companions are found beside ppo.h, in C and C++.
+{
+    printf '#define PPO_IMPLEMENTATION\n#include <ppo.h>\n'
+    sed -n 's|^#include "companions/\(.*\)"|#include <\1>|p' examples/ppo.c
+} >"$work/companions.c"
+with_companions() { # COMPILER FLAG...
+    grep -c 'ppo_.*h>' "$work/companions.c" | grep -vx '[01]' && "$@" -O0 -I"$work/usr/include" -fsyntax-only "$work/companions.c"
+}
+check a_program_finds_the_companions with_companions $cc
+if command -v g++ >"$work/which.log"; then
+    check a_program_in_cpp_finds_the_companions with_companions g++ -std=c++17 -x c++
+else
+    skip a_program_in_cpp_finds_the_companions "no g++"
+fi
 
 by_pkg_config() {
     export PKG_CONFIG_PATH="$work/usr/share/pkgconfig"
@@ -94,5 +89,4 @@ in_the_folder() { # as its README says, but not optimized
 }
 check the_folder_of_dist_is_enough in_the_folder
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

@@ -1,24 +1,10 @@
 #!/bin/sh
 # kill.sh [N] - kills build/train at random moments and resumes it from the last checkpoint until it is done, N times (8);
 # and a fine-tuning a quarter as often. Each result must equal that of an uninterrupted run, byte for byte. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/kill
-rm -rf $work
-mkdir -p $work
-trials=${1:-${KILLS:-8}} number=0 failures=0 kills=0 early=0 left=0
-
-# report NAME STATUS - status 0: passed
-report() {
-    number=$((number + 1))
-    if [ "$2" -eq 0 ]; then
-        echo "ok $number - $1"
-    else
-        echo "not ok $number - $1"
-        tail -n 5 $work/out $work/err $work/log | sed 's/^/# /'
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
+trials=${1:-${KILLS:-8}} kills=0 early=0 left=0
+logs="$work/out $work/err $work/log"
 
 ${CC:-cc} -O1 -w -I. tests/kill_compare.c build/ppo.o -o $work/compare -lm >$work/log 2>&1 || {
     sed 's/^/# /' $work/log
@@ -111,5 +97,4 @@ sort -n $work/steps.train | awk -v kills=$kills -v early=$early -v left=$left '
         printf "# %d kills: %d before the first checkpoint, the others when %d to %d of 20480 steps were saved;\n", kills, early, first, last
         printf "# %d during a save, which left ppo-PID-0.tmp behind: one file per kill at most\n", left
     }'
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

@@ -1,31 +1,16 @@
 #!/bin/sh
 # lessons.sh - the lessons that run in a second: the claims of each hold, and its drawing is one. Reports in TAP.
 # `make lessons` runs all of them.
-set -u
-cd "$(dirname "$0")/.."
-work=build/lessons
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
+work=build/lessons-test
+. "$(dirname "$0")/check.sh"
+built=build/lessons
 
 # A lesson returns 0 if its claims hold, and there are some; its drawing is for light and for dark pages.
 holds() {
-    rm -f $work/$1.svg
-    $work/$1 1 >$work/$1.txt 2>&1 && grep -q '^  holds: ' $work/$1.txt && ! grep -q '^  FAILS: ' $work/$1.txt &&
-        grep -q 'prefers-color-scheme:dark' $work/$1.svg && tail -n 1 $work/$1.svg | grep -q '^</svg>$' && return 0
-    cat $work/$1.txt
+    rm -f $built/$1.svg
+    $built/$1 1 >$built/$1.txt 2>&1 && grep -q '^  holds: ' $built/$1.txt && ! grep -q '^  FAILS: ' $built/$1.txt &&
+        grep -q 'prefers-color-scheme:dark' $built/$1.svg && tail -n 1 $built/$1.svg | grep -q '^</svg>$' && return 0
+    cat $built/$1.txt
     return 1
 }
 for lesson in 01_policy_gradient 02_baseline 03_actor_critic 04_gae 05_time_limits 06_ratio 07_clip 08_natural_gradient \
@@ -42,9 +27,8 @@ for file in examples/lessons/*.c; do
     is_named "$file" || check "${file}_is_on_the_page" false
 done
 
-check a_lesson_takes_a_seed_and_kernels $work/07_clip 5 plain
+check a_lesson_takes_a_seed_and_kernels $built/07_clip 5 plain
 has_failed() { ! "$@"; }
-check a_lesson_refuses_unknown_kernels has_failed $work/07_clip 1 none
+check a_lesson_refuses_unknown_kernels has_failed $built/07_clip 1 none
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

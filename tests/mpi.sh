@@ -2,29 +2,14 @@
 # mpi.sh - runs build/train and build/rlhf under mpirun with 1, 2, 4 and 8 processes: the results are those of one process
 # without MPI, byte for byte, also where a run is resumed by another number; and a process that is killed ends the others.
 # Skipped where there is no MPI. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/mpi
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
+. "$(dirname "$0")/check.sh"
+logs="$work/out $work/err $work/log"
 
 command -v mpirun >$work/log && command -v "${MPICC:-mpicc}" >>$work/log || {
-    echo "ok 1 # SKIP MPI (no mpirun, or no mpicc)"
-    echo "1..1"
-    exit 0
-}
-
-# report NAME STATUS - status 0: passed
-report() {
-    number=$((number + 1))
-    if [ "$2" -eq 0 ]; then
-        echo "ok $number - $1"
-    else
-        echo "not ok $number - $1"
-        tail -n 5 $work/out $work/err $work/log | sed 's/^/# /'
-        failures=$((failures + 1))
-    fi
+    skip MPI "no mpirun, or no mpicc"
+    finish
+    exit
 }
 
 for program in train rlhf; do
@@ -52,7 +37,7 @@ settings="--env CartPole-v1 --num-envs 16 --rollout-steps 64 --minibatch-size 25
 build/train $settings --steps 4096 --save $work/half --quiet >$work/out 2>$work/err
 build/train $settings --steps 8192 --save $work/whole --quiet >$work/out 2>$work/err
 report a_single_process_trains $?
-[ $failures -eq 0 ] || { echo "1..$number"; exit 1; }
+[ $failures -eq 0 ] || { finish; exit 1; }
 sed 's/"seconds.*second":[0-9]*//' $work/out >$work/want
 
 for n in 1 2 4 8; do
@@ -106,5 +91,4 @@ dies() {
 dies KILL
 report "a process that is killed ends the others" $?
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

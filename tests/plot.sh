@@ -1,25 +1,8 @@
 #!/bin/sh
 # plot.sh - build/plot: what it draws from which files, and what it refuses. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/plot-test
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
+logs="$work/out $work/err"
 
 plot() { # leaves $work/out, $work/err and $status
     rm -f $work/a.svg
@@ -111,5 +94,4 @@ END_OF_C
 }
 check draws_the_log_of_a_run log_of_a_run
 
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

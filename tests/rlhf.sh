@@ -1,25 +1,8 @@
 #!/bin/sh
 # rlhf.sh - build/rlhf: its stages, its files, and what it refuses. Reports in TAP.
-set -u
-cd "$(dirname "$0")/.."
 work=build/rlhf-test
-rm -rf $work
-mkdir -p $work
-number=0 failures=0
-
-# check NAME COMMAND... - passes if the command returns 0
-check() {
-    name=$1
-    shift
-    number=$((number + 1))
-    if "$@" >$work/check.log 2>&1; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        sed 's/^/# /' $work/check.log $work/out $work/err | tail -n 20
-        failures=$((failures + 1))
-    fi
-}
+. "$(dirname "$0")/check.sh"
+logs="$work/out $work/err"
 
 # rlhf ARGUMENT... - the exit status goes to $status, what it prints to $work/out and $work/err
 rlhf() {
@@ -124,5 +107,4 @@ lesson() { # NAME EXPRESSION - which sed has for its sizes
 check a_lesson_adds_numbers lesson arithmetic 's/ LESSONS = [0-9]*/ LESSONS = 1/;s/iterations = [0-9]*/iterations = 1/' \
     '^[a-z]*: .* of the held-out answers are right'
 check a_lesson_uses_tools lesson tools 's/DEMONSTRATIONS = [0-9]*/DEMONSTRATIONS = 200/;s/epochs = [0-9]*/epochs = 1/;s/iterations=[0-9]*/iterations=1/' '^right: '
-echo "1..$number"
-[ $failures -eq 0 ]
+finish

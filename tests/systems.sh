@@ -3,30 +3,21 @@
 # PPO_SYSTEMS=run (make systems) also: quickstart.c reaches a mean return of 500 there (a shorter training 200, where
 # emulation is slow), and each system reads the files of this one and the other way round. Reports in TAP; the logs are
 # in build/systems/.
-set -u
-cd "$(dirname "$0")/.."
-work=build/systems run=${PPO_SYSTEMS-}
-rm -rf $work
+work=build/systems
+. "$(dirname "$0")/check.sh"
+run=${PPO_SYSTEMS-} only=$*
 mkdir -p $work/include $work/x86_64
-number=0 failures=0 only=$*
 export WINEDEBUG=-all WINEPREFIX="$PWD/$work/wine" NODE_PATH="/usr/share/nodejs${NODE_PATH:+:$NODE_PATH}"
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# check NAME COMMAND... - passes if the command returns 0
+# check NAME COMMAND... - passes if each command in it returns 0
 check() {
-    name=$1
+    name=$1 logs=$work/$1.log
     shift
-    number=$((number + 1))
-    (set -ex; "$@") >$work/$name.log 2>&1 # not in an if, where set -e has no effect
-    if [ $? -eq 0 ]; then
-        echo "ok $number - $name"
-    else
-        echo "not ok $number - $name"
-        tail -n 20 $work/$name.log | sed 's/^/# /'
-        failures=$((failures + 1))
-    fi
-    sed -n 's/^mean return/# &/p' $work/$name.log
+    (set -ex; "$@") >$logs 2>&1 # not in an if, where set -e has no effect
+    report $name $?
+    sed -n 's/^mean return/# &/p' $logs
 }
 
 # stb_ds.h, for compilers that do not look into /usr/include
@@ -90,8 +81,7 @@ try() {
         fi
     fi
     if [ -n "$missing" ]; then
-        number=$((number + 1))
-        echo "ok $number # SKIP $name ($missing)"
+        skip $name "$missing"
     elif [ "$run" ]; then
         have timeout && [ "$runner" ] && runner="timeout 900 $runner"
         check $name works
@@ -120,5 +110,4 @@ try wasm         full emcc                    "$wasm"        ""            "node
 try wasm_threads slow emcc "$wasm -pthread -sPTHREAD_POOL_SIZE=4" ""       "node --no-experimental-fetch" .js
 
 [ ! -d $work/wine ] || wineserver -k # its processes outlive the programs
-echo "1..$number"
-[ $failures -eq 0 ]
+finish
