@@ -993,12 +993,10 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX; merge() adds those that `other`, of
-   the same size, has seen. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
+/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
-PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other);
 
 /* out = clip((x - mean) / sqrt(var + 1e-8), -limit, limit), (rows, size); out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
@@ -1080,13 +1078,6 @@ typedef struct ppo_conv {
     ppo_tensor *bias[PPO_MAX_LAYERS];
 } ppo_conv;
 
-/* Orthogonal weights, gain sqrt(2), zero biases. rng NULL: zero weights. Error: a picture becomes smaller
-   than the next kernel. */
-PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
-                                 const int (*layer)[3], int layers, int activation, ppo_rng *rng);
-/* (n, channels height width), plane by plane -> the same of the results, pixel by pixel */
-PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_tensor *x);
-
 /* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are
    packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
    to sequence k. */
@@ -1109,15 +1100,6 @@ typedef struct ppo_gru {
     ppo_tensor *state_bias;   /* (1, 3 width) c */
 } ppo_gru;
 
-/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
-   weights. */
-PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
-                                ppo_rng *rng);
-/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
-   ppo_tape_reset(). */
-PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
-                                    const ppo_sequences *sequences);
-
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
    the observation) and both heads. Convolutions, "conv", come before all of it and feed both. All of these
@@ -1136,32 +1118,8 @@ typedef struct ppo_actor_critic {
     int gsde, squash;
 } ppo_actor_critic;
 
-/* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). Zeros:
-   for weights that will be loaded. */
-enum { PPO_ORTHOGONAL, PPO_UNIFORM, PPO_ZEROS };
-
-typedef struct ppo_model_config {
-    int obs_size;
-    int actor_obs; /* the actor reads the first actor_obs of them; 0: all */
-    int shape[3];  /* of the picture that these are, or zeros */
-    ppo_space action_space;
-    const int (*conv)[3]; /* [conv_layers] channels, kernel, stride */
-    int conv_layers;
-    const int *hidden; /* [layers] widths */
-    int layers;        /* 0: linear policy and value */
-    int activation;    /* any of section 5 */
-    int layer_norm;    /* 1: of hidden layers, before the activation */
-    int shared_trunk;
-    int recurrent; /* width of the core; 0: none */
-    int init;      /* PPO_ORTHOGONAL, PPO_UNIFORM or PPO_ZEROS */
-    float log_std_init;
-    int gsde;   /* PPO_BOX: standard deviations depend on the observation, see ppo_config */
-    int squash; /* PPO_BOX: numbers are squashed into the box by tanh, not clipped */
-    uint64_t seed;
-} ppo_model_config;
-
-PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config);
-PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model); /* what it owns, not the struct */
+/* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). */
+enum { PPO_ORTHOGONAL, PPO_UNIFORM };
 
 /* What the networks read and compute. */
 typedef struct ppo_inputs {
@@ -1189,11 +1147,6 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
    entropy of a squashed Gaussian has no formula: it is estimated by -logp, as in Stable-Baselines3. */
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy);
-
-/* KL(old || new), exact (rows, 1), from the old policy's outputs: logits, or means and log_std (rows, n). */
-PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
-                                        const ppo_outputs *outputs, const float *old_policy,
-                                        const float *old_log_std);
 
 /* --------------------------------------------------------------------------------------------------------
    14 Environments and rollouts: the interface of an environment, and the record of what many of them did
@@ -1266,15 +1219,12 @@ PPO_DEF void *ppo_env_user(void);
    and with the reason in its sentence; a trainer's next iteration begins new episodes. */
 PPO_DEF void ppo_env_fail(const char *format, ...);
 
-/* Errors: a function is missing, a size or the action space is invalid. */
-PPO_DEF ppo_status ppo_env_check(const ppo_env *env);
-
 /* Plays an environment with random actions, in two copies side by side, before anything is trained, and says in
    a sentence each what will go wrong or is worth a setting: results that depend on more than the state; pointers
    in the state, which no checkpoint brings back; numbers that are never written or not finite; episodes that
-   do not end; no rewards, or huge ones; observations far from unit scale; bounds of
-   actions far from what a new policy chooses. findings 0: nothing was found.
-   Errors: an argument is invalid, env.open failed. */
+   do not end; no rewards, or huge ones; observations far from unit scale; bounds of actions far from what a new
+   policy chooses. findings 0: nothing was found. Errors: a function is missing, a size or the action space is
+   invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
     int steps, episodes; /* that were played */
@@ -9699,7 +9649,8 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
     norm->count += rows;
 }
 
-PPO_DEF void ppo_normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other) {
+/* Adds the samples that `other`, of the same size, has seen. */
+static void ppo__normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *other) {
     if (!(other->count > 0)) return;
     for (int j = 0; j < norm->size; ++j)
         ppo__merge_moments(&norm->mean[j], &norm->var[j], norm->count, other->mean[j], other->var[j],
@@ -10007,11 +9958,11 @@ static ppo_space ppo__parse_space(const char *text) {
    them: ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
    To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
-   of section 5's, or a ppo_op of its own as below. Then put it into ppo_actor_critic_init() and at its
-   place in ppo_actor_critic_forward(); its width into ppo_model_config, ppo_config (its row in section 15 is
-   a PPO__NETWORK), and the copy of one to the other in ppo__agent_make(). Parameters that are added to the
-   set are trained and saved by themselves, and ppo_export_c() refuses those that it does not know. Where
-   init=uniform applies to them: ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
+   of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_init() and at its
+   place in ppo_actor_critic_forward(); its width into ppo_config, with a row in section 15 of the kind
+   PPO_FIELD_NETWORK. Parameters that are added to the set are trained and saved by themselves, and
+   ppo_export_c() refuses those that it does not know. Where init=uniform applies to them:
+   ppo__init_uniform(). If they are many: ppo__check_weights() in section 16.
    -------------------------------------------------------------------------------------------------------- */
 
 /* "name.k.part", or "name.part" if k is below 0; zeros. */
@@ -10074,9 +10025,10 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
     return ppo__mlp_layers(tape, mlp, x, 0, mlp->layers);
 }
 
-PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
+/* Orthogonal weights, gain sqrt(2), zero biases. rng NULL: zero weights. Error: a picture becomes smaller
+   than the next kernel. */
+static ppo_status ppo__conv_init(ppo_conv *conv, ppo_params *params, const char *name, const int shape[3],
                                  const int (*layer)[3], int layers, int activation, ppo_rng *rng) {
-    if (!ppo__given("ppo_conv_init", conv && params && name && shape && layer)) return PPO_ERROR_ARGUMENT;
     if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     ppo_status status = ppo__check_activation(name, activation);
@@ -10109,8 +10061,8 @@ PPO_DEF ppo_status ppo_conv_init(ppo_conv *conv, ppo_params *params, const char 
     return status;
 }
 
-PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_tensor *x) {
-    if (!ppo__operands(tape, "ppo_conv_forward", x, conv ? x : NULL)) return NULL;
+/* (n, channels height width), plane by plane -> the same of the results, pixel by pixel */
+static ppo_tensor *ppo__conv_layers(ppo_tape *tape, const ppo_conv *conv, ppo_tensor *x) {
     int shape[3];
     memcpy(shape, conv->shape[0], sizeof shape);
     if (conv->layers) x = ppo_tape_channels_last(tape, x, shape);
@@ -10123,9 +10075,9 @@ PPO_DEF ppo_tensor *ppo_conv_forward(ppo_tape *tape, const ppo_conv *conv, ppo_t
 
 /* -- the recurrent core -- */
 
-PPO_DEF ppo_status ppo_gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
+/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero weights. */
+static ppo_status ppo__gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
-    if (!ppo__given("ppo_gru_init", gru && params && name)) return PPO_ERROR_ARGUMENT;
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
         return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
     static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
@@ -10241,8 +10193,9 @@ static int ppo__sequences_fit(const ppo_sequences *sequences, int rows) {
     return sequences->steps == 0 || sum == rows;
 }
 
-PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
-                                    const ppo_sequences *sequences) {
+/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until ppo_tape_reset(). */
+static ppo_tensor *ppo__gru_layer(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
+                                  const ppo_sequences *sequences) {
     static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
     if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
     if (!ppo__sequences_fit(sequences, x->rows))
@@ -10260,8 +10213,8 @@ PPO_DEF ppo_tensor *ppo_gru_forward(ppo_tape *tape, const ppo_gru *gru, ppo_tens
 
 /* Layers of `inputs`, the first `layers` hidden widths, and outputs (0: none, as in the trunk). */
 static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char *name,
-                               const ppo_model_config *config, int inputs, int layers, int outputs,
-                               float gain, ppo_rng *rng) {
+                               const ppo_config *config, int inputs, int layers, int outputs, float gain,
+                               ppo_rng *rng) {
     int sizes[PPO_MAX_LAYERS + 1] = {inputs};
     int activation = config->activation | (config->layer_norm ? (int)PPO_NORMED : 0);
     for (int k = 0; k < layers; ++k) sizes[k + 1] = config->hidden[k];
@@ -10283,8 +10236,8 @@ static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
     }
 }
 
-PPO_DEF void ppo_actor_critic_free(ppo_actor_critic *model) {
-    if (!model) return;
+/* What it owns, not the struct. */
+static void ppo__actor_critic_free(ppo_actor_critic *model) {
     ppo_params_free(model->params);
     memset(model, 0, sizeof *model);
 }
@@ -10296,56 +10249,56 @@ static ppo_status ppo__check_shape(const int shape[3], int size) {
                        shape[1], shape[2], size);
 }
 
-PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_model_config *config) {
-    if (!ppo__given("ppo_actor_critic_init", model && config && (config->layers <= 0 || config->hidden) &&
-                                                 (config->conv_layers <= 0 || config->conv)))
-        return PPO_ERROR_ARGUMENT;
-    const ppo_space *space = &config->action_space;
-    memset(model, 0, sizeof *model);
-    if (config->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", config->obs_size);
-    if (config->actor_obs < 0 || config->actor_obs > config->obs_size)
-        return ppo__refuse("actor_obs is %d, outside 0 to obs_size, %d", config->actor_obs, config->obs_size);
-    if (config->layers < 0 || config->layers >= PPO_MAX_LAYERS)
-        return ppo__refuse("%d hidden layers, outside 0 to %d", config->layers, PPO_MAX_LAYERS - 1);
-    if (config->recurrent < 0) return ppo__refuse("recurrent is %d, must not be below 0", config->recurrent);
-    if (config->conv_layers && !config->shape[0])
+/* What an environment or a file may ask for, and no network can have. */
+static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *config) {
+    const ppo_space *space = &env->action_space;
+    if (env->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", env->obs_size);
+    if (env->actor_obs < 0 || env->actor_obs > env->obs_size)
+        return ppo__refuse("actor_obs is %d, outside 0 to obs_size, %d", env->actor_obs, env->obs_size);
+    if (config->conv_layers && !env->shape[0])
         return ppo__refuse("conv needs pictures, but the environment's observations have no shape");
-    int inputs = config->actor_obs ? config->actor_obs : config->obs_size;
-    ppo_status status = ppo__check_space(space);
-    if (!status) status = ppo__check_shape(config->shape, inputs);
-    if (status) return status;
-    model->obs_size = config->obs_size;
+    if (ppo__check_space(space) ||
+        ppo__check_shape(env->shape, env->actor_obs ? env->actor_obs : env->obs_size))
+        return PPO_ERROR_ARGUMENT;
+    if (!config->squash || !ppo__kind(space)->continuous || ppo__finite(space->high - space->low))
+        return PPO_OK;
+    return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
+                       (double)space->high);
+}
+
+/* The networks of config for the sizes of env. zeros: their weights will be loaded. */
+static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env *env,
+                                         const ppo_config *config, int zeros) {
+    const ppo_space *space = &env->action_space;
+    const int continuous = ppo__kind(space)->continuous, layers = config->hidden_layers;
+    const int own = config->shared_trunk ? 0 : layers; /* hidden layers of each head */
+    ppo_rng stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0), *rng = zeros ? NULL : &stream;
+    int inputs = env->actor_obs ? env->actor_obs : env->obs_size;
+    memset(model, 0, sizeof *model);
+    model->obs_size = env->obs_size;
     model->actor_obs = inputs;
     model->action_space = *space;
-    model->shared = config->shared_trunk && config->layers;
-    model->gsde = config->gsde && ppo__kind(space)->continuous;
-    model->squash = config->squash && ppo__kind(space)->continuous;
-    if (model->squash && !ppo__finite(space->high - space->low))
-        return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
-                           (double)space->high);
-
-    int own = config->shared_trunk ? 0 : config->layers; /* hidden layers of each head */
-    ppo_rng stream = ppo_rng_stream(config->seed, PPO_STREAM_INIT, 0);
-    ppo_rng *rng = config->init == PPO_ZEROS ? NULL : &stream;
-    status = ppo_params_create(&model->params);
+    model->shared = config->shared_trunk && layers;
+    model->gsde = config->gsde && continuous;
+    model->squash = config->squash && continuous;
+    ppo_status status = ppo_params_create(&model->params);
     if (!status && config->conv_layers) {
-        status = ppo_conv_init(&model->conv, model->params, "conv", config->shape, config->conv,
-                               config->conv_layers, config->activation, rng);
+        status = ppo__conv_init(&model->conv, model->params, "conv", env->shape, config->conv,
+                                config->conv_layers, config->activation, rng);
         inputs = ppo__picture_size(model->conv.shape[config->conv_layers]);
     }
     if (!status && model->shared) {
-        status =
-            ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, config->layers, 0, sqrtf(2), rng);
-        inputs = config->hidden[config->layers - 1];
+        status = ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, layers, 0, sqrtf(2), rng);
+        inputs = config->hidden[layers - 1];
     }
     if (!status && config->recurrent) {
-        status = ppo_gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
+        status = ppo__gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
         inputs = config->recurrent;
     }
     if (!status)
         status = ppo__add_mlp(model, &model->actor, "actor", config, inputs, own, ppo__space_outputs(space),
                               0.01f, rng);
-    if (!status && ppo__kind(space)->continuous) { /* per number, of gsde per number and feature */
+    if (!status && continuous) { /* per number, of gsde per number and feature */
         int rows = model->gsde ? model->actor.weight[model->actor.layers - 1]->rows : 1;
         model->log_std = ppo_params_add(model->params, "actor.log_std", rows, space->n);
         for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
@@ -10357,8 +10310,8 @@ PPO_DEF ppo_status ppo_actor_critic_init(ppo_actor_critic *model, const ppo_mode
         status = ppo__refuse("obs_size is too large: %d", model->obs_size);
     if (!status)
         status = ppo__add_mlp(model, &model->critic, "critic", config, inputs + more, own, 1, 1, rng);
-    if (!status && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
-    if (status) ppo_actor_critic_free(model);
+    if (!status && !zeros && config->init == PPO_UNIFORM) ppo__init_uniform(model, rng);
+    if (status) ppo__actor_critic_free(model);
     return status;
 }
 
@@ -10404,9 +10357,9 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
     memset(&out, 0, sizeof out);
     if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
     ppo_tensor *x = ppo__obs_columns(tape, inputs, model->obs_size, 0, model->actor_obs);
-    x = ppo_conv_forward(tape, &model->conv, x); /* no layers: x itself; so is the trunk */
+    x = ppo__conv_layers(tape, &model->conv, x); /* no layers: x itself; so is the trunk */
     x = ppo_mlp_forward(tape, &model->trunk, x);
-    if (model->core.width) x = out.state = ppo_gru_forward(tape, &model->core, x, &inputs->sequences);
+    if (model->core.width) x = out.state = ppo__gru_layer(tape, &model->core, x, &inputs->sequences);
     if (want & PPO_POLICY) {
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);
@@ -10439,10 +10392,10 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
 
-PPO_DEF ppo_tensor *ppo_actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
+/* KL(old || new), exact (rows, 1), from the old policy's outputs: logits, or means and log_std (rows, n). */
+static ppo_tensor *ppo__actor_critic_kl(ppo_tape *tape, const ppo_actor_critic *model,
                                         const ppo_outputs *outputs, const float *old_policy,
                                         const float *old_log_std) {
-    if (!ppo__tape_given(tape, "ppo_actor_critic_kl", model && outputs)) return NULL;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     return ppo__kind(d.space)->kl(tape, &d, old_policy, old_log_std);
 }
@@ -10540,7 +10493,8 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     return ppo__check_space(&env->action_space);
 }
 
-PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
+/* A function is missing, or a size or the action space is invalid. */
+static ppo_status ppo__validate_env(const ppo_env *env) {
     ppo_status status = ppo__check_env_sizes(env);
     if (status) return status;
     const int all = env->reset_all || env->step_all || env->agents > 1;
@@ -10558,7 +10512,7 @@ PPO_DEF ppo_status ppo_env_check(const ppo_env *env) {
 
 /* The same, but all functions may be missing together: then the program steps its own world. */
 static ppo_status ppo__check_functions(const ppo_env *env) {
-    if (!env || !ppo__is_pushed(env)) return ppo_env_check(env);
+    if (!env || !ppo__is_pushed(env)) return ppo__validate_env(env);
     if (env->agents > 1 || env->max_steps || env->open || env->action_mask)
         return ppo__refuse(
             "an environment without reset and step has no agents, max_steps, open or action_mask");
@@ -10634,7 +10588,7 @@ static int ppo__is_guarded(const ppo__envs *envs, int c) {
     return !envs->env.step_many || c == envs->copies - 1;
 }
 
-/* Where the environment writes copy c's observations; ppo__check_env() copies them to envs->obs. */
+/* Where the environment writes copy c's observations; ppo__check_written() copies them to envs->obs. */
 static float *ppo__own_obs(const ppo__envs *envs, int c) {
     return envs->own_obs +
            c * (ppo__obs_block(envs) + (envs->env.step_many ? 0 : PPO__GUARD / sizeof(float)));
@@ -10837,7 +10791,7 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
 }
 
 /* After a call of reset or step: the guards are whole, and what agents observe is numbers. */
-static ppo_status ppo__check_env(ppo__envs *envs, int c) {
+static ppo_status ppo__check_written(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
     const float *own = ppo__own_obs(envs, c);
     const int from = c * envs->agents, guarded = ppo__is_guarded(envs, c);
@@ -10875,7 +10829,7 @@ static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
         ppo__agent_begins(envs, e);
     }
     if (!in) return ppo__refuse("env.reset_all left every agent out (environment %d)", envs->first + c);
-    return ppo__check_env(envs, c);
+    return ppo__check_written(envs, c);
 }
 
 /* Counts what followed agent e's latest action; terminated wins over truncated. */
@@ -10943,7 +10897,7 @@ static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
         const int leaves = (out->terminated || out->truncated) && !out->joins;
         envs->turn[e] = (unsigned char)(leaves ? (int)PPO__OUT : waits);
     }
-    return status ? status : ppo__check_env(envs, c);
+    return status ? status : ppo__check_written(envs, c);
 }
 
 /* Which actions are legal for the agents of copy c, a byte per output of the policy. */
@@ -11167,7 +11121,7 @@ PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed,
     ppo__inspection x;
     if (!ppo__given("ppo_env_inspect", report != NULL)) return PPO_ERROR_ARGUMENT;
     memset(report, 0, sizeof *report);
-    ppo_status status = ppo_env_check(env);
+    ppo_status status = ppo__validate_env(env);
     if (!status && steps <= 0) status = ppo__refuse("ppo_env_inspect: steps is %d, must be above 0", steps);
     if (status) return status;
     memset(&x, 0, sizeof x);
@@ -11730,8 +11684,8 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     if (!status && c->config->baseline) status = ppo__next_values(c);
     for (int e = 0; e < rollout->envs && !status; ++e) {
         ppo__hold_open_row(c, e);
-        if (c->seen_obs) ppo_normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
-        if (c->seen_return) ppo_normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
+        if (c->seen_obs) ppo__normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
+        if (c->seen_return) ppo__normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
     }
     if (status) return status;
     c->records = 0;
@@ -12326,7 +12280,7 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     ppo_tensor *loss =
         ppo_tape_policy_loss(tape, logp, samples->logp, samples->advantage, NULL, &objective, &stats->policy);
     if (penalty) {
-        ppo_tensor *kl = ppo_actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
+        ppo_tensor *kl = ppo__actor_critic_kl(tape, model, &out, samples->policy, samples->log_std);
         loss = ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), objective.kl_coef, 0));
     }
 
@@ -12633,7 +12587,7 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
             ppo_tape_reset(tape);
             ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, PPO_POLICY);
             ppo_tensor *kl =
-                ppo_actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
+                ppo__actor_critic_kl(tape, model, &out, shard->samples.policy, shard->samples.log_std);
             if (!kl) return ppo_tape_status(tape);
             for (int i = 0; i < kl->rows; ++i) sum += (double)kl->data[i];
             samples += kl->rows;
@@ -13112,7 +13066,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
 
 PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     if (!agent) return;
-    ppo_actor_critic_free(&agent->model);
+    ppo__actor_critic_free(&agent->model);
     ppo_normalizer_free(&agent->obs_norm);
     ppo_normalizer_free(&agent->return_norm);
     ppo_tape_free(agent->tape);
@@ -13132,31 +13086,13 @@ static void ppo__keep_name(char to[64], const char *name) {
 
 /* Reads only the sizes and the name of env. zeros: the weights will be loaded. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
-    ppo_model_config model;
+    if (ppo__check_network(env, config)) return PPO_ERROR_ARGUMENT;
     ppo_agent *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
-    memset(&model, 0, sizeof model);
-    model.obs_size = env->obs_size;
-    model.actor_obs = env->actor_obs;
-    model.action_space = env->action_space;
-    memcpy(model.shape, env->shape, sizeof model.shape);
-    model.conv = config->conv;
-    model.conv_layers = config->conv_layers;
-    model.hidden = config->hidden;
-    model.layers = config->hidden_layers;
-    model.activation = config->activation;
-    model.layer_norm = config->layer_norm;
-    model.shared_trunk = config->shared_trunk;
-    model.recurrent = config->recurrent;
-    model.init = zeros ? (int)PPO_ZEROS : config->init;
-    model.log_std_init = config->log_std_init;
-    model.gsde = config->gsde;
-    model.squash = config->squash;
-    model.seed = config->seed;
     agent->clip_obs = config->clip_obs;
     agent->config = *config;
     ppo__keep_name(agent->environment, env->name);
-    ppo_status status = ppo_actor_critic_init(&agent->model, &model);
+    ppo_status status = ppo__actor_critic_init(&agent->model, env, config, zeros);
     if (!status && config->normalize_obs) status = ppo_normalizer_init(&agent->obs_norm, env->obs_size);
     if (!status) status = ppo_tape_create(&agent->tape);
     if (!status) {
@@ -13559,7 +13495,7 @@ static ppo_status ppo__play_envs(ppo__match *m) {
 /* Plays the episodes of this process, of `episodes` in all, a few side by side; their returns and lengths. */
 static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes, uint64_t seed,
                                 float *returns, float *lengths) {
-    ppo_status status = ppo_env_check(env);
+    ppo_status status = ppo__validate_env(env);
     for (int p = 0; p < 2 && !status; ++p) status = ppo__check_fits(m->player[p], env, "environment");
     if (status) return status;
     ppo_agent *agent = m->player[0];
@@ -14031,7 +13967,7 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
     if (status) return status;
     for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
         same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);
-    if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_env(envs, k);
+    if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_written(envs, k);
     return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", k);
 }
 

@@ -36,6 +36,11 @@
 #define begin                NAME_IN(FILE_NAME, begin)
 #define end                  NAME_IN(FILE_NAME, end)
 #define small_lm             NAME_IN(FILE_NAME, small_lm)
+#define ROWS                 NAME_IN(FILE_NAME, ROWS)
+#define DIM                  NAME_IN(FILE_NAME, DIM)
+#define bench                NAME_IN(FILE_NAME, bench)
+#define create               NAME_IN(FILE_NAME, create)
+#define widths               NAME_IN(FILE_NAME, widths)
 #define some_prompts         NAME_IN(FILE_NAME, some_prompts)
 #define assert_same_settings NAME_IN(FILE_NAME, assert_same_settings)
 #define every_failing_allocation_is_reported_and_leaks_nothing \
@@ -46,11 +51,19 @@
 #undef FILE_NAME
 #undef TEST
 
+#define FILE_NAME test_recurrent
+#include "test_recurrent.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_threads
 #include "test_threads.c"
 #undef FILE_NAME
 
 #ifndef PPO_TEST_TSAN /* these have one thread: none of them is in build/tsan, as long as none mentions threads */
+#define FILE_NAME test_autograd
+#include "test_autograd.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_families
 #include "test_families.c"
 #undef FILE_NAME
@@ -63,6 +76,14 @@
 #include "test_math.c"
 #undef FILE_NAME
 
+#define FILE_NAME test_models
+#include "test_models.c"
+#undef FILE_NAME
+
+#define FILE_NAME test_normalizers
+#include "test_normalizers.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_rlhf
 #include "test_rlhf.c"
 #undef FILE_NAME
@@ -73,11 +94,15 @@
 #endif
 
 static const test_program programs[] = {{"test_checkpoints", test_checkpoints_main},
+                                        {"test_recurrent", test_recurrent_main},
                                         {"test_threads", test_threads_main},
 #ifndef PPO_TEST_TSAN
+                                        {"test_autograd", test_autograd_main},
                                         {"test_families", test_families_main},
                                         {"test_generation", test_generation_main},
                                         {"test_math", test_math_main},
+                                        {"test_models", test_models_main},
+                                        {"test_normalizers", test_normalizers_main},
                                         {"test_rlhf", test_rlhf_main},
                                         {"test_tokenizers", test_tokenizers_main}
 #endif

@@ -829,7 +829,7 @@ static void an_environments_own_figures_are_reported(void **state) {
     assert_fails(ppo_log_write(log, &more), PPO_ERROR_FILE, "figures.csv|columns");
     ppo_log_close(log);
     env.figures[1] = "a,b";
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.figures[1]|a,b");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.figures[1]|a,b");
     remove("figures.csv");
     remove("figures.tmp");
     ppo_trainer_free(resumed);
@@ -1027,7 +1027,7 @@ static void an_inspection_names_what_is_wrong(void **state) {
     assert_ok(ppo_env_inspect(&again, 500, 1, &report));
     assert_int_equal(report.findings, 0);
     again.reset = chance_reset;
-    assert_fails(ppo_env_check(&again), PPO_ERROR_ARGUMENT, "env.reset must be NULL");
+    assert_fails(check_env(&again), PPO_ERROR_ARGUMENT, "env.reset must be NULL");
     ppo_env box = {.obs_size = 1,
                    .action_space = ppo_box(2, -INFINITY, INFINITY),
                    .reset = chance_reset,

@@ -274,7 +274,7 @@ static ppo_tensor *build_gru(ppo_tape *tape, ppo_tensor *const *in, void *user) 
     if (form) sequences.steps = 3, sequences.count = count;
     if (form > 1) sequences.state = fixed[2];
     if (form > 2) sequences.start = start;
-    return weighted_sum(tape, ppo_gru_forward(tape, &gru, in[0], &sequences));
+    return weighted_sum(tape, ppo__gru_layer(tape, &gru, in[0], &sequences));
 }
 
 static void a_gru_has_right_gradients_through_time(void **state) {

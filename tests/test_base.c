@@ -79,15 +79,12 @@ static void each_thread_has_its_own_last_error(void **state) {
 static void free_functions_accept_null_and_empty(void **state) {
     (void)state;
     ppo_normalizer norm = {0};
-    ppo_actor_critic model = {0};
     ppo_params_free(NULL);
     ppo_tape_free(NULL);
     ppo_agent_free(NULL);
     ppo_trainer_free(NULL);
     ppo_normalizer_free(NULL);
     ppo_normalizer_free(&norm);
-    ppo_actor_critic_free(NULL);
-    ppo_actor_critic_free(&model);
 }
 
 /* --- One of each thing that holds memory. Each does its job, frees all, and returns the job's status. --- */
@@ -154,17 +151,12 @@ static ppo_status use_normalizer(void *user) {
 }
 
 static ppo_status use_model(void *user) {
-    const int hidden[2] = {9, 5};
-    ppo_model_config config = {0};
-    config.obs_size = 3;
-    config.action_space = ppo_box(2, -1, 1);
-    config.hidden = hidden;
-    config.layers = 2;
-    config.activation = PPO_TANH;
-    config.shared_trunk = *(int *)user;
-    ppo_actor_critic model = {0};
-    ppo_status status = ppo_actor_critic_init(&model, &config);
-    ppo_actor_critic_free(&model);
+    ppo_env env = reach_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    cfg.shared_trunk = *(int *)user;
+    ppo_status status = ppo_agent_create(&env, &cfg, &agent);
+    ppo_agent_free(agent);
     return status;
 }
 

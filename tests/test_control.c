@@ -459,7 +459,9 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
             ppo_actor_critic_logp(t, &agent->model, &out, &g.actions, &logp, &entropy);
             ppo_tensor *a = ppo_tape_policy_loss(t, logp, g.logp, g.advantage, NULL, &objective, NULL);
             if (penalty) {
-                ppo_tensor *kl = ppo_actor_critic_kl(t, &agent->model, &out, g.policy, g.log_std);
+                ppo_tensor *kl = out.log_std
+                                     ? ppo_tape_gaussian_kl(t, g.policy, g.log_std, out.policy, out.log_std)
+                                     : ppo_tape_categorical_kl(t, g.policy, out.policy);
                 a = ppo_tape_add(t, a, ppo_tape_scale(t, ppo_tape_mean(t, kl), cfg->kl_coef, 0));
             }
             ppo_tensor *b =
@@ -1331,7 +1333,7 @@ static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
     assert_fails(ppo_trainer_create(&narrow, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT,
                  "box 2 -1 1)|box 2 -1 0.5)");
     env.state_size = (size_t)-1;
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "state_size|too large");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "state_size|too large");
     if (SIZE_MAX == UINT64_MAX) assert_non_null(strstr(ppo_last_error(), "18446744073709551615"));
     ppo_agent_free(agent);
 }
@@ -1558,11 +1560,11 @@ static void an_environment_whose_name_or_choices_no_file_could_hold_is_refused(v
     (void)state;
     ppo_env env = walk_env();
     env.name = "\xff";
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "name|UTF-8");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "name|UTF-8");
     env.name = "caf\xc3\xa9";
-    assert_ok(ppo_env_check(&env));
+    assert_ok(check_env(&env));
     env.action_space = ppo_multi_discrete(NULL, 2);
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "choice 0 has 0 options");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "choice 0 has 0 options");
 }
 
 int main(void) {

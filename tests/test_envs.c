@@ -984,7 +984,7 @@ static void each_of_them_can_be_trained(void **state) {
         ppo_config cfg = tiny_config();
         ppo_agent *agent = NULL;
         cfg.total_steps = 256, cfg.rollout_steps = 64;
-        assert_ok(ppo_env_check(&env));
+        assert_ok(check_env(&env));
         assert_ok(ppo_train(&env, &cfg, &agent));
         assert_ok(ppo_evaluate(agent, &env, 3, 1).status);
         ppo_agent_free(agent);

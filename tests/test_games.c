@@ -33,7 +33,7 @@ static void every_move_of_connect_four_is_by_its_rules(void **state) {
     ppo_env env = connect4_env();
     ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, 0);
     int ends[3] = {0}, games = SMALL(3000, 300);
-    assert_ok(ppo_env_check(&env));
+    assert_ok(check_env(&env));
     for (int game = 0; game < games; game++) {
         connect4 s;
         float obs[2][2 * CONNECT4_CELLS];
@@ -89,7 +89,7 @@ static void the_opponent_of_connect_four_wins_else_blocks(void **state) {
     connect4 both = {{connect4_cell(0, 0) | connect4_cell(0, 1) | connect4_cell(0, 2),
                       connect4_cell(6, 0) | connect4_cell(6, 1) | connect4_cell(6, 2)},
                      1};
-    assert_ok(ppo_env_check(&env));
+    assert_ok(check_env(&env));
     assert_int_equal(connect4_win_or_block(&both, &rng), 6);
     both.stones[1] = connect4_cell(6, 0) | connect4_cell(6, 1);
     assert_int_equal(connect4_win_or_block(&both, &rng), 0);
@@ -120,7 +120,7 @@ static void hunters_catch_are_hurt_and_come_back_as_the_hunt_states(void **state
     pursuit s;
     ppo_outcome out[PURSUIT_HUNTERS];
     int out_since[PURSUIT_HUNTERS] = {0}, joined = 0, caught = 0, hurt = 0;
-    assert_ok(ppo_env_check(&env));
+    assert_ok(check_env(&env));
     memset(out, 0, sizeof out);
     env.reset_all(&s, &rng, obs, out);
     for (int t = 1; t < SMALL(3000, 600); t++) {

@@ -6,7 +6,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 
-#include "test.h"
+#include "models.h"
 
 static ppo_tape *tape;
 
@@ -314,7 +314,7 @@ static void a_row_of_the_actor_critic_has_the_same_bits_in_every_batch(void **st
     FOR_EACH_KERNEL_SET(set) {
         ppo_rng rng = test_rng(3);
         for (int i = 0; i < 4 * COUNT(hidden); i++) {
-            ppo_model_config config = {0};
+            model_config config = {0};
             ppo_actor_critic model = {0};
             int out = 1 + i % 6;
             config.obs_size = 1 + 3 * (i % 7);
@@ -324,11 +324,11 @@ static void a_row_of_the_actor_critic_has_the_same_bits_in_every_batch(void **st
             config.activation = i % 3 ? PPO_TANH : PPO_RELU;
             config.shared_trunk = i / 2 % 2;
             config.seed = 1;
-            assert_ok(ppo_actor_critic_init(&model, &config));
+            assert_ok(model_init(&model, &config));
             rows_case c = {
                 "actor_critic", run_actor_critic, config.obs_size, out + 1, 0, {0}, {0}, &model, NULL};
             assert_rows_do_not_depend_on_their_batch(&c, &rng, 37);
-            ppo_actor_critic_free(&model);
+            ppo__actor_critic_free(&model);
         }
     }
 }

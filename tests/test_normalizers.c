@@ -87,16 +87,16 @@ static void merging_two_is_seeing_the_samples_of_both(void **state) {
     ppo_normalizer_update(&a, g_rms_x, half);
     ppo_normalizer_update(&b, g_rms_x + half * DIM, rest);
     ppo_normalizer_update(&both, g_rms_x, half + rest);
-    ppo_normalizer_merge(&a, &b);
+    ppo__normalizer_merge(&a, &b);
     for (int k = 0; k < 2; k++) { /* then with nothing: no change, and no division by zero */
         for (int j = 0; j < DIM; j++) {
             assert_close(a.mean[j], both.mean[j], 1e-9);
             assert_close(a.var[j], both.var[j], 1e-9);
         }
         assert_close(a.count, both.count, 1e-12);
-        ppo_normalizer_merge(&a, &empty);
+        ppo__normalizer_merge(&a, &empty);
     }
-    ppo_normalizer_merge(&empty, &a); /* and into nothing: a copy */
+    ppo__normalizer_merge(&empty, &a); /* and into nothing: a copy */
     for (int j = 0; j < DIM; j++) {
         assert_close(empty.mean[j], a.mean[j], 1e-12);
         assert_close(empty.var[j], a.var[j], 1e-12);

@@ -3,7 +3,7 @@
 #include "../ppo.h"
 
 #include "golden/control.h"
-#include "test.h"
+#include "models.h"
 
 /* --------------------------------------------------------------------------------------------------------
    The layer
@@ -22,7 +22,7 @@ static layer create(int in, int width, uint32_t seed) {
     ppo_rng rng = test_rng(seed);
     assert_ok(ppo_params_create(&l.params));
     assert_ok(ppo_tape_create(&l.tape));
-    assert_ok(ppo_gru_init(&l.gru, l.params, "core", in, width, &rng));
+    assert_ok(ppo__gru_init(&l.gru, l.params, "core", in, width, &rng));
     return l;
 }
 
@@ -57,7 +57,7 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
             memset(x_grad, 0, sizeof x_grad);
             ppo_params_zero_grad(l.params);
             ppo_tape_reset(l.tape);
-            ppo_tensor *out = ppo_gru_forward(l.tape, &l.gru, &input, &sequences);
+            ppo_tensor *out = ppo__gru_layer(l.tape, &l.gru, &input, &sequences);
             ppo_tensor *w = ppo_tape_constant(l.tape, g_gru_w, ROWS, WIDTH);
             assert_ok(ppo_tape_backward(l.tape, ppo_tape_sum(l.tape, ppo_tape_mul(l.tape, out, w))));
             assert_true(out->rows == ROWS && out->cols == WIDTH);
@@ -91,7 +91,7 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
             fill_normal(&rng, h0, 5 * width, 1);
             fill_normal(&rng, l.gru.state_bias->data, 3 * width, 1);
             whole.state = h0;
-            const ppo_tensor *out = ppo_gru_forward(l.tape, &l.gru, &input, &whole);
+            const ppo_tensor *out = ppo__gru_layer(l.tape, &l.gru, &input, &whole);
             assert_ok(ppo_tape_status(l.tape));
             for (int t = 0, row = 0, before = 0; t < g_gru_steps; t++) {
                 int count = g_gru_count[t];
@@ -101,7 +101,7 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
                     ppo_tensor part = {n, SIZE, x + (row + from) * SIZE, NULL};
                     ppo_sequences step = {0, NULL, previous + from * width, g_gru_start + row + from};
                     ppo_tape_reset(one.tape);
-                    const ppo_tensor *after = ppo_gru_forward(one.tape, &l.gru, &part, &step);
+                    const ppo_tensor *after = ppo__gru_layer(one.tape, &l.gru, &part, &step);
                     assert_ok(ppo_tape_status(one.tape));
                     assert_false(
                         bits_differ(after->data, out->data + (row + from) * width, (size_t)(n * width)));
@@ -125,11 +125,11 @@ static void no_states_are_states_of_zeros(void **state) {
     ppo_sequences a = {g_gru_steps, g_gru_count, NULL, NULL}, b = a, none = {0, NULL, NULL, NULL},
                   fresh = none, first = a;
     b.state = zeros, fresh.state = g_gru_w, fresh.start = all, first.state = g_gru_h0, first.start = all;
-    const ppo_tensor *x_a = ppo_gru_forward(l.tape, &l.gru, &input, &a),
-                     *x_b = ppo_gru_forward(l.tape, &l.gru, &input, &b);
-    const ppo_tensor *alone = ppo_gru_forward(l.tape, &l.gru, &input, &none),
-                     *begun = ppo_gru_forward(l.tape, &l.gru, &input, &fresh),
-                     *each = ppo_gru_forward(l.tape, &l.gru, &input, &first);
+    const ppo_tensor *x_a = ppo__gru_layer(l.tape, &l.gru, &input, &a),
+                     *x_b = ppo__gru_layer(l.tape, &l.gru, &input, &b);
+    const ppo_tensor *alone = ppo__gru_layer(l.tape, &l.gru, &input, &none),
+                     *begun = ppo__gru_layer(l.tape, &l.gru, &input, &fresh),
+                     *each = ppo__gru_layer(l.tape, &l.gru, &input, &first);
     assert_ok(ppo_tape_status(l.tape));
     assert_false(bits_differ(x_a->data, x_b->data, ROWS * WIDTH));
     assert_false(bits_differ(alone->data, begun->data, ROWS * WIDTH)); /* without steps: all alone */
@@ -181,25 +181,22 @@ static void a_gru_refuses_what_cannot_work(void **state) {
                  {{2, NULL, NULL, NULL}, "gru|6"},       {{-1, few, NULL, NULL}, "gru|6"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_tape_reset(l.tape);
-        assert_null(ppo_gru_forward(l.tape, &l.gru, &six, &cases[i].sequences));
+        assert_null(ppo__gru_layer(l.tape, &l.gru, &six, &cases[i].sequences));
         assert_fails(ppo_tape_backward(l.tape, NULL), PPO_ERROR_ARGUMENT, cases[i].words);
     }
     ppo_sequences none = {0, NULL, NULL, NULL};
     ppo_tape_reset(l.tape);
-    assert_null(ppo_gru_forward(l.tape, &l.gru, &narrow, &none));
+    assert_null(ppo__gru_layer(l.tape, &l.gru, &narrow, &none));
     assert_fails(ppo_tape_backward(l.tape, NULL), PPO_ERROR_ARGUMENT, "2|3");
     ppo_tape_reset(l.tape);
-    assert_null(ppo_gru_forward(l.tape, &l.gru, &six, NULL));
+    assert_null(ppo__gru_layer(l.tape, &l.gru, &six, NULL));
     assert_fails(ppo_tape_backward(l.tape, NULL), PPO_ERROR_ARGUMENT, "NULL");
     ppo_tape_reset(l.tape);
-    assert_null(ppo_gru_forward(l.tape, NULL, &six, &none));
+    assert_null(ppo__gru_layer(l.tape, NULL, &six, &none));
     assert_fails(ppo_tape_backward(l.tape, NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_gru_init(NULL, l.params, "a", 2, 2, &rng), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_gru_init(&gru, NULL, "a", 2, 2, &rng), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_gru_init(&gru, l.params, NULL, 2, 2, &rng), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_gru_init(&gru, l.params, "a", 0, 2, &rng), PPO_ERROR_ARGUMENT, "a|0 inputs");
-    assert_fails(ppo_gru_init(&gru, l.params, "a", 2, -3, &rng), PPO_ERROR_ARGUMENT, "width -3");
-    assert_fails(ppo_gru_init(&gru, l.params, "a", 2, INT_MAX, &rng), PPO_ERROR_ARGUMENT, "width");
+    assert_fails(ppo__gru_init(&gru, l.params, "a", 0, 2, &rng), PPO_ERROR_ARGUMENT, "a|0 inputs");
+    assert_fails(ppo__gru_init(&gru, l.params, "a", 2, -3, &rng), PPO_ERROR_ARGUMENT, "width -3");
+    assert_fails(ppo__gru_init(&gru, l.params, "a", 2, INT_MAX, &rng), PPO_ERROR_ARGUMENT, "width");
     drop(&l);
 }
 
@@ -208,18 +205,18 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
     (void)state;
     for (int shared = 0; shared < 2; shared++) {
         static const int hidden[2] = {6, 8};
-        ppo_model_config config = {0};
+        model_config config = {0};
         ppo_actor_critic model;
         ppo_tape *tape;
         config.obs_size = IN, config.action_space = ppo_discrete(3), config.hidden = hidden;
         config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = shared, config.seed = 1;
         config.recurrent = WIDTH;
-        assert_ok(ppo_actor_critic_init(&model, &config));
+        assert_ok(model_init(&model, &config));
         assert_ok(ppo_tape_create(&tape));
         ppo_inputs inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0};
         ppo_outputs out = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY | PPO_VALUE);
         ppo_tensor *x = ppo_mlp_forward(tape, &model.trunk, ppo_tape_constant(tape, g_gru_x, ROWS, IN));
-        ppo_tensor *h = ppo_gru_forward(tape, &model.core, x, &inputs.sequences);
+        ppo_tensor *h = ppo__gru_layer(tape, &model.core, x, &inputs.sequences);
         ppo_tensor *policy = ppo_mlp_forward(tape, &model.actor, h),
                    *value = ppo_mlp_forward(tape, &model.critic, h);
         assert_ok(ppo_tape_status(tape));
@@ -239,7 +236,7 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
             if (!(size > 0)) fail_msg("%s gets no gradient", model.params->names[i]);
         }
         ppo_tape_free(tape);
-        ppo_actor_critic_free(&model);
+        ppo__actor_critic_free(&model);
     }
 }
 

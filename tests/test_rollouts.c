@@ -329,13 +329,13 @@ static void an_incomplete_environment_is_refused(void **state) {
         default:
             env.action_space = ppo_box(1, 2, -2);
         }
-        assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, cases[i].words);
         assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
         assert_null(agent);
     }
-    assert_fails(ppo_env_check(NULL), PPO_ERROR_ARGUMENT, "environment|NULL");
+    assert_fails(check_env(NULL), PPO_ERROR_ARGUMENT, "environment|NULL");
     ppo_env good[] = {walk_env(), reach_env(), ticks_env(0), cartpole_env()};
-    for (int i = 0; i < COUNT(good); i++) assert_ok(ppo_env_check(&good[i]));
+    for (int i = 0; i < COUNT(good); i++) assert_ok(check_env(&good[i]));
 }
 
 static void a_number_that_is_not_finite_is_reported_with_environment_and_step(void **state) {
@@ -843,9 +843,9 @@ static void a_fault_of_many_copies_is_reported(void **state) {
                      cases[i].fails < -2 ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT, cases[i].words);
     }
     env.step = cartpole_step;
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.step_many is given, so env.step must be NULL");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.step_many is given, so env.step must be NULL");
     env.step = NULL, env.reset = NULL;
-    assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, "env.reset is NULL");
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.reset is NULL");
 }
 
 int main(void) {

@@ -706,15 +706,15 @@ static void spaces_and_settings_that_cannot_work_are_refused(void **state) {
         ppo_agent *agent = NULL;
         env.action_space = cases[i].space;
         cfg.squash = cases[i].squash;
-        if (!cfg.squash) assert_fails(ppo_env_check(&env), PPO_ERROR_ARGUMENT, cases[i].words);
+        if (!cfg.squash) assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, cases[i].words);
         assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
         assert_null(agent);
     }
     ppo_env fine = reach_env();
     fine.action_space = ppo_multi_discrete(one, 2); /* a single option is a choice, too */
-    assert_ok(ppo_env_check(&fine));
+    assert_ok(check_env(&fine));
     fine.action_space = ppo_multi_binary(128);
-    assert_ok(ppo_env_check(&fine));
+    assert_ok(check_env(&fine));
     ppo_config cfg = tiny_config();
     cfg.recurrent = -1;
     ppo_agent *agent = NULL;

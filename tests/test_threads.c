@@ -271,7 +271,7 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
     ppo_conv conv;
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
-    assert_ok(ppo_conv_init(&conv, params, "conv", picture, layers, 2, PPO_TANH, &rng));
+    assert_ok(ppo__conv_init(&conv, params, "conv", picture, layers, 2, PPO_TANH, &rng));
     assert_true(params->count < COUNT(alone));
     for (int run = 0; run < SMALL(20, 5); run++) {
         int shape[3] = {20, 4, 4};
@@ -279,7 +279,7 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
         ppo_tape_reset(tape);
         ppo_params_zero_grad(params);
         memset(x.grad, 0, ROWS * INPUTS * sizeof(float));
-        ppo_tensor *y = ppo_tape_max_pool(tape, ppo_conv_forward(tape, &conv, &x), shape, 2, 1);
+        ppo_tensor *y = ppo_tape_max_pool(tape, ppo__conv_layers(tape, &conv, &x), shape, 2, 1);
         assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_square(tape, y))));
         if (run) assert_memory_equal(alone, params->grad, params->count * sizeof(float));
         else memcpy(alone, params->grad, params->count * sizeof(float));

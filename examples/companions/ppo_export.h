@@ -195,14 +195,14 @@ static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2],
         if (m[0]->conv.weight[k])
             ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
     for (int s = 0; s < 2; ++s)
-        x[s] = ppo_conv_forward(tape, &m[s]->conv,
+        x[s] = ppo__conv_layers(tape, &m[s]->conv,
                                 ppo__obs_columns(tape, &inputs, met->size, 0, m[s]->actor_obs));
     for (int p = 0; p < 2; ++p) {
         if (p == 1 && m[0]->core.width) {
             ppo__int8_round(tape, m[0]->core.input_weight, x[0], x[1], m[1]->core.input_weight);
-            for (int s = 0; s < 2; ++s) h[s] = ppo_gru_forward(tape, &m[s]->core, x[s], &inputs.sequences);
+            for (int s = 0; s < 2; ++s) h[s] = ppo__gru_layer(tape, &m[s]->core, x[s], &inputs.sequences);
             ppo__int8_round(tape, m[0]->core.state_weight, h[0], h[1], m[1]->core.state_weight);
-            for (int s = 0; s < 2; ++s) x[s] = ppo_gru_forward(tape, &m[s]->core, x[s], &inputs.sequences);
+            for (int s = 0; s < 2; ++s) x[s] = ppo__gru_layer(tape, &m[s]->core, x[s], &inputs.sequences);
         }
         for (int k = 0; k < parts[p][0]->layers; ++k) {
             ppo__int8_round(tape, parts[p][0]->weight[k], x[0], x[1], parts[p][1]->weight[k]);
