@@ -61,20 +61,23 @@ static ppo_status read_text(const char *path, char **text, size_t *bytes) {
 static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens, ppo_tokens *rejected) {
     char *text = NULL;
     size_t bytes;
-    int left_out = 0;
+    int skipped = 0;
     const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
-    const int longest = kind == TEXT ? 0 : j->lm->config.context - (kind == RL); /* room for a reply */
+    ppo_lines lines = ppo_lines_default();
+    if (j->form) lines.form = j->form - 1;
+    lines.start = j->start;
+    lines.end = j->end;
+    if (kind != TEXT) lines.max_tokens = j->lm->config.context - (kind == RL); /* room for a reply */
+    lines.needs = kind == RL ? PPO_NEEDS_PROMPT : PPO_NEEDS_RESPONSE;
     ppo_status status;
     if (kind != TEXT || strstr(paths, ".json"))
-        status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer,
-                                      j->form ? j->form - 1 : PPO_CHATML, j->start, j->end, longest,
-                                      kind == RL ? PPO_NEEDS_PROMPT : PPO_NEEDS_RESPONSE, &left_out);
+        status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer, &lines, &skipped);
     else if (!(status = read_text(paths, &text, &bytes)))
         status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
     free(text);
-    if (left_out && (tokens == &j->data[0] || j->held_out_path)) /* else the same lines are read again */
+    if (skipped && (tokens == &j->data[0] || j->held_out_path)) /* else the same lines are read again */
         printf("%s: %d of %d lines are left out: no token to learn is within the context of %d tokens\n",
-               paths, left_out, left_out + tokens->count, j->lm->config.context);
+               paths, skipped, skipped + tokens->count, j->lm->config.context);
     if (!status && !tokens->count)
         status = ppo_fail(PPO_ERROR_FILE, "%s: there is nothing to learn in it", paths);
     return status;

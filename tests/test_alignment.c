@@ -1178,14 +1178,14 @@ static ppo_tokenizer *byte_tokenizer(void) {
     return tok;
 }
 
-static int needs, left_out; /* by add_lines() */
+static int needs, skipped; /* by add_lines() */
 static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
                             ppo_tokens *rejected) {
     const char *path = scratch_path("lines");
+    const ppo_lines lines = {PPO_CHATML, ppo_tokenizer_special(tok, "<bos>"),
+                             ppo_tokenizer_special(tok, "<eos>"), longest, needs};
     put_bytes(path, text, strlen(text));
-    ppo_status status =
-        ppo_tokens_add_lines(tokens, rejected, path, tok, PPO_CHATML, ppo_tokenizer_special(tok, "<bos>"),
-                             ppo_tokenizer_special(tok, "<eos>"), longest, needs, &left_out);
+    ppo_status status = ppo_tokens_add_lines(tokens, rejected, path, tok, &lines, &skipped);
     remove(path);
     return status;
 }
@@ -1376,7 +1376,7 @@ static void long_lines_are_cut_or_left_out(void **state) {
                         "{\"prompt\":\"zz\",\"completion\":\"\"}\n",      /* the end is learned */
                         tok, 5, &tokens, NULL));
     assert_int_equal(tokens.count, 3);
-    assert_int_equal(left_out, 2);
+    assert_int_equal(skipped, 2);
     assert_true(tokens.start[1] == 5 && tokens.start[2] == 10 && tokens.start[3] == 14);
     assert_true(tokens.prompt[0] == 4 && tokens.prompt[1] == 5 && tokens.prompt[2] == 3);
     ppo_tokens_clear(&tokens);
@@ -1384,7 +1384,7 @@ static void long_lines_are_cut_or_left_out(void **state) {
                         "{\"prompt\":\"z\",\"chosen\":\"yyyyyyy\",\"rejected\":\"x\"}\n",
                         tok, 5, &tokens, &rejected));
     assert_true(tokens.count == 1 && tokens.start[1] == 5 && rejected.count == 1 && rejected.start[1] == 4);
-    assert_int_equal(left_out, 1); /* a pair counts once */
+    assert_int_equal(skipped, 1); /* a pair counts once */
     ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
     ppo_tokenizer_free(tok);
 }
@@ -1408,6 +1408,7 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                {"{\"prompt\":\"a\",\"chosen\":5,\"rejected\":\"b\"}", 1, "\"chosen\" is no text"},
                {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
                {"{}", 0, "line 3 has no messages"}};
+    const ppo_lines negative = {PPO_CHATML, -1, -1, -1, 0};
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
     ppo_tokens tokens = {0}, rejected = {0};
     char text[256];
@@ -1433,16 +1434,15 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
     needs = 0;
     assert_fails(add_lines("{\"text\":\"ab\"}\n{\"text\":\"abc\"}", letters, 0, &tokens, NULL),
                  PPO_ERROR_FILE, "line 2: |vocabulary lacks U+0063");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
-                 PPO_ERROR_FILE, "/nowhere/at all: cannot be opened");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
-                 PPO_ERROR_FILE, "not a plain file");
-    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
-                 PPO_ERROR_ARGUMENT, "rejected");
-    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, PPO_CHATML, -1, -1, -1, 0, NULL),
-                 PPO_ERROR_ARGUMENT, "longest is -1");
-    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, PPO_CHATML, -1, -1, 0, 0, NULL),
-                 PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/nowhere/at all", tok, NULL, NULL), PPO_ERROR_FILE,
+                 "/nowhere/at all: cannot be opened");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "/tmp", tok, NULL, NULL), PPO_ERROR_FILE,
+                 "not a plain file");
+    assert_fails(ppo_tokens_add_lines(&tokens, &tokens, "x", tok, NULL, NULL), PPO_ERROR_ARGUMENT,
+                 "rejected");
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "x", tok, &negative, NULL), PPO_ERROR_ARGUMENT,
+                 "max_tokens is -1");
+    assert_fails(ppo_tokens_add_lines(NULL, NULL, "x", tok, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
     ppo_tokens_free(&tokens), ppo_tokens_free(&rejected);
     ppo_tokenizer_free(tok), ppo_tokenizer_free(letters);
 }

@@ -1,18 +1,100 @@
-/* ppo_hub.h - models of the model hub for ppo.h: folders, tokenizers, chats, LoRA, data sets in JSON Lines
+/* ppo_hub.h - published language models for ppo.h: folders, tokenizers, chats, LoRA, data sets in JSON Lines
 
-   Include it after ppo.h, in the file that has PPO_IMPLEMENTATION, too:
+SYNOPSIS
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
-       #include "ppo_hub.h"
+       #include "ppo_hub.h"               // after ppo.h; other files may include it for its declarations
+
+       ppo_lm *lm = NULL;                 // a folder with config.json, model.safetensors and tokenizer.json
+       ppo_tokenizer *tok = NULL;
+       ppo_lm_load("SmolLM2-135M-Instruct", &lm);
+       ppo_tokenizer_load("SmolLM2-135M-Instruct", &tok);
+
+       ppo_message said[] = {{"user", "Name three colors."}};
+       ppo_tokens chat = {0};
+       ppo_tokens_add_chat(&chat, tok, PPO_CHATML, said, 1, 1);       // ready for ppo_generate()
+
+   Each call returns a ppo_status; after a failure ppo_last_error() says what was wrong. examples/chat.c and
+   examples/finetune.c are whole programs. Copy this file beside ppo.h. In the folder examples/, where it is
+   in companions/, programs include it from there: #include "companions/ppo_hub.h". A program that uses a
+   GPU includes it before ppo_cuda.cuh.
+
+   It adds functions, and these functions of ppo.h, which otherwise take single files, accept more:
+
+       ppo_lm_load(), ppo_lm_save()                      folders
+       ppo_tokenizer_load(), ppo_tokenizer_save()        a tokenizer.json, or a folder with one
+
+STEP BY STEP
+
+   1. Open a model and its tokenizer, as above. If memory is short, lower lm->config.context before sampling
+      or training: caches and batches are made for sequences of that length.
+   2. Talk. The model ends its turn by one of the tokens in its folder:
+
+       int ends[8];
+       ppo_sampling how = ppo_sampling_default();
+       ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &how.end_count);
+       how.ends = ends;
+       ppo_generator_create(lm, 1, &generator);
+       ppo_generate(generator, &chat, &how, &samples);
+       ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
+
+   3. Fine-tune. A model that was loaded is frozen until a training begins; ppo_fit_sft() and the others do
+      the rest:
+
+       ppo_lines lines = ppo_lines_default();
+       lines.max_tokens = lm->config.context;
+       ppo_tokens_add_lines(&data, NULL, "train.jsonl", tok, &lines, NULL);
+       ppo_fit_sft(lm, &data, &fit);
+
+   4. Or train by LoRA: two thin matrices beside each layer, while the weights stay as they are. Policy,
+      reference, critic and reward model can share one base, whose weights may be halved to BF16:
+
+       ppo_lora lora = ppo_lora_default();
+       ppo_lm_adapt(base, &lora, 0, &policy);
+       ppo_params_pack(base->params);
+       ppo_rlhf_create(policy, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
+
+   5. Save. Others read the result: transformers a folder, peft an adapter.
+
+       ppo_lm_save(lm, "mine", PPO_BF16);
+       ppo_tokenizer_save(tok, "mine");
+       ppo_lm_save(policy, "adapter", PPO_F32);           // LoRA: only A, B and the score
+       ppo_lm_load_adapter("adapter", base, &policy);     // on another day
+       ppo_lm_merge(policy, &whole);                      // or as a model without LoRA
+
+WHAT IT READS
+
+   Models: config.json of transformers 4 or 5; model.safetensors, or shards with their index; numbers of
+   type F32, F16 or BF16. The families are
+
+       gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3
+
+   A classifier of one label is a model with a score.
+
+   Tokenizers: a tokenizer.json with the model BPE. Of bytes, with the expressions of GPT-2, Llama 3
+   (cl100k), Qwen 2 and Qwen 3.5, and Digits; or of characters, as transformers convert SentencePiece's
+   (Llama 2, TinyLlama, Mistral), with byte_fallback. Normalizers NFC, Prepend, Replace; TemplateProcessing.
+   Truncation and padding are not applied: transformers sets them in each call.
+
+   Logits, losses, gradients and tokens are those of transformers, peft and tokenizers, up to rounding.
+
+ERRORS
+
+   Files are checked completely. What is not supported is refused by the key that says so:
+
+       SmolLM/config.json: hidden_act "relu6" is not known
+
+   After a failure nothing is half-loaded: new objects are NULL, and data are as they were.
 
    License: that of ppo.h. */
 #ifndef PPO_HUB_H
 #define PPO_HUB_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_hub.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_hub.h belongs to version 0.2 of ppo.h"
+#endif
+#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_hub.h is of version 0.2 and ppo.h of another: take both from one release"
 #endif
 
 #ifndef PPO_NO_LANGUAGE
@@ -25,25 +107,21 @@ extern "C" {
    1 Tokenizers and chats
    -------------------------------------------------------------------------------------------------------- */
 
-/* With this file ppo_tokenizer_load() and ppo_tokenizer_save() take also the path of a tokenizer.json, or of a folder
-   that has it. One that was read is saved as it was, a trained one as Hugging Face's tokenizers read it; not
-   characters. From it the model BPE is read: of bytes, with the expressions of GPT-2, Llama 3 (cl100k), Qwen 2, Qwen
-   3.5, and Digits; or as transformers convert SentencePiece's (Llama 2, TinyLlama, Mistral), with byte_fallback;
-   normalizers NFC, Prepend, Replace; TemplateProcessing. Tokens are those of Hugging Face's tokenizers. Its
-   truncation and padding are not applied: transformers sets them in each call. PPO_ERROR_FILE if a file has what is
-   not supported, which is named. */
+/* ppo_tokenizer_load() opens a tokenizer.json, or a folder that has one; its tokens are those of Hugging
+   Face's tokenizers. ppo_tokenizer_save() writes one that was read as it was, and one that was trained on
+   bytes so that Hugging Face's tokenizers read it. A tokenizer of characters cannot be saved this way. */
 
 /* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
    says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
    the assistant's next turn begins, and all of it is the prompt, for ppo_generate(). The forms, and the
    tokens that end a turn:
-       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; without the system message
-                                     that their templates add to a chat that has none
+       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; does not add the system message that
+                                     their templates add to a chat without one
        PPO_CHAT_LLAMA3  <|eot_id|>   Llama 3; spaces around a text are left out
        PPO_CHAT_ZEPHYR  </s>         Zephyr, TinyLlama
-   An assistant's text is encoded apart from what is before it, as it is sampled: its tokens differ from the
-   template's where it begins with a space or line break. Errors: another role, a token that the tokenizer
-   lacks. */
+   An assistant's text is encoded separately from what precedes it, as it is sampled: its tokens differ from
+   the template's where it begins with a space or line break. Errors: another role, a token that the
+   tokenizer lacks. */
 typedef struct ppo_message {
     const char *role; /* "system", "user" or "assistant" */
     const char *text; /* ends with a 0; no special tokens, whatever it contains */
@@ -51,92 +129,97 @@ typedef struct ppo_message {
 enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply);
+
 /* --------------------------------------------------------------------------------------------------------
    2 Families and LoRA
    -------------------------------------------------------------------------------------------------------- */
 
-/* Sets all that a family has in common, and leaves sizes as they are:
-
-       gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3 */
+/* Sets all that the models of a family have in common, such as norms and positions; keeps the sizes, score,
+   seed and eos. For a model from nothing; family: a name of the list above. */
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family);
 
-/* LoRA (Hu 2021): what is added to a layer x W is (x A) B alpha / rank. These layers may have it; where a family
-   has one matrix for queries, keys and values, it is Q, and without a gate there is no GATE. */
+/* LoRA (Hu 2021) adds (x A) B alpha / rank to a layer x W. These layers may have it. Where a family has one
+   matrix for queries, keys and values, that is Q; without a gate there is no GATE. */
 enum { PPO_LORA_Q, PPO_LORA_K, PPO_LORA_V, PPO_LORA_PROJ, PPO_LORA_GATE, PPO_LORA_UP, PPO_LORA_DOWN };
 enum { PPO_LORA_LAYERS = PPO_LORA_DOWN + 1 };
 typedef struct ppo_lora { /* defaults in brackets */
     int rank;             /* columns of A [8] */
     float alpha;          /* [16] */
-    const char *layers;   /* by their names in the family, as "q_proj,v_proj"; NULL: all [NULL] */
-    uint64_t seed;        /* of A; B begins as 0 [1] */
+    const char *layers;   /* their names in the family, such as "q_proj,v_proj"; NULL: all [NULL] */
+    uint64_t seed;        /* of A; B starts as 0 [1] */
 } ppo_lora;
 PPO_DEF ppo_lora ppo_lora_default(void);
 
-/* What a model with LoRA has: ppo_lm.adapter. */
+/* ppo_lm.adapter of a model with LoRA */
 typedef struct ppo_adapter {
-    ppo_lora lora; /* layers is NULL */
-    ppo_tensor *a[PPO_MAX_LAYERS][PPO_LORA_LAYERS],
-        *b[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (in, rank), (rank, out), or NULL */
+    ppo_lora lora;                                  /* layers is NULL */
+    ppo_tensor *a[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (in, rank); NULL: the layer has none */
+    ppo_tensor *b[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (rank, out) */
 } ppo_adapter;
 
-/* A model that shares the weights of `base`, which it freezes, and trains by LoRA: fits and PPO change A and B
-   alone. Any number of models can share a base, which must outlive them: a policy, its reference, its critic, a
-   reward model. Training the base changes all of them. At first it computes what the base does. `score` not 0:
-   with a score head of its own. Errors: the base has LoRA itself, the family has no such layer. */
+/* A model that shares the weights of `base` and trains by LoRA: fine-tuning and PPO change only A and B. It
+   freezes the base. Any number of models can share a base, which must outlive them. Training the base
+   changes all of them. At first it computes what the base does. `score` not 0: with a score head of its
+   own. Errors: the base has LoRA itself, the family has no such layer. */
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm);
-/* A model with weights of its own, W + A B alpha / rank, frozen. */
+/* A model without LoRA, of the weights W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
 /* --------------------------------------------------------------------------------------------------------
    3 Models in folders
    -------------------------------------------------------------------------------------------------------- */
 
-/* With this file ppo_lm_load() opens a folder as the model hub has them, too: config.json of transformers 4 or 5, and
-   model.safetensors or shards with their index; F32, F16 or BF16. Everything is checked; what is not supported is
-   refused by the key that says so, as "config.json: hidden_act "relu6" is not known". Arrays are read one after
-   another into their places. A classifier of one label is a model with a score; ppo_tokenizer_load() reads the
-   folder's tokenizer.
+/* ppo_lm_load() opens a folder; it reads the arrays one after another into their places. The model is
+   frozen: a backward of your own needs ppo_params_freeze(lm->params, 0).
 
-   ppo_lm_save() writes such a folder (config.json, model.safetensors), which AutoModelForCausalLM of transformers
-   reads; with a score, AutoModelForSequenceClassification, too. Of a model with LoRA it writes only the adapter: A, B
-   and the score. Errors: settings that the family's config.json cannot express, a number that the type cannot hold, a
-   folder with a model of the other kind. */
+   ppo_lm_save() writes config.json and model.safetensors, which AutoModelForCausalLM of transformers reads;
+   with a score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model
+   with LoRA it writes only the adapter: A, B and the score. Errors: settings that the family's config.json
+   cannot express, a number that the type cannot hold, a folder that has a model without LoRA if this one
+   has it, and the other way round. */
 
-/* The tokens that end a text, for ppo_sampling.ends: eos_token_id of the folder's generation_config.json or else
-   of its config.json. *count may exceed `room`, which end[] has room for; 0: neither file says any. */
+/* The tokens that end a text, for ppo_sampling.ends: eos_token_id of generation_config.json, or else of
+   config.json. end [room]; *count: how many there are, which may exceed room; 0: neither file names any. */
 PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
-/* Loads LoRA in peft's format (adapter_config.json, adapter_model.safetensors), as ppo_lm_save() writes it, onto
-   `base`, which must have the weights that it was trained on, and which it freezes. Errors: those of files, arrays
-   that the base has no layer for, what peft has besides A, B and a score. */
+
+/* Loads LoRA in peft's format (adapter_config.json, adapter_model.safetensors), as ppo_lm_save() writes it,
+   for `base`, which must have the weights that the adapter was trained on, and which it freezes. Errors:
+   those of files, arrays for which the base has no layer, anything of peft's besides A, B and a score. */
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm);
 
 /* --------------------------------------------------------------------------------------------------------
    4 JSON Lines
    -------------------------------------------------------------------------------------------------------- */
 
+/* How lines are read; defaults in brackets. */
+enum { PPO_NEEDS_PROMPT = 1, PPO_NEEDS_RESPONSE };
+typedef struct ppo_lines {
+    int form;       /* of chats: as in ppo_tokens_add_chat() [PPO_CHATML] */
+    int start, end; /* tokens around texts: as in ppo_tokens_add_text() [-1, -1] */
+    int max_tokens; /* > 0: longer sequences are cut after this number of tokens [0] */
+    int needs;      /* what a line must have, unless it is skipped: 0, or one of the above [0] */
+} ppo_lines;
+PPO_DEF ppo_lines ppo_lines_default(void);
+
 /* Adds a sequence for each line of a file of JSON Lines, an object with the members that data sets have:
        {"messages": [{"role": "user", "content": "..."}, ...]}  a chat; a prompt if the assistant is not last
        {"prompt": "...", "completion": "..."}                   the prompt is given
        {"text": "..."}                                          without a prompt
        {"prompt": "..."}                                        nothing but a prompt
-   or, if rejected is not NULL, two, the second of which is added to that:
+   or, if rejected is not NULL, one to tokens and one to rejected:
        {"prompt": "...", "chosen": "...", "rejected": "..."}
        {"chosen": [{...}, ...], "rejected": [{...}, ...]}       two chats
    A prompt may be the messages of a chat, too: all of them are given, and what follows is the assistant's
-   text, or messages that begin with the assistant's. The first of these forms that a line has counts, and
-   other members do not. form: as in ppo_tokens_add_chat(), for chats; start and end: as in
-   ppo_tokens_add_text(), for texts. longest > 0: sequences are cut after this number of tokens; a line of
-   which then nothing is left to learn is left out, as is a longer prompt; *left_out (may be NULL) counts
-   them. needs: what each of the others must have, or 0. Lines have up to 64 MiB, one of which is in memory at
-   a time. Errors, with the line, after which tokens and rejected are as they were: those of reading and
-   encoding, a line that is none of these, or lacks what is needed. */
-enum { PPO_NEEDS_PROMPT = 1, PPO_NEEDS_RESPONSE };
+   text, or messages of which the first is the assistant's. The first of these forms that fits a line is
+   used; other members are ignored. lines NULL: the defaults. *skipped (may be NULL) counts the lines that
+   are skipped: with no token to learn, or a prompt longer than max_tokens. A line has at most 64 MiB; one
+   is in memory at a time. Errors, with the number of the line, after which tokens and rejected are as they
+   were: those of reading and encoding, a line that is none of these, or lacks what is needed. */
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
-                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest, int needs, int *left_out);
+                                        const ppo_tokenizer *tokenizer, const ppo_lines *lines, int *skipped);
 
-/* The other way round: a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens.
-   Bytes that are no UTF-8, such as half a character, become U+FFFD. */
+/* Writes a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens. Bytes
+   that are not UTF-8, such as half a character, become U+FFFD. */
 PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                          const char *path);
 
@@ -159,8 +242,8 @@ PPO__WARNINGS_OFF
    @@ JSON as a tree
    --------------------------------------------------------------------------------------------------------
 
-   All of a text is parsed into one array of values. Strings are decoded where they lie, and only when they are asked
-   for.
+   All of a text is parsed into one array of values. Strings are decoded where they lie, and only when they
+   are asked for.
    -------------------------------------------------------------------------------------------------------- */
 
 /* What kind of value comes next: one of {["0tfn, where 0 is any number; 0 if it is none. */
@@ -217,8 +300,8 @@ typedef struct ppo__value {
     char kind;       /* as of ppo__json_peek(); 's': a string that was decoded */
 } ppo__value;
 
-/* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`, which
-   has room for all, it lists them and decodes the keys. */
+/* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`,
+   which has room for all, it lists them and decodes the keys. */
 static void ppo__json_walk(ppo__json *json, ppo__value *values) {
     enum { DEPTH = 64 };
     char close[DEPTH];
@@ -347,17 +430,17 @@ static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *
    @@ 1 Tokenizers
    --------------------------------------------------------------------------------------------------------
 
-   A tokenizer.json fills the list of steps of ppo_tokenizer (section 17 of ppo.h) from its parts. To read another
-   part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row of
-   ppo__tokfile_words.
+   A tokenizer.json fills the list of steps of ppo_tokenizer (section 17 of ppo.h) from its parts. To read
+   another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
+   of ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the last
-   one to its own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if another step
-   follows; the step: 3 times the distance to the last character, plus 1 if it is only taken apart, or 2 if it
-   becomes a single other one; if it does not, the distance between the second parts. Of the Unicode that
-   Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose combining class is not
-   0, each the distance to the end of the previous run, the length, the class. */
+/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the
+   last one to its own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if
+   another step follows; the step: 3 times the distance to the last character, plus 1 if it is only taken
+   apart, or 2 if it becomes a single other one; if it does not, the distance between the second parts. Of
+   the Unicode that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose
+   combining class is not 0, each the distance to the end of the previous run, the length, the class. */
 static const char *const ppo__unicode_parts[] = {
     "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
     "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
@@ -496,8 +579,9 @@ static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t sec
     return ppo__map_find(&nfc->facts, ppo__pair_key(first, second));
 }
 
-/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes: room for 2
-   numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8 stay. */
+/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes:
+   room for 2 numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8
+   stay. */
 static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
     size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
     int length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
@@ -557,8 +641,8 @@ typedef struct ppo__tokfile_rules {
     int digits;        /* cl100k's expression: digits in a word, at most */
 } ppo__tokfile_rules;
 
-/* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as SentencePiece's
-   do. Its of_byte is of characters of ASCII. */
+/* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as
+   SentencePiece's do. Its of_byte is of characters of ASCII. */
 enum { PPO__PIECES = PPO__BPE + 1 };
 
 /* The token that merges call by this key, or -1; then *slot is where ppo__map_put() can put it. */
@@ -658,9 +742,9 @@ static const char *ppo__rewrite_nfc(ppo__encoder *encoder, int k, const char *te
 /* Cuts of steps: the length of the piece at the start of `bytes` (> 0) bytes. */
 static size_t ppo__cut_nothing(const ppo_tokenizer *tok, const char *text, size_t bytes) { return bytes; }
 
-/* By the expressions that follow cl100k's: a run of letters, numbers, spaces or others. Any character but a line
-   break may stand before letters, a single space before others, nothing before numbers; line breaks belong to the
-   others or spaces before them. 's, 't and their like may be capitals, or a long s. */
+/* By the expressions that follow cl100k's: a run of letters, numbers, spaces or others. Any character but a
+   line break may stand before letters, a single space before others, nothing before numbers; line breaks
+   belong to the others or spaces before them. 's, 't and their like may be capitals, or a long s. */
 static size_t ppo__cl100k_ending(const unsigned char *at, size_t bytes) {
     char small[4] = "";
     if (*at != '\'') return 0;
@@ -770,8 +854,8 @@ static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, 
     return text ? text : "";
 }
 
-/* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name `list`.
-   The type of the next one, or NULL; *part is NULL at first. */
+/* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name
+   `list`. The type of the next one, or NULL; *part is NULL at first. */
 static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, const char *name,
                                      const char *list, ppo__value **part) {
     ppo__json *json = &file->json;
@@ -1301,8 +1385,8 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
 
 /* -- chats -- */
 
-/* What stands before the first message and around each one: {} has the name of a special token, % is the role. The
-   token that ends a turn is learned. */
+/* What stands before the first message and around each one: {} has the name of a special token, % is the
+   role. The token that ends a turn is learned. */
 static const struct {
     const char *start, *before, *close, *after;
     int trim; /* 1: without the spaces at the ends of the message */
@@ -1433,11 +1517,12 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
    @@ 2 Families and LoRA
    --------------------------------------------------------------------------------------------------------
 
-   A model with LoRA is another ppo_lm, whose blocks point to the weights of its base; A and B are in its adapter, and
-   are all that its params hold.
+   A model with LoRA is another ppo_lm, whose blocks point to the weights of its base; A and B are in its
+   adapter, and are all that its params hold.
 
-   To add a model family: its name in PPO__FAMILY_WORDS of ppo.h, and a row of ppo__families; if its folders have names
-   of their own for settings and arrays, a layout: a column of ppo__hub_settings and a table of ppo__hub_rows (in 3).
+   To add a model family: its name in PPO__FAMILY_WORDS of ppo.h, and a row of ppo__families; if its folders
+   have names of their own for settings and arrays, a layout: a column of ppo__hub_settings and a table of
+   ppo__hub_rows (in 3).
    -------------------------------------------------------------------------------------------------------- */
 
 /* The layout of a folder: its names of settings and arrays. */
@@ -1500,8 +1585,8 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
     return PPO_OK;
 }
 
-/* LoRA: out = f(y + scale sum_i (x A_i) B_i), each product in columns of its own; in: x, y, A_0, B_0, ... With z
-   what f is of: dz = dout f'(z), and for each i, of its columns, g = scale dz:
+/* LoRA: out = f(y + scale sum_i (x A_i) B_i), each product in columns of its own; in: x, y, A_0, B_0, ...
+   With z what f is of: dz = dout f'(z), and for each i, of its columns, g = scale dz:
 
        dB += (x A)^T g    u = g B^T    dA += x^T u    dx += u A^T    dy += dz
 
@@ -1834,14 +1919,14 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
    @@ 3 Models in folders
    --------------------------------------------------------------------------------------------------------
 
-   A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of arrays
-   that depend on the family (ppo__hub_carry()); both directions use the same tables.
+   A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of
+   arrays that depend on the family (ppo__hub_carry()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
 
 static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
 
-/* Settings, and their keys in the config.json of each layout; NULL: it has no such key. "a|b": a or b, whichever is
-   there; the last is written. "rope.a": a in the object of rotary positions. */
+/* Settings, and their keys in the config.json of each layout; NULL: it has no such key. "a|b": a or b,
+   whichever is there; the last is written. "rope.a": a in the object of rotary positions. */
 static const struct {
     const char *name;
     int required; /* 1: the key must be there, if the setting has an effect */
@@ -1902,8 +1987,8 @@ static const char *const ppo__hub_words[][3] = {
     {"rope_scaling", "llama3", "llama3"},
 };
 
-/* Translates a setting's word from a column of the table to the other one. A setting that is not in the table keeps
-   its word; NULL: the word is not known. */
+/* Translates a setting's word from a column of the table to the other one. A setting that is not in the
+   table keeps its word; NULL: the word is not known. */
 static const char *ppo__hub_word(const char *name, const char *word, int from) {
     const int to = from == PPO__WORD_OF_HUB ? PPO__WORD_OF_CORE : PPO__WORD_OF_HUB;
     const char *same = word;
@@ -2014,8 +2099,8 @@ typedef struct ppo__hub_json {
     char key[64];    /* what was looked for last */
 } ppo__hub_json;
 
-/* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4 calls
-   rope_scaling, or else, where 5 writes it, in rope_parameters. */
+/* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4
+   calls rope_scaling, or else, where 5 writes it, in rope_parameters. */
 static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
     ppo__value *value = NULL;
     for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
@@ -2054,8 +2139,8 @@ static ppo_status ppo__hub_unknown(const ppo__hub_json *hub, const char *text) {
     return ppo__file_fail(hub->json.path, "%s \"%.60s\" is not known", hub->key, text);
 }
 
-/* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or from
-   pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
+/* The bits of the layers that have a window, from a list of words, the windowed one of which is `local`; or
+   from pairs of a list and how often it is repeated, as GPT-Neo's [[["global", "local"], 6]]. */
 static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const char *local, const char *global,
                                   ppo_lm_config *c) {
     ppo__json *json = &hub->json;
@@ -2260,8 +2345,8 @@ static void ppo__hub_copy(const ppo_lm_config *c, ppo_tensor *x, int how, int wa
 
 enum { PPO__ROWS_AT_ONCE = 16 };
 
-/* Reads or writes an array of the file, some rows at a time. If x has no numbers, only checks that the array is there
-   and of this shape. */
+/* Reads or writes an array of the file, some rows at a time. If x has no numbers, only checks that the
+   array is there and of this shape. */
 static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
                                  int cols, int rank) {
     char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE], *data = NULL;
@@ -2422,7 +2507,8 @@ static ppo_status ppo__hub_check_tied(ppo__hub *hub) {
     return ppo__file_fail(file->path, "\"%s\" is not the embedding, but tie_word_embeddings is true", name);
 }
 
-/* Every array must have been read, but for known buffers: one that is not would be missing in what is computed. */
+/* Every array must have been read, but for known buffers: one that is not would be missing in what is
+   computed. */
 static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
         for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
@@ -2619,8 +2705,8 @@ static int ppo__hub_lora_there(const void *user, int block, int place) {
     return 0;
 }
 
-/* Reads or writes A and B, which are transposed in the file, (rank, in) and (out, rank), with the heads of a fused layer
-   in its order; and the score. */
+/* Reads or writes A and B, which are transposed in the file, (rank, in) and (out, rank), with the heads of
+   a fused layer in its order; and the score. */
 static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
     ppo_lm *lm = hub->lm;
     ppo_status status = PPO_OK;
@@ -2671,8 +2757,8 @@ static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *u
     return PPO_OK;
 }
 
-/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the number of
-   one, or a list of them. */
+/* Is a layer by this path said to have LoRA? It is named by the end of its path; blocks: NULL, or the
+   number of one, or a list of them. */
 static int ppo__hub_lora_said(ppo__json *json, ppo__value *names, ppo__value *blocks, const char *path,
                               int block) {
     ppo__value *item = NULL;
@@ -2814,44 +2900,49 @@ static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
    @@ 4 JSON Lines
    --------------------------------------------------------------------------------------------------------
 
+   ppo__parse_line() finds out which of ppo__line_kinds a line is, and ppo__add_line() adds its sequences.
+   To read another form: a row of ppo__line_kinds, and its members in ppo__line_members.
    -------------------------------------------------------------------------------------------------------- */
 
 enum { PPO__MAX_LINE = 1 << 26 };
 
-/* The members of a line that count. */
+/* The members of a line that are used. */
 enum { PPO__PROMPT, PPO__COMPLETION, PPO__TEXT, PPO__MESSAGES, PPO__CHOSEN, PPO__REJECTED };
 enum { PPO__LINE_MEMBERS = PPO__REJECTED + 1 };
 static const char *const ppo__line_members[] = {
     "prompt", "completion", "text", "messages", "chosen", "rejected",
 };
 
-/* The kinds of lines: which members are the prompt, the response and the rejected one, where -1 is none; chat: the
-   last two must be lists of messages. Otherwise they may be if the prompt is one. */
+/* The kinds of lines; the first that fits is used. */
+enum { PPO__NO_MEMBER = -1 };
 static const struct {
-    int pairs, chat, member[3];
+    int pairs;     /* 1: a line has a response and a rejected one */
+    int chat;      /* 1: both must be lists of messages; 0: they may be, if the prompt is one */
+    int member[3]; /* the prompt, the response, the rejected one */
 } ppo__line_kinds[] = {{1, 0, {PPO__PROMPT, PPO__CHOSEN, PPO__REJECTED}},
-                       {1, 1, {-1, PPO__CHOSEN, PPO__REJECTED}},
-                       {0, 1, {-1, PPO__MESSAGES, -1}},
-                       {0, 0, {PPO__PROMPT, PPO__COMPLETION, -1}},
-                       {0, 0, {-1, PPO__TEXT, -1}},
-                       {0, 0, {PPO__PROMPT, -1, -1}}};
+                       {1, 1, {PPO__NO_MEMBER, PPO__CHOSEN, PPO__REJECTED}},
+                       {0, 1, {PPO__NO_MEMBER, PPO__MESSAGES, PPO__NO_MEMBER}},
+                       {0, 0, {PPO__PROMPT, PPO__COMPLETION, PPO__NO_MEMBER}},
+                       {0, 0, {PPO__NO_MEMBER, PPO__TEXT, PPO__NO_MEMBER}},
+                       {0, 0, {PPO__PROMPT, PPO__NO_MEMBER, PPO__NO_MEMBER}}};
 
-/* A file that is read, and its present line. */
-typedef struct ppo__lines {
+/* A file while it is read, and its current line. */
+typedef struct ppo__line_reader {
     const char *path;
     const ppo_tokenizer *tokenizer;
-    ppo_tokens *to[2];
-    int form, start, end, longest, needs, number, left_out;
+    ppo_lines how;
+    ppo_tokens *to[2]; /* the second: NULL, or what is rejected */
+    int number, skipped;
     char *line; /* an array that grows, with a 0 for its end */
     char part[32];
     ppo__json json;
     ppo__arena memory;                    /* of its values */
     ppo__value *value[PPO__LINE_MEMBERS]; /* texts, or lists that are not empty, or NULL */
     ppo_message *chat;                    /* an array that grows: a prompt and what follows it */
-} ppo__lines;
+} ppo__line_reader;
 
 /* Reads a line. *more: 0 after the last. */
-static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
+static ppo_status ppo__read_line(ppo__line_reader *lines, FILE *in, int *more) {
     int c, last;
     if (lines->line) stbds_header(lines->line)->length = 0;
     do {
@@ -2867,9 +2958,9 @@ static ppo_status ppo__read_line(ppo__lines *lines, FILE *in, int *more) {
 }
 
 /* Finds the members of the line, and of which kind it is. */
-static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
+static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
     const int pairs = lines->to[1] != NULL;
-    const char *wrong = NULL; /* a member that counts, but is of another type */
+    const char *wrong = NULL; /* a member that is used, but is of another type */
     char *line = lines->line, *end = line + stbds_arrlenu(line) - 1;
     const ppo__json json = {lines->path, lines->part, line, line, end, PPO_OK};
     snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
@@ -2878,11 +2969,11 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
-        const int counts = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
-        const int list = counts && k != PPO__TEXT;
+        const int used = pairs ? k == PPO__PROMPT || k >= PPO__CHOSEN : k < PPO__CHOSEN;
+        const int list = used && k != PPO__TEXT;
         ppo__value *value = ppo__json_get(&lines->json, all, ppo__line_members[k]);
         if (value && value->kind != '"' && !(value->kind == '[' && value->count && list)) {
-            if (counts && !wrong) wrong = ppo__line_members[k];
+            if (used && !wrong) wrong = ppo__line_members[k];
             value = NULL;
         }
         lines->value[k] = value;
@@ -2907,19 +2998,19 @@ static ppo_status ppo__parse_line(ppo__lines *lines, int *kind) {
                                 : "messages, prompt or text");
 }
 
-/* Cuts the last sequence after `longest` tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
-static int ppo__cut_last(ppo_tokens *tokens, int longest, int is_prompt) {
+/* Cuts the last sequence after max_tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
+static int ppo__cut_last(ppo_tokens *tokens, int max_tokens, int is_prompt) {
     int s = tokens->count - 1, *end = &tokens->start[s + 1],
-        over = longest ? *end - tokens->start[s] - longest : 0;
+        over = max_tokens ? *end - tokens->start[s] - max_tokens : 0;
     if (is_prompt) return over <= 0;
     if (over > 0) *end -= over;
-    if (longest && tokens->prompt[s] > longest) tokens->prompt[s] = longest;
+    if (max_tokens && tokens->prompt[s] > max_tokens) tokens->prompt[s] = max_tokens;
     return ppo__response_length(tokens, s) > 0;
 }
 
 /* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
    chat. */
-static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
+static ppo_status ppo__add_messages(ppo__line_reader *lines, int member) {
     ppo__json *json = &lines->json;
     ppo__value *value = lines->value[member], *item = NULL;
     ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
@@ -2937,7 +3028,7 @@ static ppo_status ppo__add_messages(ppo__lines *lines, int member) {
 }
 
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
-static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prompt, int response,
+static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, int prompt, int response,
                                      int *only_prompt) {
     int count = 0, given = 0;
     ppo_status status = PPO_OK;
@@ -2953,18 +3044,18 @@ static ppo_status ppo__add_chat_line(ppo__lines *lines, ppo_tokens *to, int prom
         if (strcmp(lines->chat[count].role, "assistant") != 0)
             return ppo__refuse("what follows the prompt begins with the role \"%.40s\"",
                                lines->chat[count].role);
-        status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, count, 1);
+        status = ppo_tokens_add_chat(to, lines->tokenizer, lines->how.form, lines->chat, count, 1);
         if (status) return status;
         given = to->start[to->count] - to->start[to->count - 1];
         --to->count;
     }
     *only_prompt = strcmp(lines->chat[all - 1].role, "assistant") != 0;
-    status = ppo_tokens_add_chat(to, lines->tokenizer, lines->form, lines->chat, all, *only_prompt);
+    status = ppo_tokens_add_chat(to, lines->tokenizer, lines->how.form, lines->chat, all, *only_prompt);
     if (!status && given && !*only_prompt) to->prompt[to->count - 1] = given;
     return status;
 }
 
-static ppo_status ppo__add_line(ppo__lines *lines) {
+static ppo_status ppo__add_line(ppo__line_reader *lines) {
     const int pairs = lines->to[1] != NULL;
     int kind = 0, keep = 1;
     if (strspn(lines->line, " \t\r") + 1 == stbds_arrlenu(lines->line)) return PPO_OK;
@@ -2980,58 +3071,61 @@ static ppo_status ppo__add_line(ppo__lines *lines) {
             const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
             status = json->status;
             if (!status)
-                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->start, given, learned,
-                                             lines->end);
+                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->how.start, given, learned,
+                                             lines->how.end);
         }
         if (status == PPO_ERROR_ARGUMENT)
             status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
-        if (!status) keep &= ppo__cut_last(lines->to[k], lines->longest, only_prompt);
+        if (!status) keep &= ppo__cut_last(lines->to[k], lines->how.max_tokens, only_prompt);
         if (status || !keep) continue;
-        const int last = lines->to[k]->count - 1, learns = lines->needs == PPO_NEEDS_RESPONSE;
-        if (lines->needs && !(learns ? ppo__response_length(lines->to[k], last) : lines->to[k]->prompt[last]))
+        const int last = lines->to[k]->count - 1, learns = lines->how.needs == PPO_NEEDS_RESPONSE;
+        if (lines->how.needs &&
+            !(learns ? ppo__response_length(lines->to[k], last) : lines->to[k]->prompt[last]))
             status = ppo__file_fail(
                 lines->path, "line %d has no %s", lines->number,
                 learns ? "token to learn after its prompt: a completion, or what the assistant says"
                        : "prompt");
     }
     for (int k = 0; k <= pairs && !status && !keep; ++k) --lines->to[k]->count;
-    lines->left_out += !keep;
+    lines->skipped += !keep;
     return status;
 }
 
+PPO_DEF ppo_lines ppo_lines_default(void) {
+    const ppo_lines lines = {PPO_CHATML, -1, -1, 0, 0};
+    return lines;
+}
+
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
-                                        const ppo_tokenizer *tokenizer, int form, int start, int end,
-                                        int longest, int needs, int *left_out) {
-    ppo__lines lines;
+                                        const ppo_tokenizer *tokenizer, const ppo_lines *lines,
+                                        int *skipped) {
+    ppo__line_reader reader;
     int more = 1;
-    if (left_out) *left_out = 0;
+    if (skipped) *skipped = 0;
     if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
-    if (tokens == rejected || longest < 0)
-        return ppo__refuse("ppo_tokens_add_lines: longest is %d, or rejected is tokens", longest);
-    const int before[2] = {tokens->count, rejected ? rejected->count : 0};
-    memset(&lines, 0, sizeof lines);
-    lines.path = path;
-    lines.tokenizer = tokenizer;
-    lines.to[0] = tokens;
-    lines.to[1] = rejected;
-    lines.form = form;
-    lines.start = start;
-    lines.end = end;
-    lines.longest = longest;
-    lines.needs = needs;
+    memset(&reader, 0, sizeof reader);
+    reader.path = path;
+    reader.tokenizer = tokenizer;
+    reader.how = lines ? *lines : ppo_lines_default();
+    reader.to[0] = tokens;
+    reader.to[1] = rejected;
+    if (tokens == rejected || reader.how.max_tokens < 0)
+        return ppo__refuse("ppo_tokens_add_lines: max_tokens is %d, or rejected is tokens",
+                           reader.how.max_tokens);
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
+    const int before[2] = {tokens->count, rejected ? rejected->count : 0};
     FILE *in = fopen(path, "rb");
     ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
     while (more && !status) {
-        status = ppo__read_line(&lines, in, &more);
-        if (!status) status = ppo__add_line(&lines);
+        status = ppo__read_line(&reader, in, &more);
+        if (!status) status = ppo__add_line(&reader);
     }
     if (in) fclose(in);
-    ppo__array_free(lines.line);
-    ppo__array_free(lines.chat);
-    ppo__arena_free(&lines.memory);
-    for (int k = 0; k < 2 && lines.to[k] && status; ++k) lines.to[k]->count = before[k];
-    if (left_out && !status) *left_out = lines.left_out;
+    ppo__array_free(reader.line);
+    ppo__array_free(reader.chat);
+    ppo__arena_free(&reader.memory);
+    for (int k = 0; k < 2 && reader.to[k] && status; ++k) reader.to[k]->count = before[k];
+    if (skipped && !status) *skipped = reader.skipped;
     return status;
 }
 
