@@ -16087,17 +16087,19 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype) 
 /* --------------------------------------------------------------------------------------------------------
    @@ 20 Sampling
 
-   ppo_generate(), at the end, is the loop: ppo__list_rows() gives free slots to waiting prompts and lists the
-   tokens that the model has not seen; ppo__ask() runs the model on these rows and draws a token for each
-   slot; the slots append them. Keys and values of earlier tokens are cached: keys in pages of PPO__KEY_PAGE
-   positions. They stay after their sequence, and the next one in the slot uses those of the tokens with which
-   both begin. The arithmetic of a row is that of training (section 18), so the bits are the same.
+   A slot holds a sequence while it is sampled, and caches the keys and values of its tokens. ppo_generate(),
+   at the end, repeats three steps until no sequence is left:
+       ppo__list_rows()    gives free slots to waiting prompts; lists the tokens that the model has not seen
+       ppo__draw_tokens()  runs the model on these rows, and draws the next token of each slot's sequence
+       ppo__sample_step()  appends it, and calls the watch and the tool
+   After a sequence, its keys and values stay: the next sequence in the slot uses those of the tokens that
+   both begin with. The arithmetic of a row is that of training (section 18), so the bits are the same.
 
-   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_ALL, its lines in
+   To add a sampling rule: a field of ppo_sampling, its row in PPO__SAMPLING_ROWS, its lines in
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
-/* Rows of its settings, for a struct that has them as `in`, such as `sampling.`, or itself is one. */
+/* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
 #define PPO__SAMPLING_ROWS(config, in)                                                       \
     PPO__SETTING_AS("temperature", 0, config, in temperature, FLOAT, "1", 1e-30, 1e30, NULL, \
                     "logits are divided by it"),                                             \
@@ -16121,46 +16123,49 @@ PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
 }
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
-    ppo_sampling how;
-    ppo__settings_default(ppo_sampling_settings(), &how, sizeof how);
-    how.seed = 1;
-    return how;
+    ppo_sampling sampling;
+    ppo__settings_default(ppo_sampling_settings(), &sampling, sizeof sampling);
+    sampling.seed = 1;
+    return sampling;
 }
 
-static int ppo__ends(const ppo_sampling *how, int token) {
+static int ppo__ends(const ppo_sampling *sampling, int token) {
     int k = 0;
-    while (k < how->end_count && how->ends[k] != token) ++k;
-    return token == how->eos || k < how->end_count;
+    while (k < sampling->end_count && sampling->ends[k] != token) ++k;
+    return token == sampling->eos || k < sampling->end_count;
 }
 
 /* Can a sequence end before it is cut off? */
-static int ppo__may_end(const ppo_sampling *how) {
-    return how->eos >= 0 || how->end_count > 0 || how->watch != NULL;
+static int ppo__may_end(const ppo_sampling *sampling) {
+    return sampling->eos >= 0 || sampling->end_count > 0 || sampling->watch != NULL;
 }
 
-/* Tokens of the longest sequence after a prompt of n. */
-static int ppo__longest(const ppo_sampling *how, int context, int n) {
-    return how->max_new && how->max_new < context - n ? n + how->max_new : context;
+/* The most tokens of a sequence whose prompt has n. */
+static int ppo__longest(const ppo_sampling *sampling, int context, int n) {
+    return sampling->max_new && sampling->max_new < context - n ? n + sampling->max_new : context;
 }
 
-static ppo_status ppo__check_sampling(const ppo_sampling *how, int vocab) {
-    ppo_status status = ppo_settings_check(ppo_sampling_settings(), how);
+static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
+    ppo_status status = ppo_settings_check(ppo_sampling_settings(), sampling);
     if (status) return status;
-    if (how->eos >= vocab)
-        return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", how->eos, vocab - 1);
-    if (how->call >= vocab)
-        return ppo__refuse("call is %d, outside 0 .. %d (-1: no token calls a tool)", how->call, vocab - 1);
-    if ((how->call >= 0) != (how->tool != NULL))
-        return ppo__refuse("call is %d, but tool is %sNULL: both or none", how->call,
-                           how->tool ? "not " : "");
-    if (how->end_count < 0 || (how->end_count > 0 && !how->ends))
-        return ppo__refuse("end_count is %d%s", how->end_count, how->ends ? "" : ", but ends is NULL");
-    for (int k = 0; k < how->end_count; ++k)
-        if (how->ends[k] < 0 || how->ends[k] >= vocab)
-            return ppo__refuse("ends[%d] is %d, outside 0 .. %d", k, how->ends[k], vocab - 1);
-    if (how->call >= 0 && ppo__ends(how, how->call))
-        return ppo__refuse("call and %s are both %d", how->call == how->eos ? "eos" : "one of ends",
-                           how->call);
+    if (sampling->eos >= vocab)
+        return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", sampling->eos,
+                           vocab - 1);
+    if (sampling->call >= vocab)
+        return ppo__refuse("call is %d, outside 0 .. %d (-1: no token calls a tool)", sampling->call,
+                           vocab - 1);
+    if ((sampling->call >= 0) != (sampling->tool != NULL))
+        return ppo__refuse("call is %d, but tool is %sNULL: both or none", sampling->call,
+                           sampling->tool ? "not " : "");
+    if (sampling->end_count < 0 || (sampling->end_count > 0 && !sampling->ends))
+        return ppo__refuse("end_count is %d%s", sampling->end_count,
+                           sampling->ends ? "" : ", but ends is NULL");
+    for (int k = 0; k < sampling->end_count; ++k)
+        if (sampling->ends[k] < 0 || sampling->ends[k] >= vocab)
+            return ppo__refuse("ends[%d] is %d, outside 0 .. %d", k, sampling->ends[k], vocab - 1);
+    if (sampling->call >= 0 && ppo__ends(sampling, sampling->call))
+        return ppo__refuse("call and %s are both %d", sampling->call == sampling->eos ? "eos" : "one of ends",
+                           sampling->call);
     return PPO_OK;
 }
 
@@ -16170,23 +16175,23 @@ static int ppo__descending(const void *a, const void *b) {
 }
 
 /* ppo_sampling_probabilities() without checking the settings. */
-static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logits, int vocab, float *p,
+static ppo_status ppo__probabilities(const ppo_sampling *sampling, const float *logits, int vocab, float *p,
                                      float *sorted) {
     memcpy(p, logits, vocab * sizeof(float));
-    ppo__k()->softmax(1 / how->temperature, p, vocab);
+    ppo__k()->softmax(1 / sampling->temperature, p, vocab);
     if (!(p[0] >= 0)) return ppo_fail(PPO_ERROR_NUMERIC, "a logit is NaN or infinite"); /* then all are NaN */
-    if (how->greedy) {
+    if (sampling->greedy) {
         memset(p, 0, vocab * sizeof(float));
         p[ppo_categorical_mode(logits, vocab)] = 1;
-    } else if (how->top_k || how->top_p < 1) {
-        int kept = how->top_k && how->top_k < vocab ? how->top_k : vocab, last = 0;
+    } else if (sampling->top_k || sampling->top_p < 1) {
+        int kept = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab, last = 0;
         double total = 0;
         memcpy(sorted, p, vocab * sizeof(float));
         qsort(sorted, (size_t)vocab, sizeof(float), ppo__descending);
         while (kept < vocab && sorted[kept] == sorted[kept - 1]) ++kept;
         for (int j = 0; j < kept; ++j) total += sorted[j];
-        /* a token stays while those before it do not have top_p yet */
-        for (double sum = sorted[0]; last + 1 < kept && sum < how->top_p * total;) sum += sorted[++last];
+        /* keeps a token while the more likely ones have less than top_p */
+        for (double sum = sorted[0]; last + 1 < kept && sum < sampling->top_p * total;) sum += sorted[++last];
         total = 0;
         for (int j = 0; j < vocab; ++j) {
             if (p[j] < sorted[last]) p[j] = 0;
@@ -16197,15 +16202,17 @@ static ppo_status ppo__probabilities(const ppo_sampling *how, const float *logit
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
+PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!ppo__given("ppo_sampling_probabilities", how && logits && p && scratch)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_sampling_probabilities", sampling && logits && p && scratch))
+        return PPO_ERROR_ARGUMENT;
     if (vocab < 1) return ppo__refuse("ppo_sampling_probabilities: vocab is %d, must be above 0", vocab);
-    ppo_status status = ppo__check_sampling(how, vocab);
-    return status ? status : ppo__probabilities(how, logits, vocab, p, scratch);
+    ppo_status status = ppo__check_sampling(sampling, vocab);
+    return status ? status : ppo__probabilities(sampling, logits, vocab, p, scratch);
 }
 
-/* A token by its probability; if rounding left their sum below the threshold, the last possible one. */
+/* Draws a token by its probability. If rounding leaves their sum below the threshold: the last possible
+   one. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
     int last = 0;
@@ -16217,10 +16224,11 @@ static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     return last;
 }
 
-/* Sampling on a tape, wherever it computes: from logits (n, vocab), tokens (n, 1), which are ints, and their
-   log-probabilities (n, 1), NaN where the logits are not finite. Each row draws one number. */
+/* Sampling as an operation, so that it runs where the tape computes. From logits (n, vocab): tokens (n,
+   1), as the bytes of ints, and their log-probabilities (n, 1), NaN where the logits are not finite. Each
+   row draws one random number. */
 typedef struct ppo__sample_args {
-    const ppo_sampling *how;
+    const ppo_sampling *sampling;
     const ppo_rng *rng; /* [n] */
     float *p;           /* scratch [2 vocab] */
 } ppo__sample_args;
@@ -16232,10 +16240,10 @@ static ppo_status ppo__sample_forward(ppo_node *node) {
         const float *row = node->in[0]->data + ppo__at(i, vocab);
         float *logp = &node->out[1]->data[i];
         ppo_rng rng = args->rng[i];
-        ppo_status status = ppo__probabilities(args->how, row, vocab, args->p, args->p + vocab);
+        ppo_status status = ppo__probabilities(args->sampling, row, vocab, args->p, args->p + vocab);
         int token = status ? 0 : ppo__draw(args->p, vocab, &rng);
         memcpy(&node->out[0]->data[i], &token, sizeof token);
-        if (!status) status = ppo_token_logp(row, &token, 1, vocab, args->how->temperature, logp, NULL);
+        if (!status) status = ppo_token_logp(row, &token, 1, vocab, args->sampling->temperature, logp, NULL);
         if (status) *logp = NAN;
     }
     return PPO_OK;
@@ -16243,24 +16251,28 @@ static ppo_status ppo__sample_forward(ppo_node *node) {
 
 /* -- the generator -- */
 
-typedef struct ppo__slot { /* the place of one sequence while it is sampled */
-    int sequence;          /* -1: free */
-    int length, end;       /* tokens so far, and at most */
-    int seen;              /* of these, how many the model was run on */
-    int *cached;           /* [context] the first `seen` are these tokens, also after the sequence */
+/* Holds a sequence while it is sampled. */
+typedef struct ppo__slot {
+    int sequence;    /* -1: free */
+    int length, end; /* tokens so far, and at most */
+    int seen;        /* number of these tokens whose keys and values are cached */
+    int *cached;     /* [context] the first `seen` are these tokens; they stay after the sequence */
     ppo_rng rng;
 } ppo__slot;
 
-typedef struct ppo__result {     /* of a call */
-    int *text, *length, *prompt; /* text, logp: (room, context) */
-    float *logp;
-    unsigned char *ended, *given; /* given: (room, context) */
+/* The sequences of a call. */
+typedef struct ppo__result {
+    int *text;            /* (capacity, context) */
+    float *logp;          /* (capacity, context) */
+    unsigned char *given; /* (capacity, context) */
+    int *length, *prompt; /* [capacity + 1], [capacity] */
+    unsigned char *ended; /* [capacity] */
 } ppo__result;
 
 enum { PPO__KEY_PAGE = 64, PPO__MOST_SLOTS = 65536 };
 
-/* With a large model, threads divide each operation; with a small one, each thread takes whole sequences. The
-   weights of its base count, too. */
+/* With a large model, the threads share the work of each operation; with a small one, each thread takes whole
+   sequences. The weights of the model's base count, too. */
 enum { PPO__LARGE_LM = 1 << 22 };
 static int ppo__is_large(const ppo_lm *lm) {
     size_t weights = 0;
@@ -16268,19 +16280,22 @@ static int ppo__is_large(const ppo_lm *lm) {
     return weights > PPO__LARGE_LM;
 }
 
-/* A part of the slots, which one thread samples; or all of them. */
+/* Samples a part of the slots, or all of them, on one thread. */
 typedef struct ppo__slot_sampler {
     ppo_generator *generator;
     ppo_tape *tape;
     int first, slots;
-    /* Rows that the model is run on: tokens at positions of slots; `last`: those that ask for a token. */
-    int rows, asked;
-    int *row_token, *row_position, *row_slot, *last;
+    /* [rows] what the model is run on: tokens, their positions, and their slots */
+    int rows;
+    int *row_token, *row_position, *row_slot;
     const int *position_there, *slot_there; /* the same on a device */
-    ppo_rng *rng;                           /* [slots] of each that asks */
-    int *drawn;                             /* [slots] the tokens that they get */
+    /* [asked] of each slot that draws a token: its last row, its random numbers, the token */
+    int asked;
+    int *last;
+    ppo_rng *rng;
+    int *drawn;
     float *drawn_logp;
-    float *p;          /* [2 vocab] */
+    float *p;          /* [2 vocab] scratch */
     size_t reserved;   /* rows that the tape has memory for */
     ppo_status status; /* of a call */
     char error[PPO__ERROR_SIZE];
@@ -16292,30 +16307,33 @@ struct ppo_generator {
     ppo__arena memory;
     int slots;
     ppo__slot *slot;
-    /* Per block and slot: keys as [page] (width, PPO__KEY_PAGE), so that a page is a matrix that queries are
-       multiplied with, read without gaps; values as (context, width). */
+    /* For each block and slot: keys as pages of PPO__KEY_PAGE positions, each a matrix (width,
+       PPO__KEY_PAGE) that a query is multiplied by; values (context, width). */
     size_t slot_keys, slot_values; /* floats */
-    ppo__arena numbers;            /* where tapes compute: keys and values */
     float *keys, *values;
+    ppo__arena numbers; /* where the tapes compute: keys and values */
 
     ppo__slot_sampler *sampler; /* [samplers] the first has room for all slots, the others for their parts */
     int samplers, in_use;
 
-    const ppo_sampling *how;  /* of a call; */
-    int count;                /* its sequences, */
-    volatile int32_t waiting; /* and the next one that gets a slot: atomic */
+    /* of a call */
+    const ppo_sampling *sampling;
+    int count;                /* sequences */
+    volatile int32_t waiting; /* the next one that gets a slot; atomic */
 
+    ppo__result results[2]; /* of this call, and of the previous one, which may be the prompts of this one */
+    int capacity, turn;     /* sequences that there is room for; which result is this call's */
     ppo__arena results_memory;
-    ppo__result results[2]; /* of this call, and of the previous one, which may be its prompts */
-    int room, turn;         /* sequences that they have room for; which of them is this call's */
-    int busy;               /* 1: a tool, a watch or a reward function may be called meanwhile */
-    int first;              /* in a group: the number of sequence 0 among those of all processes */
+    int busy;  /* 1: a tool, a watch or a reward function may be running */
+    int first; /* in a group: the number of sequence 0 among those of all processes */
 };
 
 PPO_DEF void ppo_generator_free(ppo_generator *g) {
     if (!g) return;
     for (int k = 0; k < g->samplers; ++k) ppo_tape_free(g->sampler[k].tape);
-    ppo__arena_free(&g->memory), ppo__arena_free(&g->numbers), ppo__arena_free(&g->results_memory);
+    ppo__arena_free(&g->memory);
+    ppo__arena_free(&g->numbers);
+    ppo__arena_free(&g->results_memory);
     ppo__free(g);
 }
 
@@ -16336,18 +16354,20 @@ static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sa
     return status;
 }
 
-/* context: of the longest sequence. */
+/* context: tokens of the longest sequence. */
 static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, ppo_generator **generator) {
     if (slots < 1 || slots > PPO__MOST_SLOTS)
         return ppo__refuse("ppo_generator_create: %d slots, outside 1 to %d", slots, PPO__MOST_SLOTS);
-    /* A sampler for each thread, of four slots or more. With a large model, all threads share one: they read
-       its weights together. */
+    /* A sampler for each thread, of four slots or more. With a large model there is one, and the threads
+       share the work of its operations: they read the weights together. */
     const int one = ppo__is_large(lm) || ppo__device_in_use || slots < 8;
     const int samplers = one ? 1 : ppo__min_int(ppo__thread_count(), slots / 4);
     const size_t caches = ppo__at(slots, lm->config.layers);
     ppo_generator *g = (ppo_generator *)ppo__alloc(sizeof *g);
     if (!g) return PPO_ERROR_MEMORY;
-    g->lm = lm, g->context = context, g->slots = slots;
+    g->lm = lm;
+    g->context = context;
+    g->slots = slots;
     const int kv_width = lm->full.kv_heads * lm->full.head_size;
     g->slot_values = ppo__at(g->context, kv_width);
     g->slot_keys = ppo__at(ppo__divide_up(g->context, PPO__KEY_PAGE), PPO__KEY_PAGE) * kv_width;
@@ -16362,9 +16382,10 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
     for (g->samplers = 0; g->samplers < samplers && !status; ++g->samplers)
         status = ppo__slot_sampler_make(g, &g->sampler[g->samplers],
                                         g->samplers ? ppo__divide_up(slots, samplers) : slots);
-    if (status) return ppo_generator_free(g), status;
-    for (int k = 0; k < slots; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
-    return *generator = g, PPO_OK;
+    for (int k = 0; k < slots && !status; ++k) g->slot[k].cached = cached + ppo__at(k, g->context);
+    if (status) ppo_generator_free(g);
+    else *generator = g;
+    return status;
 }
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
@@ -16373,14 +16394,14 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     return ppo__generator_make(lm, slots, lm->config.context, generator);
 }
 
-/* -- attention of rows to what their slots keep, after adding their own keys and values -- */
+/* -- attention of rows to the cached keys and values of their slots, and their own -- */
 
 typedef struct ppo__cached_args {
     ppo__slot_sampler *sampler;
     int block;
 } ppo__cached_args;
 
-/* The keys and values of a row's slot. */
+/* The cached keys of a row's slot, and its values. */
 static float *ppo__cached(const ppo__cached_args *args, int row, float **values) {
     const ppo_generator *g = args->sampler->generator;
     const size_t cache = ppo__at(args->block, g->slots) + (size_t)args->sampler->row_slot[row];
@@ -16388,20 +16409,21 @@ static float *ppo__cached(const ppo__cached_args *args, int row, float **values)
     return g->keys + cache * g->slot_keys;
 }
 
-/* Heads from .. to - 1 of all heads of all rows, those of a row together: first all scores, then all
-   softmaxes, then all sums of values, as consecutive computations then do not depend on each other. */
+/* Heads from .. to - 1 of the heads of all rows. For the heads of a row: first all scores, then all
+   softmaxes, then all sums of values, so that consecutive computations do not wait for each other. */
 static void ppo__cached_heads(void *user, int range, int from, int to) {
     const ppo__kernels *k = ppo__k();
     const ppo_node *node = (const ppo_node *)user;
     const ppo__cached_args *args = (const ppo__cached_args *)node->args;
     const ppo_generator *g = args->sampler->generator;
     const ppo_lm_config *c = &g->lm->full;
-    const ppo_attention how = ppo__lm_attention(c, args->block);
+    const ppo_attention attention = ppo__lm_attention(c, args->block);
     const int size = c->head_size, queries = c->heads / c->kv_heads, width = c->kv_heads * size;
     float *scores = node->scratch + ppo__at(range, c->heads) * (size_t)g->context; /* (heads, seen) */
     for (int heads; from < to; from += heads) {
         const int row = from / c->heads, first = from % c->heads;
-        const int seen = args->sampler->row_position[row] + 1, begin = ppo__attend_first(&how, seen - 1);
+        const int seen = args->sampler->row_position[row] + 1,
+                  begin = ppo__attend_first(&attention, seen - 1);
         const float *q = node->in[0]->data + ppo__at(row, node->in[0]->cols) + ppo__at(first, size);
         float *out = node->out[0]->data + ppo__at(row, node->out[0]->cols) + ppo__at(first, size);
         float *values, *keys = ppo__cached(args, row, &values);
@@ -16415,7 +16437,7 @@ static void ppo__cached_heads(void *user, int range, int from, int to) {
         }
         for (int h = 0; h < heads; ++h) {
             memset(scores + ppo__at(h, seen), 0, begin * sizeof(float));
-            k->softmax(how.scale, scores + ppo__at(h, seen) + begin, seen - begin);
+            k->softmax(attention.scale, scores + ppo__at(h, seen) + begin, seen - begin);
         }
         for (int h = 0; h < heads; ++h)
             k->gemm(1, size, seen, scores + ppo__at(h, seen), seen, 1,
@@ -16467,12 +16489,13 @@ static ppo_status ppo__add_prompt(ppo_tokens *to, const ppo_tokens *prompts, int
     return status;
 }
 
-/* Starts the sequences with their prompts: maybe results of the call before, whose memory stays until then. */
+/* Starts the sequences with their prompts. These may be the results of the previous call, whose memory
+   lasts until they are copied. */
 static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts) {
     const int context = g->context, count = prompts->count;
     ppo__arena grown = {NULL, NULL, PPO_OK};
     ppo__result results[2] = {g->results[0], g->results[1]};
-    for (int k = 0; k < 2 && count > g->room; ++k) {
+    for (int k = 0; k < 2 && count > g->capacity; ++k) {
         ppo__result *r = &results[k];
         r->text = PPO__ARRAY(&grown, int, ppo__at(count, context));
         r->logp = PPO__ARRAY(&grown, float, ppo__at(count, context));
@@ -16490,10 +16513,10 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
         memset(out->logp + ppo__at(s, context), 0, n * sizeof(float));
         memset(out->given + ppo__at(s, context), 0, context);
     }
-    if (count <= g->room) return PPO_OK;
+    if (count <= g->capacity) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
-    g->results_memory = grown, g->room = count;
+    g->results_memory = grown, g->capacity = count;
     return PPO_OK;
 }
 
@@ -16501,8 +16524,10 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
 
 /* Adds a row: a token at a position of slot k. */
 static void ppo__add_row(ppo__slot_sampler *sampler, int token, int position, int k) {
-    sampler->row_token[sampler->rows] = token, sampler->row_position[sampler->rows] = position;
-    sampler->row_slot[sampler->rows++] = k;
+    const int row = sampler->rows++;
+    sampler->row_token[row] = token;
+    sampler->row_position[row] = position;
+    sampler->row_slot[row] = k;
 }
 
 /* The next sequence that waits for a slot; count or more: none. */
@@ -16514,22 +16539,23 @@ static int ppo__next_sequence(ppo_generator *g) {
 #endif
 }
 
-/* Gives slot k to a sequence, whose beginning it may have cached. */
+/* Gives slot k to a sequence, whose first tokens it may have cached. */
 static void ppo__begin_sequence(ppo_generator *g, int k, int sequence) {
-    const ppo_sampling *how = g->how;
+    const ppo_sampling *sampling = g->sampling;
     const ppo__result *out = &g->results[g->turn];
     ppo__slot *slot = &g->slot[k];
     const int *text = out->text + ppo__at(sequence, g->context), n = out->prompt[sequence];
     int same = 0, most = slot->seen < n - 1 ? slot->seen : n - 1;
-    slot->sequence = sequence, slot->length = n;
-    slot->end = ppo__longest(how, g->context, n);
-    slot->rng = ppo_rng_stream(how->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
+    slot->sequence = sequence;
+    slot->length = n;
+    slot->end = ppo__longest(sampling, g->context, n);
+    slot->rng = ppo_rng_stream(sampling->seed, PPO_STREAM_TOKEN, (uint32_t)(g->first + sequence));
     while (same < most && slot->cached[same] == text[same]) ++same;
     slot->seen = same;
 }
 
-/* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, what differs from the sequence
-   before it, with the last token at least; then the last token with what a tool answered. */
+/* Gives free slots to waiting prompts, and lists each slot's rows: of a prompt, the tokens that are not
+   cached, at least the last; later the last token, and before it what a tool has answered. */
 static void ppo__list_rows(ppo__slot_sampler *sampler) {
     ppo_generator *g = sampler->generator;
     const ppo__result *out = &g->results[g->turn];
@@ -16543,21 +16569,21 @@ static void ppo__list_rows(ppo__slot_sampler *sampler) {
             slot->cached[slot->seen] = out->text[ppo__at(slot->sequence, g->context) + slot->seen];
             ppo__add_row(sampler, slot->cached[slot->seen], slot->seen, k);
         }
-        sampler->rng[sampler->asked] = slot->rng, sampler->last[sampler->asked++] = sampler->rows - 1;
+        sampler->rng[sampler->asked] = slot->rng;
+        sampler->last[sampler->asked++] = sampler->rows - 1;
     }
 }
 
-/* Runs the model on the rows, and draws a token for each slot that asks. */
-static ppo_status ppo__ask(ppo__slot_sampler *sampler, const ppo_sampling *how) {
+/* Runs the model on the rows, and draws a token for each slot. */
+static ppo_status ppo__draw_tokens(ppo__slot_sampler *sampler, const ppo_sampling *sampling) {
     static const ppo_op op = {"sample", 2, ppo__sample_forward, NULL};
-    const ppo__sample_args args = {how, sampler->rng, sampler->p};
+    const ppo__sample_args args = {sampling, sampler->rng, sampler->p};
     const ppo_lm *lm = sampler->generator->lm;
     ppo_tape *tape = sampler->tape;
     const int asked = sampler->asked;
     ppo_tape_reset(tape);
-    ppo_tensor *x;
-    x = ppo__lm_rows(tape, lm, sampler->row_token, sampler->row_position, sampler->rows, ppo__attend_cached,
-                     sampler);
+    ppo_tensor *x = ppo__lm_rows(tape, lm, sampler->row_token, sampler->row_position, sampler->rows,
+                                 ppo__attend_cached, sampler);
     x = ppo_lm_logits(tape, lm, ppo_tape_embedding(tape, x, sampler->last, asked));
     ppo_node *node = x ? ppo_tape_apply(tape, &op, &x, 1, asked, 1, &args, sizeof args) : NULL;
     if (node) {
@@ -16567,29 +16593,29 @@ static ppo_status ppo__ask(ppo__slot_sampler *sampler, const ppo_sampling *how) 
     return ppo__tape_settle(tape);
 }
 
-/* Shows the watch a slot's sequence, which it may end. */
-static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *how, const ppo__slot *slot) {
+/* Calls the watch with a slot's sequence, which it may end. */
+static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *sampling, const ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
     const int s = slot->sequence;
     const size_t first = ppo__at(s, g->context);
     int start[2] = {0, slot->length}, end = 0;
-    unsigned char *given = how->call >= 0 ? out->given + first : NULL;
+    unsigned char *given = sampling->call >= 0 ? out->given + first : NULL;
     const ppo_tokens so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
     const unsigned failures = ppo__failures;
-    ppo_status status = how->watch(&so_far, g->first + s, &end, how->watch_user);
+    ppo_status status = sampling->watch(&so_far, g->first + s, &end, sampling->watch_user);
     out->ended[s] |= end != 0;
     return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
 
-/* Adds what the tool answers to the slot's sequence. */
-static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo__slot *slot) {
+/* Calls the tool, and adds its answer to the slot's sequence. */
+static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *sampling, ppo__slot *slot) {
     const ppo__result *out = &g->results[g->turn];
     const int context = g->context, room = slot->end - slot->length;
     const size_t first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
     int count = 0;
     const unsigned failures = ppo__failures;
     ppo_status status =
-        how->tool(out->text + first, slot->length, out->text + at, room, &count, how->tool_user);
+        sampling->tool(out->text + first, slot->length, out->text + at, room, &count, sampling->tool_user);
     if (status) return ppo__user_failed(status, failures, "tool");
     if (count < 0 || count > room)
         return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
@@ -16604,11 +16630,12 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *how, ppo_
     return PPO_OK;
 }
 
+/* Draws a token for each slot, and appends it to the slot's sequence. */
 static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
     ppo_generator *g = sampler->generator;
-    const ppo_sampling *how = g->how;
+    const ppo_sampling *sampling = g->sampling;
     const ppo__result *out = &g->results[g->turn];
-    ppo_status status = ppo__ask(sampler, how);
+    ppo_status status = ppo__draw_tokens(sampler, sampling);
     if (status && status != PPO_ERROR_NUMERIC) return status;
     for (int i = 0; i < sampler->asked; ++i) {
         ppo__slot *slot = &g->slot[sampler->row_slot[sampler->last[i]]];
@@ -16617,20 +16644,21 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
         if (!ppo__finite(sampler->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)",
                             g->first + s, slot->length - 1);
-        ppo_rng_u32(&slot->rng); /* which the operation drew from a copy */
-        out->text[at] = token, out->logp[at] = sampler->drawn_logp[i];
-        out->ended[s] = (unsigned char)ppo__ends(how, token);
+        ppo_rng_u32(&slot->rng); /* the operation drew this number from a copy */
+        out->text[at] = token;
+        out->logp[at] = sampler->drawn_logp[i];
+        out->ended[s] = (unsigned char)ppo__ends(sampling, token);
         out->length[s] = ++slot->length;
-        ppo_status called = how->watch ? ppo__call_watch(g, how, slot) : PPO_OK;
-        if (!called && token == how->call && !out->ended[s] && slot->length < slot->end)
-            called = ppo__call_tool(g, how, slot);
+        ppo_status called = sampling->watch ? ppo__call_watch(g, sampling, slot) : PPO_OK;
+        if (!called && token == sampling->call && !out->ended[s] && slot->length < slot->end)
+            called = ppo__call_tool(g, sampling, slot);
         if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
     }
     return status;
 }
 
-/* Samples by samplers begin .. end - 1 until no sequence waits; if one fails, all come to an end. */
+/* Samplers begin .. end - 1 sample until no sequence waits. If one fails, the others stop soon. */
 static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     ppo_generator *g = (ppo_generator *)user;
     for (ppo__slot_sampler *sampler = g->sampler + begin; sampler < g->sampler + end; ++sampler) {
@@ -16646,10 +16674,11 @@ static void ppo__slot_samplers_run(void *user, int range, int begin, int end) {
     }
 }
 
-/* Divides the slots that `count` sequences need among the samplers. One sampler takes them all if there are
-   few sequences, or if there is a tool or a watch, which the calling thread runs. */
-static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *how) {
-    const int one = how->tool || how->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
+/* Divides the slots that `count` sequences need among the samplers. One sampler takes all of them if the
+   sequences are few, or if there is a tool or a watch, which run on the calling thread. */
+static void ppo__generator_divide(ppo_generator *g, int count, const ppo_sampling *sampling) {
+    const int one =
+        sampling->tool || sampling->watch || ppo__thread_count() < g->samplers || count < 2 * g->samplers;
     const int slots = ppo__min_int(g->slots, count), n = g->in_use = one ? 1 : g->samplers;
     for (int k = 0; k < n; ++k) {
         ppo__slot_sampler *sampler = &g->sampler[k];
@@ -16658,11 +16687,11 @@ static void ppo__generator_divide(ppo_generator *g, int count, const ppo_samplin
     }
 }
 
-/* Takes the model's weights as they are now, and brings the tapes' memory to its final size with a step that
-   no other exceeds: the longest prompt in each slot; with a tool, whose answers vary, a whole context. The
-   first sampler may come to have all slots that few sequences need. */
+/* Takes the model's weights as they are now, and brings the memory of the tapes to its final size by the
+   largest step there can be: the longest prompt in each slot or, with a tool, whose answers vary, a whole
+   context. The first sampler needs room for all slots of a few sequences. */
 static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) {
-    const ppo_sampling how = ppo_sampling_default();
+    const ppo_sampling sampling = ppo_sampling_default();
     const int *prompt = g->results[g->turn].prompt;
     ppo_status status = ppo__lm_place(g->lm, g->numbers.device);
     int longest = 0, few = ppo__min_int(2 * g->samplers - 1, g->slots);
@@ -16674,66 +16703,81 @@ static ppo_status ppo__generator_prepare(ppo_generator *g, int count, int tool) 
         if (slots > count) slots = count;
         if (ppo__at(slots, longest) <= sampler->reserved) continue;
         for (int k = 0; k < g->slots; ++k) g->slot[k].seen = 0;
-        sampler->rows = 0, sampler->asked = slots;
+        sampler->rows = 0;
+        sampler->asked = slots;
         for (int k = 0; k < slots; ++k) {
             for (int i = 0; i < longest; ++i) ppo__add_row(sampler, 0, i, sampler->first + k);
             sampler->last[k] = sampler->rows - 1;
         }
-        status = ppo__ask(sampler, &how);
+        status = ppo__draw_tokens(sampler, &sampling);
         if (status == PPO_ERROR_NUMERIC) status = PPO_OK; /* the first step says where */
         if (!status) sampler->reserved = ppo__at(slots, longest);
     }
     return status;
 }
 
-PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, const ppo_sampling *how,
+/* Samples until every sequence has ended. */
+static ppo_status ppo__generator_run(ppo_generator *g, const ppo_sampling *sampling, int count) {
+    ppo_status status = PPO_OK;
+    g->busy = 1;
+    g->sampling = sampling;
+    g->count = count;
+    g->waiting = ppo__min_int(g->slots, count);
+    for (int k = 0; k < g->waiting; ++k) ppo__begin_sequence(g, k, k);
+    ppo__for_each(g->in_use, ppo__slot_samplers_run, g);
+    for (int k = 0; k < g->in_use && !status; ++k)
+        if (g->sampler[k].status) status = ppo_fail(g->sampler[k].status, "%s", g->sampler[k].error);
+    g->busy = 0;
+    return status;
+}
+
+/* Packs the sequences, which move to the left only, and describes them. */
+static ppo_samples ppo__pack_results(ppo_generator *g) {
+    const ppo__result out = g->results[g->turn];
+    int at = 0;
+    for (int s = 0; s < g->count; ++s) {
+        const int n = out.length[s];
+        memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
+        memmove(out.logp + at, out.logp + ppo__at(s, g->context), n * sizeof(float));
+        memmove(out.given + at, out.given + ppo__at(s, g->context), n);
+        out.length[s] = at;
+        at += n;
+    }
+    out.length[g->count] = at;
+    unsigned char *given = g->sampling->call >= 0 ? out.given : NULL;
+    const ppo_samples samples = {
+        {g->count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
+    return samples;
+}
+
+PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, const ppo_sampling *sampling,
                                 ppo_samples *samples) {
-    if (!ppo__given("ppo_generate", g && prompts && how && samples)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_generate", g && prompts && sampling && samples)) return PPO_ERROR_ARGUMENT;
     if (g->busy)
         return ppo__refuse(
             "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
-    const ppo_lm_config *c = &g->lm->config;
-    const int count = prompts->count;
-    ppo_status status = ppo__check_sampling(how, c->vocab);
+    const int count = prompts->count, tool = sampling->call >= 0;
+    ppo_status status = ppo__check_sampling(sampling, g->lm->config.vocab);
     if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     for (int k = 0; k < g->slots; ++k) {
         g->slot[k].sequence = -1;
-        if (!how->reuse) g->slot[k].seen = 0;
+        if (!sampling->reuse) g->slot[k].seen = 0;
     }
-    const int tool = how->call >= 0, first = !tool && (count == 1 || how->reuse); /* its rows are the most */
-    ppo__generator_divide(g, count, how);
-    if (!status) status = ppo__generator_prepare(g, first ? 0 : count, tool);
-    g->busy = 1;
-    g->how = how, g->count = count;
-    g->waiting = ppo__min_int(g->slots, count);
-    for (int k = 0; k < g->waiting && !status; ++k) ppo__begin_sequence(g, k, k);
-    if (!status) ppo__for_each(g->in_use, ppo__slot_samplers_run, g);
-    for (int k = 0; k < g->in_use && !status; ++k)
-        if (g->sampler[k].status) status = ppo_fail(g->sampler[k].status, "%s", g->sampler[k].error);
-    g->busy = 0;
+    const int first_is_largest = !tool && (count == 1 || sampling->reuse); /* of the steps */
+    ppo__generator_divide(g, count, sampling);
+    if (!status) status = ppo__generator_prepare(g, first_is_largest ? 0 : count, tool);
+    if (!status) status = ppo__generator_run(g, sampling, count);
     for (int k = 0; k < g->slots && status; ++k) g->slot[k].seen = 0;
     if (status) return ppo__settle(g->numbers.device, status);
-    const ppo__result out = g->results[g->turn];
-    int at = 0;
-    for (int s = 0; s < count; ++s) { /* packs them: they move to the left only */
-        int n = out.length[s];
-        memmove(out.text + at, out.text + ppo__at(s, g->context), n * sizeof(int));
-        memmove(out.logp + at, out.logp + ppo__at(s, g->context), n * sizeof(float));
-        memmove(out.given + at, out.given + ppo__at(s, g->context), n);
-        out.length[s] = at, at += n;
-    }
-    out.length[count] = at;
-    unsigned char *given = how->call >= 0 ? out.given : NULL;
-    ppo_samples packed = {{count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
-    *samples = packed;
+    *samples = ppo__pack_results(g);
     return PPO_OK;
 }
 
 /* -- stops -- */
 
-/* Do the tokens end, without the last `but` bytes of their text, with this text of n bytes? */
+/* Do the tokens, without the last `but` bytes of their text, end with this text of n bytes? */
 static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
                           const char *text, size_t n) {
     for (int length; n && last > first; but = 0) {

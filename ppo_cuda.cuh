@@ -3277,7 +3277,7 @@ static ppo_status ppo__cuda_sample_forward(ppo_node *node) {
     ppo_rng *rng = ppo__cuda_upload(node->tape, args->rng, (size_t)logits->rows);
     ppo_cuda_logits z = {logits->data, 0};
     if (!rng) return PPO_ERROR_MEMORY;
-    return ppo_cuda_sample(ppo__cuda_of(node), &z, logits->rows, logits->cols, args->how, rng, NULL,
+    return ppo_cuda_sample(ppo__cuda_of(node), &z, logits->rows, logits->cols, args->sampling, rng, NULL,
                            (int *)node->out[0]->data, node->out[1]->data);
 }
 

@@ -1,4 +1,4 @@
-/* Section 15: supervised fine-tuning, reward models and DPO, on small languages whose entropy and preferences are
+/* Section 21: supervised fine-tuning, reward models and DPO, on small languages whose entropy and preferences are
    known, and against Hugging Face's and TRL's numbers. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"

@@ -1,4 +1,4 @@
-/* Section 14: what is sampled from a language model, against Hugging Face's generate() and against the model
+/* Section 20: what is sampled from a language model, against Hugging Face's generate() and against the model
    itself, asked for the whole sequence at once. */
 #define PPO_NO_CONTROL
 #define PPO_NO_REPORTS
