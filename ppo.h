@@ -16809,13 +16809,13 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
 /* --------------------------------------------------------------------------------------------------------
    @@ 21 Fine-tuning and reward models
 
-   ppo__fit_run() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An item
-   is a sequence, a window of a text, or a pair of sequences; a set is the items that are learned or held out; a
-   batch of items is a gradient step; a micro-batch is the part of it in memory at once. ppo__gradients() adds
-   up a batch's micro-batches, also for PPO on tokens.
+   ppo__fit_run() is the loop of all fine-tuning: epochs of shuffled batches, ppo__fit_step() for each. An
+   item is a sequence, a window of a text, or a pair of sequences; a set is the items to learn from, or those
+   held out. A gradient step learns from a batch of items; a micro-batch is the part of it that is in memory
+   at once. ppo__gradients() adds the gradients of a batch's micro-batches, also for PPO on tokens.
 
-   A checkpoint holds the model, its moments, and in ppo__carry_fit() what lasts beyond a step. All random
-   numbers follow from the seed, and are drawn again when a training is resumed.
+   A checkpoint holds the model, its moments, and in ppo__carry_fit() what outlives a step. All random numbers
+   follow from the seed; a resumed training draws them again from the start.
 
    To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
    ppo__fit_train(). To add state: a row in ppo__carry_fit().
@@ -16823,8 +16823,9 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
 
 /* -- responses -- */
 
-/* The first token at i or later of sequence s that is not given, its end if there is none: for (int i =
-   ppo__response_token(tokens, s, 0); i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1)). */
+/* The first token of sequence s at index i or later that is not given, or the sequence's end. The tokens
+   to learn from are those at i = ppo__response_token(tokens, s, 0), then ppo__response_token(tokens, s, i
+   + 1), ... */
 static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
     int first = ppo__prompt_end(tokens, s), end = tokens->start[s + 1];
     if (first == tokens->start[s] && first < end) ++first;
@@ -16833,7 +16834,7 @@ static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
     return i;
 }
 
-/* How many tokens of sequence s are not given. */
+/* Number of tokens of sequence s to learn from: those not given. */
 static int ppo__response_length(const ppo_tokens *tokens, int s) {
     int end = tokens->start[s + 1], i = ppo__response_token(tokens, s, 0), n = end - i;
     for (; tokens->given && i < end; ++i) n -= !!tokens->given[i];
@@ -16904,33 +16905,39 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_tokens(file, tokens);
     if (status) tokens->count = before;
-    return ppo_file_free(file), status;
+    ppo_file_free(file);
+    return status;
 }
 
+/* -- outputs of a model for the tokens of responses -- */
+
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
-                                     float temperature, int want) {
+                                     float temperature, int outputs) {
     ppo_response out;
     memset(&out, 0, sizeof out);
     ppo_tensor *x = ppo_lm_forward(tape, lm, tokens);
     if (!x) return out;
-    int n = ppo_response_row(tokens, tokens->count), at = 0;
-    if (!n) return PPO__TAPE_REFUSE(tape, "there is no token after the prompts"), out;
-    if (!(want & (PPO_POLICY | PPO_VALUE)))
-        return PPO__TAPE_REFUSE(tape, "ppo_lm_response: no output of %d exists", want), out;
-    int *row = (int *)ppo__tape_take(tape, n, sizeof *row);     /* the rows that predict these tokens, */
-    int *token = (int *)ppo__tape_take(tape, n, sizeof *token); /* and the tokens */
-    if (!row || !token) return out;
-    for (int s = 0; s < tokens->count; ++s) {
+    const int n = ppo_response_row(tokens, tokens->count);
+    if (!n) ppo__tape_fail(tape, ppo__refuse("there is no token after the prompts"));
+    else if (!(outputs & (PPO_POLICY | PPO_VALUE)))
+        ppo__tape_fail(tape, ppo__refuse("ppo_lm_response: no output of %d exists", outputs));
+    int *token = (int *)ppo__tape_take(tape, n, sizeof *token);
+    int *row =
+        (int *)ppo__tape_take(tape, n, sizeof *row); /* that predicts the token: of the one before it */
+    if (ppo_tape_status(tape)) return out;
+    for (int s = 0, at = 0; s < tokens->count; ++s) {
         int i = ppo__response_token(tokens, s, 0);
-        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at)
-            row[at] = i - 1, token[at] = tokens->token[i];
+        for (; i < tokens->start[s + 1]; i = ppo__response_token(tokens, s, i + 1), ++at) {
+            token[at] = tokens->token[i];
+            row[at] = i - 1;
+        }
     }
     x = ppo_tape_embedding(tape, x, row, n);
-    if (want & PPO_POLICY) {
+    if (outputs & PPO_POLICY) {
         out.logits = ppo_lm_logits(tape, lm, x);
         ppo_tape_categorical(tape, out.logits, token, temperature, &out.logp, &out.entropy);
     }
-    if (want & PPO_VALUE) out.value = ppo_lm_score(tape, lm, x);
+    if (outputs & PPO_VALUE) out.value = ppo_lm_score(tape, lm, x);
     return out;
 }
 
@@ -16969,7 +16976,7 @@ PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, cons
     return ppo_lm_score(tape, lm, ppo_tape_embedding(tape, x, last, tokens->count));
 }
 
-/* The sum of logp over each sequence (count, 1); 0 for sequences that are all given. */
+/* The sum of logp over each sequence (count, 1); 0 for a sequence whose tokens are all given. */
 static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
                                       float temperature) {
     if (!ppo_response_row(tokens, tokens->count)) {
@@ -16981,7 +16988,8 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const pp
                                  tokens);
 }
 
-/* For each sequence of the data the sum of logp at a temperature, or for 0 its score, a batch at a time. */
+/* For each sequence of the data, a batch at a time: its score or, with a temperature above 0, its sum of
+   logp. */
 static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int batch, float temperature,
                                float *numbers) {
     ppo_tape *tape = NULL;
@@ -17005,7 +17013,9 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
             status = ppo_fail(PPO_ERROR_NUMERIC, "the model gives sequence %d %g", i, numbers[i]);
         }
     }
-    return ppo_tokens_free(&now), ppo_tape_free(tape), status;
+    ppo_tokens_free(&now);
+    ppo_tape_free(tape);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score) {
@@ -17019,57 +17029,63 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
     return ppo__measure(lm, data, batch, 1, logp);
 }
 
-/* -- gradients of a batch: for fine-tuning and for PPO. It is cut into shards, and these into micro-batches.
-   The gradients of micro-batches are added one after the other, those of shards in a binary tree, of which
-   each process of a group has a branch, and each of its lanes a branch of that. Lanes are computed side by
-   side, each by one thread; where there is one lane, threads divide its operations instead -- */
+/* -- the gradient of a batch: for fine-tuning and for PPO -- */
 
+/* A batch is cut into shards, and each shard into micro-batches. The gradients of a shard's micro-batches
+   are added one after another, those of shards in a binary tree. A process of a group computes a branch of
+   this tree, and each of its lanes a branch of that. Lanes run side by side, each on one thread; if there
+   is one lane, the threads share the work of its operations. */
 enum {
-    PPO__TEXT_SHARDS = 8,   /* unless there is a setting */
-    PPO__SHARD_TOKENS = 384 /* of a shard, at least, if all sequences are as long as the longest */
+    PPO__TEXT_SHARDS = 8,   /* of a batch at most, unless there is a setting */
+    PPO__SHARD_TOKENS = 384 /* of a shard at least, if all sequences are as long as the longest */
 };
 
-/* Where micro-batches are computed, one at a time. */
+/* Computes micro-batches, one at a time. */
 typedef struct ppo__lane {
     ppo_tape *tape;
-    ppo_tokens batch[2]; /* the sequences of the micro-batch */
+    ppo_tokens batch[2]; /* the sequences of the micro-batch, as the learner's data */
     int done, micro;     /* items and micro-batches of the batch that came before it */
-    float *grad[2];      /* what gradients are added to; of lane 0 the parameters' own */
-    float *sums;         /* [levels][floats of params]: of 1, 2, 4, ... shards */
+    float *grad[2];      /* gradients of the learner's params; in lane 0 the params' own */
+    float *sums;         /* [levels][floats] gradients of 1, 2, 4, ... shards that wait to be added */
 } ppo__lane;
 
-/* What is known of each item, or of each micro-batch, of a batch. */
+/* A number or struct that the loss leaves for each item, or for each micro-batch, of a batch. */
 typedef struct ppo__learned {
-    void *data; /* NULL: nothing */
+    void *data; /* NULL: none */
     size_t bytes;
     int of_items;
 } ppo__learned;
 
 typedef struct ppo__learner {
-    const ppo_tokens
-        *data[2];     /* an item is a sequence of data[0], with one of data[1] if that is not NULL; */
-    const int *first; /* or, if this is not NULL, a window of data[0], which is one sequence: */
-    int window;       /* `window` tokens from first[item] on, at most those that there are */
-    int micro_batch;  /* items of a micro-batch at most; */
-    int budget;       /* and tokens, if it has several items; 0: any number */
-    int reserved;     /* items that there is room for if all are as long as the longest */
-    int micros;       /* in the batch, */
-    int most_micros;  /* and in any */
-    int64_t tokens;   /* trained on since the start */
-    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs.
-       */
+    /* An item is a sequence of data[0], with the one of data[1] if that is not NULL. If first is not NULL,
+       data[0] is one sequence, and an item is a window of it: `window` tokens from first[item] on, or as
+       many as there are. */
+    const ppo_tokens *data[2];
+    const int *first;
+    int window;
+
+    int micro_batch; /* most items of a micro-batch */
+    int budget;      /* most tokens of a micro-batch of several items; 0: any number */
+    int reserved;    /* items that there is room for if all are as long as the longest */
+    int micros;      /* micro-batches of the batch */
+    int most_micros; /* and of any batch */
+    int64_t tokens;  /* trained on since the start */
+
+    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or
+       pairs. */
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void *user;
-    ppo_params *params[2];   /* whose gradients these are; the second may be NULL */
-    size_t floats;           /* gradients of both */
-    int shards;              /* of a batch, at most */
-    ppo__arena memory;       /* of lanes and sums: */
-    ppo__lane *lane;         /* [lanes] */
-    int lanes;               /* 1, 2, 4, ... */
-    float *received;         /* in a group: for ppo__group_sum() */
     float *weight;           /* [most_micros] */
-    ppo__learned learned[4]; /* the weights, and what loss() leaves besides */
+    ppo__learned learned[4]; /* the weights, and what else loss() leaves */
+
+    ppo_params *params[2]; /* whose gradients are computed; the second may be NULL */
+    size_t floats;         /* gradients of both */
+    int shards;            /* of a batch, at most */
+    ppo__lane *lane;       /* [lanes] */
+    int lanes;             /* 1, 2, 4, ... */
     const ppo_group *group;
+    float *received;   /* in a group: for ppo__group_sum() */
+    ppo__arena memory; /* of lanes and sums */
 } ppo__learner;
 
 static void ppo__learner_free(ppo__learner *learner) {
@@ -17080,28 +17096,29 @@ static void ppo__learner_free(ppo__learner *learner) {
     ppo__arena_free(&learner->memory);
 }
 
-/* Where the shards of branch k begin, of `branches` into which this process divides its own. A single shard
-   is computed by all processes. */
+/* The first shard of branch k, if this process divides its shards into `branches`. A single shard is
+   computed by all processes. */
 static int ppo__branch_begin(const ppo__learner *learner, int shards, int k, int branches) {
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
-    k += ppo__rank(g) * branches, branches *= ppo__ranks(g);
+    k += ppo__rank(g) * branches;
+    branches *= ppo__ranks(g);
     return ppo__min_int(ppo__first_shard(learner->shards, k, branches), shards);
 }
 
-/* How many shards these are. */
+/* The number of shards of branch k. */
 static int ppo__branch_shards(const ppo__learner *learner, int shards, int k, int branches) {
     return ppo__branch_begin(learner, shards, k + 1, branches) -
            ppo__branch_begin(learner, shards, k, branches);
 }
 
-/* Tokens of an item. */
+/* Tokens of an item in data[k]. */
 static int ppo__item_length(const ppo__learner *learner, int k, int item) {
     const ppo_tokens *data = learner->data[k];
     if (!learner->first) return data->start[item + 1] - data->start[item];
     return ppo__min_int(data->start[1] - learner->first[item], learner->window);
 }
 
-/* How many of the first of n items are a micro-batch. */
+/* How many of n items, the first ones, make a micro-batch. */
 static int ppo__micro_items(const ppo__learner *learner, const int *item, int n) {
     int64_t tokens = 0;
     n = ppo__min_int(n, learner->micro_batch);
@@ -17112,7 +17129,7 @@ static int ppo__micro_items(const ppo__learner *learner, const int *item, int n)
     return n;
 }
 
-/* Micro-batches of shards 0 .. k - 1 of a batch of n items. */
+/* The number of micro-batches of shards 0 .. k - 1 of a batch of n items. */
 static int ppo__micros_before(const ppo__learner *learner, const int *item, int n, int shards, int k) {
     int micros = 0;
     for (int shard = 0; shard < k; ++shard) {
@@ -17124,8 +17141,8 @@ static int ppo__micros_before(const ppo__learner *learner, const int *item, int 
 }
 
 /* The lanes, with their tapes and room for their gradients: 1, 2, 4, ..., at most as many as threads and
-   shards. There is a single one where dividing its operations gains more, which is up to four times, or
-   where others would take much memory. */
+   shards. There is only one where sharing the work of its operations gains more (with fewer than four
+   lanes), or where gradients of each lane would take much memory. */
 static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const ppo_lm *lm) {
     ppo__arena *memory = &learner->memory;
     const int threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
@@ -17147,14 +17164,17 @@ static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const p
         status = ppo__arena_status(memory);
         if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
         ppo_tape_recompute(lane->tape, recompute);
-        for (int i = 0; i < 2 && k && !status; ++i)
-            lane->tape->params[i] = learner->params[i], lane->tape->grad[i] = lane->grad[i];
+        for (int i = 0; i < 2 && k && !status; ++i) {
+            lane->tape->params[i] = learner->params[i];
+            lane->tape->grad[i] = lane->grad[i];
+        }
     }
     return status ? status : ppo__arena_status(memory);
 }
 
-/* Room for batches of at most n items: in all of at most `tokens` tokens, by which shards are chosen, if
-   there is no setting; of sequences of at most `longest`. The caller has set params and group. */
+/* Room for batches of at most n items, of sequences of at most `longest` tokens. A batch has at most
+   `tokens` tokens, from which the number of shards follows unless it is set. The caller has set params and
+   group. */
 static ppo_status ppo__learner_alloc(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
                                      int micro_batch, int recompute, const ppo_lm *lm) {
     for (int i = 0; i < 2 && learner->params[i]; ++i) learner->floats += learner->params[i]->count;
@@ -17178,7 +17198,7 @@ static ppo_status ppo__learner_alloc(ppo__learner *learner, int n, int64_t token
     return ppo__lanes_alloc(learner, recompute, lm);
 }
 
-/* Makes n items the lane's micro-batch. */
+/* Copies n items to the lane, as its micro-batch. */
 static ppo_status ppo__gather_items(const ppo__learner *learner, ppo__lane *lane, const int *item, int n) {
     ppo_status status = PPO_OK;
     for (int k = 0; k < 2 && learner->data[k]; ++k) {
@@ -17205,13 +17225,13 @@ static ppo_tensor *ppo__weighted_loss(ppo__learner *learner, ppo__lane *lane, co
     return ppo_tape_scale(lane->tape, loss, *weight, 0);
 }
 
-/* Where the sum of 2^level shards waits: its gradients of params[i]. */
+/* The waiting gradients of params[i] of 2^level shards. */
 static float *ppo__waiting(const ppo__learner *learner, const ppo__lane *lane, int level, int i) {
     return lane->sums + (size_t)level * learner->floats + (i ? learner->params[0]->count : 0);
 }
 
-/* After shard k of a lane: adds what waits for it, to n gradients of params[i] from `begin` on. The sum is
-   that of 2^level shards; after the last one, of all. Returns the level. */
+/* After shard k of a lane: adds the gradients that wait for it, n of params[i] from `begin` on. The sum is
+   that of 2^level shards or, after the last shard, of all. Returns the level. */
 static int ppo__add_waiting(const ppo__learner *learner, const ppo__lane *lane, int k, int last, int i,
                             size_t begin, size_t n) {
     int level = 0;
@@ -17226,8 +17246,8 @@ static void ppo__clear_gradients(const ppo__learner *learner, const ppo__lane *l
     else memset(lane->grad[i], 0, learner->params[i]->count * sizeof(float));
 }
 
-/* The host adds up the gradients of shards. Where the tape computes on a device, they are copied from there,
-   and the sum goes back. */
+/* The host adds the gradients of shards. If the tape computes on a device, they are copied to the host,
+   and with `back` the sum is copied to the device. */
 static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     ppo__device *device = learner->shards > 1 ? learner->lane[0].tape->device : NULL;
     ppo_status status = PPO_OK;
@@ -17240,13 +17260,13 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     return ppo__settle(device, status);
 }
 
-/* The sums over a group of the gradients of a batch, in chunks of whole tensors from the end on. While the last
-   backward of this process is still going on, a chunk waits until no node is left that adds to it. */
+/* Adds the gradients of a batch over a group, in chunks of whole tensors, the last tensors first. While
+   the last backward of this process is running, a chunk waits until no node is left that adds to it. */
 typedef struct ppo__summing {
     ppo__learner *learner;
     int shards, own;
-    ppo_node **node; /* [nodes] of the tape, as tape->now changes during backward */
-    int nodes;       /* 0: none is waited for */
+    ppo_node **node; /* [nodes] of the tape; tape->now changes during backward */
+    int nodes;       /* 0: no backward is running */
     ppo_status status;
     char error[PPO__ERROR_SIZE];
 #ifdef PPO__THREADS
@@ -17256,7 +17276,8 @@ typedef struct ppo__summing {
 
 enum { PPO__CHUNK = 1 << 18 }; /* floats: a megabyte */
 
-/* How many nodes come before the first one that uses a parameter; 0 also where it is used inside of others. */
+/* Number of nodes before the first one that uses a parameter; 0 also if it is used inside of a recomputed
+   block. */
 static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *parameter) {
     for (int i = 0; i < sum->nodes; ++i)
         for (int k = 0; k < PPO_MAX_INPUTS; ++k)
@@ -17299,21 +17320,24 @@ static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
 }
 #endif
 
-/* The last backward of the only lane, whose loss this is, if it has shards of its `own`; and the sum over all
-   shards. Of a large model in a group they go on at the same time, if both are the host's. */
+/* The last backward of the only lane, whose loss this is, unless the process has no shard (own 0); and the
+   sum over all shards. For a large model in a group both run at the same time, if they run on the host. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
     ppo__summing sum;
     ppo_tape *tape = learner->lane[0].tape;
     ppo_status status = PPO_OK;
     memset(&sum, 0, sizeof sum);
-    sum.learner = learner, sum.shards = shards, sum.own = own;
+    sum.learner = learner;
+    sum.shards = shards;
+    sum.own = own;
 #ifdef PPO__THREADS
     ppo__thread thread;
     const int beside =
         own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
     if (beside) {
         PPO__EVENT_INIT(&sum.walked);
-        sum.node = tape->now.nodes, sum.nodes = (int)stbds_arrlen(tape->now.nodes);
+        sum.node = tape->now.nodes;
+        sum.nodes = (int)stbds_arrlen(tape->now.nodes);
         if (PPO__THREAD_START(&thread, ppo__sum_beside, &sum)) {
             tape->walked = &sum.walked;
             status = ppo_tape_backward(tape, loss);
@@ -17336,7 +17360,7 @@ static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss,
     return status ? status : ppo__copy_gradients(learner, 1);
 }
 
-/* In a group: every process gets what is known of the items and micro-batches of all. */
+/* In a group: every process gets what the losses of all have left for items and micro-batches. */
 static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
     const ppo_group *g = learner->group;
     size_t start[PPO_MAX_RANKS + 1];
@@ -17363,8 +17387,8 @@ typedef struct ppo__batch {
     int i; /* for ppo__add_lanes(): of params[i] */
 } ppo__batch;
 
-/* The gradients of a lane's shards, but for the last micro-batch, whose loss this is: its backward, and the
-   sum over the shards, are left to the caller. */
+/* The gradients of a lane's shards except for the last micro-batch: *loss is its loss; the caller runs its
+   backward, and adds the shards. */
 static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, ppo_tensor **loss) {
     ppo__learner *learner = batch->learner;
     const int n = batch->n, shards = batch->shards, at = (int)(lane - learner->lane);
@@ -17395,7 +17419,7 @@ static ppo_status ppo__lane_gradients(const ppo__batch *batch, ppo__lane *lane, 
     return status;
 }
 
-/* All gradients of lanes begin .. end - 1. A failure stays on the tape, which this thread alone uses now. */
+/* The gradients of lanes begin .. end - 1. A failure stays on the tape of the lane. */
 static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
     const ppo__batch *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
@@ -17413,8 +17437,8 @@ static void ppo__lanes_gradients(void *user, int range, int begin, int end) {
     }
 }
 
-/* Grains begin .. end - 1 of the gradients: lane 0's += those of the others. First of neighbours, then of
-   every second one, ... */
+/* Grains begin .. end - 1 of the gradients: those of the other lanes are added to lane 0's: first those of
+   neighbours, then of every second lane, ... */
 static void ppo__add_lanes(void *user, int range, int begin, int end) {
     const ppo__batch *batch = (const ppo__batch *)user;
     const ppo__learner *learner = batch->learner;
@@ -17428,7 +17452,7 @@ static void ppo__add_lanes(void *user, int range, int begin, int end) {
                 ppo__k()->add(learner->lane[k + step].grad[i] + at, learner->lane[k].grad[i] + at, n);
 }
 
-/* The gradient of a batch of n items, once divided by *total. */
+/* The gradient of a batch of n items, times *total. */
 static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, double *total) {
     const int shards = ppo__min_int(learner->shards, n), one = learner->lanes == 1;
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL; /* a single shard is computed by all */
@@ -17459,16 +17483,17 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
     return status;
 }
 
-/* Waits for the tape's device, which may fail in one process of a group alone. */
+/* Waits for the tape's device, which may fail in a single process of a group. */
 static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status status) {
     ppo__device *device = learner->lane[0].tape->device;
     status = ppo__settle(device, status);
     return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
 
-/* Brings memory to its final size with a micro-batch that no other exceeds: sequences of `longest` tokens (of each
-   of a pair), all but the first of them to be learned. The items may be any. Gradients may find less room that is
-   free than here, where all sequences are alike: they get as much again. */
+/* Brings the memory of the lanes to its final size by the largest micro-batch there can be: sequences
+   (pairs) of `longest` tokens, from all of which but the first it learns. The items do not matter. In
+   other micro-batches gradients may find less room free than here, where all sequences are alike: they get
+   as much again. */
 static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, int longest) {
     ppo_status status = PPO_OK;
     for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes && !status; ++lane) {
@@ -17492,7 +17517,7 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
 
 /* -- fine-tuning -- */
 
-/* Rows of both tables of settings in this wing. */
+/* Rows that fine-tuning and PPO on tokens have in common. */
 #define PPO__ADAM_ROWS(config)                                                                         \
     PPO__SETTING(config, adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),     \
         PPO__SETTING(config, adam_beta2, FLOAT, "0.999", 0, 0.999999, NULL, "and of the mean square"), \
@@ -17563,15 +17588,15 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
 enum { PPO__SFT, PPO__REWARD, PPO__DPO };
 static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo"};
 
-/* What is learned, or held out. */
+/* The data to learn from, or those held out. */
 typedef struct ppo__fit_set {
-    const ppo_tokens *data[2]; /* sequences; of pairs, data[1] are the rejected ones, else it is NULL */
-    ppo_tokens text;           /* with windows: all of data[0] as one sequence, and */
-    int bounds[2];             /* its start; */
-    int *first;                /* [count] where each window begins; else NULL */
-    float *ref_logp[2];        /* DPO: [count] of the reference, else NULL */
+    const ppo_tokens *data[2]; /* sequences; data[1]: of pairs, the rejected ones, else NULL */
+    ppo_tokens text;           /* with windows: all of data[0] as one sequence */
+    int bounds[2];             /* text.start */
+    int *first;                /* [count] with windows: where each begins; else NULL */
+    float *ref_logp[2];        /* [count] DPO: of the reference; else NULL */
     int count;                 /* items */
-    int longest[2];            /* tokens of the longest item */
+    int longest[2];            /* tokens of the longest item, in data[0] and data[1] */
     int *order;                /* [count] */
 } ppo__fit_set;
 
@@ -17581,19 +17606,19 @@ typedef struct ppo__fit {
     ppo_lm *lm;
     const ppo_fit_config *config;
     ppo__arena memory;
-    ppo__fit_set set[2];     /* what is learned; what is held out, or nothing (count 0) */
-    const ppo__fit_set *now; /* the one that items are of at the moment */
+    ppo__fit_set set[2];     /* to learn from; held out, or empty (count 0) */
+    const ppo__fit_set *now; /* the set that items are taken from */
     int batch_size;
     uint64_t hash[4]; /* for a checkpoint: of the data of both sets */
-    float *score[2];  /* [batch_size] pairs: the model's scores, or sums of logp, of the batch */
+    float *score[2];  /* [batch_size] of the batch's pairs: scores, or sums of logp; SFT: NULL */
     float *losses;    /* (batch_size, 2) the mean of each micro-batch, and its weight */
-    float *best;      /* with patience: the parameters of the lowest held-out loss; else NULL */
+    float *best;      /* with patience: the parameters with the lowest held-out loss; else NULL */
     float best_loss;
-    int worse; /* held-out losses since then */
+    int worse; /* number of held-out losses since then */
     int over;  /* 1: the training is complete */
 } ppo__fit;
 
-/* Makes set k that from which the learner takes its items. */
+/* The learner takes its items from set k from now on. */
 static void ppo__fit_use(ppo__fit *fit, int k) {
     const ppo__fit_set *set = fit->now = &fit->set[k];
     fit->learner.first = set->first;
@@ -17630,7 +17655,7 @@ static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, f
     return loss;
 }
 
-/* Whether another model can score the sequences of the policy. */
+/* Checks that another model can score the sequences of the policy. */
 static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, const char *name) {
     if (!other) return PPO_OK;
     if (other->base == policy)
@@ -17644,9 +17669,9 @@ static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, con
     return PPO_OK;
 }
 
-/* Cuts a text into windows side by side: each begins with the token that the one before ended with, and does
-   not predict it. Those with nothing to learn are left out. */
-static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
+/* Divides a text into adjacent windows. Each begins with the last token of the window before, which it
+   does not predict. Windows with no token to learn from are left out. */
+static ppo_status ppo__fit_windows(ppo__fit *fit, ppo__fit_set *set) {
     const ppo_tokens *data = set->data[0];
     const int n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
     const int marked = data->given || data->prompt;
@@ -17659,8 +17684,11 @@ static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
             given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
     }
     const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
-    set->text = text, set->bounds[1] = n, set->longest[0] = width, set->count = 0;
-    int next = 0; /* token that is learned */
+    set->text = text;
+    set->bounds[1] = n;
+    set->longest[0] = width;
+    set->count = 0;
+    int next = 0; /* token to learn from */
     for (int64_t at = 0; at < n - 1; at += width - 1) {
         if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
         if (next < n && next - at < width) set->first[set->count++] = (int)at;
@@ -17668,12 +17696,15 @@ static ppo_status ppo__fit_cut(ppo__fit *fit, ppo__fit_set *set) {
     return set->count ? PPO_OK : ppo__refuse("there is no token after the prompts");
 }
 
-/* Windows from anywhere; one with nothing to learn moves on to the next token that is learned. */
-static void ppo__fit_draw(ppo__fit_set *set, ppo_rng *rng) {
+/* Draws windows that begin anywhere. A window with no token to learn from moves to the next such token. */
+static void ppo__fit_draw_windows(ppo__fit_set *set, ppo_rng *rng) {
     const int n = set->bounds[1], last = n - set->longest[0];
     for (int i = 0; i < set->count; ++i) {
         int at = ppo_rng_below(rng, last + 1), next = ppo__response_token(&set->text, 0, at + 1);
-        if (next == n) next = ppo__response_token(&set->text, 0, 0), at = 0;
+        if (next == n) {
+            next = ppo__response_token(&set->text, 0, 0);
+            at = 0;
+        }
         set->first[i] = next - at < set->longest[0] ? at : ppo__min_int(next - 1, last);
     }
 }
@@ -17696,7 +17727,7 @@ static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
     set->count = set->data[0]->count;
     if (set->data[1] && set->count != set->data[1]->count)
         return ppo__refuse("%d chosen sequences and %d rejected ones", set->count, set->data[1]->count);
-    if (window) status = ppo__fit_cut(fit, set);
+    if (window) status = ppo__fit_windows(fit, set);
     set->order = PPO__ARRAY(&fit->memory, int, set->count);
     for (int i = 0; i < set->count && set->order; ++i) set->order[i] = i;
     return status;
@@ -17726,21 +17757,22 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     return status ? status : ppo__check_peer(fit->lm, reference, "reference");
 }
 
-/* Checks everything, takes the memory, and computes what the reference says. */
+/* Checks everything, takes the memory, and computes the log-probabilities of the reference. */
 static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
     ppo__learner *learner = &fit->learner;
     ppo_status status = ppo__fit_check(fit, reference);
     if (status) return status;
     int count = fit->set[0].count, batch = c->batch_size < count ? c->batch_size : count, longest = 0;
-    int learned = 0; /* tokens of the longest sequence that is learned */
+    int learned = 0; /* tokens of the longest item to learn from */
     for (int k = 0; k < 4; ++k) {
         const int length = fit->set[k / 2].longest[k % 2];
         if (length > longest) longest = length;
         if (k == 1) learned = longest;
     }
     learner->params[0] = fit->lm->params;
-    fit->batch_size = batch, learner->window = c->window;
+    learner->window = c->window;
+    fit->batch_size = batch;
     fit->losses = PPO__ARRAY(&fit->memory, float, ppo__at(2, batch));
     fit->best = c->patience ? PPO__ZEROS(&fit->memory, float, fit->lm->params->count) : NULL;
     fit->best_loss = FLT_MAX;
@@ -17766,8 +17798,8 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
 }
 
-/* Adds up the losses of n items by their weights, and counts the pairs of which the chosen one is preferred: by
-   more than the reference prefers it. */
+/* Adds the losses of n items, times their weights, to *sum, and to *correct the number of pairs whose
+   chosen sequence is preferred, with DPO by more than the reference prefers it. */
 static void ppo__fit_sum_up(const ppo__fit *fit, const int *item, int n, double *sum, int *correct) {
     float *const *ref_logp = fit->now->ref_logp;
     for (int i = 0; i < fit->learner.micros; ++i) *sum += (double)fit->losses[2 * i] * fit->losses[2 * i + 1];
@@ -17777,24 +17809,28 @@ static void ppo__fit_sum_up(const ppo__fit *fit, const int *item, int n, double 
     }
 }
 
+/* The learning rate of step p->step: it rises linearly, then follows the schedule. */
+static float ppo__fit_rate(const ppo_fit_config *c, const ppo_fit_progress *p) {
+    const double done = (double)p->step - 1;
+    double warm = ceilf(c->warmup * (float)p->steps); /* of floats: 0.05 of 20 is 1, not a bit more */
+    if (c->warmup_steps) warm = c->warmup_steps;
+    if (done < warm) return (float)(c->learning_rate * (done + 1) / (warm + 1));
+    const float least = c->min_learning_rate, share = (float)((done - warm) / ((double)p->steps - warm));
+    return least + ppo_schedule(c->learning_rate_schedule, c->learning_rate - least, share);
+}
+
 /* A gradient step on n items. */
 static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_progress *p) {
     const ppo_fit_config *c = fit->config;
     ppo_params *params = fit->lm->params;
-    ppo_adam adam = {0, c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
-    double total = 0, sum = 0, done = (double)p->step - 1;
-    double warm = ceilf(c->warmup * (float)p->steps); /* of floats: 0.05 of 20 is 1, not a bit more */
-    float least = c->min_learning_rate, range = c->learning_rate - least;
+    const ppo_adam adam = {ppo__fit_rate(c, p), c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    double total = 0, sum = 0;
     int correct = 0;
-    if (c->warmup_steps) warm = c->warmup_steps;
-    float share = (float)((done - warm) / ((double)p->steps - warm));
-    adam.lr = done < warm ? (float)(c->learning_rate * (done + 1) / (warm + 1))
-                          : least + ppo_schedule(c->learning_rate_schedule, range, share);
     p->learning_rate = adam.lr;
     ppo_params_zero_grad(params);
     ppo_status status = ppo__gradients(&fit->learner, item, n, &total);
-    float scale = (float)(1 / total);
-    if (!status) status = ppo__params_step(params, &adam, scale, c->max_grad_norm, &p->grad_norm);
+    if (!status)
+        status = ppo__params_step(params, &adam, (float)(1 / total), c->max_grad_norm, &p->grad_norm);
     status = ppo__learner_settle(&fit->learner, status);
     if (status) return status;
     ppo__fit_sum_up(fit, item, n, &sum, &correct);
@@ -17803,18 +17839,33 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     return PPO_OK;
 }
 
-/* The loss of the held-out data, and what follows from it. */
+/* With patience: keeps the parameters if the held-out loss is the lowest so far. */
+static ppo_status ppo__fit_keep_best(ppo__fit *fit, float loss) {
+    const ppo_params *params = fit->lm->params;
+    if (!fit->best) return PPO_OK;
+    if (loss >= fit->best_loss) {
+        ++fit->worse;
+        return PPO_OK;
+    }
+    fit->best_loss = loss;
+    fit->worse = 0;
+    ppo_status status = ppo__params_fetch(params);
+    if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
+    return ppo__group_agree(fit->learner.group, status, 0);
+}
+
+/* The loss of the held-out data. */
 static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     ppo__learner *learner = &fit->learner;
     ppo__lane *lane = learner->lane;
-    ppo_params *params = fit->lm->params;
     const int count = fit->set[1].count;
     double total = 0, sum = 0;
     int correct = 0;
     ppo_status status = PPO_OK;
     ppo__fit_use(fit, 1);
     ppo_tape_record(lane->tape, 0);
-    lane->done = lane->micro = 0, learner->micros = 1;
+    lane->done = lane->micro = 0;
+    learner->micros = 1;
     for (int i = 0, n; i < count && !status; i += n) {
         const int *item = fit->set[1].order + i;
         float weight = 0;
@@ -17836,12 +17887,7 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     if (!ppo__finite(p->held_out_loss))
         return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
                         (long long)p->step);
-    if (!fit->best) return PPO_OK;
-    if (p->held_out_loss >= fit->best_loss) return ++fit->worse, PPO_OK;
-    fit->best_loss = p->held_out_loss, fit->worse = 0;
-    status = ppo__params_fetch(params);
-    if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
-    return ppo__group_agree(learner->group, status, 0);
+    return ppo__fit_keep_best(fit, p->held_out_loss);
 }
 
 /* -- checkpoints of trainings -- */
@@ -17871,7 +17917,7 @@ static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
 }
 
 /* In a group: all processes train with the same settings, models and data, or none does. status: of this
-   process; lm, data: those that there are, or NULL; step: where it begins. */
+   process; lm, data: NULL for those that do not exist; step: the one to begin with. */
 static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
                                      const ppo_lm *const lm[3], const ppo_tokens *const data[4],
                                      int64_t step) {
@@ -17889,7 +17935,7 @@ static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *sett
     return ppo__group_same(g, hash, "version, settings, weights, data, kernels and kind of GPU");
 }
 
-/* What a run was saved with, as a text of its checkpoint; when loading, an error if it was something else. */
+/* Writes a fact about a run to its checkpoint or, when loading, checks that it is the same. */
 static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, const char *fact) {
     char key[64];
     snprintf(key, sizeof key, "saved_with.%s", name); /* apart from settings of the same name */
@@ -17906,7 +17952,7 @@ static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint
     return ppo__carry_fact(file, way, key, text);
 }
 
-/* Is it a whole checkpoint by this function? */
+/* Checks that a file is a checkpoint of this function, and complete. */
 static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *function) {
     const char *by = ppo_file_text(file, "checkpoint");
     if (!by) return ppo__file_fail(file->path, "it is no checkpoint of %s()", function);
@@ -17924,7 +17970,7 @@ static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix
     return status ? status : ppo__check_item(file, way, &second);
 }
 
-/* The weights of a model that is not in the file, and those of its base. */
+/* The same of the weights of a model that is not in the file, and of its base. */
 static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix, const char *name,
                                      const ppo_lm *lm) {
     uint64_t hash = PPO__FNV1A;
@@ -17933,7 +17979,8 @@ static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix
     return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__carry_hash(file, way, key, hash);
 }
 
-/* A model in its training: parameters and moments, under a prefix; "": as a model's file, if it is whole. */
+/* A model that is being trained: parameters and moments, under a prefix; "": as a model's file, if it has
+   no base. */
 static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo_lm *lm) {
     const ppo_params *params = lm->params;
     ppo_status status = ppo__params_fetch(params);
@@ -17944,7 +17991,7 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
     return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
 }
 
-/* Reads it into a model of its own, which ppo__take_trained() copies to lm when nothing can fail any more. */
+/* Reads it into a new model. ppo__copy_trained() copies that to lm once nothing can fail any more. */
 static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
     const int part = *prefix || lm->base;
     ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
@@ -17959,7 +18006,7 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
     return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
 
-static void ppo__take_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
+static void ppo__copy_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
     ppo_params *params = lm->params;
     const ppo_params *from = read->params;
     memcpy(params->data, from->data, from->count * sizeof(float));
@@ -17970,7 +18017,7 @@ static void ppo__take_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
 
 /* -- a training -- */
 
-/* A training, and what its file holds in another form. It must exist until the file is written. */
+/* A training, and in another form what its file holds. Must last until the file is written. */
 typedef struct ppo__fit_checkpoint {
     ppo__fit *fit;
     ppo_fit_progress *progress;
@@ -18036,7 +18083,10 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
-    if (!there) return ppo_params_restart(fit->lm->params), PPO_OK;
+    if (!there) {
+        ppo_params_restart(fit->lm->params);
+        return PPO_OK;
+    }
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__check_checkpoint(file, ppo__fit_names[fit->objective]);
     if (!status) status = ppo__get_settings(file, settings, &own);
@@ -18052,55 +18102,69 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
                                 (long long)counters[4]);
     if (!status) status = ppo_params_sync(fit->lm->params);
     if (!status) {
-        ppo__take_trained(fit->lm, read, counters[2]);
-        p->step = counters[0], fit->learner.tokens = counters[1];
-        fit->worse = (int)counters[3], fit->over = (int)counters[4];
+        ppo__copy_trained(fit->lm, read, counters[2]);
+        p->step = counters[0];
+        fit->learner.tokens = counters[1];
+        fit->worse = (int)counters[3];
+        fit->over = (int)counters[4];
     }
-    return ppo_file_free(file), ppo_lm_free(read), status;
+    ppo_file_free(file);
+    ppo_lm_free(read);
+    return status;
 }
 
-/* Asks the callback, if there is one. */
-static ppo_status ppo__fit_tell(const ppo__fit *fit, const ppo_fit_progress *p, int *stop) {
+/* Calls the callback, if there is one. */
+static ppo_status ppo__fit_report(const ppo__fit *fit, const ppo_fit_progress *p, int *stop) {
     const ppo_fit_config *c = fit->config;
     if (!c->callback) return PPO_OK;
     *stop = c->callback(p, c->callback_user) != 0;
     return ppo__group_any(fit->learner.group, stop);
 }
 
-/* The rest of a training from p->step on. */
+/* What follows a gradient step: held-out loss, callback, the best model at the end, a checkpoint. */
+static ppo_status ppo__fit_finish_step(ppo__fit *fit, ppo_fit_progress *p, int every, double began,
+                                       int *stop) {
+    const ppo_fit_config *c = fit->config;
+    const int last = p->step == p->steps;
+    ppo_status status = PPO_OK;
+    if (c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
+    p->seconds = ppo_clock() - began;
+    p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
+    if (!status) status = ppo__fit_report(fit, p, stop);
+    fit->over = last || (c->patience && fit->worse >= c->patience);
+    if (!status && fit->over && fit->best) {
+        status = ppo__group_agree(fit->learner.group, ppo_params_sync(fit->lm->params), 0);
+        if (!status) memcpy(fit->lm->params->data, fit->best, fit->lm->params->count * sizeof(float));
+    }
+    if (!status && c->checkpoint && (fit->over || *stop || p->step % c->checkpoint_every == 0))
+        status = ppo__fit_save(fit, p);
+    return status;
+}
+
+/* The training from p->step on. */
 static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) {
     const ppo_fit_config *c = fit->config;
     ppo__fit_set *set = &fit->set[0];
     ppo_rng rng = ppo_rng_stream(c->seed, PPO_STREAM_SHUFFLE, 0);
-    double began = ppo_clock() - p->seconds;
-    int every = c->evaluate_every ? c->evaluate_every : batches, stop = 0;
+    const double began = ppo_clock() - p->seconds;
+    const int every = c->evaluate_every ? c->evaluate_every : batches;
+    int stop = 0;
     ppo_status status = PPO_OK;
     if (c->evaluate_first && !p->step) {
         p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
         status = ppo__fit_evaluate(fit, p);
-        if (!status) status = ppo__fit_tell(fit, p, &stop);
+        if (!status) status = ppo__fit_report(fit, p, &stop);
     }
     for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
-        int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; more: all of it */
-        if (c->random_windows) ppo__fit_draw(set, &rng);
+        int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; batches or more: all */
+        if (c->random_windows) ppo__fit_draw_windows(set, &rng);
         ppo_rng_shuffle(&rng, set->order, set->count);
         for (int64_t b = done; b < batches && !fit->over && !stop && !status; ++b) {
             int begin = ppo__share(set->count, b, batches), end = ppo__share(set->count, b + 1, batches);
             ++p->step;
             p->held_out_loss = p->held_out_accuracy = p->perplexity = NAN;
             status = ppo__fit_step(fit, set->order + begin, end - begin, p);
-            int last = p->step == p->steps;
-            if (!status && c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
-            p->seconds = ppo_clock() - began;
-            p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
-            if (!status) status = ppo__fit_tell(fit, p, &stop);
-            fit->over = last || (c->patience && fit->worse >= c->patience);
-            if (!status && fit->over && fit->best)
-                status = ppo__group_agree(fit->learner.group, ppo_params_sync(fit->lm->params), 0);
-            if (!status && fit->over && fit->best)
-                memcpy(fit->lm->params->data, fit->best, fit->lm->params->count * sizeof(float));
-            if (!status && c->checkpoint && (fit->over || stop || p->step % c->checkpoint_every == 0))
-                status = ppo__fit_save(fit, p);
+            if (!status) status = ppo__fit_finish_step(fit, p, every, began, &stop);
         }
     }
     return status;
@@ -18113,10 +18177,16 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     ppo_fit_progress p;
     memset(&fit, 0, sizeof fit);
     memset(&p, 0, sizeof p);
-    fit.lm = lm, fit.config = config, fit.objective = objective;
-    fit.set[0].data[0] = data, fit.set[0].data[1] = rejected;
-    fit.set[1].data[0] = config->held_out, fit.set[1].data[1] = config->held_out_rejected;
-    fit.learner.loss = ppo__fit_loss, fit.learner.user = &fit, fit.learner.group = ppo__group();
+    fit.lm = lm;
+    fit.config = config;
+    fit.objective = objective;
+    fit.set[0].data[0] = data;
+    fit.set[0].data[1] = rejected;
+    fit.set[1].data[0] = config->held_out;
+    fit.set[1].data[1] = config->held_out_rejected;
+    fit.learner.loss = ppo__fit_loss;
+    fit.learner.user = &fit;
+    fit.learner.group = ppo__group();
     ppo_status status = ppo_params_freeze(lm->params, 0);
     if (!status) status = ppo__fit_begin(&fit, reference);
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
@@ -18126,7 +18196,9 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     const ppo_tokens *const texts[4] = {data, rejected, config->held_out, config->held_out_rejected};
     status = ppo__learner_agree(status, ppo_fit_settings(), config, models, texts, p.step);
     if (!status) status = ppo__fit_run(&fit, &p, batches);
-    return ppo__learner_free(&fit.learner), ppo__arena_free(&fit.memory), status;
+    ppo__learner_free(&fit.learner);
+    ppo__arena_free(&fit.memory);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config) {
@@ -18180,8 +18252,13 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, in
             return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
     *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
     if (!*model) return PPO_ERROR_MEMORY;
-    (*model)->count = count, (*model)->ensemble = ensemble, (*model)->batch = batch;
-    for (int k = 0; k < count; ++k) (*model)->member[k] = members[k], (*model)->inv_std[k] = 1;
+    (*model)->count = count;
+    (*model)->ensemble = ensemble;
+    (*model)->batch = batch;
+    for (int k = 0; k < count; ++k) {
+        (*model)->member[k] = members[k];
+        (*model)->inv_std[k] = 1;
+    }
     return PPO_OK;
 }
 
@@ -18195,12 +18272,14 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
         status = ppo_lm_scores(model->member[k], reference, model->batch, score);
         if (status) break;
         double std, mean = ppo__mean_std(score, n, &std);
-        normal.mean[k] = (float)mean, normal.inv_std[k] = (float)(1 / std);
+        normal.mean[k] = (float)mean;
+        normal.inv_std[k] = (float)(1 / std);
         if (!(std > 0))
             status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
     }
     if (!status) *model = normal;
-    return ppo__free(score), status;
+    ppo__free(score);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
@@ -18216,7 +18295,8 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
             else score[s] = k && score[s] < x ? score[s] : x;
         }
     }
-    return ppo__free(one), status;
+    ppo__free(one);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
@@ -18224,10 +18304,10 @@ PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward
     return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
-/* Asks a reward function about the generator's samples; it must not sample with that meanwhile. One that
-   fails without ppo_fail() gets a sentence. */
-static ppo_status ppo__ask_reward(ppo_generator *generator, ppo_reward_fn reward, void *user,
-                                  const ppo_samples *samples, float *score) {
+/* Calls a reward function for samples of a generator, which it must not use. If it fails without
+   ppo_fail(), the error gets a sentence. */
+static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn reward, void *user,
+                                   const ppo_samples *samples, float *score) {
     const unsigned failures = ppo__failures;
     if (!reward) return ppo__refuse("there is no reward function");
     for (int s = 0; s < samples->tokens.count; ++s) score[s] = NAN;
@@ -18240,15 +18320,15 @@ static ppo_status ppo__ask_reward(ppo_generator *generator, ppo_reward_fn reward
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
 
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
-                                 float *score) {
+                                 const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
+                                 ppo_tokens *best, float *score) {
     ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
     ppo_tokens given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
-    if (!ppo__given("ppo_best_of_n", generator && prompts && how && best)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_best_of_n", generator && prompts && sampling && best)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
-    ppo_sampling now = *how;
+    ppo_sampling now = *sampling;
     int before = best->count;
     ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
     if (status) return status;
@@ -18259,9 +18339,9 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         int top = 0;
         ppo_tokens_clear(&asked);
         status = ppo__add_prompt(&asked, &given, s, n);
-        now.seed = how->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
+        now.seed = sampling->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
         if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__ask_reward(generator, reward, user, &samples, scores);
+        if (!status) status = ppo__call_reward(generator, reward, user, &samples, scores);
         for (int i = 0; i < n && !status; ++i) {
             if (scores[i] > scores[top]) top = i;
             if (ppo__finite(scores[i])) continue;
@@ -18272,15 +18352,18 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
         if (!status && score) score[s] = scores[top];
     }
     if (status) best->count = before;
-    return ppo__free(scores), ppo_tokens_free(&asked), ppo_tokens_free(&given), status;
+    ppo__free(scores);
+    ppo_tokens_free(&asked);
+    ppo_tokens_free(&given);
+    return status;
 }
 
-PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
-                               ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
-                               ppo_tokens *rejected) {
+PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts,
+                               const ppo_sampling *sampling, ppo_reward_fn judge, void *user,
+                               ppo_rng *mistakes, ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
     ppo_samples samples;
-    if (!ppo__given("ppo_compare", generator && prompts && how && chosen && rejected))
+    if (!ppo__given("ppo_compare", generator && prompts && sampling && chosen && rejected))
         return PPO_ERROR_ARGUMENT;
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
@@ -18290,8 +18373,8 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
     if (!reward) return PPO_ERROR_MEMORY;
     for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
-    if (!status) status = ppo_generate(generator, &asked, how, &samples);
-    if (!status) status = ppo__ask_reward(generator, judge, user, &samples, reward);
+    if (!status) status = ppo_generate(generator, &asked, sampling, &samples);
+    if (!status) status = ppo__call_reward(generator, judge, user, &samples, reward);
     for (int s = 0; s < asked.count && !status; s += 2) {
         float more = reward[s] - reward[s + 1];
         int second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
@@ -18302,27 +18385,32 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
         if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
         if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
     }
-    if (status) chosen->count = before[0], rejected->count = before[1];
-    return ppo__free(reward), ppo_tokens_free(&asked), status;
+    if (status) {
+        chosen->count = before[0];
+        rejected->count = before[1];
+    }
+    ppo__free(reward);
+    ppo_tokens_free(&asked);
+    return status;
 }
 
-/* One sample of each prompt, and their rewards. */
-static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *how,
+/* Samples once from each prompt, and calls the reward function. */
+static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *sampling,
                                    ppo_reward_fn reward, void *user, ppo_generator **generator,
                                    ppo_samples *samples, float *score) {
     ppo_status status = ppo_generator_create(lm, ppo__device_in_use ? 256 : 16, generator);
-    if (!status) status = ppo_generate(*generator, prompts, how, samples);
-    return status || !reward ? status : ppo__ask_reward(*generator, reward, user, samples, score);
+    if (!status) status = ppo_generate(*generator, prompts, sampling, samples);
+    return status || !reward ? status : ppo__call_reward(*generator, reward, user, samples, score);
 }
 
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
-                                   const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                   const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
                                    ppo_lm_evaluation *evaluation) {
     ppo_generator *generator[2] = {NULL, NULL};
     ppo_samples samples, others;
     double std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
     int rows = 0, ended = 0;
-    if (!ppo__given("ppo_lm_evaluate", lm && prompts && how && evaluation)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_lm_evaluate", lm && prompts && sampling && evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
     ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
     if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
@@ -18331,17 +18419,20 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
     double began = ppo_clock();
     if (!numbers) return PPO_ERROR_MEMORY;
-    status = ppo__sample_once(lm, prompts, how, reward, user, &generator[0], &samples, score);
+    status = ppo__sample_once(lm, prompts, sampling, reward, user, &generator[0], &samples, score);
     double seconds = ppo_clock() - began;
-    if (!status && reference) status = ppo__measure(reference, &samples.tokens, 64, how->temperature, ref);
+    if (!status && reference)
+        status = ppo__measure(reference, &samples.tokens, 64, sampling->temperature, ref);
     if (!status && reference && reward)
-        status = ppo__sample_once(reference, prompts, how, reward, user, &generator[1], &others, other);
+        status = ppo__sample_once(reference, prompts, sampling, reward, user, &generator[1], &others, other);
     for (int s = 0; s < n && !status; ++s) {
         if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
             status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
                               score[s], other[s]);
         wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
-        ref_logp += ref[s], rows += ppo__response_length(&samples.tokens, s), ended += samples.ended[s];
+        ref_logp += ref[s];
+        rows += ppo__response_length(&samples.tokens, s);
+        ended += samples.ended[s];
     }
     if (!status) mean = ppo__mean_std(score, n, &std);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
@@ -18357,7 +18448,10 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     if (!reward || !reference) e.win_rate = NAN;
     if (!reference) e.kl = NAN;
     if (!status) *evaluation = e;
-    return ppo_generator_free(generator[0]), ppo_generator_free(generator[1]), ppo__free(numbers), status;
+    ppo_generator_free(generator[0]);
+    ppo_generator_free(generator[1]);
+    ppo__free(numbers);
+    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -18570,7 +18664,7 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
     if (!status && r->asked.count) {
         status = ppo_generate(r->generator, &r->asked, &sampling, samples);
         if (!status)
-            status = ppo__ask_reward(r->generator, r->reward, r->user, samples, score + r->generator->first);
+            status = ppo__call_reward(r->generator, r->reward, r->user, samples, score + r->generator->first);
     }
     return ppo__share_samples(r, n, status, samples, score);
 }
@@ -19671,8 +19765,8 @@ static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
     return status ? status : ppo__generator_make(r->policy, c->slots, r->longest, &r->generator);
 }
 
-/* Brings the memory of all tapes to its final size: by a micro-batch of the longest sequences, and by sampling
-   from the longest prompt alone. */
+/* Brings the memory of all tapes to its final size: by a micro-batch of the longest sequences, and by
+   sampling from the longest prompt alone. */
 static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
     const ppo_rlhf_config *c = &r->config;
     ppo_generator *g = r->generator;
@@ -19898,7 +19992,7 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     if (!status && lm[1]) status = ppo__get_trained(file, "critic.", lm[1], &read[1]);
     for (int k = 0; k < 2 && lm[k] && !status; ++k) status = ppo_params_sync(lm[k]->params);
     for (int k = 0; k < 2; ++k) {
-        if (!status && lm[k]) ppo__take_trained(lm[k], read[k], n[4 + k]);
+        if (!status && lm[k]) ppo__copy_trained(lm[k], read[k], n[4 + k]);
         ppo_lm_free(read[k]);
     }
     r->iteration = n[0];
