@@ -1710,30 +1710,32 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    18 Transformer
    -------------------------------------------------------------------------------------------------------- */
 
-/* Causal self-attention (Vaswani 2017) within each of `count` sequences, whose rows are start[s] ..
-   start[s + 1] - 1. A row of qkv (rows, (heads + 2 kv_heads) size) holds the queries of `heads` heads, then the
-   keys and then the values of kv_heads, each shared by heads / kv_heads queries (Ainslie 2023). It attends to the
-   rows of its sequence up to itself, with a window only to the last of these. -> (rows, heads size). start
-   [count + 1] is the caller's and must outlive the tape's round. */
+/* Causal self-attention (Vaswani 2017) within each of `count` sequences: qkv (rows, (heads + 2 kv_heads)
+   size) -> (rows, heads size). Sequence s is rows start[s] .. start[s + 1] - 1. A row of qkv holds the
+   queries of `heads` heads, then the keys, then the values of kv_heads heads, each shared by heads /
+   kv_heads queries (Ainslie 2023). A row attends to the rows of its sequence up to itself; with a window,
+   only to the last of them. start [count + 1] must outlive the tape's round. */
 typedef struct ppo_attention {
     int heads, kv_heads; /* kv_heads 0: heads */
     int window;          /* rows that a row attends to, itself included; 0: all */
     float scale;         /* of the products of queries and keys; 0: 1 / sqrt(size) */
 } ppo_attention;
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *attention,
                                        const int *start, int count);
 
-/* Rotary positions (Su 2021) for the first `heads` heads of x, each of `size` columns: their columns j and
-   j + r/2 are turned by an angle, whose cosine is angle (rows, r) at j and whose sine at j + r/2. r <= size. */
+/* Rotary positions (Su 2021) for the first `heads` heads of x, each of `size` columns. In each head,
+   columns j and j + r/2 are rotated by an angle; column j of angle (rows, r) is its cosine, column j + r/2
+   its sine. r <= size. */
 PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size);
 
 /* A language model: a decoder of `layers` blocks, between an embedding of tokens and a last norm,
 
        x += attention(norm(x)) W + b        x += feed_forward(norm(x))
 
-   with feed_forward(x) = f(x W + b) W + b, or gated (f(x W) * (x V)) W. The defaults are GPT-2's (Radford 2019):
-   layer norms, learned positions, f = gelu, biases everywhere, logits by the transposed token embedding. What
-   differs in other families is a setting; ppo_lm_config_family() of ppo_hub.h sets all that a family has. */
+   with feed_forward(x) = f(x W + b) W + b, or gated (f(x W) * (x V)) W. The defaults are GPT-2's (Radford
+   2019): layer norms, learned positions, f = gelu, biases everywhere, logits by the transposed token
+   embedding. What differs in other families is a setting; ppo_lm_config_family() of ppo_hub.h sets all
+   that a family has. */
 enum { PPO_RMS_NORM, PPO_LAYER_NORM };
 enum { PPO_LEARNED_POSITIONS, PPO_ROTARY };
 enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 };
@@ -1741,49 +1743,52 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     int vocab;                 /* tokens are 0 .. vocab-1; the one setting without a default */
     int context;               /* tokens of the longest sequence, 2 or more [64] */
     int width, layers, heads;  /* [64, 2, 4] */
-    int score;      /* 1: also a head with one number per token, initially 0: a value, or a reward [0] */
-    uint64_t seed;  /* [1] */
-    int eos;        /* the token that ends a text, for programs that read a saved folder; -1: none [-1] */
-    int family;     /* whose names and layout a saved folder has [gpt2] */
-    int kv_heads;   /* see ppo_attention; 0: heads [0] */
-    int head_size;  /* 0: width / heads, which must be a whole number [0] */
-    int hidden;     /* width of the feed-forward layers; 0: 4 width [0] */
-    int norm;       /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
-    float norm_eps; /* [1e-5] */
-    int activation; /* any of section 5 [PPO_GELU] */
-    int gated;      /* [0] */
+    int score;     /* 1: also a head with one number per token, initially 0: a value or a reward [0] */
+    uint64_t seed; /* of the initial weights [1] */
+    int eos;       /* token that ends a text, for programs that read a saved folder; -1: none [-1] */
+    int family;    /* whose names and layout a saved folder has [gpt2] */
+
+    int kv_heads;                      /* see ppo_attention; 0: heads [0] */
+    int head_size;                     /* 0: width / heads, which must be a whole number [0] */
+    int hidden;                        /* width of the feed-forward layers; 0: 4 width [0] */
+    int norm;                          /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
+    float norm_eps;                    /* [1e-5] */
+    int activation;                    /* any of section 5 [PPO_GELU] */
+    int gated;                         /* 1: feed-forward layers with a gate [0] */
     int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
     int head_norm;                     /* 1: RMS norms of queries and keys, before rotary positions [0] */
-    int parallel;                      /* 1: both branches start from the same x [0] */
+    int parallel;                      /* 1: attention and feed-forward start from the same x [0] */
     int tied;                          /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
     float attention_scale;             /* see ppo_attention [0] */
     int window;                        /* see ppo_attention [0] */
-    uint64_t window_layers;            /* bit k: layer k has it; 0: all have it [0] */
-    int positions;                     /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
-    int rotary_size;                   /* columns of a head that are turned; 0: all [0] */
-    float rope_theta;                  /* [10000] */
-    int rope_scaling;                  /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
-    float rope_factor;                 /* linear, Llama 3: wavelengths are multiplied by it [1] */
-    float rope_low, rope_high;         /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
-    int rope_context;                  /* Llama 3: original_max_position_embeddings [8192] */
+    uint64_t window_layers;            /* bit k: layer k has the window; 0: all layers have it [0] */
+
+    int positions;             /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
+    int rotary_size;           /* columns of a head that are rotated; 0: all [0] */
+    float rope_theta;          /* base of the wavelengths [10000] */
+    int rope_scaling;          /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
+    float rope_factor;         /* linear, Llama 3: wavelengths are multiplied by it [1] */
+    float rope_low, rope_high; /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
+    int rope_context;          /* Llama 3: original_max_position_embeddings [8192] */
 } ppo_lm_config;
 PPO_DEF ppo_lm_config ppo_lm_config_default(void);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
 
-typedef struct ppo_lm_block {                  /* heads: heads head_size; biases may be NULL */
-    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before attention, before the second half */
-    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, heads + 2 kv_heads head_size) */
+typedef struct ppo_lm_block {                  /* sizes as in full; biases may be NULL */
+    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before the attention, before the feed-forward */
+    ppo_tensor *qkv_weight, *qkv_bias;         /* (width, (heads + 2 kv_heads) head_size) */
     ppo_tensor *q_norm, *k_norm;               /* (1, head_size), or NULL */
-    ppo_tensor *proj_weight, *proj_bias;       /* (heads, width): of the heads' results */
+    ppo_tensor *proj_weight, *proj_bias;       /* (heads head_size, width): of the attention's results */
     ppo_tensor *up_weight, *up_bias;           /* (width, hidden); gated: (width, 2 hidden), W and V */
     ppo_tensor *down_weight, *down_bias;       /* (hidden, width) */
 } ppo_lm_block;
 
 typedef struct ppo_lm {
-    ppo_lm_config config; /* as given; to save memory, its context may be lowered; its eos may be set */
-    ppo_lm_config full;   /* the same without a 0 that stands for something else */
+    ppo_lm_config config; /* as given. context may be lowered, which saves memory, and eos be set */
+    ppo_lm_config full;   /* config with every 0 that stands for a default replaced */
     ppo_params *params;
-    ppo_tensor *token_embedding, *position_embedding; /* (vocab, width); (context, width) or NULL */
+    ppo_tensor *token_embedding;    /* (vocab, width) */
+    ppo_tensor *position_embedding; /* (context, width), or NULL */
     ppo_lm_block block[PPO_MAX_LAYERS];
     ppo_tensor *norm_weight, *norm_bias;   /* (1, width) */
     ppo_tensor *head;                      /* (vocab, width): of the logits; may be token_embedding */
@@ -1794,15 +1799,17 @@ typedef struct ppo_lm {
     struct ppo_adapter *adapter;
 } ppo_lm;
 
-/* Normal weights of std 0.02, those that end a branch / sqrt(2 layers); zero biases, norms of 1. */
+/* Weights are normal with std 0.02, those of proj and down with 0.02 / sqrt(2 layers); biases are 0, norms
+   1. */
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
 PPO_DEF void ppo_lm_free(ppo_lm *lm);
 
-/* A model with the same weights, frozen: a reference, or a new start. `score` not 0: with a score head. */
+/* A frozen model with the same weights: a reference, or a new start. `score` not 0: with a score head. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
-/* The hidden state of each token (rows, width), after the last norm; rows is start[count]. The arrays of tokens
-   must outlive the tape's round. Errors: an unknown token, a sequence that is empty or exceeds the context. */
+/* The hidden state of each token (rows, width), after the last norm; rows is tokens->start[count]. The
+   arrays of tokens must outlive the tape's round. Errors: an unknown token, a sequence that is empty or
+   exceeds the context. */
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
 /* From hidden states, or some of their rows (see ppo_tape_embedding()): logits (n, vocab), score (n, 1). */
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
@@ -1830,44 +1837,46 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
    20 Sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
-/* A tool that a sampled sequence calls: token [n] is the sequence so far, with the prompt and, at its end, the
-   token ppo_sampling.call. Writes what follows to answer, at most `room` tokens (1 or more: what max_new and
-   the context leave), and how many to *count, which is 0 before. The sequence then continues; the answer is
-   given, not sampled: calls and ends in it mean nothing. On failure it returns a status, after ppo_fail()
-   with the reason. It runs on the caller's thread and must not use the same generator. */
-typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int room, int *count, void *user);
+/* A tool that a sampled sequence calls: token [n] is the sequence so far, from its prompt to the token
+   ppo_sampling.call. It writes what follows to answer [capacity], and the number of these tokens to
+   *count, which is 0 before. capacity, 1 or more, is what max_new and the context leave. The sequence then
+   continues. The answer is given, not sampled: calls and ends in it mean nothing. On failure it returns a
+   status, after ppo_fail() with the reason. It runs on the caller's thread and must not use the same
+   generator. */
+typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int capacity, int *count, void *user);
 
-/* Watches the sampling, to show a text while it is written or to end it: called after each sampled token of
-   sequence s, in the order of its tokens. so_far is one sequence that ends with this token. Writing 1 to *end,
-   which is 0 before, ends the sequence here, as an eos does. Failures and threads: as above. */
+/* Watches the sampling, to show a text while it is written, or to end it. It is called after each sampled
+   token of sequence s; so_far is one sequence that ends with this token. Writing 1 to *end, which is 0
+   before, ends the sequence as an eos does. Failures and threads: as above. */
 typedef ppo_status (*ppo_watch_fn)(const ppo_tokens *so_far, int s, int *end, void *user);
 
-typedef struct ppo_sampling {
-    float temperature; /* logits are divided by it; above 0 [1] */
-    int greedy;        /* 1: always the most likely token, the first of equals [0] */
-    int top_k;         /* > 0: only the k most likely tokens; 0: all [0] */
-    float top_p;       /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    int eos;           /* this token ends a sequence, as its last; -1: none does [-1] */
-    int max_new;       /* tokens after the prompt at most; 0: up to the context [0] */
-    uint64_t seed;     /* [1] */
-    int call;          /* this token calls the tool; -1: none does [-1] */
-    ppo_tool_fn tool;  /* [NULL] */
-    void *tool_user;   /* passed to it [NULL] */
-
+typedef struct ppo_sampling { /* defaults in brackets */
+    float temperature;        /* logits are divided by it; above 0 [1] */
+    int greedy;               /* 1: always the most likely token, the first of equals [0] */
+    int top_k;                /* > 0: only the k most likely tokens; 0: all [0] */
+    float top_p;        /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int eos;            /* this token ends a sequence, as its last; -1: none does [-1] */
+    int max_new;        /* most tokens after the prompt; 0: up to the context [0] */
+    uint64_t seed;      /* [1] */
+    int call;           /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;   /* [NULL] */
+    void *tool_user;    /* passed to it [NULL] */
     const int *ends;    /* [end_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
     int end_count;      /* [0] */
     ppo_watch_fn watch; /* [NULL] */
     void *watch_user;   /* passed to it [NULL] */
-    int reuse;          /* 1: lm has the weights of the generator's call before, whose cached keys and
-                             values are used where a prompt begins alike, as in a chat; same results [0] */
+    /* 1: the weights are those of the generator's previous call. Where a prompt begins as a sequence of
+       that call, as in a chat, the cached keys and values are used; the results are the same [0] */
+    int reuse;
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
-/* By name, for ppo_settings_set() and its like (section 6): the numbers of ppo_sampling but seed and reuse. */
+/* By name, for ppo_settings_set() and the others of section 6: the numbers of ppo_sampling except seed and
+   reuse. */
 PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
-/* A ppo_watch_fn that ends a sequence when its response contains one of some texts, which then is a part of
-   it; watch_user points to a ppo_stops. A stop may begin and end within a token, and contain the names of
-   special tokens. Errors: a NULL, an empty text. */
+/* A ppo_watch_fn that ends a sequence after one of some texts, which stays in its response; watch_user
+   points to a ppo_stops. The text may begin and end within a token, and contain names of special tokens.
+   Errors: a NULL, an empty text. */
 typedef struct ppo_stops {
     const ppo_tokenizer *tokenizer;
     const char *const *text; /* [count] */
@@ -1875,51 +1884,53 @@ typedef struct ppo_stops {
 } ppo_stops;
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
 
-/* The probabilities of the next token under these settings, p [vocab], from a row of logits. Of equally
-   likely tokens, all are kept or none. scratch [vocab]. Temperature comes first, then top_k, then top_p, as
-   in Hugging Face's generate(). Errors: a setting out of range, logits that are not finite. */
-PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *how, const float *logits, int vocab,
+/* The probabilities p [vocab] of the next token under these settings, from its logits [vocab]. The
+   temperature comes first, then top_k, then top_p, as in Hugging Face's generate(); of equally likely
+   tokens, all are kept or none. scratch [vocab]. Errors: a setting out of range, logits that are not
+   finite. */
+PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch);
 
 /* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
-    ppo_tokens tokens;    /* tokens.prompt[s] is the length of prompt s; tokens.given: what a tool wrote */
-    float *logp;          /* [start[count]] of each sampled token; 0 for those that were given */
+    ppo_tokens tokens;    /* tokens.prompt[s]: the length of prompt s; tokens.given: what a tool wrote */
+    float *logp;          /* [start[count]] of each sampled token; 0 for tokens that are given */
     unsigned char *ended; /* [count] 1: by eos, ends or watch; 0: cut off by max_new or the context */
 } ppo_samples;
 
-/* Samples up to `slots` sequences side by side, with cached keys and values; a sequence that ends gives its
-   slot to the next prompt. 1 to 65536 slots; 8 to 16 for each thread are fastest: the cached keys and values
-   of more no longer fit a processor's cache. lm is borrowed; its weights may change between calls. Calls take
-   memory only for more or longer prompts than before. From 8 slots on, threads (ppo_set_threads()) have some
-   of them each; with a tool or a watch, and of a model of more than 4 million weights, they divide the
-   operations. */
+/* Samples up to `slots` sequences side by side, with cached keys and values. A sequence that ends gives
+   its slot to the next prompt. slots: 1 to 65536. 8 to 16 for each thread are fastest: the keys and values
+   of more do not fit a processor's cache. With 8 or more, each thread (ppo_set_threads()) samples some of
+   them; with a tool, a watch, or a model of more than 4 million weights, the threads share the work of
+   each operation. lm is borrowed; its weights may change between calls. A call takes memory only for more
+   or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
 PPO_DEF void ppo_generator_free(ppo_generator *generator);
 
-/* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens where prompts->prompt is not
-   NULL. What *samples points to is the generator's, valid until the end of its next call. It may be the prompts
-   of that call: set tokens.prompt to NULL to continue all sequences. Sequence s has its own random stream
-   (how->seed, s): it is the same for any slots and any other prompts. logp is that of the all distribution at
-   the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and ppo_token_logp(). Errors: a
-   prompt that is empty or leaves no room, an unknown token, logits not finite. */
-PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
-                                ppo_samples *samples);
+/* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens if prompts->prompt is not
+   NULL. The samples belong to the generator, and are valid until the end of its next call, whose prompts
+   they may be: set tokens.prompt to NULL to continue all sequences. Sequence s has a random stream of its
+   own (sampling->seed, s), so it does not depend on slots and the other prompts. logp is taken from the
+   full softmax at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and
+   ppo_token_logp(). Errors: a prompt that is empty or leaves no room, an unknown token, logits that are
+   not finite. */
+PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts,
+                                const ppo_sampling *sampling, ppo_samples *samples);
 
 /* --------------------------------------------------------------------------------------------------------
    21 Fine-tuning and reward models (Ziegler 2019, Ouyang 2022): supervised fine-tuning on demonstrations, a
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
 
-/* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are one
-   sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), where there are such. Loading adds the
-   sequences; after a failure tokens are as they were. Errors: those of the file, arrays that contradict. */
+/* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are
+   one sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), if there are any. Loading adds the
+   sequences; a failure leaves tokens unchanged. Errors: those of files, arrays that contradict each other. */
 PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path);
 PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
 
-/* A model's outputs for the n tokens that are not given: those after each sequence's prompt, or after its
-   first token, if there is no prompt, but for those that ppo_tokens.given marks. */
+/* A model's outputs for the n tokens to learn from: those after each sequence's prompt, or after its first
+   token if there is no prompt, except those that ppo_tokens.given marks. */
 typedef struct ppo_response {
     ppo_tensor *logp, *entropy; /* (n, 1) */
     ppo_tensor *logits;         /* (n, vocab) */
@@ -1928,14 +1939,14 @@ typedef struct ppo_response {
 /* The row of a sequence's first such token; n for sequence >= count; 0 for tokens NULL or sequence < 0. */
 PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence);
 
-/* want: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. Errors: no
-   such token; want is 0. The arrays of tokens must outlive the tape's round. */
+/* outputs: PPO_POLICY, PPO_VALUE or both; logits are divided by temperature for logp and entropy. The
+   arrays of tokens must outlive the tape's round. Errors: no such token, outputs is 0. */
 PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens,
-                                     float temperature, int want);
+                                     float temperature, int outputs);
 
-/* Sums of x (n, 1), rows as above, over each sequence: (count, 1); and the score at the last token of each
-   sequence (count, 1), which is a reward model's score of it. */
+/* The sum of x (n, 1), with rows as above, over each sequence: (count, 1). */
 PPO_DEF ppo_tensor *ppo_tape_sequence_sum(ppo_tape *tape, ppo_tensor *x, const ppo_tokens *tokens);
+/* The score at the last token of each sequence (count, 1): a reward model's score of the sequence. */
 PPO_DEF ppo_tensor *ppo_lm_sequence_score(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
 
 /* One gradient step of fine-tuning. */
@@ -1943,136 +1954,144 @@ typedef struct ppo_fit_progress {
     int64_t step, steps; /* 1, 2, ... steps; 0: see evaluate_first */
     int epoch;           /* 1, 2, ... */
     float loss;          /* of this step's batch, before the step */
-    float accuracy;      /* pairs: share of which the chosen one is preferred; else NaN */
+    float accuracy;      /* pairs: share whose chosen sequence is preferred; else NaN */
     float grad_norm, learning_rate;
     double seconds, tokens_per_second; /* since the start */
-    /* of the held-out data, after the step; NaN where they were not measured */
+    /* of the held-out data, after the step; NaN if not measured */
     float held_out_loss, held_out_accuracy;
-    float perplexity; /* exp(held_out_loss); of supervised fine-tuning alone */
+    float perplexity; /* exp(held_out_loss); of supervised fine-tuning only */
 } ppo_fit_progress;
 typedef int (*ppo_fit_callback)(const ppo_fit_progress *progress, void *user); /* not 0: the training ends */
 
 typedef struct ppo_fit_config { /* defaults in brackets */
     int epochs;                 /* passes over the data [1] */
-    int steps;                  /* > 0: gradient steps in all, instead of epochs [0] */
+    int steps;                  /* > 0: number of gradient steps, instead of epochs [0] */
     int batch_size;             /* sequences, windows or pairs per gradient step; at most all of them [32] */
-    int micro_batch; /* of these, in memory at once; gradients add up. 0: as many as have 256 tokens
-                        together (both of a pair), or as many tokens as the model's width is, if that is
-                        more; a longer one alone. They stay in the caches. On a GPU, 0 means all [0] */
-    int shards; /* parts of a batch, for threads and processes; results depend on it. 0: 1, 2, 4 or 8, so that
-                   each would have 384 tokens or more of a full batch of the longest sequences; of a model of
-                   more than 4 million weights (with its base), and on a GPU, 1. Several threads each have
-                   gradients of their own then [0] */
+    /* items of a batch that are in memory at once; their gradients are added. 0: as many as have 256
+       tokens together (of a pair, both count), or as many tokens as the model is wide, if that is more; a
+       longer item alone. Those stay in the processor's caches. On a GPU, 0 means all [0] */
+    int micro_batch;
+    /* parts of a batch that threads and processes divide; results depend on it. 0: 1, 2, 4 or 8, so that
+       each has 384 tokens or more of a full batch of the longest sequences; 1 on a GPU, and for a model of
+       more than 4 million weights, with those of its base: each thread needs gradients of its own [0] */
+    int shards;
 
-    /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is a
-       window of it, which may reach from one sequence into the next. It predicts its tokens but the first, and
-       those that are given, as in prompts */
-    int window;         /* > 0: tokens of a window, at most the context; 0: an item is a sequence [0] */
-    int random_windows; /* 1: windows begin anywhere, as many in an epoch as cover the text; 0: side by side,
-                           so that an epoch learns each token once [0] */
+    /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is
+       a window of it, which may reach from one sequence into the next. Of its tokens the first one, and
+       those that are given or in a prompt, are not predicted */
+    int window; /* > 0: tokens of a window, at most the context; 0: an item is a sequence [0] */
+    /* 1: windows begin anywhere, as many in an epoch as cover the text; 0: they are adjacent, so that an
+       epoch learns each token once [0] */
+    int random_windows;
 
     float learning_rate;          /* [1e-3] */
     int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
-    float min_learning_rate;      /* to which the schedule falls [0] */
+    float min_learning_rate;      /* at the end of the schedule [0] */
     float warmup;                 /* share of the steps in which the learning rate rises from 0 [0.05] */
-    int warmup_steps;             /* > 0: steps in which it rises, instead of that share [0] */
+    int warmup_steps;             /* > 0: number of these steps, instead of a share [0] */
     float adam_beta1, adam_beta2; /* [0.9, 0.999] */
     float adam_eps;               /* [1e-5] */
     float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
     float max_grad_norm;          /* 0: off [1] */
     float beta;                   /* DPO: strength of the KL constraint [0.1] */
     float label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
-    uint64_t seed;                /* of the order [1] */
+    uint64_t seed;                /* of the order of the data [1] */
 
-    /* the loss on other data, which are not learned; both are borrowed */
-    const ppo_tokens *held_out, *held_out_rejected; /* the second: of pairs; NULL: none [NULL] */
-    int evaluate_every; /* steps between measuring it; 0: an epoch; the last step always [0] */
+    /* other data, on which the loss is measured; borrowed */
+    const ppo_tokens *held_out, *held_out_rejected; /* held_out_rejected: of pairs [NULL, NULL] */
+    int evaluate_every; /* steps between measurements; 0: an epoch. The last step is always measured [0] */
     int evaluate_first; /* 1: also before the first step, as step 0 of the progress [0] */
-    int patience;       /* > 0: after this many measurements no better than the best one, the
-                                         training ends; and the model becomes the one that was best [0] */
+    /* > 0: the training ends after this many measurements without a new lowest loss, and the model becomes
+       the one with the lowest loss [0] */
+    int patience;
 
-    /* a file in which the training is saved as it proceeds. If it is there at the start, the training
-       continues from it, to the same bits as if it had never stopped; of a complete one, the model is read */
-    const char *checkpoint; /* its path; NULL: none [NULL] */
-    int checkpoint_every;   /* steps between saves; also at the end, or when the callback ends it [100] */
-    int recompute;          /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    /* path of a file in which the training is saved as it proceeds; NULL: none. If the file exists at the
+       start, the training continues from it, to the same bits as if it had never stopped; if that training
+       is complete, its model is read [NULL] */
+    const char *checkpoint;
+    int checkpoint_every; /* steps between saves; also at the end, or when the callback ends it [100] */
+    int recompute;        /* 1: less memory for more time, see ppo_tape_recompute() [0] */
 
     ppo_fit_callback callback; /* may be NULL [NULL] */
     void *callback_user;       /* passed to it [NULL] */
 } ppo_fit_config;
 PPO_DEF ppo_fit_config ppo_fit_config_default(void);
-/* By name, for ppo_settings_set() and its like (section 6): all fields that are no pointers. */
+/* By name, for ppo_settings_set() and the others of section 6: all fields that are not pointers. */
 PPO_DEF const ppo_settings *ppo_fit_settings(void);
 
 /* Each call is a complete training with a new optimizer, or the rest of the one in the checkpoint. Errors: a
-   setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt,
-   numbers that are not finite, a file that cannot be written; then the model keeps the steps taken until
-   there. A checkpoint of another kind of training, of another model's sizes, of other data or settings
-   (checkpoint_every and recompute may differ) is an error that changes nothing; delete the file to start anew.
-   ppo_lm_load() reads it as a model, unless it has LoRA.
+   setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt;
+   numbers that are not finite, a file that cannot be written: then the model keeps the steps taken so far. It
+   is an error that changes nothing if the checkpoint is of another kind of training, of a model of other
+   sizes, of other data or other settings (except checkpoint_every and recompute): delete the file to start
+   again. ppo_lm_load() reads it as a model, unless that has LoRA.
 
-   Supervised fine-tuning: the mean of -logp over the tokens after the prompts, which should end with
-   sampling.eos for the model to learn to end its sequences. */
+   Supervised fine-tuning: the mean of -logp over the tokens after the prompts. They should end with
+   sampling.eos, so that the model learns to end its sequences. */
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config);
 
-/* A reward model (lm has a score): ppo_pairwise_loss() of sequences s of `chosen` and of `rejected`. */
+/* A reward model (lm has a score): ppo_pairwise_loss() of the scores of each sequence of `chosen` and the
+   same one of `rejected`. */
 PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
-/* Direct preference optimization: ppo_dpo_loss() of summed log-probabilities. reference has the same
-   vocabulary and no shorter context, and is not changed; it may be lm itself: its weights at the start. DPO
-   needs a lower learning rate than the default, such as 1e-4: it never samples, so nothing holds it back. */
+/* Direct preference optimization (Rafailov 2023): ppo_dpo_loss() of the sums of log-probabilities.
+   reference has the same vocabulary and no shorter context, and does not change; it may be lm, whose
+   weights at the start then count. DPO needs a lower learning rate than the default, such as 1e-4: it
+   never samples, so nothing shows when it goes too far. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
-/* For each sequence of the data [count], `batch` of them at a time: its score, and the sum of the
-   log-probabilities of the tokens after its prompt. Errors: as above, and a sum or a score that is not
-   finite. exp(-sum of logp / number of tokens) is the perplexity. */
+/* For each sequence of the data [count], `batch` of them at a time: its score; and the sum of the
+   log-probabilities of the tokens after its prompt, from which the perplexity is exp(-sum / number of
+   tokens). Errors: as above, and a result that is not finite. */
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each sample: reward [samples->tokens.count], within +-1e15; by a rule, a verifier, a
-   model. The samples are valid during the call only; those of a prompt are adjacent. On failure it returns a
-   status, after ppo_fail() with the reason. It runs on the caller's thread. */
+/* Computes the reward of each sample, by a rule, a verifier or a model: reward [samples->tokens.count],
+   within +-1e15. The samples are valid during the call only; those of a prompt are adjacent. On failure it
+   returns a status, after ppo_fail() with the reason. It runs on the caller's thread. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
-/* One model, or an ensemble: the mean of several models' scores, or the minimum, which is harder to exploit
-   (Coste 2023). Members are borrowed, and have a score. batch: sequences in memory at once. */
+/* One model, or an ensemble of models: the mean of their scores, or the minimum, which is harder to
+   exploit (Coste 2023). The members have a score, and are borrowed. batch: sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
 enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
 typedef struct ppo_reward_model ppo_reward_model;
 PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
                                            ppo_reward_model **model);
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model);
-/* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors, which
-   change nothing: a score that is not finite, scores that are all the same. */
+/* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors,
+   which change nothing: a score that is not finite, scores that are all equal. */
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
 /* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
 
-/* The best of n samples of each prompt by reward, added to best (not prompts itself), its reward in score
-   [prompts->count] (may be NULL). reward is called once for each prompt, with its n samples. After a failure
-   best is unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper bound of the KL to the model. */
+/* Adds to best, which is not prompts, the sample of the highest reward of n samples of each prompt. Its
+   reward is written to score [prompts->count], which may be NULL. reward is called once for each prompt,
+   with its n samples. A failure leaves best unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper
+   bound of the KL to the model. */
 PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *how, ppo_reward_fn reward, void *user, ppo_tokens *best,
-                                 float *score);
+                                 const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
+                                 ppo_tokens *best, float *score);
 PPO_DEF float ppo_best_of_n_kl(int n);
 
-/* Comparisons for ppo_fit_reward() and ppo_fit_dpo(), by a judge: two samples of each prompt, of which the one
-   of higher reward is added to chosen, the other to rejected; neither is prompts. Pairs of equal reward are
-   left out, so there may be fewer than prompts. With `mistakes` not NULL the judge errs as people do: the
-   first is chosen with probability sigmoid(difference of rewards) (Bradley and Terry 1952), and none is left
-   out. After a failure chosen and rejected are unchanged. */
-PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts, const ppo_sampling *how,
-                               ppo_reward_fn judge, void *user, ppo_rng *mistakes, ppo_tokens *chosen,
-                               ppo_tokens *rejected);
+/* Comparisons for ppo_fit_reward() and ppo_fit_dpo(): of two samples of each prompt, adds the one to which
+   the judge gives the higher reward to chosen, the other to rejected; neither is prompts. Pairs of equal
+   rewards are left out, so there may be fewer than prompts. With `mistakes` not NULL the judge errs as
+   people do: the first sample is chosen with probability sigmoid(difference of rewards) (Bradley and Terry
+   1952), and no pair is left out. A failure leaves chosen and rejected unchanged. */
+PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts,
+                               const ppo_sampling *sampling, ppo_reward_fn judge, void *user,
+                               ppo_rng *mistakes, ppo_tokens *chosen, ppo_tokens *rejected);
 
 /* What a model is worth: means over one sample of each prompt. */
 typedef struct ppo_lm_evaluation {
-    float reward, reward_std; /* NaN if there is no reward function */
-    float win_rate;           /* share of prompts for which the reference's sample earns less, plus half of
-                                  those for which it earns the same; NaN without a reference or a reward */
+    float reward, reward_std; /* NaN without a reward function */
+    /* share of prompts for which the reference's sample has the lower reward, plus half of those for which
+       both have the same; NaN without a reference or a reward function */
+    float win_rate;
     float kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
     float entropy;            /* per sampled token: mean of -logp */
     float mean_length, ended; /* sampled tokens; share of sequences that were not cut off */
@@ -2080,21 +2099,22 @@ typedef struct ppo_lm_evaluation {
 } ppo_lm_evaluation;
 /* reference and reward may be NULL. Both models sample with the same random numbers. */
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
-                                   const ppo_sampling *how, ppo_reward_fn reward, void *user,
+                                   const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
                                    ppo_lm_evaluation *evaluation);
 
 /* --------------------------------------------------------------------------------------------------------
    22 PPO on tokens: PPO against a reward function
    -------------------------------------------------------------------------------------------------------- */
 
-/* How much better a token was than expected. The first two need a critic; those of groups, two or more samples
-   of each prompt. R is the sum of a sequence's rewards.
-       GAE            token by token (section 8)
-       SEQUENCE       R - V(prompt), the same for all tokens
-       GROUP          (S - mean) / (std + 1e-4) + K - mean, among the samples of the same prompt: K is the part
-                      of R that is KL, S the rest; std is unbiased (GRPO, Shao 2024)
-       LEAVE_ONE_OUT  R - mean of the prompt's other samples (RLOO, Ahmadian 2024)
-       GROUP_MEAN     R - mean of the prompt's samples (Dr. GRPO, Liu 2025)
+/* How much better a token was than expected. R is the sum of a sequence's rewards.
+       GAE            token by token (section 8); needs a critic
+       SEQUENCE       R - V(prompt), the same for all tokens; needs a critic
+     and among two or more samples of the same prompt:
+       GROUP          (S - mean) / (std + 1e-4) + K - mean: K is the part of R that is KL, S the rest; std
+                      is unbiased (GRPO, Shao 2024)
+       LEAVE_ONE_OUT  R - mean of the other samples (RLOO, Ahmadian 2024)
+       GROUP_MEAN     R - mean of all samples (Dr. GRPO, Liu 2025)
+     and neither:
        RETURN         the discounted sum of the rewards from this token on (REINFORCE++, Hu 2025) */
 enum {
     PPO_ADVANTAGE_GAE,
@@ -2106,39 +2126,43 @@ enum {
 };
 /* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
 enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
-enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the all vocabulary */
+enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
 
-/* How the terms of tokens become a loss: their mean; the mean over sequences of each one's mean, in which
-   tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and by max_new
-   (Dr. GRPO). The value loss and the entropy are always means over tokens. */
+/* How the terms of tokens become a loss: their mean; the mean over sequences of each sequence's mean, in
+   which tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and
+   by max_new (Dr. GRPO). The value loss and the entropy are always means over tokens. */
 enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
-/* The ratio of a token: its own, or the geometric mean of those of its sequence (GSPO, Zheng 2025). */
+/* The ratio of a token: its own, or the geometric mean over its sequence (GSPO, Zheng 2025). */
 enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
 /* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
-   probabilities, of each token or of the all sequence. Truncated: limited to a range. Masked: 0 outside the
-   range. The KL, the entropy and the values of these tokens count as ever. */
+   probabilities of each token, or of the whole sequence. TRUNCATE: the ratio is limited to a range. MASK:
+   it is 0 outside the range. The KL, the entropy and the values of these tokens count in full. */
 enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
-    int prompts;           /* prompts per iteration [64] */
-    int samples;           /* samples of each prompt; prompts x samples is at most 2^24 [1] */
-    int slots;             /* sequences that are sampled side by side [16] */
-    ppo_sampling sampling; /* its seed is not used; not greedy. top_k and top_p sample from another
-                              distribution than the one trained, which biases ratios and KL [defaults] */
+    int prompts; /* prompts per iteration [64] */
+    int samples; /* samples of each prompt; prompts x samples is at most 2^24 [1] */
+    int slots;   /* sequences that are sampled side by side [16] */
+    /* its seed is not used; not greedy. top_k and top_p sample from another distribution than the one
+       trained, which biases ratios and KL [defaults] */
+    ppo_sampling sampling;
 
-    /* reward; R sums it over a sequence */
-    int normalize_rewards; /* 1: less the mean of all rewards so far, divided by their std, so that whatever
-                                  follows is in units of that std, and no setting depends on their scale [1] */
-    float reward_clip;     /* > 0: rewards are clipped to +- this [0] */
-    float missing_eos_penalty; /* subtracted where the sequence was cut off [0] */
+    /* reward; R is its sum over a sequence */
+    /* 1: less the mean of all rewards so far, divided by their std. What follows is then in units of that
+       std, so that no setting depends on the scale of the rewards [1] */
+    int normalize_rewards;
+    float reward_clip;         /* > 0: rewards are clipped to +- this [0] */
+    float missing_eos_penalty; /* subtracted if the sequence was cut off [0] */
     float length_penalty;      /* subtracted for every sampled token [0] */
-    int overlong_buffer;       /* > 0: the k-th of the last overlong_buffer tokens before the limit costs
-                               overlong_penalty * k / overlong_buffer in all (DAPO, Yu 2025) [0] */
-    float overlong_penalty;    /* [1] */
-    int refills; /* > 0: dynamic sampling (DAPO): where all samples of a prompt earn the same, which
-                               teaches nothing, other prompts are sampled in its place, at most this often in an
-                               iteration; not by ppo_rlhf_update() [0] */
+    /* > 0: a sequence with k of the last overlong_buffer tokens before the limit costs
+       overlong_penalty * k / overlong_buffer (DAPO, Yu 2025) [0] */
+    int overlong_buffer;
+    float overlong_penalty; /* [1] */
+    /* > 0: dynamic sampling (DAPO): a prompt whose samples all have the same reward, which teaches
+       nothing, is replaced by another prompt, at most this often in an iteration; not by ppo_rlhf_update()
+       [0] */
+    int refills;
 
     /* KL to the reference */
     int kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
@@ -2147,8 +2171,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int kl_weighted;     /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
     float kl_target;     /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
-    int reference_every; /* > 0: iterations after which the policy becomes the reference; only for the
-                              library's own copy [0] */
+    int reference_every; /* > 0: the policy becomes the reference, if that is the library's, this often [0] */
 
     /* advantages */
     int advantage;           /* PPO_ADVANTAGE_... [GAE] */
@@ -2158,46 +2181,48 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
 
     /* training */
-    int aggregation;                /* PPO_AGGREGATE_... [tokens] */
-    int ratio;                      /* PPO_RATIO_... [token] */
-    int mask_truncated;             /* 1: does not learn from sequences that were cut off (DAPO) [0] */
-    int epochs;                     /* passes over the samples of an iteration [4] */
-    float target_kl;                /* > 0: epochs end when approx_kl of a minibatch exceeds 1.5 target_kl.
-                                            Above 4 target_kl, the policy returns to the iteration's start and
-                                            learns it with half the learning rate, which recovers later; a
-                                            critic keeps what it has learned; 0: off [0.02] */
+    int aggregation;    /* PPO_AGGREGATE_... [tokens] */
+    int ratio;          /* PPO_RATIO_... [token] */
+    int mask_truncated; /* 1: does not learn from sequences that were cut off (DAPO) [0] */
+    int epochs;         /* passes over the samples of an iteration [4] */
+    /* > 0: the epochs end when approx_kl of a minibatch exceeds 1.5 target_kl. If it exceeds 4 target_kl,
+       the policy returns to where the iteration began and learns from it again with half the learning
+       rate, which recovers later; a critic keeps what it has learned. 0: off [0.02] */
+    float target_kl;
     int minibatch_size;             /* sequences per gradient step; at most all of them [16] */
-    int micro_batch;                /* of these, in memory at once, as in ppo_fit_config [0] */
+    int micro_batch;                /* sequences in memory at once, as in ppo_fit_config [0] */
     int shards;                     /* parts of a minibatch, as in ppo_fit_config [0] */
     int recompute;                  /* 1: less memory for more time, see ppo_tape_recompute() [0] */
     ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
-    float value_coef, value_clip;   /* of 0.5 mse; 0: no clipping [0.5, 0.2] */
+    float value_coef, value_clip;   /* of 0.5 mse; value_clip 0: no clipping [0.5, 0.2] */
     float entropy_coef;             /* [0] */
-    float entropy_target;           /* > 0: where samples have at most this entropy per token, entropy_coef
-                                            grows by entropy_step; where more, it falls and has no effect. It
-                                            stays within 0 .. 1 (Skywork-OR1, He 2025) [0] */
-    float entropy_step;             /* [0.005] */
-    float max_grad_norm;            /* 0: off [1] */
-    float learning_rate;            /* [3e-4] */
-    float critic_learning_rate;   /* of a critic of its own, which target_kl does not lower; 0: the policy's,
-                                            as lowered [0] */
+    /* > 0: while the entropy per token of the samples is at most this, entropy_coef grows by entropy_step;
+       while it is above, entropy_coef falls and has no effect. It stays within 0 .. 1 (Skywork-OR1, He
+       2025) [0] */
+    float entropy_target;
+    float entropy_step;           /* [0.005] */
+    float max_grad_norm;          /* 0: off [1] */
+    float learning_rate;          /* [3e-4] */
+    float critic_learning_rate;   /* of a separate critic; target_kl does not lower it. 0: the policy's [0] */
     int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
-    float min_learning_rate;      /* to which the schedule falls [0] */
-    int iterations;               /* after which a schedule ends [0] */
+    float min_learning_rate;      /* at the end of the schedule [0] */
+    int iterations;               /* number of iterations of the schedule [0] */
     float adam_beta1, adam_beta2; /* [0.9, 0.999] */
     float adam_eps;               /* [1e-5] */
     float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
-    /* of samples of another policy: needs samples->logp */
-    float importance_cap;   /* > 0: they count by their ratio, up to this [0] */
-    float importance_floor; /* and from this [0] */
+
+    /* samples of another policy: needs samples->logp */
+    float importance_cap;   /* > 0: upper bound of the importance weight; 0: no other policy's samples [0] */
+    float importance_floor; /* lower bound of the importance weight [0] */
     int importance_mode;    /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
     uint64_t seed;          /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
-   their own names, as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". Its presets,
-   ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"), are known methods, with 8 samples of each prompt unless
-   they say one. A preset resets every setting that defines the method; prompts, minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
+   their own names, such as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". Its
+   presets, ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"), are known methods, with 8 samples of
+   each prompt unless they say one. A preset resets every setting that defines the method; prompts,
+   minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
        "ppo"                    the default: GAE with a critic, KL in the reward, one sample of each prompt
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
@@ -2213,70 +2238,75 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
     int64_t iteration;       /* 1, 2, ... */
-    int64_t samples, tokens; /* since the start: sequences and sampled tokens, to be learned from */
+    int64_t samples, tokens; /* since the start: sequences and sampled tokens */
     double seconds, tokens_per_second;
-    float reward, reward_std;    /* as the function gave them */
+    float reward, reward_std;    /* as the reward function returned them */
     float kl;                    /* to the reference, summed over a sequence: mean of k1, may be negative */
     float kl_coef;               /* as used */
-    float kl_k3;                 /* the same by k3, never negative; both NaN without a reference */
+    float kl_k3;                 /* the KL by k3, never negative; both NaN without a reference */
     float entropy, entropy_coef; /* the coefficient as used */
-    float mean_length, ended;    /* sampled tokens; share of sequences that ended, not cut off */
-    int refilled;                /* prompts that were replaced, whose samples no other figure counts */
-    float distinct; /* share of samples that (prompt and all) equal no earlier one of the iteration */
+    float mean_length, ended;    /* sampled tokens; share of sequences that were not cut off */
+    int refilled;                /* prompts that were replaced: no other figure counts their samples */
+    float distinct; /* share of samples that equal no earlier one of the iteration, with their prompts */
     float policy_loss, value_loss, approx_kl, old_approx_kl, clip_fraction;
-    float first_ratio_min, first_ratio_max; /* over the first minibatch: probabilities in training divided
-                                                 by those in sampling: exactly 1 and 1 */
-    float explained_variance;               /* NaN without a critic */
-    float grad_norm, learning_rate;         /* of the last minibatch */
-    int gradient_steps;                     /* of this iteration; fewer if target_kl ended the epochs */
-    /* "", or a sentence: no sample ended, with mask_truncated; samples are twice or half as long as at first.
-       Where the reward is not clearly above that of the first iteration, also: it is clearly below; all that are
-       compared (the samples of a prompt, or all) earned the same; normalized rewards hardly differ; the share of
-       different samples of a prompt (samples 1: of all) is below half of what it was, or the entropy below a
-       tenth; the KL is above 1 per token */
+    /* of the first minibatch: the probabilities in training divided by those in sampling: exactly 1 */
+    float first_ratio_min, first_ratio_max;
+    float explained_variance;       /* NaN without a critic */
+    float grad_norm, learning_rate; /* of the last minibatch */
+    int gradient_steps;             /* of this iteration; fewer if target_kl ended the epochs */
+    /* "", or a sentence: with mask_truncated no sample ended; samples are twice or half as long as at
+       first. If the reward is not clearly above that of the first iteration, also: it is clearly below;
+       all samples that are compared (those of a prompt, or all) earned the same; normalized rewards hardly
+       differ; the share of different samples of a prompt (samples 1: of all) is below half of what it was
+       at first, or the entropy below a tenth; the KL is above 1 per token */
     char warning[160];
 } ppo_rlhf_progress;
 
-/* PPO on tokens. The policy is borrowed and trained, with a restarted optimizer. reference NULL: a copy of
-   the policy as it is now or, if kl_coef is 0, none; otherwise another model, borrowed. critic NULL: another
-   copy, which learns to give values; otherwise a model with a score, borrowed and trained. It may be the policy:
-   that takes less memory and time, but learning values also changes the policy, at random. Only GAE and SEQUENCE
-   need a critic. Copies of a model with LoRA share its base.
-   The prompts are copied: all sequences, or their first prompt[s] tokens. reward may be NULL if only
-   ppo_rlhf_update() is called. */
+/* PPO on tokens.
+       policy     borrowed and trained, with a restarted optimizer
+       reference  another model, borrowed; NULL: a copy of the policy as it is now or, if kl_coef is 0, none
+       critic     a model with a score, borrowed and trained; NULL: a copy of the policy, with a score. It
+                  may be the policy, which takes less memory and time, but then learning values changes the
+                  policy at random. Only the advantages GAE and SEQUENCE use a critic
+       prompts    copied: all sequences, or their first prompt[s] tokens
+       reward     may be NULL if only ppo_rlhf_update() is called
+   Copies of a model with LoRA share its base. */
 typedef struct ppo_rlhf ppo_rlhf;
 PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *rlhf);
-/* The bytes of a run, all of which ppo_rlhf_create() took. Models count once, with those that they share. */
+/* The bytes of a run, which ppo_rlhf_create() has taken. A model that is used twice counts once. */
 typedef struct ppo_memory {
-    double weights;     /* of the policy, the reference and the critic, and their base */
-    double training;    /* gradients, also of threads and shards, Adam's moments, what target_kl returns to */
-    double activations; /* of a micro-batch, on each thread that has one */
+    double weights; /* of the policy, the reference, the critic, and their bases */
+    double
+        training; /* gradients, also of threads and shards; Adam's moments; the policy's copy for target_kl */
+    double activations; /* of a micro-batch, on each thread that computes one */
     double sampling;    /* keys and values, and what the slots compute */
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
-PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* done, also before a resume; 0 for NULL */
-/* Samples, calls the reward function, and updates. progress may be NULL. A failure before the first gradient
-   step changes nothing: the next call does the same iteration. After a later one (numbers that are not
-   finite) the models keep the steps taken until there. */
+PPO_DEF int64_t
+ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* since the start, also before a resume; 0 for NULL */
+/* An iteration: samples, calls the reward function, and updates. progress may be NULL. A failure before
+   the first gradient step changes nothing: the next call repeats the iteration. After a later failure
+   (numbers that are not finite) the models keep the steps taken so far. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
-/* Only the update, with samples and rewards of your own: prompts x samples of them, those of a prompt
+/* Only the update, from samples and rewards of your own: prompts x samples of them, those of a prompt
    adjacent, none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled
-   them; where another policy or other arithmetic did, set importance_cap. */
+   them. If another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
 
-/* Saves a run between two iterations: the policy, as ppo_lm_load() reads it if it has no LoRA, the critic, the
-   library's own reference, both optimizers, all settings by name, and what later iterations depend on. A
-   resumed run ends with the same bits as one that never stopped. */
+/* Saves a run between two iterations: the policy, which ppo_lm_load() can read if it has no LoRA, the
+   critic, the library's own reference, both optimizers, all settings by name, and what later iterations
+   depend on. A resumed run ends with the same bits as one that never stopped. */
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
-/* Continues it: as ppo_rlhf_create() with the same arguments, but the numbers of the policy and the critic
-   become those of the file. config: ppo_settings_load() reads the saved one; settings may change, but not the
-   seed, nor may a critic or the library's own reference come or go (advantage; kl_coef from or to 0). Errors,
-   which change no model: such a setting, another kind of file, other sizes, prompts or reference. */
+/* Continues it: as ppo_rlhf_create() with the same arguments, but the policy and the critic get the
+   parameters and optimizers of the file. config: ppo_settings_load() reads the saved one. Settings may
+   change, except the seed, and those that add or remove a critic (advantage) or the library's own
+   reference (kl_coef from or to 0). Errors, which change no model: such a setting, another kind of file,
+   other sizes, prompts or reference. */
 PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
