@@ -15248,128 +15248,159 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
 /* --------------------------------------------------------------------------------------------------------
    @@ 18 Transformer
 
-   ppo__lm_rows() is the model: embeddings, blocks, last norm. It works on rows, each of them a token at a
-   position; what a row attends to is left to a callback, because training attends within whole sequences, and
+   ppo__lm_rows() is the model: embeddings, blocks (ppo__lm_block()), last norm. It works on rows, each a
+   token at a position. A callback computes what a row attends to: training attends within whole sequences,
    sampling (section 20) to cached keys and values.
 
-   A model with LoRA (ppo_hub.h) is another ppo_lm, whose blocks point to the weights of its base; its params hold
-   what it adds to them, and ppo__lm_layer() calls ppo_hub.h to add it.
+   A model with LoRA (ppo_hub.h) is another ppo_lm, whose blocks point to the weights of its base; its params
+   hold what it adds to them, and ppo__lm_layer() calls ppo_hub.h to add it.
 
-   To add something that a model may compute otherwise: a field of ppo_lm_config, its row in ppo__lm_fields, its
-   lines in ppo__lm_block(); for parameters, rows of ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything
-   else uses ppo_lm_forward(), ppo_lm_logits(), ppo_lm_score().
+   To add a variant of a model: a field of ppo_lm_config, its row in ppo__lm_fields, its lines in
+   ppo__lm_block(); for parameters, rows of ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything else
+   uses ppo_lm_forward(), ppo_lm_logits(), ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
 
-/* Attention takes each head of each sequence separately, as matrices Q, K, V of (n, size):
+/* -- attention -- */
 
-       P = softmax(Q K^T / sqrt(size)), row i up to column i        Y = P V
-       dV = P^T dY    dS = P (dY V^T - rowsum(P dY V^T)) / sqrt(size)    dQ = dS K    dK = dS^T Q
+/* Each head of each sequence is computed by itself, with its queries Q, keys K and values V, all (n, size):
 
-   in tiles of rows, none of which reads further right than its last row attends to. P is kept for backward:
-   for each sequence `heads` matrices (n, n), whose upper right stays 0 within a tile. */
+       S = scale Q K^T      (n, n)     row i has columns 0 .. i only; with a window, only the last of these
+       P = softmax(S)       (n, n)     of each row
+       Y = P V              (n, size)
+
+   and backward, where * multiplies element by element, and rowsum() is one number for each row:
+
+       dV = P^T dY          dP = dY V^T          dS = P * (dP - rowsum(P * dP))
+       dQ = scale dS K      dK = scale dS^T Q
+
+   This is done in tiles of rows: a tile needs no columns to the right of what its last row attends to. P
+   is kept for backward; within a tile its upper right is 0. */
 enum { PPO__ATTENTION_ROWS = 32 };
 
 /* Fails a tape by a sentence; NULL. */
 #define PPO__TAPE_REFUSE(tape, ...) ((ppo_tensor *)ppo__tape_fail(tape, ppo__refuse(__VA_ARGS__)))
 
 typedef struct ppo__attention_args {
-    ppo_attention how; /* nothing is 0 but the window */
+    ppo_attention attention; /* with every 0 replaced, except the window */
     int size, count;
     const int *start;
 } ppo__attention_args;
 
-/* The first of the columns 0 .. i that row i attends to. */
-static int ppo__attend_first(const ppo_attention *how, int i) {
-    return how->window && i >= how->window ? i + 1 - how->window : 0;
-}
-
-typedef struct ppo__head {  /* one head of one sequence */
-    int n, size, ld, width; /* rows; columns; stride of the rows of q, k, v, and of y */
-    const float *q, *k, *v;
-    float *p; /* (n, n) */
+/* One head of one sequence, as places in the tensors. */
+typedef struct ppo__head {
+    int n, size;            /* rows, columns */
+    int ld, width;          /* from row to row: in q, k, v; in y */
+    const float *q, *k, *v; /* (n, size) */
+    float *dq, *dk, *dv;    /* (n, size) */
+    float *y;               /* (n, size) */
+    const float *dy;        /* (n, size) */
+    float *p;               /* (n, n) */
 } ppo__head;
 
-/* kt: k transposed (size, n) */
-static void ppo__attend(const ppo_attention *how, const ppo__head *h, const float *kt, float *y) {
+/* The first of the columns 0 .. i that row i attends to. */
+static int ppo__attend_first(const ppo_attention *attention, int i) {
+    return attention->window && i >= attention->window ? i + 1 - attention->window : 0;
+}
+
+/* Zeroes columns 0 .. first - 1 and end .. n - 1 of a row. */
+static void ppo__attend_only(float *row, int first, int end, int n) {
+    memset(row, 0, first * sizeof(float));
+    memset(row + end, 0, (n - end) * sizeof(float));
+}
+
+/* Y of a head. kt: K transposed (size, n). */
+static void ppo__attend(const ppo_attention *attention, const ppo__head *h, const float *kt) {
     const ppo__kernels *k = ppo__k();
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
-        float *p = h->p + ppo__at(i, h->n);
-        k->gemm(rows, seen, h->size, h->q + ppo__at(i, h->ld), h->ld, 1, kt, h->n, NULL, 0, p, h->n);
+        const int rows = ppo__min_int(h->n - i, PPO__ATTENTION_ROWS), cols = i + rows;
+        const float *q = h->q + ppo__at(i, h->ld);
+        float *p = h->p + ppo__at(i, h->n), *y = h->y + ppo__at(i, h->width);
+        k->gemm(rows, cols, h->size, q, h->ld, 1, kt, h->n, NULL, 0, p, h->n); /* Q K^T */
         for (int r = 0; r < rows; ++r) {
+            const int first = ppo__attend_first(attention, i + r), end = i + r + 1;
             float *row = p + ppo__at(r, h->n);
-            int first = ppo__attend_first(how, i + r);
-            memset(row, 0, first * sizeof(float));
-            k->softmax(how->scale, row + first, i + r + 1 - first);
-            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+            k->softmax(attention->scale, row + first, end - first);
+            ppo__attend_only(row, first, end, cols);
         }
-        k->gemm(rows, h->size, seen, p, h->n, 1, h->v, h->ld, NULL, 0, y + ppo__at(i, h->width), h->width);
+        k->gemm(rows, h->size, cols, p, h->n, 1, h->v, h->ld, NULL, 0, y, h->width); /* P V */
     }
 }
 
-/* vt: v transposed (size, n). Scratch: ds (ATTENTION_ROWS, n). */
-static void ppo__attend_backward(const ppo_attention *how, const ppo__head *h, const float *dy,
-                                 const float *vt, float *ds, float *dq, float *dk, float *dv) {
+/* Adds to dQ, dK and dV of a head. vt: V transposed (size, n). ds: scratch (ATTENTION_ROWS, n) for dP,
+   then scale dS. */
+static void ppo__attend_backward(const ppo_attention *attention, const ppo__head *h, const float *vt,
+                                 float *ds) {
     const ppo__kernels *k = ppo__k();
     for (int i = 0; i < h->n; i += PPO__ATTENTION_ROWS) {
-        int rows = h->n - i < PPO__ATTENTION_ROWS ? h->n - i : PPO__ATTENTION_ROWS, seen = i + rows;
-        const float *p = h->p + ppo__at(i, h->n), *dy_i = dy + ppo__at(i, h->width);
-        float *dq_i = dq + ppo__at(i, h->ld);
-        k->gemm(seen, h->size, rows, p, 1, h->n, dy_i, h->width, dv, h->ld, dv, h->ld);
-        k->gemm(rows, seen, h->size, dy_i, h->width, 1, vt, h->n, NULL, 0, ds, h->n);
+        const int rows = ppo__min_int(h->n - i, PPO__ATTENTION_ROWS), cols = i + rows;
+        const float *q = h->q + ppo__at(i, h->ld), *p = h->p + ppo__at(i, h->n),
+                    *dy = h->dy + ppo__at(i, h->width);
+        float *dq = h->dq + ppo__at(i, h->ld);
+        k->gemm(cols, h->size, rows, p, 1, h->n, dy, h->width, h->dv, h->ld, h->dv, h->ld); /* P^T dY */
+        k->gemm(rows, cols, h->size, dy, h->width, 1, vt, h->n, NULL, 0, ds, h->n);         /* dY V^T */
         for (int r = 0; r < rows; ++r) {
-            float *row = ds + ppo__at(r, h->n);
-            int first = ppo__attend_first(how, i + r);
-            memset(row, 0, first * sizeof(float));
-            k->softmax_backward(how->scale, p + ppo__at(r, h->n) + first, row + first, row + first,
-                                i + r + 1 - first);
-            memset(row + i + r + 1, 0, (size_t)(rows - r - 1) * sizeof(float));
+            const int first = ppo__attend_first(attention, i + r), end = i + r + 1;
+            float *row = ds + ppo__at(r, h->n) + first;
+            k->softmax_backward(attention->scale, p + ppo__at(r, h->n) + first, row, row, end - first);
+            ppo__attend_only(ds + ppo__at(r, h->n), first, end, cols);
         }
-        k->gemm(rows, h->size, seen, ds, h->n, 1, h->k, h->ld, dq_i, h->ld, dq_i, h->ld);
-        k->gemm(seen, h->size, rows, ds, 1, h->n, h->q + ppo__at(i, h->ld), h->ld, dk, h->ld, dk, h->ld);
+        k->gemm(rows, h->size, cols, ds, h->n, 1, h->k, h->ld, dq, h->ld, dq, h->ld);    /* dS K */
+        k->gemm(cols, h->size, rows, ds, 1, h->n, q, h->ld, h->dk, h->ld, h->dk, h->ld); /* dS^T Q */
     }
 }
 
 typedef struct ppo__attention_job {
     ppo_node *node;
-    size_t scratch; /* floats for each range: K or V transposed, and a tile of rows of dS */
+    size_t scratch; /* floats for each range: K or V transposed, and a tile of dS */
     int backward;
 } ppo__attention_job;
 
-/* Heads begin .. end-1 of the keys of all sequences, each with the heads of its queries. */
-static void ppo__attention_range(void *user, int range, int begin, int end) {
-    const ppo__attention_job *job = (const ppo__attention_job *)user;
+/* Head kv of keys and values of the sequence of rows start .. start + n - 1, with the heads of queries
+   that share it, whose P are at p. */
+static void ppo__attention_head(const ppo__attention_job *job, int start, int n, int kv, float *p,
+                                float *scratch) {
     const ppo_tensor *qkv = job->node->in[0], *out = job->node->out[0];
     const ppo__attention_args *args = (const ppo__attention_args *)job->node->args;
-    const ppo_attention *how = &args->how;
-    const int queries = how->heads / how->kv_heads, size = args->size;
-    float *scratch = job->node->scratch + range * job->scratch;
-    ppo__head h;
-    memset(&h, 0, sizeof h);
-    h.width = out->cols, h.ld = qkv->cols, h.size = size, h.p = (float *)job->node->kept;
-    for (int i = 0; i < end; ++i, h.p += ppo__at(h.n, h.n) * queries) {
-        int start = args->start[i / how->kv_heads], head = i % how->kv_heads;
-        h.n = args->start[i / how->kv_heads + 1] - start;
-        if (i < begin) continue;
-        size_t row = ppo__at(start, h.ld), q = row + ppo__at(head, queries * size);
-        size_t k = row + ppo__at(how->heads + head, size), v = k + ppo__at(how->kv_heads, size);
-        size_t y = ppo__at(start, h.width) + ppo__at(head, queries * size);
-        ppo__head one = h;
-        one.k = qkv->data + k, one.v = qkv->data + v;
-        ppo__k()->transpose(h.n, size, job->backward ? one.v : one.k, h.ld, scratch, h.n);
-        for (int g = 0; g < queries; ++g, q += (size_t)size, y += (size_t)size, one.p += ppo__at(h.n, h.n)) {
-            one.q = qkv->data + q;
-            if (!job->backward) ppo__attend(how, &one, scratch, out->data + y);
-            else
-                ppo__attend_backward(how, &one, out->grad + y, scratch, scratch + ppo__at(h.n, size),
-                                     qkv->grad + q, qkv->grad + k, qkv->grad + v);
+    const ppo_attention *attention = &args->attention;
+    const int size = args->size, ld = qkv->cols, width = out->cols,
+              queries = attention->heads / attention->kv_heads;
+    const size_t row = ppo__at(start, ld), k = row + ppo__at(attention->heads + kv, size);
+    const size_t v = k + ppo__at(attention->kv_heads, size);
+    ppo__k()->transpose(n, size, qkv->data + (job->backward ? v : k), ld, scratch, n);
+    for (int head = kv * queries; head < (kv + 1) * queries; ++head, p += ppo__at(n, n)) {
+        const size_t q = row + ppo__at(head, size), y = ppo__at(start, width) + ppo__at(head, size);
+        ppo__head h = {
+            n,    size,          ld,   width, qkv->data + q, qkv->data + k, qkv->data + v, NULL, NULL,
+            NULL, out->data + y, NULL, p};
+        if (!job->backward) {
+            ppo__attend(attention, &h, scratch);
+            continue;
         }
+        h.dq = qkv->grad + q;
+        h.dk = qkv->grad + k;
+        h.dv = qkv->grad + v;
+        h.dy = out->grad + y;
+        ppo__attend_backward(attention, &h, scratch, scratch + ppo__at(n, size));
+    }
+}
+
+/* Of all sequences' heads of keys and values, begin .. end - 1. */
+static void ppo__attention_range(void *user, int range, int begin, int end) {
+    const ppo__attention_job *job = (const ppo__attention_job *)user;
+    const ppo__attention_args *args = (const ppo__attention_args *)job->node->args;
+    const int kv_heads = args->attention.kv_heads, queries = args->attention.heads / kv_heads;
+    float *p = (float *)job->node->kept;
+    for (int i = 0; i < end; ++i) {
+        const int start = args->start[i / kv_heads], n = args->start[i / kv_heads + 1] - start;
+        if (i >= begin)
+            ppo__attention_head(job, start, n, i % kv_heads, p, job->node->scratch + range * job->scratch);
+        p += ppo__at(n, n) * queries;
     }
 }
 
 static ppo_status ppo__attention_run(ppo_node *node, int backward) {
     const ppo__attention_args *args = (const ppo__attention_args *)node->args;
-    int heads = args->how.heads, n = args->how.kv_heads * args->count, longest = 0;
+    int heads = args->attention.heads, n = args->attention.kv_heads * args->count, longest = 0;
     size_t numbers = 0; /* of all P */
     for (int s = 0; s < args->count; ++s) {
         int length = args->start[s + 1] - args->start[s];
@@ -15389,34 +15420,36 @@ static ppo_status ppo__attention_run(ppo_node *node, int backward) {
 static ppo_status ppo__attention_forward(ppo_node *node) { return ppo__attention_run(node, 0); }
 static void ppo__attention_backward(ppo_node *node) { ppo__attention_run(node, 1); }
 
-PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *how,
+PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *attention,
                                        const int *start, int count) {
     static const ppo_op op = {"attention", 1, ppo__attention_forward, ppo__attention_backward};
-    if (!ppo__operands(tape, op.name, qkv, start && how ? qkv : NULL)) return NULL;
-    ppo__attention_args args = {*how, 0, count, start};
-    if (!how->kv_heads) args.how.kv_heads = how->heads;
-    int all = how->heads > 0 && args.how.kv_heads > 0 && how->heads % args.how.kv_heads == 0 &&
-                      how->heads <= qkv->cols
-                  ? how->heads + 2 * args.how.kv_heads
-                  : 0;
-    int fits = all && qkv->cols % all == 0 && how->window >= 0 && how->scale >= 0 && count > 0 &&
+    if (!ppo__operands(tape, op.name, qkv, start && attention ? qkv : NULL)) return NULL;
+    ppo__attention_args args = {*attention, 0, count, start};
+    if (!attention->kv_heads) args.attention.kv_heads = attention->heads;
+    const int all = attention->heads > 0 && args.attention.kv_heads > 0 &&
+                            attention->heads % args.attention.kv_heads == 0 && attention->heads <= qkv->cols
+                        ? attention->heads + 2 * args.attention.kv_heads
+                        : 0;
+    int fits = all && qkv->cols % all == 0 && attention->window >= 0 && attention->scale >= 0 && count > 0 &&
                start[0] == 0 && start[count] == qkv->rows;
     for (int s = 0; s < count && fits; ++s) fits = start[s] < start[s + 1];
     if (!fits)
         return PPO__TAPE_REFUSE(
             tape, "attention: (%d, %d) is not %d heads of queries, %d of keys and values in %d sequences",
-            qkv->rows, qkv->cols, how->heads, args.how.kv_heads, count);
+            qkv->rows, qkv->cols, attention->heads, args.attention.kv_heads, count);
     args.size = qkv->cols / all;
-    if (!(how->scale > 0)) args.how.scale = 1 / sqrtf((float)args.size);
+    if (!(attention->scale > 0)) args.attention.scale = 1 / sqrtf((float)args.size);
     return ppo_tape_result(
-        ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, how->heads * args.size, &args, sizeof args));
+        ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, attention->heads * args.size, &args, sizeof args));
 }
+
+/* -- rotary positions, and norms of heads -- */
 
 typedef struct ppo__rotary_args {
     int heads, size;
 } ppo__rotary_args;
 
-/* y += x, the columns of heads turned by sign times their angles. */
+/* y += x, with the columns of the heads rotated by sign times their angles. */
 static void ppo__rotate(const ppo_node *node, float sign, const float *x, float *y) {
     const ppo__rotary_args *args = (const ppo__rotary_args *)node->args;
     const int cols = node->in[0]->cols, half = node->in[1]->cols / 2, size = args->size;
@@ -15436,7 +15469,8 @@ static void ppo__rotate(const ppo_node *node, float sign, const float *x, float 
 
 static ppo_status ppo__rotary_forward(ppo_node *node) {
     memset(node->out[0]->data, 0, ppo__size(node->in[0]) * sizeof(float));
-    return ppo__rotate(node, 1, node->in[0]->data, node->out[0]->data), PPO_OK;
+    ppo__rotate(node, 1, node->in[0]->data, node->out[0]->data);
+    return PPO_OK;
 }
 
 static void ppo__rotary_backward(ppo_node *node) {
@@ -15455,8 +15489,9 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
 }
 
-/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads` heads by
-   one weight (1, size), the next kv_heads by another. kept: a 0, and 1 / root mean square, of each. */
+/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads`
+   heads with one weight (1, size), the next kv_heads with another. kept: of each, a mean of 0, and 1 /
+   root mean square. */
 typedef struct ppo__head_norm_args {
     int heads, kv_heads;
     float eps;
@@ -15579,8 +15614,7 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
     return c;
 }
 
-/* Checks a model's settings. lm->full becomes these, with a number in place of each 0 that stands for another
-   setting. */
+/* Checks a model's settings, and makes lm->full of them: every 0 that stands for a default is replaced. */
 static ppo_status ppo__lm_complete(ppo_lm *lm) {
     ppo_lm_config *c = &lm->full;
     *c = lm->config;
@@ -15610,12 +15644,13 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
 
 static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
     int local = !c->window_layers || (c->window_layers >> layer & 1);
-    const ppo_attention how = {c->heads, c->kv_heads, local ? c->window : 0, c->attention_scale};
-    return how;
+    const ppo_attention attention = {c->heads, c->kv_heads, local ? c->window : 0, c->attention_scale};
+    return attention;
 }
 
-/* The angles of a position: wavelength j is 2 pi theta^(2j / r), times the factor; in Llama 3 (Dubey 2024) only
-   of waves that are long, in between partly. */
+/* The angles of a position: wavelength j is 2 pi theta^(2j / r). Linear scaling multiplies it by the
+   factor; that of Llama 3 (Dubey 2024) leaves short waves as they are, multiplies long ones, and those in
+   between partly. */
 static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angle) {
     const int half = c->rotary_size / 2;
     for (int j = 0; j < half; ++j) {
@@ -15626,48 +15661,52 @@ static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angl
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
-        angle[j] = (float)cos(position * frequency), angle[half + j] = (float)sin(position * frequency);
+        angle[j] = (float)cos(position * frequency);
+        angle[half + j] = (float)sin(position * frequency);
     }
 }
 
-/* Positions whose angles a model keeps; those of later ones are computed each time. */
+/* Number of positions whose angles a model keeps. Those of later positions are computed each time. */
 enum { PPO__KEPT_ANGLES = 4096 };
 
-/* The layers of a block: "transformer.h.3.attn.c_attn.weight" (in, out) and ".bias" (1, out). In PPO__ONE: a norm,
-   whose weight is a row of ones. is, has_bias: settings that must not be 0. */
+/* The layers of a block, with a weight "transformer.h.3.attn.c_attn.weight" (in, out) and a ".bias" (1,
+   out). in is PPO__ONE for a norm, whose weight is a row of ones. */
 enum { PPO__ONE, PPO__WIDTH, PPO__QKV, PPO__HEADS, PPO__HEAD, PPO__UP, PPO__HIDDEN };
-#define PPO__ALWAYS      offsetof(ppo_lm_config, vocab)
+#define PPO__ALWAYS      (SIZE_MAX - 1)
 #define PPO__NEVER       SIZE_MAX
 #define PPO__IF(setting) offsetof(ppo_lm_config, setting)
+#define PPO__LAYER(name, weight, bias, in, out, exists, has_bias, ends_branch)                         \
+    {                                                                                                  \
+        name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, exists, has_bias, \
+            ends_branch                                                                                \
+    }
 static const struct {
     const char *name;
-    size_t weight, bias; /* in ppo_lm_block */
+    size_t weight, bias; /* offsets in ppo_lm_block */
     int in, out;
-    size_t is, has_bias;
-    int ends_branch; /* smaller initial weights */
+    size_t exists, has_bias; /* always, never, or if the setting at this offset is not 0 */
+    int ends_branch;         /* 1: smaller initial weights */
 } ppo__lm_layers[] = {
-#define PPO__ROW(name, weight, bias, in, out, is, has_bias, ends) \
-    { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, is, has_bias, ends }
-    PPO__ROW("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__ROW("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
-    PPO__ROW("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__ROW("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__ROW("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
-             1),
-    PPO__ROW("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__ROW("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
-    PPO__ROW("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS, PPO__IF(ffn_bias),
-             1),
+    PPO__LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
+    PPO__LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
+               1),
+    PPO__LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
+    PPO__LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
+    PPO__LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS, PPO__IF(ffn_bias),
+               1),
 };
 enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
-/* Is a setting, by its offset, not 0? */
-static int ppo__lm_has(const ppo_lm_config *c, size_t offset) {
-    return offset != PPO__NEVER && *(const int *)(const void *)((const char *)c + offset) != 0;
+static int ppo__lm_has(const ppo_lm_config *c, size_t what) {
+    if (what == PPO__ALWAYS || what == PPO__NEVER) return what == PPO__ALWAYS;
+    return *(const int *)(const void *)((const char *)c + what) != 0;
 }
 
-/* ppo__lm_visit() calls such a function for each parameter of a model. Its first numbers: random with
-   standard deviation x, or all of them x. */
+/* ppo__lm_visit() calls a function like this for each parameter of a model. Its initial numbers are random
+   with standard deviation x, or all x. */
 typedef ppo_status (*ppo__lm_visit_fn)(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
                                        int random, float x);
 
@@ -15693,7 +15732,7 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].bias);
         float x = !random ? 1 : ppo__lm_layers[k].ends_branch ? last : std;
-        if (!ppo__lm_has(c, ppo__lm_layers[k].is)) continue;
+        if (!ppo__lm_has(c, ppo__lm_layers[k].exists)) continue;
         snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__lm_layers[k].name);
         status = visit(user, weight, name, in, out, random, x);
         snprintf(name, sizeof name, "transformer.h.%d.%s.bias", b, ppo__lm_layers[k].name);
@@ -15707,11 +15746,11 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
     return status ? status : ppo__visit_score(lm, visit, user);
 }
 
-/* Adds parameters, or with params NULL counts the room that they need. */
+/* Adds parameters to params; NULL: counts the floats that they need. */
 typedef struct ppo__lm_adding {
     ppo_params *params;
     ppo_rng *rng; /* NULL: the numbers will be overwritten */
-    size_t room;
+    size_t floats;
 } ppo__lm_adding;
 
 static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name, int rows, int cols,
@@ -15719,7 +15758,7 @@ static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name,
     ppo__lm_adding *adding = (ppo__lm_adding *)user;
     const size_t size = ppo__padded(rows, cols);
     if (!adding->params) {
-        adding->room = size < SIZE_MAX - adding->room ? adding->room + size : SIZE_MAX;
+        adding->floats = size < SIZE_MAX - adding->floats ? adding->floats + size : SIZE_MAX;
         return PPO_OK;
     }
     *tensor = ppo_params_add(adding->params, name, rows, cols);
@@ -15750,8 +15789,9 @@ static ppo_status ppo__lm_fill(ppo_lm *lm, ppo_status (*visit_all)(ppo_lm *, ppo
         if (status || pass) break;
         if (ppo_params_create(&all.params)) return ppo__failed;
         lm->params = all.params;
-        lm->params->frozen = !random, lm->params->decay_matrices = 1;
-        status = ppo_params_reserve(lm->params, all.room);
+        lm->params->frozen = !random;
+        lm->params->decay_matrices = 1;
+        status = ppo_params_reserve(lm->params, all.floats);
     }
     return status;
 }
@@ -15771,8 +15811,9 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
         for (int i = 0; i < kept && !status; ++i)
             ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
     }
-    if (status) return ppo_lm_free(made), status;
-    return *lm = made, PPO_OK;
+    if (status) ppo_lm_free(made);
+    else *lm = made;
+    return status;
 }
 
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
@@ -15781,32 +15822,31 @@ PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
     return ppo__lm_make(config, 1, lm);
 }
 
-/* The score comes last, so the parameters of both models have the same offsets. */
+/* The score is the last parameter, so that the others have the same offsets in both models. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
     if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
-    ppo_lm_config whole = lm->full; /* whose context was not lowered */
-    whole.score |= score != 0;
+    ppo_lm_config full = lm->full; /* its context was not lowered */
+    full.score |= score != 0;
     ppo_status status = ppo__params_fetch(lm->params);
-    if (!status)
-        status = lm->base ? ppo__in_hub.lm_twin(lm, whole.score, copy) : ppo__lm_make(&whole, 0, copy);
+    if (!status) status = lm->base ? ppo__in_hub.lm_twin(lm, full.score, copy) : ppo__lm_make(&full, 0, copy);
     if (status) return status;
     if (lm->params->packed) ppo__widen(lm->params->packed, lm->params->count, (*copy)->params->data);
     else memcpy((*copy)->params->data, lm->params->data, lm->params->count * sizeof(float));
     (*copy)->config = lm->config;
-    (*copy)->config.score = whole.score;
+    (*copy)->config.score = full.score;
     return PPO_OK;
 }
 
 /* -- forward -- */
 
-/* The length of prompt s, which is the whole sequence if the prompts are not marked. */
+/* The length of prompt s. If the prompts are not marked, it is the whole sequence. */
 static int ppo__prompt_length(const ppo_tokens *prompts, int s) {
     return prompts->prompt ? prompts->prompt[s] : prompts->start[s + 1] - prompts->start[s];
 }
 
-/* Checks sequences of the model's tokens. Each must fit into the context; with PPO__BEFORE_MORE, its prompt
-   must leave room there; with PPO__ANY_LENGTH, only windows of it are used. */
+/* Checks sequences of the model's tokens. Each must fit the context; with PPO__BEFORE_MORE, its prompt
+   must leave room in the context; with PPO__ANY_LENGTH, only windows of it are used. */
 enum { PPO__IN_CONTEXT, PPO__BEFORE_MORE, PPO__ANY_LENGTH };
 static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *tokens, int what) {
     const int context = lm->config.context, vocab = lm->config.vocab, prompts = what == PPO__BEFORE_MORE;
@@ -15835,7 +15875,7 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
     return PPO_OK;
 }
 
-/* What the rows of block k attend to: from queries, keys and values (rows, 3 width) to (rows, width). */
+/* The attention of block k: from queries, keys and values of the rows to (rows, heads head_size). */
 typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user);
 
@@ -15846,7 +15886,7 @@ static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x,
                           lm->config.norm_eps);
 }
 
-/* f(x W + b) of one of the four layers of a block */
+/* f(x W + b) of one of the four layers of a block. */
 enum { PPO__LAYER_QKV, PPO__LAYER_PROJ, PPO__LAYER_UP, PPO__LAYER_DOWN };
 static ppo_tensor *ppo__lm_linear(ppo_tape *tape, const ppo_lm_block *b, int layer, ppo_tensor *x,
                                   int activation) {
@@ -15862,7 +15902,7 @@ static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, int block, in
                     : ppo__lm_linear(tape, &lm->block[block], layer, x, activation);
 }
 
-/* What a block needs besides its input. */
+/* What a block needs beside its input. */
 typedef struct ppo__lm_block_args {
     const ppo_lm *lm;
     int k;
@@ -15871,6 +15911,7 @@ typedef struct ppo__lm_block_args {
     const void *user;
 } ppo__lm_block_args;
 
+/* x (rows, width) += attention, then += feed-forward. */
 static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user) {
     const ppo__lm_block_args *args = (const ppo__lm_block_args *)user;
     const ppo_lm *lm = args->lm;
@@ -15882,22 +15923,24 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
     y = args->attend(tape, lm, args->k, y, args->user);
-    y = ppo_tape_add(tape, x, ppo__lm_layer(tape, lm, args->k, PPO__LAYER_PROJ, y, PPO_IDENTITY));
-    x = ppo__lm_norm(tape, lm, c->parallel ? x : y, b->norm_weight[1], b->norm_bias[1]);
+    y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_PROJ, y, PPO_IDENTITY);
+
+    ppo_tensor *const attended = ppo_tape_add(tape, x, y);
+    y = ppo__lm_norm(tape, lm, c->parallel ? x : attended, b->norm_weight[1], b->norm_bias[1]);
     if (c->gated || lm->base) {
-        x = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_UP, x, c->gated ? PPO_IDENTITY : c->activation);
-        if (c->gated) x = ppo_tape_gated(tape, x, c->activation);
-        x = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_DOWN, x, PPO_IDENTITY);
-    } else {
+        y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_UP, y, c->gated ? PPO_IDENTITY : c->activation);
+        if (c->gated) y = ppo_tape_gated(tape, y, c->activation);
+        y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_DOWN, y, PPO_IDENTITY);
+    } else { /* both layers in one operation */
         ppo_tensor *const weight[] = {b->up_weight, b->down_weight};
         ppo_tensor *const bias[] = {b->up_bias, b->down_bias};
         const int activation[] = {c->activation, PPO_IDENTITY};
-        x = ppo__tape_chain(tape, "linear", x, weight, bias, activation, 2);
+        y = ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2);
     }
-    return ppo_tape_add(tape, y, x);
+    return ppo_tape_add(tape, attended, y);
 }
 
-/* The whole model but its heads, for rows that are tokens at some positions of some sequences. */
+/* The model without its heads: from tokens [rows] at positions [rows] of any sequences to (rows, width). */
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
     const ppo_lm_config *c = &lm->full;
@@ -15920,7 +15963,7 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
 
-/* Brings its numbers, and those of its base, to where a tape computes. */
+/* Brings the model's numbers, and those of its base, to where a tape computes. */
 static ppo_status ppo__lm_place(const ppo_lm *lm, ppo__device *device) {
     ppo_status status = ppo__params_place(lm->params, device);
     return status || !lm->base ? status : ppo__params_place(lm->base->params, device);
@@ -15929,8 +15972,8 @@ static ppo_status ppo__lm_place(const ppo_lm *lm, ppo__device *device) {
 static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                      const void *user) {
     const ppo_tokens *tokens = (const ppo_tokens *)user;
-    const ppo_attention how = ppo__lm_attention(&lm->full, k);
-    return ppo_tape_attention(tape, qkv, &how, tokens->start, tokens->count);
+    const ppo_attention attention = ppo__lm_attention(&lm->full, k);
+    return ppo_tape_attention(tape, qkv, &attention, tokens->start, tokens->count);
 }
 
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {

@@ -2779,15 +2779,15 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     if (!job) return PPO_ERROR_MEMORY;
     node->kept = job;
     int size = args->size;
-    size_t numbers = ppo__at(y->rows, args->how.heads);
+    size_t numbers = ppo__at(y->rows, args->attention.heads);
     int tiles;
     const int *tile = ppo__cuda_tiles(tape, args, &tiles);
     float *log_sum = ppo_tape_alloc(tape, numbers), *dot = y->grad ? ppo_tape_alloc(tape, numbers) : NULL;
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    *job = {qkv->data, NULL, y->data, NULL, log_sum, dot, tile, qkv->cols, y->cols, size, args->how, tiles};
-    dim3 grid(tiles, args->how.heads), block(32, PPO__ATTEND_WARPS);
+    *job = {qkv->data, NULL, y->data, NULL, log_sum, dot, tile, qkv->cols, y->cols, size, args->attention, tiles};
+    dim3 grid(tiles, args->attention.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
                       status);

@@ -1,4 +1,4 @@
-/* The transformer's operations (section 5), the model (section 11) and its file (section 16), against a GPT-2 of
+/* The transformer's operations and the model (section 18), and its file (section 19), against a GPT-2 of
    Hugging Face, PyTorch's layers and double precision. PPO_FUZZ=100000 sets how many damaged files the last test
    tries. */
 #include "../ppo.h"
