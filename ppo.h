@@ -16589,7 +16589,8 @@ static ppo_status ppo__begin_results(ppo_generator *g, const ppo_tokens *prompts
     if (count <= g->capacity) return PPO_OK;
     memcpy(g->results, results, sizeof results);
     ppo__arena_free(&g->results_memory);
-    g->results_memory = grown, g->capacity = count;
+    g->results_memory = grown;
+    g->capacity = count;
     return PPO_OK;
 }
 
@@ -19802,7 +19803,7 @@ static void ppo__group_samples_alloc(ppo_rlhf *r) {
     all->ended = PPO__ARRAY(&r->memory, unsigned char, count);
 }
 
-/* Takes all memory except that of the tapes. */
+/* Takes all memory except that of the tapes, and makes the generator. */
 static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
     ppo__arena *memory = &r->memory;
@@ -19984,7 +19985,7 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
 
 /* -- checkpoints -- */
 
-/* A run, and what its file holds in another form. It must exist until the file is written. */
+/* A run, and in another form what its file holds. Must last until the file is written. */
 typedef struct ppo__rlhf_checkpoint {
     ppo_rlhf *rlhf;
     int64_t counters[6];
@@ -19992,7 +19993,7 @@ typedef struct ppo__rlhf_checkpoint {
     float first[5]; /* figures of the first iteration */
 } ppo__rlhf_checkpoint;
 
-/* What a checkpoint holds besides the models that are trained. Saving changes nothing in the run. */
+/* What a checkpoint holds beside the models that are trained. Saving does not change the run. */
 static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
     ppo_rlhf *r = kept->rlhf;
     const double most = 4e18;
