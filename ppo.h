@@ -7996,12 +7996,12 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 
 /* -- settings by name: a row of the table, and its value as text -- */
 
-/* A row of a table of settings: the field of a struct, PPO_FIELD_..., its default, bounds, words, help. _AS: under
-   another name, or of a kind. */
-#define PPO__SETTING_AS(name, kind, config, field, type, initial, min, max, choices, help) \
-    { name, PPO_FIELD_##type, offsetof(config, field), initial, min, max, choices, help, kind }
-#define PPO__SETTING(config, field, type, initial, min, max, choices, help) \
-    PPO__SETTING_AS(#field, 0, config, field, type, initial, min, max, choices, help)
+/* A row of a table of settings: a field of the struct PPO__OF, PPO_FIELD_..., its default, bounds, words, help.
+   _AS: under another name, or of a kind. */
+#define PPO__SETTING_AS(name, kind, field, type, initial, min, max, choices, help) \
+    { name, PPO_FIELD_##type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind }
+#define PPO__SETTING(field, type, initial, min, max, choices, help) \
+    PPO__SETTING_AS(#field, 0, field, type, initial, min, max, choices, help)
 
 /* Presets from a list of rows: a row of the table of presets, and a word of their names. */
 #define PPO__PRESET_ROW(name, resets, values)  {name, resets, values},
@@ -12893,103 +12893,96 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
 
 static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
+#define PPO__OF ppo_config
 static const ppo_field ppo__fields[] = {
-    PPO__SETTING(ppo_config, total_steps, I64, "100000", 1, 1e15, NULL,
-                 "environment steps, over all environments"),
-    PPO__SETTING(ppo_config, num_envs, INT, "4", 1, 65536, NULL, "environments side by side"),
-    PPO__SETTING(ppo_config, rollout_steps, INT, "512", 1, 16777216, NULL,
-                 "steps of each environment per iteration"),
-    PPO__SETTING(ppo_config, minibatch_size, INT, "64", 0, 1073741824, NULL,
+    PPO__SETTING(total_steps, I64, "100000", 1, 1e15, NULL, "environment steps, over all environments"),
+    PPO__SETTING(num_envs, INT, "4", 1, 65536, NULL, "environments side by side"),
+    PPO__SETTING(rollout_steps, INT, "512", 1, 16777216, NULL, "steps of each environment per iteration"),
+    PPO__SETTING(minibatch_size, INT, "64", 0, 1073741824, NULL,
                  "samples per gradient step; 0: the whole rollout"),
-    PPO__SETTING(ppo_config, shards, INT, "0", 0, 64, NULL,
-                 "of a minibatch, for threads and processes; 0: by size"),
-    PPO__SETTING(ppo_config, epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
-    PPO__SETTING(ppo_config, learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
-    PPO__SETTING(ppo_config, learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
+    PPO__SETTING(shards, INT, "0", 0, 64, NULL, "of a minibatch, for threads and processes; 0: by size"),
+    PPO__SETTING(epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
+    PPO__SETTING(learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
+    PPO__SETTING(learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
-    PPO__SETTING(ppo_config, critic_learning_rate, FLOAT, "0", 0, 10, NULL, "the critic's; 0: the same"),
-    PPO__SETTING(ppo_config, gamma, FLOAT, "0.99", 0, 1, NULL, "discount per step"),
-    PPO__SETTING(ppo_config, gae_lambda, FLOAT, "0.95", 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
-    PPO__SETTING(ppo_config, objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
+    PPO__SETTING(critic_learning_rate, FLOAT, "0", 0, 10, NULL, "the critic's; 0: the same"),
+    PPO__SETTING(gamma, FLOAT, "0.99", 0, 1, NULL, "discount per step"),
+    PPO__SETTING(gae_lambda, FLOAT, "0.95", 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
+    PPO__SETTING(objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
                  "the policy's objective, not k3-penalty"),
-    PPO__SETTING(ppo_config, clip_low, FLOAT, "0.2", 0, 1, NULL, "no gain from ratios below 1 - this"),
-    PPO__SETTING(ppo_config, clip_high, FLOAT, "0.2", 0, 1e6, NULL, "no gain from ratios above 1 + this"),
-    PPO__SETTING(ppo_config, clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
+    PPO__SETTING(clip_low, FLOAT, "0.2", 0, 1, NULL, "no gain from ratios below 1 - this"),
+    PPO__SETTING(clip_high, FLOAT, "0.2", 0, 1e6, NULL, "no gain from ratios above 1 + this"),
+    PPO__SETTING(clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how both ranges fall to 0 over the run"),
-    PPO__SETTING(ppo_config, dual_clip, FLOAT, "0", 0, 1e6, NULL,
-                 "above 1: bound for negative advantages; 0: off"),
-    PPO__SETTING(ppo_config, kl_coef, FLOAT, "1", 0, 1e6, NULL,
-                 "weight of KL(old || new) with --objective kl-penalty"),
-    PPO__SETTING(ppo_config, adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
+    PPO__SETTING(dual_clip, FLOAT, "0", 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
+    PPO__SETTING(kl_coef, FLOAT, "1", 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__SETTING(adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
                  "kl_coef doubles or halves to hold this KL; 0: off"),
-    PPO__SETTING(ppo_config, target_kl, FLOAT, "0", 0, 1e6, NULL,
+    PPO__SETTING(target_kl, FLOAT, "0", 0, 1e6, NULL,
                  "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__SETTING(ppo_config, desired_kl, FLOAT, "0", 0, 1e6, NULL,
+    PPO__SETTING(desired_kl, FLOAT, "0", 0, 1e6, NULL,
                  "the learning rate is adapted to hold this approx_kl; 0: off"),
-    PPO__SETTING(ppo_config, value_coef, FLOAT, "0.5", 0, 1e6, NULL,
-                 "weight of the value loss, 0.5 mean squared error"),
-    PPO__SETTING(ppo_config, value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
-    PPO__SETTING(ppo_config, huber_delta, FLOAT, "0", 0, 1e6, NULL,
-                 "value errors beyond this count linearly; 0: off"),
-    PPO__SETTING(ppo_config, baseline, CHOICE, "yes", 0, 1, "no|yes",
-                 "no: without a critic, advantages are returns"),
-    PPO__SETTING(ppo_config, entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
-    PPO__SETTING(ppo_config, entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
+    PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
+    PPO__SETTING(value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
+    PPO__SETTING(huber_delta, FLOAT, "0", 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
+    PPO__SETTING(baseline, CHOICE, "yes", 0, 1, "no|yes", "no: without a critic, advantages are returns"),
+    PPO__SETTING(entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
+    PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
-    PPO__SETTING(ppo_config, normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
+    PPO__SETTING(normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
                  "per minibatch: mean 0, standard deviation 1"),
-    PPO__SETTING(ppo_config, recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING(recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
                  "before each epoch, by the critic as it is then"),
-    PPO__SETTING(ppo_config, max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
+    PPO__SETTING(max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
                  "global gradient norm is clipped to this; 0: off"),
-    PPO__SETTING(ppo_config, adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
-    PPO__SETTING(ppo_config, adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
-    PPO__SETTING(ppo_config, adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
-    PPO__SETTING(ppo_config, weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, ppo_config, conv, KERNELS, "none", 0, 1024, NULL,
+    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
+    PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
+    PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
+    PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
+    PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, conv, KERNELS, "none", 0, 1024, NULL,
                     "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
-    PPO__SETTING_AS("hidden", PPO_FIELD_NETWORK, ppo_config, hidden, WIDTHS, "64,64", 1, 65536, NULL,
+    PPO__SETTING_AS("hidden", PPO_FIELD_NETWORK, hidden, WIDTHS, "64,64", 1, 65536, NULL,
                     "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__SETTING_AS("activation", PPO_FIELD_NETWORK, ppo_config, activation, CHOICE, "tanh", 0,
-                    PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "of convolutions and hidden layers"),
-    PPO__SETTING_AS("layer_norm", PPO_FIELD_NETWORK, ppo_config, layer_norm, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING_AS("activation", PPO_FIELD_NETWORK, activation, CHOICE, "tanh", 0, PPO__ACTIVATIONS - 1,
+                    PPO__ACTIVATION_WORDS, "of convolutions and hidden layers"),
+    PPO__SETTING_AS("layer_norm", PPO_FIELD_NETWORK, layer_norm, CHOICE, "no", 0, 1, "no|yes",
                     "of hidden layers, before the activation"),
-    PPO__SETTING_AS("shared_trunk", PPO_FIELD_NETWORK, ppo_config, shared_trunk, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING_AS("shared_trunk", PPO_FIELD_NETWORK, shared_trunk, CHOICE, "no", 0, 1, "no|yes",
                     "one set of hidden layers for actor and critic"),
-    PPO__SETTING_AS("recurrent", PPO_FIELD_NETWORK, ppo_config, recurrent, INT, "0", 0, 65536, NULL,
+    PPO__SETTING_AS("recurrent", PPO_FIELD_NETWORK, recurrent, INT, "0", 0, 65536, NULL,
                     "width of a recurrent core (GRU); 0: none"),
-    PPO__SETTING(ppo_config, sequence_steps, INT, "32", 1, 16777216, NULL,
+    PPO__SETTING(sequence_steps, INT, "32", 1, 16777216, NULL,
                  "recurrent: steps that gradients go back through"),
-    PPO__SETTING_AS("init", PPO_FIELD_NETWORK, ppo_config, init, CHOICE, "orthogonal", 0, 1,
-                    "orthogonal|uniform", "initial weights"),
-    PPO__SETTING_AS("log_std_init", PPO_FIELD_NETWORK, ppo_config, log_std_init, FLOAT, "0", -20, 5, NULL,
+    PPO__SETTING_AS("init", PPO_FIELD_NETWORK, init, CHOICE, "orthogonal", 0, 1, "orthogonal|uniform",
+                    "initial weights"),
+    PPO__SETTING_AS("log_std_init", PPO_FIELD_NETWORK, log_std_init, FLOAT, "0", -20, 5, NULL,
                     "box actions: initial log standard deviation"),
-    PPO__SETTING_AS("squash", PPO_FIELD_NETWORK, ppo_config, squash, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING_AS("squash", PPO_FIELD_NETWORK, squash, CHOICE, "no", 0, 1, "no|yes",
                     "box actions: tanh into the box instead of clipping"),
-    PPO__SETTING_AS("gsde", PPO_FIELD_NETWORK, ppo_config, gsde, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING_AS("gsde", PPO_FIELD_NETWORK, gsde, CHOICE, "no", 0, 1, "no|yes",
                     "box actions: state-dependent exploration"),
-    PPO__SETTING(ppo_config, gsde_steps, INT, "0", 0, 16777216, NULL,
+    PPO__SETTING(gsde_steps, INT, "0", 0, 16777216, NULL,
                  "steps that a sampled exploration lasts; 0: a rollout"),
-    PPO__SETTING(ppo_config, rpo_alpha, FLOAT, "0", 0, 1e3, NULL,
+    PPO__SETTING(rpo_alpha, FLOAT, "0", 0, 1e3, NULL,
                  "box actions: the update moves means by uniform noise in +- this; 0: off"),
-    PPO__SETTING_AS("normalize_obs", PPO_FIELD_NETWORK, ppo_config, normalize_obs, CHOICE, "no", 0, 1,
-                    "no|yes", "observations to mean 0, variance 1"),
-    PPO__SETTING(ppo_config, normalize_reward, CHOICE, "no", 0, 1, "no|yes",
+    PPO__SETTING_AS("normalize_obs", PPO_FIELD_NETWORK, normalize_obs, CHOICE, "no", 0, 1, "no|yes",
+                    "observations to mean 0, variance 1"),
+    PPO__SETTING(normalize_reward, CHOICE, "no", 0, 1, "no|yes",
                  "rewards divided by the std of the discounted return"),
-    PPO__SETTING_AS("clip_obs", PPO_FIELD_NETWORK, ppo_config, clip_obs, FLOAT, "10", 1e-6, 1e6, NULL,
+    PPO__SETTING_AS("clip_obs", PPO_FIELD_NETWORK, clip_obs, FLOAT, "10", 1e-6, 1e6, NULL,
                     "normalized observations are clipped to +- this"),
-    PPO__SETTING(ppo_config, clip_reward, FLOAT, "10", 1e-6, 1e6, NULL,
-                 "normalized rewards are clipped to +- this"),
-    PPO__SETTING(ppo_config, self_play, INT, "0", 0, 1024, NULL,
+    PPO__SETTING(clip_reward, FLOAT, "10", 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
+    PPO__SETTING(self_play, INT, "0", 0, 1024, NULL,
                  "earlier policies kept as opponents; 0: all agents learn"),
-    PPO__SETTING(ppo_config, snapshot_every, INT, "10", 1, 1000000000, NULL,
+    PPO__SETTING(snapshot_every, INT, "10", 1, 1000000000, NULL,
                  "self-play: iterations until the next opponent"),
-    PPO__SETTING(ppo_config, self_play_latest, FLOAT, "0.5", 0, 1, NULL,
+    PPO__SETTING(self_play_latest, FLOAT, "0.5", 0, 1, NULL,
                  "self-play: share of episodes of the latest policy alone"),
-    PPO__SETTING(ppo_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-    PPO__SETTING(ppo_config, threads, INT, "1", 1, 1024, NULL,
+    PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+    PPO__SETTING(threads, INT, "1", 1, 1024, NULL,
                  "threads that step environments and compute; the results do not depend on it"),
 };
+#undef PPO__OF
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 
 /* clip_low and clip_high are not here: they also define clip_fraction. The action space matters to numbers in a
@@ -15544,54 +15537,48 @@ static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor
 #define PPO__FAMILY_WORDS "gpt2|gpt_neo|gpt_neox|llama|mistral|qwen2|qwen3"
 enum { PPO__FAMILIES = 7 };
 
+#define PPO__OF ppo_lm_config
 static const ppo_field ppo__lm_fields[] = {
-    PPO__SETTING(ppo_lm_config, family, CHOICE, "gpt2", 0, PPO__FAMILIES - 1, PPO__FAMILY_WORDS,
+    PPO__SETTING(family, CHOICE, "gpt2", 0, PPO__FAMILIES - 1, PPO__FAMILY_WORDS,
                  "whose names and layout a saved folder has"),
-    PPO__SETTING(ppo_lm_config, vocab, INT, NULL, 2, INT_MAX, NULL, "tokens"),
-    PPO__SETTING(ppo_lm_config, context, INT, "64", 2, INT_MAX, NULL, "tokens of the longest sequence"),
-    PPO__SETTING(ppo_lm_config, width, INT, "64", 2, INT_MAX / 4, NULL,
-                 "numbers that stand for a token between blocks"),
-    PPO__SETTING(ppo_lm_config, layers, INT, "2", 1, PPO_MAX_LAYERS, NULL, "blocks"),
-    PPO__SETTING(ppo_lm_config, heads, INT, "4", 1, INT_MAX / 8, NULL, "of queries"),
-    PPO__SETTING(ppo_lm_config, kv_heads, INT, "0", 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
-    PPO__SETTING(ppo_lm_config, head_size, INT, "0", 0, INT_MAX / 8, NULL, "0: width / heads"),
-    PPO__SETTING(ppo_lm_config, hidden, INT, "0", 0, INT_MAX / 2, NULL,
-                 "width of the feed-forward layers; 0: 4 width"),
-    PPO__SETTING(ppo_lm_config, norm, CHOICE, "layer", PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer",
-                 "before each branch"),
-    PPO__SETTING(ppo_lm_config, norm_eps, FLOAT, "1e-5", 1e-30, 1, NULL, "added to the variance"),
-    PPO__SETTING(ppo_lm_config, activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
+    PPO__SETTING(vocab, INT, NULL, 2, INT_MAX, NULL, "tokens"),
+    PPO__SETTING(context, INT, "64", 2, INT_MAX, NULL, "tokens of the longest sequence"),
+    PPO__SETTING(width, INT, "64", 2, INT_MAX / 4, NULL, "numbers that stand for a token between blocks"),
+    PPO__SETTING(layers, INT, "2", 1, PPO_MAX_LAYERS, NULL, "blocks"),
+    PPO__SETTING(heads, INT, "4", 1, INT_MAX / 8, NULL, "of queries"),
+    PPO__SETTING(kv_heads, INT, "0", 0, INT_MAX / 8, NULL, "of keys and values; 0: as many"),
+    PPO__SETTING(head_size, INT, "0", 0, INT_MAX / 8, NULL, "0: width / heads"),
+    PPO__SETTING(hidden, INT, "0", 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
+    PPO__SETTING(norm, CHOICE, "layer", PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "before each branch"),
+    PPO__SETTING(norm_eps, FLOAT, "1e-5", 1e-30, 1, NULL, "added to the variance"),
+    PPO__SETTING(activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
                  "of the feed-forward"),
-    PPO__SETTING(ppo_lm_config, gated, CHOICE, "no", 0, 1, "no|yes", "feed-forward layers with a gate"),
-    PPO__SETTING(ppo_lm_config, qkv_bias, CHOICE, "yes", 0, 1, "no|yes", "of queries, keys and values"),
-    PPO__SETTING(ppo_lm_config, proj_bias, CHOICE, "yes", 0, 1, "no|yes", "of the heads' results"),
-    PPO__SETTING(ppo_lm_config, ffn_bias, CHOICE, "yes", 0, 1, "no|yes", "of feed-forward layers"),
-    PPO__SETTING(ppo_lm_config, head_norm, CHOICE, "no", 0, 1, "no|yes", "of queries and keys"),
-    PPO__SETTING(ppo_lm_config, parallel, CHOICE, "no", 0, 1, "no|yes",
-                 "attention and feed-forward from the same numbers"),
-    PPO__SETTING(ppo_lm_config, tied, CHOICE, "yes", 0, 1, "no|yes", "logits by the token embedding"),
-    PPO__SETTING(ppo_lm_config, attention_scale, FLOAT, "0", 0, 1e30, NULL,
-                 "of products; 0: 1 / sqrt(head size)"),
-    PPO__SETTING(ppo_lm_config, window, INT, "0", 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
-    PPO__SETTING(ppo_lm_config, window_layers, U64, "0", 0, 1.8446744073709552e19, NULL,
-                 "bit k: layer k has it; 0: all"),
-    PPO__SETTING(ppo_lm_config, positions, CHOICE, "learned", 0, PPO_ROTARY, "learned|rotary",
+    PPO__SETTING(gated, CHOICE, "no", 0, 1, "no|yes", "feed-forward layers with a gate"),
+    PPO__SETTING(qkv_bias, CHOICE, "yes", 0, 1, "no|yes", "of queries, keys and values"),
+    PPO__SETTING(proj_bias, CHOICE, "yes", 0, 1, "no|yes", "of the heads' results"),
+    PPO__SETTING(ffn_bias, CHOICE, "yes", 0, 1, "no|yes", "of feed-forward layers"),
+    PPO__SETTING(head_norm, CHOICE, "no", 0, 1, "no|yes", "of queries and keys"),
+    PPO__SETTING(parallel, CHOICE, "no", 0, 1, "no|yes", "attention and feed-forward from the same numbers"),
+    PPO__SETTING(tied, CHOICE, "yes", 0, 1, "no|yes", "logits by the token embedding"),
+    PPO__SETTING(attention_scale, FLOAT, "0", 0, 1e30, NULL, "of products; 0: 1 / sqrt(head size)"),
+    PPO__SETTING(window, INT, "0", 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
+    PPO__SETTING(window_layers, U64, "0", 0, 1.8446744073709552e19, NULL, "bit k: layer k has it; 0: all"),
+    PPO__SETTING(positions, CHOICE, "learned", 0, PPO_ROTARY, "learned|rotary",
                  "how a token knows its position"),
-    PPO__SETTING(ppo_lm_config, rotary_size, INT, "0", 0, INT_MAX / 8, NULL,
-                 "columns of a head that are turned; 0: all"),
-    PPO__SETTING(ppo_lm_config, rope_theta, FLOAT, "10000", 1, 1e30, NULL, "base of the wavelengths"),
-    PPO__SETTING(ppo_lm_config, rope_scaling, CHOICE, "plain", 0, PPO_ROPE_LLAMA3, "plain|linear|llama3",
+    PPO__SETTING(rotary_size, INT, "0", 0, INT_MAX / 8, NULL, "columns of a head that are turned; 0: all"),
+    PPO__SETTING(rope_theta, FLOAT, "10000", 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__SETTING(rope_scaling, CHOICE, "plain", 0, PPO_ROPE_LLAMA3, "plain|linear|llama3",
                  "of the wavelengths"),
-    PPO__SETTING(ppo_lm_config, rope_factor, FLOAT, "1", 1e-30, 1e30, NULL, "by which they grow"),
-    PPO__SETTING(ppo_lm_config, rope_low, FLOAT, "1", 1e-30, 1e30, NULL,
+    PPO__SETTING(rope_factor, FLOAT, "1", 1e-30, 1e30, NULL, "by which they grow"),
+    PPO__SETTING(rope_low, FLOAT, "1", 1e-30, 1e30, NULL,
                  "Llama 3: waves in rope_context, below which all do"),
-    PPO__SETTING(ppo_lm_config, rope_high, FLOAT, "4", 1e-30, 1e30, NULL, "and above which none does"),
-    PPO__SETTING(ppo_lm_config, rope_context, INT, "8192", 1, INT_MAX, NULL,
-                 "Llama 3: the context before scaling"),
-    PPO__SETTING(ppo_lm_config, score, CHOICE, "no", 0, 1, "no|yes", "a head with a number per token"),
-    PPO__SETTING(ppo_lm_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the first weights"),
-    PPO__SETTING(ppo_lm_config, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a text; -1: none"),
+    PPO__SETTING(rope_high, FLOAT, "4", 1e-30, 1e30, NULL, "and above which none does"),
+    PPO__SETTING(rope_context, INT, "8192", 1, INT_MAX, NULL, "Llama 3: the context before scaling"),
+    PPO__SETTING(score, CHOICE, "no", 0, 1, "no|yes", "a head with a number per token"),
+    PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the first weights"),
+    PPO__SETTING(eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a text; -1: none"),
 };
+#undef PPO__OF
 static const ppo_need ppo__lm_needs[] = {
     {"rotary_size", "positions", "rotary"},
     {"rope_theta", "positions", "rotary"},
@@ -16173,27 +16160,29 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype) 
    -------------------------------------------------------------------------------------------------------- */
 
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
-#define PPO__SAMPLING_ROWS(config, in)                                                       \
-    PPO__SETTING_AS("temperature", 0, config, in temperature, FLOAT, "1", 1e-30, 1e30, NULL, \
-                    "logits are divided by it"),                                             \
-        PPO__SETTING_AS("greedy", 0, config, in greedy, CHOICE, "no", 0, 1, "no|yes",        \
-                        "always the most likely token"),                                     \
-        PPO__SETTING_AS("top_k", 0, config, in top_k, INT, "0", 0, INT_MAX, NULL,            \
-                        "only the k most likely tokens; 0: all"),                            \
-        PPO__SETTING_AS("top_p", 0, config, in top_p, FLOAT, "1", 1e-30, 1, NULL,            \
-                        "the most likely with this probability"),                            \
-        PPO__SETTING_AS("eos", 0, config, in eos, INT, "-1", -1, INT_MAX, NULL,              \
-                        "token that ends a sequence; -1: none"),                             \
-        PPO__SETTING_AS("max_new", 0, config, in max_new, INT, "0", 0, INT_MAX, NULL,        \
-                        "sampled tokens; 0: up to the context"),                             \
-        PPO__SETTING_AS("call", 0, config, in call, INT, "-1", -1, INT_MAX, NULL,            \
+#define PPO__SAMPLING_ROWS(in)                                                       \
+    PPO__SETTING_AS("temperature", 0, in temperature, FLOAT, "1", 1e-30, 1e30, NULL, \
+                    "logits are divided by it"),                                     \
+        PPO__SETTING_AS("greedy", 0, in greedy, CHOICE, "no", 0, 1, "no|yes",        \
+                        "always the most likely token"),                             \
+        PPO__SETTING_AS("top_k", 0, in top_k, INT, "0", 0, INT_MAX, NULL,            \
+                        "only the k most likely tokens; 0: all"),                    \
+        PPO__SETTING_AS("top_p", 0, in top_p, FLOAT, "1", 1e-30, 1, NULL,            \
+                        "the most likely with this probability"),                    \
+        PPO__SETTING_AS("eos", 0, in eos, INT, "-1", -1, INT_MAX, NULL,              \
+                        "token that ends a sequence; -1: none"),                     \
+        PPO__SETTING_AS("max_new", 0, in max_new, INT, "0", 0, INT_MAX, NULL,        \
+                        "sampled tokens; 0: up to the context"),                     \
+        PPO__SETTING_AS("call", 0, in call, INT, "-1", -1, INT_MAX, NULL,            \
                         "token that calls the tool; -1: none")
 
+#define PPO__OF ppo_sampling
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
-    static const ppo_field fields[] = {PPO__SAMPLING_ROWS(ppo_sampling, )};
+    static const ppo_field fields[] = {PPO__SAMPLING_ROWS()};
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, NULL, NULL, NULL};
     return &settings;
 }
+#undef PPO__OF
 
 PPO_DEF ppo_sampling ppo_sampling_default(void) {
     ppo_sampling sampling;
@@ -17592,12 +17581,11 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
 /* -- fine-tuning -- */
 
 /* Rows that fine-tuning and PPO on tokens have in common. */
-#define PPO__ADAM_ROWS(config)                                                                         \
-    PPO__SETTING(config, adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),     \
-        PPO__SETTING(config, adam_beta2, FLOAT, "0.999", 0, 0.999999, NULL, "and of the mean square"), \
-        PPO__SETTING(config, adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),               \
-        PPO__SETTING(config, weight_decay, FLOAT, "0", 0, 1e30, NULL,                                  \
-                     "decoupled weight decay (AdamW) of matrices")
+#define PPO__ADAM_ROWS                                                                         \
+    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),     \
+        PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.999999, NULL, "and of the mean square"), \
+        PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),               \
+        PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
 
 static const ppo_need ppo__fit_needs[] = {
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
@@ -17607,51 +17595,44 @@ static const ppo_need ppo__fit_needs[] = {
     {NULL, NULL, NULL},
 };
 
+#define PPO__OF ppo_fit_config
 PPO_DEF const ppo_settings *ppo_fit_settings(void) {
     static const ppo_field fields[] = {
-        PPO__SETTING(ppo_fit_config, epochs, INT, "1", 1, INT_MAX, NULL, "passes over the data"),
-        PPO__SETTING(ppo_fit_config, steps, INT, "0", 0, INT_MAX, NULL,
-                     "gradient steps in all; 0: those of the epochs"),
-        PPO__SETTING(ppo_fit_config, batch_size, INT, "32", 1, INT_MAX, NULL,
+        PPO__SETTING(epochs, INT, "1", 1, INT_MAX, NULL, "passes over the data"),
+        PPO__SETTING(steps, INT, "0", 0, INT_MAX, NULL, "gradient steps in all; 0: those of the epochs"),
+        PPO__SETTING(batch_size, INT, "32", 1, INT_MAX, NULL,
                      "sequences, windows or pairs per gradient step"),
-        PPO__SETTING(ppo_fit_config, micro_batch, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(micro_batch, INT, "0", 0, INT_MAX, NULL,
                      "of these, in memory at once; 0: by their tokens"),
-        PPO__SETTING(ppo_fit_config, shards, INT, "0", 0, 1024, NULL,
-                     "of a batch, for threads and processes; 0: by size"),
-        PPO__SETTING(ppo_fit_config, window, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(shards, INT, "0", 0, 1024, NULL, "of a batch, for threads and processes; 0: by size"),
+        PPO__SETTING(window, INT, "0", 0, INT_MAX, NULL,
                      "tokens of a window of the text; 0: whole sequences"),
-        PPO__SETTING(ppo_fit_config, random_windows, CHOICE, "no", 0, 1, "no|yes",
-                     "from anywhere, not side by side"),
-        PPO__SETTING(ppo_fit_config, learning_rate, FLOAT, "1e-3", 1e-30, 10, NULL, "Adam's learning rate"),
-        PPO__SETTING(ppo_fit_config, learning_rate_schedule, CHOICE, "cosine", 0, 2, "constant|linear|cosine",
+        PPO__SETTING(random_windows, CHOICE, "no", 0, 1, "no|yes", "from anywhere, not side by side"),
+        PPO__SETTING(learning_rate, FLOAT, "1e-3", 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__SETTING(learning_rate_schedule, CHOICE, "cosine", 0, 2, "constant|linear|cosine",
                      "how it falls"),
-        PPO__SETTING(ppo_fit_config, min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
-        PPO__SETTING(ppo_fit_config, warmup, FLOAT, "0.05", 0, 0.999999, NULL,
-                     "share of the steps in which it rises from 0"),
-        PPO__SETTING(ppo_fit_config, warmup_steps, INT, "0", 0, INT_MAX, NULL,
-                     "steps in which it rises; 0: that share"),
-        PPO__ADAM_ROWS(ppo_fit_config),
-        PPO__SETTING(ppo_fit_config, max_grad_norm, FLOAT, "1", 0, INFINITY, NULL,
+        PPO__SETTING(min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
+        PPO__SETTING(warmup, FLOAT, "0.05", 0, 0.999999, NULL, "share of the steps in which it rises from 0"),
+        PPO__SETTING(warmup_steps, INT, "0", 0, INT_MAX, NULL, "steps in which it rises; 0: that share"),
+        PPO__ADAM_ROWS,
+        PPO__SETTING(max_grad_norm, FLOAT, "1", 0, INFINITY, NULL,
                      "gradient norms are clipped to it; 0: off"),
-        PPO__SETTING(ppo_fit_config, beta, FLOAT, "0.1", 0, 1e30, NULL, "DPO: strength of the KL constraint"),
-        PPO__SETTING(ppo_fit_config, label_smoothing, FLOAT, "0", 0, 0.5, NULL,
-                     "DPO: share of comparisons that are wrong"),
-        PPO__SETTING(ppo_fit_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL,
-                     "of the order of the data"),
-        PPO__SETTING(ppo_fit_config, evaluate_every, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(beta, FLOAT, "0.1", 0, 1e30, NULL, "DPO: strength of the KL constraint"),
+        PPO__SETTING(label_smoothing, FLOAT, "0", 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
+        PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the order of the data"),
+        PPO__SETTING(evaluate_every, INT, "0", 0, INT_MAX, NULL,
                      "steps between held-out losses; 0: an epoch"),
-        PPO__SETTING(ppo_fit_config, evaluate_first, CHOICE, "no", 0, 1, "no|yes",
-                     "also before the first step"),
-        PPO__SETTING(ppo_fit_config, patience, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(evaluate_first, CHOICE, "no", 0, 1, "no|yes", "also before the first step"),
+        PPO__SETTING(patience, INT, "0", 0, INT_MAX, NULL,
                      "held-out losses without a new best; 0: any number"),
-        PPO__SETTING(ppo_fit_config, checkpoint_every, INT, "100", 1, INT_MAX, NULL,
-                     "steps between checkpoints"),
-        PPO__SETTING(ppo_fit_config, recompute, CHOICE, "no", 0, 1, "no|yes",
+        PPO__SETTING(checkpoint_every, INT, "100", 1, INT_MAX, NULL, "steps between checkpoints"),
+        PPO__SETTING(recompute, CHOICE, "no", 0, 1, "no|yes",
                      "less memory for more time: ppo_tape_recompute()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__fit_needs, NULL, NULL};
     return &settings;
 }
+#undef PPO__OF
 
 PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
     ppo_fit_config c;
@@ -19590,112 +19571,89 @@ static const ppo_need ppo__rlhf_needs[] = {
                     "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01")
 static const ppo_preset ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
 
+#define PPO__OF ppo_rlhf_config
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__SETTING(ppo_rlhf_config, prompts, INT, "64", 1, PPO__MOST_SAMPLES, NULL,
-                     "prompts per iteration"),
-        PPO__SETTING(ppo_rlhf_config, samples, INT, "1", 1, PPO__MOST_SAMPLES, NULL,
-                     "samples of each prompt"),
-        PPO__SETTING(ppo_rlhf_config, slots, INT, "16", 1, PPO__MOST_SLOTS, NULL,
-                     "sequences that are sampled side by side"),
-        PPO__SAMPLING_ROWS(ppo_rlhf_config, sampling.),
-        PPO__SETTING(ppo_rlhf_config, normalize_rewards, CHOICE, "yes", 0, 1, "no|yes",
-                     "to mean 0, std 1 over all so far"),
-        PPO__SETTING(ppo_rlhf_config, reward_clip, FLOAT, "0", 0, 1e30, NULL,
-                     "rewards are clipped to +- this; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, missing_eos_penalty, FLOAT, "0", -1e15, 1e15, NULL,
-                     "subtracted from sequences cut off"),
-        PPO__SETTING(ppo_rlhf_config, length_penalty, FLOAT, "0", -1e15, 1e15, NULL,
-                     "subtracted for every sampled token"),
-        PPO__SETTING(ppo_rlhf_config, overlong_buffer, INT, "0", 0, INT_MAX, NULL,
-                     "last tokens before the limit, which cost"),
-        PPO__SETTING(ppo_rlhf_config, overlong_penalty, FLOAT, "1", 0, 1e15, NULL,
-                     "cost of the last of these"),
-        PPO__SETTING(ppo_rlhf_config, refills, INT, "0", 0, 1000, NULL,
-                     "times that prompts of equal rewards are replaced"),
-        PPO__SETTING(ppo_rlhf_config, kl_place, CHOICE, "reward", 0, 1, "reward|loss",
-                     "where the KL to the reference counts"),
-        PPO__SETTING(ppo_rlhf_config, kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact",
-                     "of that KL"),
-        PPO__SETTING(ppo_rlhf_config, kl_coef, FLOAT, "0.05", 0, 1e30, NULL, "strength of the KL constraint"),
-        PPO__SETTING(ppo_rlhf_config, kl_weighted, CHOICE, "no", 0, 1, "no|yes",
-                     "in the loss, times the ratio"),
-        PPO__SETTING(ppo_rlhf_config, kl_target, FLOAT, "0", 0, 1e30, NULL,
-                     "kl_coef adapts to hold this KL; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, kl_horizon, INT, "10000", INT_MIN, INT_MAX, NULL,
+        PPO__SETTING(prompts, INT, "64", 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
+        PPO__SETTING(samples, INT, "1", 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
+        PPO__SETTING(slots, INT, "16", 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
+        PPO__SAMPLING_ROWS(sampling.),
+        PPO__SETTING(normalize_rewards, CHOICE, "yes", 0, 1, "no|yes", "to mean 0, std 1 over all so far"),
+        PPO__SETTING(reward_clip, FLOAT, "0", 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
+        PPO__SETTING(missing_eos_penalty, FLOAT, "0", -1e15, 1e15, NULL, "subtracted from sequences cut off"),
+        PPO__SETTING(length_penalty, FLOAT, "0", -1e15, 1e15, NULL, "subtracted for every sampled token"),
+        PPO__SETTING(overlong_buffer, INT, "0", 0, INT_MAX, NULL, "last tokens before the limit, which cost"),
+        PPO__SETTING(overlong_penalty, FLOAT, "1", 0, 1e15, NULL, "cost of the last of these"),
+        PPO__SETTING(refills, INT, "0", 0, 1000, NULL, "times that prompts of equal rewards are replaced"),
+        PPO__SETTING(kl_place, CHOICE, "reward", 0, 1, "reward|loss", "where the KL to the reference counts"),
+        PPO__SETTING(kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
+        PPO__SETTING(kl_coef, FLOAT, "0.05", 0, 1e30, NULL, "strength of the KL constraint"),
+        PPO__SETTING(kl_weighted, CHOICE, "no", 0, 1, "no|yes", "in the loss, times the ratio"),
+        PPO__SETTING(kl_target, FLOAT, "0", 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__SETTING(kl_horizon, INT, "10000", INT_MIN, INT_MAX, NULL,
                      "samples in which it can change by a fifth"),
-        PPO__SETTING(ppo_rlhf_config, reference_every, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(reference_every, INT, "0", 0, INT_MAX, NULL,
                      "iterations between new references; 0: none"),
-        PPO__SETTING(ppo_rlhf_config, advantage, CHOICE, "gae", 0, PPO_ADVANTAGE_RETURN,
+        PPO__SETTING(advantage, CHOICE, "gae", 0, PPO_ADVANTAGE_RETURN,
                      "gae|sequence|group|leave-one-out|group-mean|return", "of a token"),
-        PPO__SETTING(ppo_rlhf_config, gamma, FLOAT, "1", 0, 1, NULL, "GAE, return: discount per token"),
-        PPO__SETTING(ppo_rlhf_config, gae_lambda, FLOAT, "0.95", 0, 1, NULL,
-                     "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__SETTING(ppo_rlhf_config, whiten_rewards, CHOICE, "no", 0, 1, "no|yes",
-                     "GAE: rewards to unit variance"),
-        PPO__SETTING(ppo_rlhf_config, bootstrap_truncated, CHOICE, "no", 0, 1, "no|yes",
-                     "GAE: bootstrap truncated sequences"),
-        PPO__SETTING(ppo_rlhf_config, whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes",
+        PPO__SETTING(gamma, FLOAT, "1", 0, 1, NULL, "GAE, return: discount per token"),
+        PPO__SETTING(gae_lambda, FLOAT, "0.95", 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__SETTING(whiten_rewards, CHOICE, "no", 0, 1, "no|yes", "GAE: rewards to unit variance"),
+        PPO__SETTING(bootstrap_truncated, CHOICE, "no", 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
+        PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes",
                      "to mean 0, standard deviation 1"),
-        PPO__SETTING(ppo_rlhf_config, aggregation, CHOICE, "tokens", 0, 2, "tokens|sequences|constant",
+        PPO__SETTING(aggregation, CHOICE, "tokens", 0, 2, "tokens|sequences|constant",
                      "how the loss is averaged"),
-        PPO__SETTING(ppo_rlhf_config, ratio, CHOICE, "token", 0, 1, "token|sequence",
-                     "of a token alone, or of its sequence"),
-        PPO__SETTING(ppo_rlhf_config, mask_truncated, CHOICE, "no", 0, 1, "no|yes",
-                     "learns nothing from truncated sequences"),
-        PPO__SETTING(ppo_rlhf_config, epochs, INT, "4", 1, 10000, NULL,
-                     "passes over the samples of an iteration"),
-        PPO__SETTING(ppo_rlhf_config, target_kl, FLOAT, "0.02", 0, 1e30, NULL,
+        PPO__SETTING(ratio, CHOICE, "token", 0, 1, "token|sequence", "of a token alone, or of its sequence"),
+        PPO__SETTING(mask_truncated, CHOICE, "no", 0, 1, "no|yes", "learns nothing from truncated sequences"),
+        PPO__SETTING(epochs, INT, "4", 1, 10000, NULL, "passes over the samples of an iteration"),
+        PPO__SETTING(target_kl, FLOAT, "0.02", 0, 1e30, NULL,
                      "epochs end at 1.5 times this KL per token; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, minibatch_size, INT, "16", 1, INT_MAX, NULL,
-                     "sequences per gradient step"),
-        PPO__SETTING(ppo_rlhf_config, micro_batch, INT, "0", 0, INT_MAX, NULL,
+        PPO__SETTING(minibatch_size, INT, "16", 1, INT_MAX, NULL, "sequences per gradient step"),
+        PPO__SETTING(micro_batch, INT, "0", 0, INT_MAX, NULL,
                      "of these, in memory at once; 0: by their tokens"),
-        PPO__SETTING(ppo_rlhf_config, shards, INT, "0", 0, 1024, NULL,
+        PPO__SETTING(shards, INT, "0", 0, 1024, NULL,
                      "of a minibatch, for threads and processes; 0: by size"),
-        PPO__SETTING(ppo_rlhf_config, recompute, CHOICE, "no", 0, 1, "no|yes",
+        PPO__SETTING(recompute, CHOICE, "no", 0, 1, "no|yes",
                      "less memory for more time: ppo_tape_recompute()"),
-        PPO__SETTING_AS("objective", 0, ppo_rlhf_config, objective.objective, CHOICE, "clip", 0,
-                        PPO__OBJECTIVES - 1, ppo__objectives, "the policy's, not kl-penalty"),
-        PPO__SETTING_AS("clip_low", 0, ppo_rlhf_config, objective.clip_low, FLOAT, "0.2", 0, 1e30, NULL,
+        PPO__SETTING_AS("objective", 0, objective.objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1,
+                        ppo__objectives, "the policy's, not kl-penalty"),
+        PPO__SETTING_AS("clip_low", 0, objective.clip_low, FLOAT, "0.2", 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
-        PPO__SETTING_AS("clip_high", 0, ppo_rlhf_config, objective.clip_high, FLOAT, "0.2", 0, 1e30, NULL,
+        PPO__SETTING_AS("clip_high", 0, objective.clip_high, FLOAT, "0.2", 0, 1e30, NULL,
                         "no gain from ratios above 1 + this"),
-        PPO__SETTING_AS("dual_clip", 0, ppo_rlhf_config, objective.dual_clip, FLOAT, "0", 0, 1e30, NULL,
+        PPO__SETTING_AS("dual_clip", 0, objective.dual_clip, FLOAT, "0", 0, 1e30, NULL,
                         "bound for negative advantages; 0: off"),
-        PPO__SETTING_AS("objective_kl_coef", 0, ppo_rlhf_config, objective.kl_coef, FLOAT, "1", 0, 1e30, NULL,
+        PPO__SETTING_AS("objective_kl_coef", 0, objective.kl_coef, FLOAT, "1", 0, 1e30, NULL,
                         "of KL(old || new), k3-penalty"),
-        PPO__SETTING(ppo_rlhf_config, value_coef, FLOAT, "0.5", 0, 1e30, NULL, "weight of the value loss"),
-        PPO__SETTING(ppo_rlhf_config, value_clip, FLOAT, "0.2", 0, 1e30, NULL,
-                     "clip range of the value loss; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, entropy_coef, FLOAT, "0", -1e30, 1e30, NULL,
-                     "weight of the entropy bonus"),
-        PPO__SETTING(ppo_rlhf_config, entropy_target, FLOAT, "0", 0, 1e30, NULL,
-                     "entropy_coef adapts to hold this; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, entropy_step, FLOAT, "0.005", 0, 1e30, NULL, "by which it changes"),
-        PPO__SETTING(ppo_rlhf_config, max_grad_norm, FLOAT, "1", 0, 1e30, NULL,
+        PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e30, NULL, "weight of the value loss"),
+        PPO__SETTING(value_clip, FLOAT, "0.2", 0, 1e30, NULL, "clip range of the value loss; 0: off"),
+        PPO__SETTING(entropy_coef, FLOAT, "0", -1e30, 1e30, NULL, "weight of the entropy bonus"),
+        PPO__SETTING(entropy_target, FLOAT, "0", 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
+        PPO__SETTING(entropy_step, FLOAT, "0.005", 0, 1e30, NULL, "by which it changes"),
+        PPO__SETTING(max_grad_norm, FLOAT, "1", 0, 1e30, NULL,
                      "the gradient's norm is clipped to it; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
-        PPO__SETTING(ppo_rlhf_config, critic_learning_rate, FLOAT, "0", 0, 10, NULL,
+        PPO__SETTING(learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
+        PPO__SETTING(critic_learning_rate, FLOAT, "0", 0, 10, NULL,
                      "of a critic of its own; 0: the policy's"),
-        PPO__SETTING(ppo_rlhf_config, learning_rate_schedule, CHOICE, "constant", 0, 2,
-                     "constant|linear|cosine", "how it falls"),
-        PPO__SETTING(ppo_rlhf_config, min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
-        PPO__SETTING(ppo_rlhf_config, iterations, INT, "0", 0, INT_MAX, NULL, "after which a schedule ends"),
-        PPO__ADAM_ROWS(ppo_rlhf_config),
-        PPO__SETTING(ppo_rlhf_config, importance_cap, FLOAT, "0", 0, 1e30, NULL,
+        PPO__SETTING(learning_rate_schedule, CHOICE, "constant", 0, 2, "constant|linear|cosine",
+                     "how it falls"),
+        PPO__SETTING(min_learning_rate, FLOAT, "0", 0, 10, NULL, "to which it falls"),
+        PPO__SETTING(iterations, INT, "0", 0, INT_MAX, NULL, "after which a schedule ends"),
+        PPO__ADAM_ROWS,
+        PPO__SETTING(importance_cap, FLOAT, "0", 0, 1e30, NULL,
                      "others' samples count by ratio, up to this; 0: off"),
-        PPO__SETTING(ppo_rlhf_config, importance_floor, FLOAT, "0", 0, 1e30, NULL, "and from this"),
-        PPO__SETTING(ppo_rlhf_config, importance_mode, CHOICE, "token-truncate", 0, 3,
+        PPO__SETTING(importance_floor, FLOAT, "0", 0, 1e30, NULL, "and from this"),
+        PPO__SETTING(importance_mode, CHOICE, "token-truncate", 0, 3,
                      "token-truncate|token-mask|sequence-truncate|sequence-mask",
                      "whose ratio, and what happens outside the range"),
-        PPO__SETTING(ppo_rlhf_config, seed, U64, "1", 0, 1.8446744073709552e19, NULL,
-                     "of all random numbers"),
+        PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__rlhf_needs,
                                           ppo__rlhf_presets, &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]};
     return &settings;
 }
+#undef PPO__OF
 
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
     ppo_rlhf_config c;
