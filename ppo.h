@@ -15296,7 +15296,7 @@ static int ppo__attend_first(const ppo_attention *attention, int i) {
 }
 
 /* Zeroes columns 0 .. first - 1 and end .. n - 1 of a row. */
-static void ppo__attend_only(float *row, int first, int end, int n) {
+static void ppo__zero_outside(float *row, int first, int end, int n) {
     memset(row, 0, first * sizeof(float));
     memset(row + end, 0, (n - end) * sizeof(float));
 }
@@ -15313,7 +15313,7 @@ static void ppo__attend(const ppo_attention *attention, const ppo__head *h, cons
             const int first = ppo__attend_first(attention, i + r), end = i + r + 1;
             float *row = p + ppo__at(r, h->n);
             k->softmax(attention->scale, row + first, end - first);
-            ppo__attend_only(row, first, end, cols);
+            ppo__zero_outside(row, first, end, cols);
         }
         k->gemm(rows, h->size, cols, p, h->n, 1, h->v, h->ld, NULL, 0, y, h->width); /* P V */
     }
@@ -15335,7 +15335,7 @@ static void ppo__attend_backward(const ppo_attention *attention, const ppo__head
             const int first = ppo__attend_first(attention, i + r), end = i + r + 1;
             float *row = ds + ppo__at(r, h->n) + first;
             k->softmax_backward(attention->scale, p + ppo__at(r, h->n) + first, row, row, end - first);
-            ppo__attend_only(ds + ppo__at(r, h->n), first, end, cols);
+            ppo__zero_outside(ds + ppo__at(r, h->n), first, end, cols);
         }
         k->gemm(rows, h->size, cols, ds, h->n, 1, h->k, h->ld, dq, h->ld, dq, h->ld);    /* dS K */
         k->gemm(cols, h->size, rows, ds, 1, h->n, q, h->ld, h->dk, h->ld, h->dk, h->ld); /* dS^T Q */
@@ -15994,9 +15994,9 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 /* --------------------------------------------------------------------------------------------------------
    @@ 19 Models in files
 
-   A file of our own has the parameters under their own names; sizes follow from the arrays, except the number of
-   heads. Texts repeat them for other programs, and must not contradict the arrays; other settings are texts, too.
-   Folders are read and written by ppo_hub.h.
+   A file of our own has the parameters under their own names; sizes follow from the arrays, except the number
+   of heads. Texts repeat them for other programs, and must not contradict the arrays; other settings are
+   texts, too. Folders are read and written by ppo_hub.h.
    -------------------------------------------------------------------------------------------------------- */
 
 /* Sizes that other programs read, by their names there. */
@@ -19176,6 +19176,7 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_r
     for (int attempt = 0; attempt < 10; ++attempt) {
         p->learning_rate = r->rate_factor * ppo__rlhf_rate(r, c->learning_rate);
         ppo_status status = ppo__rlhf_epochs(r, p, &kl);
+        status = ppo__settle(r->learner.lane[0].tape->device, status);
         if (status) return status;
         if (!r->kept || kl <= 4 * c->target_kl) break;
         ppo__params_copy(params, r->kept, 1);
@@ -19209,7 +19210,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
             status = ppo__rlhf_minibatch(r, r->order + begin, end - begin, p, kl);
         }
     }
-    return ppo__settle(r->learner.lane[0].tape->device, status);
+    return status;
 }
 
 /* The factor from the mean over the tokens of n sequences to their sum, divided by n and by 1 or the
@@ -19245,17 +19246,24 @@ static ppo_status ppo__rlhf_step(ppo_rlhf *r, float scale, ppo_rlhf_progress *p)
     return r->learner.group ? ppo__learner_settle(&r->learner, status) : status;
 }
 
-/* A gradient step on n sequences. With target_kl, *kl is how far the iteration's earlier steps took the
-   policy (the mean of k3 over the tokens of this minibatch): if that is too far, there is no step. */
+/* How far the iteration's earlier steps took the policy: the mean of k3 over the rows of this minibatch,
+   whose stats these are. */
+static ppo_status ppo__rlhf_measure_kl(const ppo_rlhf *r, const ppo__rlhf_stats *stats, double rows,
+                                       double *kl) {
+    ppo_status status = ppo__learner_settle(&r->learner, PPO_OK);
+    for (*kl = 0; stats < r->stats + r->micros; ++stats)
+        *kl += (double)stats->policy.approx_kl * stats->weight / rows;
+    return status;
+}
+
+/* A gradient step on n sequences. With target_kl, there is no step if *kl shows that earlier ones went too
+   far. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double rows = 0;
     ppo_status status = ppo__rlhf_gradient(r, item, n, &rows);
-    if (r->config.target_kl > 0 && p->gradient_steps) {
-        status = ppo__learner_settle(&r->learner, status);
-        for (*kl = 0; stats < r->stats + r->micros; ++stats)
-            *kl += (double)stats->policy.approx_kl * stats->weight / rows;
-    }
+    if (!status && r->config.target_kl > 0 && p->gradient_steps)
+        status = ppo__rlhf_measure_kl(r, stats, rows, kl);
     if (status || !(*kl <= ppo__rlhf_most_kl(r))) return status;
     return ppo__rlhf_step(r, (float)(1 / rows), p);
 }
