@@ -1302,66 +1302,90 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
-typedef struct ppo_config { /* defaults in brackets */
-    int64_t total_steps;    /* environment steps, over all environments [100000]; see below */
-    int num_envs;           /* environments side by side [4] */
-    int rollout_steps;      /* steps of each per iteration [512] */
-    int minibatch_size;     /* samples per gradient step, at most all; lowered to even sizes; 0: all [64] */
-    int shards; /* parts of a minibatch, for threads and processes; 0: by its and the network's size [0] */
-    int epochs; /* passes over each rollout [10] */
-    float learning_rate;        /* Adam's [3e-4] */
-    int learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM [linear] */
+/* Defaults in brackets. */
+typedef struct ppo_config {
+    /* experience; about total_steps see below */
+    int64_t total_steps; /* environment steps, over all environments [100000] */
+    int num_envs;        /* environments side by side [4] */
+    int rollout_steps;   /* steps of each per iteration [512] */
+
+    /* learning from a rollout */
+    int epochs; /* passes over it [10] */
+    /* samples per gradient step; reduced so that all minibatches are equal; 0: the whole rollout [64] */
+    int minibatch_size;
+    int shards;          /* of a minibatch, for threads and processes; 0: by its and the network's size [0] */
+    float learning_rate; /* Adam's [3e-4] */
+    int learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE or PPO_CUSTOM [linear] */
     float critic_learning_rate; /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
-    float gamma;                /* discount per step [0.99] */
-    float gae_lambda;           /* 0: one-step TD, 1: Monte Carlo [0.95] */
-    int objective;              /* any but PPO_K3_PENALTY [clip] */
-    float clip_low, clip_high;  /* no gain from ratios outside 1 - clip_low, 1 + clip_high [0.2] */
-    int clip_schedule;          /* as learning_rate_schedule, for both ranges [constant] */
-    float dual_clip;            /* > 1: bound for negative advantages; 0: off [0] */
-    float kl_coef;              /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float adaptive_kl_target;   /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to keep the KL there [0] */
-    float target_kl;            /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float desired_kl;         /* > 0: the learning rate, if constant, is adapted to hold this approx_kl [0] */
-    float value_coef;         /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float value_clip;         /* > 0: clip range of the value loss; 0: off [0] */
-    float huber_delta;        /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int baseline;             /* 0: no critic, an advantage is a return; see "reinforce" [1] */
-    float entropy_coef;       /* weight of the entropy bonus [0] */
-    int entropy_schedule;     /* as learning_rate_schedule [constant] */
-    int normalize_advantage;  /* per minibatch: mean 0, std 1 [1] */
-    int recompute_advantages; /* 1: before each epoch, by the critic as it is then [0] */
-    float max_grad_norm;      /* global-norm clip; 0: off [0.5] */
-    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float adam_eps;               /* [1e-5] */
-    float weight_decay;           /* decoupled, AdamW [0] */
-    int conv[PPO_MAX_LAYERS][3];  /* convolutions, first of all: channels (0: max pooling), kernel, stride */
-    int conv_layers;              /* how many of them [0] */
-    int hidden[PPO_MAX_LAYERS];   /* widths of the hidden layers [64, 64] */
-    int hidden_layers;            /* how many of them [2] */
-    int activation;               /* any of section 5 [tanh] */
-    int layer_norm;               /* 1: layer norm of hidden layers, before the activation [0] */
-    int shared_trunk;             /* 1: one set of hidden layers for actor and critic [0] */
-    int recurrent;                /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int sequence_steps;           /* recurrent: steps of a rollout that gradients go back through [32] */
-    int init;                     /* PPO_ORTHOGONAL, PPO_UNIFORM [orthogonal] */
-    float log_std_init;           /* PPO_BOX: initial log standard deviation [0] */
-    int squash;           /* PPO_BOX: 1: numbers are squashed into the box by tanh; 0: clipped to it [0] */
-    int gsde;             /* PPO_BOX: 1: generalized state-dependent exploration (Raffin 2022) [0] */
-    int gsde_steps;       /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    float rpo_alpha;      /* PPO_BOX: > 0: means move by uniform noise in +- this in the update; 0: off [0] */
-    int normalize_obs;    /* 1: to mean 0, variance 1, by the statistics of all rollouts before [0] */
-    int normalize_reward; /* 1: divided by the std of the discounted return, likewise [0] */
+    float max_grad_norm;        /* the gradient's norm is clipped to this; 0: off [0.5] */
+    float adam_beta1;           /* [0.9] */
+    float adam_beta2;           /* [0.999] */
+    float adam_eps;             /* [1e-5] */
+    float weight_decay;         /* decoupled, AdamW [0] */
+
+    /* advantages */
+    float gamma;              /* discount per step [0.99] */
+    float gae_lambda;         /* 0: one-step TD, 1: Monte Carlo [0.95] */
+    int normalize_advantage;  /* 1: per minibatch: mean 0, std 1 [yes] */
+    int recompute_advantages; /* 1: before each epoch, by the critic as it is then [no] */
+
+    /* the loss */
+    int objective;        /* any but PPO_K3_PENALTY [clip] */
+    float clip_low;       /* no gain from ratios below 1 - clip_low [0.2] */
+    float clip_high;      /* no gain from ratios above 1 + clip_high [0.2] */
+    int clip_schedule;    /* as learning_rate_schedule, for both ranges [constant] */
+    float dual_clip;      /* > 1: bound for negative advantages; 0: off [0] */
+    float value_coef;     /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float value_clip;     /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;    /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int baseline;         /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
+    float entropy_coef;   /* weight of the entropy bonus [0] */
+    int entropy_schedule; /* as learning_rate_schedule [constant] */
+
+    /* holding the policy near the one that acted */
+    float target_kl;  /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float desired_kl; /* > 0: the learning rate, if constant, is adapted to hold this approx_kl; 0: off [0] */
+    float kl_coef;    /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
+    float adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to hold this KL; 0: off [0] */
+
+    /* the network */
+    /* convolutions, first of all: channels (0: max pooling), kernel, stride; conv_layers of them [none] */
+    int conv[PPO_MAX_LAYERS][3];
+    int conv_layers;
+    int hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers, hidden_layers of them [64,64] */
+    int hidden_layers;
+    int activation;     /* any of section 5 [tanh] */
+    int layer_norm;     /* 1: layer norm of hidden layers, before the activation [no] */
+    int shared_trunk;   /* 1: one set of hidden layers for actor and critic [no] */
+    int recurrent;      /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int sequence_steps; /* recurrent: steps of a rollout that gradients go back through [32] */
+    int init;           /* PPO_ORTHOGONAL or PPO_UNIFORM [orthogonal] */
+
+    /* exploration, of PPO_BOX alone */
+    float log_std_init; /* initial log standard deviation [0] */
+    int squash;         /* 1: numbers are squashed into the box by tanh; 0: clipped to it [no] */
+    int gsde;           /* 1: generalized state-dependent exploration (Raffin 2022) [no] */
+    int gsde_steps;     /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float rpo_alpha;    /* > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+
+    /* normalization, by the statistics of all rollouts before */
+    int normalize_obs;    /* 1: observations to mean 0, variance 1 [no] */
+    int normalize_reward; /* 1: rewards divided by the std of the discounted return [no] */
     float clip_obs;       /* normalized observations are clipped to +- this [10] */
     float clip_reward;    /* normalized rewards are clipped to +- this [10] */
-    int self_play;        /* > 0: earlier policies that are kept as opponents; see env.teams [0] */
-    int snapshot_every;   /* self_play: iterations from one to the next [10] */
-    float self_play_latest;   /* share of the episodes that the latest policy plays against itself [0.5] */
-    uint64_t seed;            /* [1] */
-    int threads;              /* to step environments and to compute; any number gives the same results [1] */
-    ppo_callback callback;    /* may be NULL [NULL] */
-    void *callback_user;      /* handed to the callback [NULL] */
+
+    /* self-play, see env.teams */
+    int self_play;          /* > 0: earlier policies that are kept as opponents; 0: off [0] */
+    int snapshot_every;     /* iterations from one to the next [10] */
+    float self_play_latest; /* share of the episodes that the latest policy plays against itself [0.5] */
+
+    uint64_t seed; /* of all random numbers [1] */
+    int threads;   /* to step environments and to compute; any number gives the same results [1] */
+
+    ppo_callback callback;    /* after each iteration; may be NULL [NULL] */
+    void *callback_user;      /* passed to it [NULL] */
     ppo_schedule_fn schedule; /* for PPO_CUSTOM [NULL] */
-    void *schedule_user;      /* handed to it [NULL] */
+    void *schedule_user;      /* passed to it [NULL] */
 } ppo_config;
 
 /* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. It is not where
@@ -12898,16 +12922,26 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(total_steps, I64, "100000", 1, 1e15, NULL, "environment steps, over all environments"),
     PPO__SETTING(num_envs, INT, "4", 1, 65536, NULL, "environments side by side"),
     PPO__SETTING(rollout_steps, INT, "512", 1, 16777216, NULL, "steps of each environment per iteration"),
+    PPO__SETTING(epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
     PPO__SETTING(minibatch_size, INT, "64", 0, 1073741824, NULL,
                  "samples per gradient step; 0: the whole rollout"),
     PPO__SETTING(shards, INT, "0", 0, 64, NULL, "of a minibatch, for threads and processes; 0: by size"),
-    PPO__SETTING(epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
     PPO__SETTING(learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
     PPO__SETTING(learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
     PPO__SETTING(critic_learning_rate, FLOAT, "0", 0, 10, NULL, "the critic's; 0: the same"),
+    PPO__SETTING(max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
+                 "global gradient norm is clipped to this; 0: off"),
+    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
+    PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
+    PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
+    PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
     PPO__SETTING(gamma, FLOAT, "0.99", 0, 1, NULL, "discount per step"),
     PPO__SETTING(gae_lambda, FLOAT, "0.95", 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
+    PPO__SETTING(normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
+                 "per minibatch: mean 0, standard deviation 1"),
+    PPO__SETTING(recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
+                 "before each epoch, by the critic as it is then"),
     PPO__SETTING(objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
                  "the policy's objective, not k3-penalty"),
     PPO__SETTING(clip_low, FLOAT, "0.2", 0, 1, NULL, "no gain from ratios below 1 - this"),
@@ -12915,13 +12949,6 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how both ranges fall to 0 over the run"),
     PPO__SETTING(dual_clip, FLOAT, "0", 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
-    PPO__SETTING(kl_coef, FLOAT, "1", 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
-    PPO__SETTING(adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
-                 "kl_coef doubles or halves to hold this KL; 0: off"),
-    PPO__SETTING(target_kl, FLOAT, "0", 0, 1e6, NULL,
-                 "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__SETTING(desired_kl, FLOAT, "0", 0, 1e6, NULL,
-                 "the learning rate is adapted to hold this approx_kl; 0: off"),
     PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
     PPO__SETTING(value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
     PPO__SETTING(huber_delta, FLOAT, "0", 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
@@ -12929,16 +12956,13 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
     PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
-    PPO__SETTING(normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
-                 "per minibatch: mean 0, standard deviation 1"),
-    PPO__SETTING(recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
-                 "before each epoch, by the critic as it is then"),
-    PPO__SETTING(max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
-                 "global gradient norm is clipped to this; 0: off"),
-    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
-    PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
-    PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
-    PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
+    PPO__SETTING(target_kl, FLOAT, "0", 0, 1e6, NULL,
+                 "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
+    PPO__SETTING(desired_kl, FLOAT, "0", 0, 1e6, NULL,
+                 "the learning rate is adapted to hold this approx_kl; 0: off"),
+    PPO__SETTING(kl_coef, FLOAT, "1", 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__SETTING(adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
+                 "kl_coef doubles or halves to hold this KL; 0: off"),
     PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, conv, KERNELS, "none", 0, 1024, NULL,
                     "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
     PPO__SETTING_AS("hidden", PPO_FIELD_NETWORK, hidden, WIDTHS, "64,64", 1, 65536, NULL,

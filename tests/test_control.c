@@ -459,9 +459,10 @@ static void update_by_hand(ppo_agent *agent, const ppo_config *cfg, const ppo_ro
             ppo_actor_critic_logp(t, &agent->model, &out, &g.actions, &logp, &entropy);
             ppo_tensor *a = ppo_tape_policy_loss(t, logp, g.logp, g.advantage, NULL, &objective, NULL);
             if (penalty) {
-                ppo_tensor *kl = out.log_std
-                                     ? ppo_tape_gaussian_kl(t, g.policy, g.log_std, out.policy, out.log_std)
-                                     : ppo_tape_categorical_kl(t, g.policy, out.policy);
+                ppo_tensor *kl =
+                    out.log_std
+                        ? ppo_tape_gaussian_kl(t, g.policy, g.log_std, out.policy, out.log_std)
+                        : ppo_tape_multi_categorical_kl(t, g.policy, &out.policy->cols, 1, out.policy);
                 a = ppo_tape_add(t, a, ppo_tape_scale(t, ppo_tape_mean(t, kl), cfg->kl_coef, 0));
             }
             ppo_tensor *b =
@@ -902,6 +903,46 @@ static void every_row_of_a_table_has_its_default(void **state) {
             assert_ok(ppo_settings_get(tables[t], configs[t], f->name, after, sizeof after));
             assert_string_equal(before, after);
         }
+}
+
+/* The text of ppo.h from `from` to `to`. */
+static char *part_of_header(const char *from, const char *to) {
+    static char text[1 << 21];
+    FILE *file = fopen("ppo.h", "rb"); /* tests run in the top folder */
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    char *begin = strstr(text, from), *end = begin ? strstr(begin, to) : NULL;
+    assert_non_null(end);
+    *end = 0;
+    return begin;
+}
+
+/* In the brackets that end the comment of a field, on its line or above it. */
+static void the_comment_of_a_setting_names_its_default(void **state) {
+    (void)state;
+    char *text = part_of_header("typedef struct ppo_config {", "} ppo_config;");
+    for (int i = 0; i < ppo_config_settings()->count; i++) {
+        const ppo_field *f = &ppo_config_settings()->field[i];
+        char wanted[64], semicolon[64], bracket[64];
+        snprintf(semicolon, sizeof semicolon, " %s;", f->name);
+        snprintf(bracket, sizeof bracket, " %s[", f->name);
+        snprintf(wanted, sizeof wanted, "[%s] */", f->initial);
+        char *field = strstr(text, semicolon), *above, *end;
+        if (!field) field = strstr(text, bracket);
+        if (!field) fail_msg("ppo_config has no field %s of its own line", f->name);
+        for (end = field; *end != '\n'; end++) {
+        }
+        for (above = field; above[-1] != '\n'; above--) {
+        }
+        if (!memchr(field, '/', (size_t)(end - field))) /* the comment is above */
+            for (end = above--; above[-1] != '\n'; above--) {
+            }
+        const char was = *end;
+        *end = 0;
+        if (!strstr(above, wanted)) fail_msg("%s: its comment does not end with %s", f->name, wanted);
+        *end = was;
+    }
 }
 
 static void the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name(void **state) {
@@ -1606,6 +1647,7 @@ int main(void) {
         cmocka_unit_test(every_setting_has_a_field_with_a_help_text),
         cmocka_unit_test(a_choice_has_as_many_words_as_values),
         cmocka_unit_test(every_row_of_a_table_has_its_default),
+        cmocka_unit_test(the_comment_of_a_setting_names_its_default),
         cmocka_unit_test(the_ends_of_every_range_are_allowed_and_what_lies_beyond_is_refused_by_name),
         cmocka_unit_test(settings_that_do_not_go_together_are_refused),
         cmocka_unit_test(settings_without_effect_are_refused),
