@@ -14329,8 +14329,8 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 
 enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES = 0x110000 };
 
-/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each the number 5
-   times its length plus the kind. Made by tests/golden/make_unicode.py. */
+/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each a number of
+   ppo__table_number(), 5 times its length plus the kind. Made by tests/golden/make_unicode.py. */
 static const char ppo__unicode_kinds[] =
     "$hy%se%d$o$^&z{&z$me&ye$hc$^ibcldcbnb&kb'qb$-jq$x%_w$^cbc%n3qwbhgrbc{cbmbcb%~b/eb7mb$b;lb(rgc{)_$c)vbfbk"
     "bkbf$c']qr'f$vv)i&d$oqhf1qbc$bg$]hkbuh$omgc%icf'l'`g0a$vc%_$o'{$lhqcgfg&fuc$lcpcz%s&upq$sv&pb|$c$l)d&sb'"
@@ -14361,7 +14361,8 @@ static const char ppo__unicode_kinds[] =
     "$b)^-^$bcq$o%%h+vbnbs.c)tb%f?orb']bhbcgcb$nbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrb$_brbrbcb$nb%ovmbwb%o$?g"
     "$~*-z$o%Hm$X/j'u-K|{Ctg1Tj%_63]%d$En)7s$9v&Um/Miv-QnC/[eFk";
 
-/* Takes a number from such a table: digits of 57 values, from '#', and a last one of 34, from ']'. */
+/* Reads a number: digits of 57 values, from '#' on, and a last one of 34, from ']' on, which ends it. In this form the
+   table has a third of the size of an array. */
 static int32_t ppo__table_number(const char **at) {
     int32_t n = 0;
     for (; **at < ']'; ++*at) n = n * 57 + (**at - '#');

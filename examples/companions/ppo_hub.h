@@ -435,12 +435,15 @@ static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *
    of ppo__tokfile_words.
    -------------------------------------------------------------------------------------------------------- */
 
-/* The characters that NFC changes or makes, ascending. Each is: the distance from the first part of the
-   last one to its own, or to what it becomes (2 d, or -2 d - 1 if it is negative), times 2, plus 1 if
-   another step follows; the step: 3 times the distance to the last character, plus 1 if it is only taken
-   apart, or 2 if it becomes a single other one; if it does not, the distance between the second parts. Of
-   the Unicode that Hugging Face's tokenizers have (about 9), as are the classes: runs of characters whose
-   combining class is not 0, each the distance to the end of the previous run, the length, the class. */
+/* The characters that NFC composes or decomposes, in ascending order, of the Unicode that Hugging Face's
+   tokenizers know (about 9). Each is two or three numbers of ppo__table_number(), where fold(d) is 2 d, or
+   -2 d - 1 if d < 0:
+
+       2 fold(d)      d: from the first part of the last character to its own (kind 2: to what it becomes);
+                      plus 1 if a step follows, else the step is that of the last character
+       step           3 times the distance to the last character, plus the kind. 0: two parts, which become
+                      it again; 1: two parts; 2: a single other character
+       fold(d)        of kinds 0 and 1; d: from the second part of the last character to its own */
 static const char *const ppo__unicode_parts[] = {
     "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
     "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
@@ -501,6 +504,8 @@ static const char *const ppo__unicode_parts[] = {
     "&wEUsF'{i'D$q'CO{yF/qF2}O@e(8;u8s(/3y$_FSk,_5m:{'E1a'E&}%q-q-y'E[a$(Z]&?Sa$u)a&@/m&?Mq.w'HCc&c'GVi-}&w'H"
     "4m'H3eDo5ua-wOy&g'I1a'H>_K*uK/}'I,w(80aKE}A+sA7]'J;o<_(:9w}KVo'K?u(;3a(;Cs'KK_]&o'L0m'KSsL%qL.]1y&c*_L4w"
     "(>>_'MDuFo9eM7{&sM@w'O5u(@Ra(@XsBc2k'OBuN#iN*uqy$cy'i'Q)a"};
+/* Runs of characters of the same combining class, if it is not 0: the distance from the end of the last
+   run, the length, the class. */
 static const char ppo__unicode_classes[] =
     "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
     "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
@@ -624,7 +629,7 @@ static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, u
 typedef struct ppo__rewrite_rule { /* of a step */
     const char *from, *to;         /* replaces the one by the other; from NULL: nothing */
     const char *prefix; /* and then puts this before the text, unless it begins so; NULL: nothing */
-    int always;         /* 1: even then */
+    int always;         /* 1: even if it begins so */
     int once;           /* 1: only at the start of the whole text */
 } ppo__rewrite_rule;
 
@@ -635,9 +640,9 @@ typedef struct ppo__tokfile_rules {
     int *key_bytes;
     ppo__map by_key;
     int unknown;       /* the token of a character that the vocabulary lacks, -1: nothing; */
-    int fuse;          /* 1: one for several of them; */
+    int fuse;          /* 1: one token for several of them in a row; */
     int fallback[256]; /* or the tokens of its bytes, -1: none */
-    int whole;         /* 1: a word that is a token becomes it, whatever the merges make of it */
+    int whole;         /* 1: a word that is a token becomes that token, whatever the merges say */
     int digits;        /* cl100k's expression: digits in a word, at most */
 } ppo__tokfile_rules;
 
@@ -705,9 +710,11 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     int may_begin = rule->prefix && !(is_start ? encoder->flags & PPO_ENCODE_CONTINUES : rule->once);
     size_t from = rule->from ? strlen(rule->from) : 0, to = from ? strlen(rule->to) : 0, found = 0, n = 0;
     size_t prefix = may_begin ? strlen(rule->prefix) : 0;
-    for (size_t at = 0; from && at + from <= *bytes;
-         at += memcmp(text + at, rule->from, from) ? 1 : (++found, from))
-        continue;
+    for (size_t at = 0; from && at + from <= *bytes;) {
+        const int same = memcmp(text + at, rule->from, from) == 0;
+        found += (size_t)same;
+        at += same ? from : 1;
+    }
     if (!found && !prefix) return text;
     char *out = ppo__rewrite_room(encoder, k, (double)*bytes + (double)prefix + (double)found * (double)to);
     if (!out) return text;
@@ -795,7 +802,7 @@ static size_t ppo__cut_digits(const ppo_tokenizer *tok, const char *text, size_t
     return ppo__number_length(tok, text, bytes, 1);
 }
 
-/* before each space of SentencePiece's; runs: before each run of them */
+/* before each space of SentencePiece; runs: before each run of them */
 static size_t ppo__space_length(const char *text, size_t bytes, int runs) {
     for (size_t n = 1;; ++n) {
         const char *next = n < bytes ? (const char *)memchr(text + n, *PPO__METASPACE, bytes - n) : NULL;
@@ -814,14 +821,14 @@ static size_t ppo__cut_runs(const ppo_tokenizer *tok, const char *text, size_t b
     return ppo__space_length(text, bytes, 1);
 }
 
-/* What cuts a text into words, as files spell it. */
+/* The expressions that cut a text into words, as files spell them. */
 #define PPO__WORDS_OF(letter, digits, letters)                                                        \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
     "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 static const struct {
     const char *regex;
     int digits; /* in a word, at most; 0: GPT-2's expression */
-    int mark;   /* what marks count as */
+    int mark;   /* the kind that marks count as */
 } ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
     {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
@@ -836,8 +843,8 @@ typedef struct ppo__tokfile {
     ppo__arena memory;
     short byte_of[512]; /* the byte that a character of GPT-2's stands for, or -1 */
     int keys;           /* names in the vocabulary */
-    int mark;           /* as what marks count */
-    int spaces, bytes;  /* 1: a decoder makes spaces of SentencePiece's, bytes of <0x0A> */
+    int mark;           /* the kind that marks count as */
+    int spaces, bytes;  /* 1: a decoder makes spaces of SentencePiece's spaces; bytes of <0x0A> */
 } ppo__tokfile;
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
@@ -847,7 +854,7 @@ static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, c
     if (!holds) ppo__json_fail(&file->json, text, value);
 }
 
-/* "pattern": {"String": text} or {"Regex": text}: only the one that is wanted is there. */
+/* The text in "pattern": {"String": text} or {"Regex": text}; the other kind is refused. */
 static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, const char *wanted) {
     const char *text = ppo__json_text(&file->json, ppo__json_get(&file->json, object, "pattern"), wanted);
     ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
@@ -951,24 +958,32 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
 }
 
 static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
-    static const char *const order[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
+    enum {
+        BYTE_LEVEL,
+        REPLACE,
+        BYTE_FALLBACK,
+        FUSE,
+        STRIP,
+        DECODERS
+    }; /* in the order in which they must come */
+    static const char *const names[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
     ppo__json *json = &file->json;
     ppo__value *part = NULL;
     int last = -1, of_bytes = file->tok->kind == PPO__BPE;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
         int at = 0;
-        while (at < 5 && strcmp(type, order[at]) != 0) ++at;
-        ppo__tokfile_need(file, at < 5 && at > last && (of_bytes == !at) && (at != 4 || last == 3), "decoder",
-                          type);
+        while (at < DECODERS && strcmp(type, names[at]) != 0) ++at;
+        const int known = at < DECODERS && at > last && (at != STRIP || last == FUSE);
+        ppo__tokfile_need(file, known && of_bytes == (at == BYTE_LEVEL), "decoder", type);
         last = at;
-        if (at == 1) {
+        if (at == REPLACE) {
             const char *from = ppo__tokfile_pattern(file, part, "String");
             const char *to = ppo__json_text(json, part, "content");
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
             ppo__tokfile_need(file, file->spaces, "Replace of", from);
         }
-        if (at == 2) file->bytes = 1;
-        if (at == 4) {
+        if (at == BYTE_FALLBACK) file->bytes = 1;
+        if (at == STRIP) {
             const char *what = ppo__json_text(json, part, "content");
             int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
             ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64, "Strip of", what);
@@ -979,8 +994,8 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     ppo__tokfile_need(file, last >= 0, "no decoder", NULL);
 }
 
-/* What is put before and after a text. */
-static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
+/* The tokens that are put before and after a text. */
+static void ppo__tokfile_bounds(ppo__tokfile *file, ppo__value *whole) {
     ppo_tokenizer *tok = file->tok;
     ppo__json *json = &file->json;
     ppo__value *part = NULL;
@@ -1007,7 +1022,8 @@ static void ppo__tokfile_ends(ppo__tokfile *file, ppo__value *whole) {
     }
 }
 
-/* Replaces GPT-2's characters by their bytes, and returns how many; -1: the text has others, and stays. */
+/* Replaces GPT-2's characters by their bytes, and returns their number; -1: the text has others, and stays.
+   */
 static int ppo__tokfile_bytes(const ppo__tokfile *file, char *text) {
     int n = 0, length;
     for (int pass = 0; pass < 2; ++pass)
@@ -1060,7 +1076,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     }
 }
 
-/* {"a": 0, ...}: how the merges call tokens. */
+/* {"a": 0, ...}: the names by which merges call tokens. */
 static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
     ppo_tokenizer *tok = file->tok;
     ppo__json *json = &file->json;
@@ -1185,7 +1201,7 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
 }
 
 static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
-    static const char *const strange[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    static const char *const unsupported[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     ppo_tokenizer *tok = file->tok;
     ppo__json *json = &file->json;
     const char *type = ppo__json_text(json, model, "type");
@@ -1196,8 +1212,8 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
     ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
-        const char *text = ppo__json_text(json, model, strange[k]);
-        ppo__tokfile_need(file, !text || !*text, strange[k], text);
+        const char *text = ppo__json_text(json, model, unsupported[k]);
+        ppo__tokfile_need(file, !text || !*text, unsupported[k], text);
     }
     ppo__tokfile_need(file, !ppo__json_get(json, model, "dropout") || ppo__json_number(json) == 0, "dropout",
                       NULL);
@@ -1278,7 +1294,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     ppo__tokfile_decoder(&file, whole);
     if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
     if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
-        ppo__tokfile_ends(&file, whole);
+        ppo__tokfile_bounds(&file, whole);
         if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, ppo__cut_runs);
     }
     ppo_status status = file.json.status;
@@ -1385,8 +1401,8 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
 
 /* -- chats -- */
 
-/* What stands before the first message and around each one: {} has the name of a special token, % is the
-   role. The token that ends a turn is learned. */
+/* The text before the first message, and around each one. {name} is a special token, % the role. `close` is
+   learned. */
 static const struct {
     const char *start, *before, *close, *after;
     int trim; /* 1: without the spaces at the ends of the message */
@@ -1396,7 +1412,7 @@ static const struct {
     {"", "<|%|>\n", "{</s>}", "\n", 0},
 };
 
-/* A chat while it is encoded. What it has between two special tokens is encoded as one text. */
+/* A chat while it is encoded. The text between two special tokens is encoded as one. */
 typedef struct ppo__chat {
     ppo__encoder encoder;
     char *text; /* since the last special token */
@@ -1415,7 +1431,7 @@ static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
     chat->bytes += bytes;
 }
 
-/* Adds a part of a form. */
+/* Adds a part of a form: text, and special tokens. */
 static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) {
     for (char name[32]; *form && !chat->encoder.memory.failed; ++form) {
         if (*form == '%') ppo__chat_text(chat, role, strlen(role));
