@@ -2786,7 +2786,8 @@ static ppo_status ppo__cuda_attention_forward(ppo_node *node) {
     ppo_status status = ppo_tape_status(tape);
     if (!status) status = ppo__cuda_check_head(size);
     if (status) return status;
-    *job = {qkv->data, NULL, y->data, NULL, log_sum, dot, tile, qkv->cols, y->cols, size, args->attention, tiles};
+    *job = {qkv->data, NULL,      y->data, NULL, log_sum,         dot,
+            tile,      qkv->cols, y->cols, size, args->attention, tiles};
     dim3 grid(tiles, args->attention.heads), block(32, PPO__ATTEND_WARPS);
     size_t shared = (64 * (size + 1) + PPO__ATTEND_OWN * size) * sizeof(float);
     PPO__LAUNCH_HEADS(ppo__cuda_attend_kernel, size, grid, block, shared, ppo__cuda_of(node)->stream, *job,
