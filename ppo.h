@@ -16376,7 +16376,7 @@ typedef struct ppo__slot_sampler {
     /* [rows] what the model is run on: tokens, their positions, and their slots */
     int rows;
     int *row_token, *row_position, *row_slot;
-    const int *position_there, *slot_there; /* the same on a device */
+    const int *device_position, *device_slot; /* positions and slots on a device */
     /* [asked] of each slot that draws a token: its last row, its random numbers, the token */
     int asked;
     int *last;

@@ -2852,8 +2852,8 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
 
 /* Copies the slots and positions of the rows to the device, for all blocks of the model. */
 static ppo_status ppo__cuda_rows(ppo_tape *tape, ppo__slot_sampler *sampler) {
-    sampler->slot_there = ppo__cuda_upload(tape, sampler->row_slot, (size_t)sampler->rows);
-    sampler->position_there = ppo__cuda_upload(tape, sampler->row_position, (size_t)sampler->rows);
+    sampler->device_slot = ppo__cuda_upload(tape, sampler->row_slot, (size_t)sampler->rows);
+    sampler->device_position = ppo__cuda_upload(tape, sampler->row_position, (size_t)sampler->rows);
     return ppo_tape_status(tape);
 }
 
@@ -2871,8 +2871,8 @@ static ppo_status ppo__cuda_cached_forward(ppo_node *node) {
                            g->keys + cache * g->slot_keys,
                            g->values + cache * g->slot_values,
                            node->out[0]->data,
-                           args->sampler->slot_there,
-                           args->sampler->position_there,
+                           args->sampler->device_slot,
+                           args->sampler->device_position,
                            g->slot_keys,
                            g->slot_values,
                            qkv->rows,
