@@ -1103,7 +1103,7 @@ typedef struct ppo_gru {
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
    the observation) and both heads. Convolutions, "conv", come before all of it and feed both. All of these
-   read the actor's part of an observation; the rest goes to the critic's own layers, besides. Gains: 0.01 for
+   read the actor's part of an observation; the rest goes only to the critic's own layers. Gains: 0.01 for
    the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
@@ -1282,7 +1282,7 @@ typedef struct ppo_progress {
     float kl_coef, entropy_coef; /* as used in this iteration */
     float loss;                  /* all of it, mean over the minibatches */
     int64_t gradient_steps;      /* since the start */
-    /* what a log (section 23) needs besides */
+    /* what a log (section 23) also needs */
     int64_t updates;      /* epochs begun since the start of the run [train/n_updates] */
     float last_loss;      /* of the last minibatch, all its terms [train/loss] */
     float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
@@ -7952,7 +7952,7 @@ static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item
 }
 
 /* Carries one item to or from the file, where it must be of this type and shape. */
-static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
+static ppo_status ppo__serialize(ppo_file *file, int way, const ppo__item *item) {
     const ppo_array *array = NULL;
     if (!item->data) return PPO_OK;
     ppo_status status = way == PPO__SAVE
@@ -7962,16 +7962,16 @@ static ppo_status ppo__carry(ppo_file *file, int way, const ppo__item *item) {
     return status ? status : ppo__check_item(file, way, item);
 }
 
-static ppo_status ppo__carry_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
+static ppo_status ppo__serialize_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
     ppo_status status = PPO_OK;
-    for (size_t i = 0; i < n && !status; ++i) status = ppo__carry(file, way, &items[i]);
+    for (size_t i = 0; i < n && !status; ++i) status = ppo__serialize(file, way, &items[i]);
     return status;
 }
 
 /* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
    rows of numbers with `row_rank` dimensions, 1 or 2. */
-static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
-                                    float *block, int row_rank) {
+static ppo_status ppo__serialize_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
+                                        float *block, int row_rank) {
     for (int i = 0; i < params->tensor_count; ++i) {
         const ppo_tensor *tensor = params->tensors[i];
         char name[192];
@@ -7979,7 +7979,7 @@ static ppo_status ppo__carry_params(ppo_file *file, int way, const char *prefix,
         snprintf(name, sizeof name, "%s%s", prefix, params->names[i]);
         item.data = block + (tensor->data - params->data);
         if (tensor->rows == 1 && row_rank == 1) item.rank = 1, item.shape[0] = tensor->cols;
-        if (ppo__carry(file, way, &item)) return ppo__failed;
+        if (ppo__serialize(file, way, &item)) return ppo__failed;
     }
     return PPO_OK;
 }
@@ -8000,7 +8000,7 @@ static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
     return text;
 }
 
-/* Is the checksum, if it has one, its own? */
+/* Does the checksum match, if there is one? */
 static ppo_status ppo__check_checksum(const ppo_file *file) {
     const char *checksum = ppo_file_text(file, "checksum");
     char actual[32];
@@ -9113,8 +9113,8 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
    tape call them and keep the gradient, which backward scales. ppo_cuda.cuh uses the same terms.
    -------------------------------------------------------------------------------------------------------- */
 
-/* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 its series, where the difference would lose its
-   digits: within 2e-7 of itself for |l| < 1/4, within 6e-7 beyond. */
+/* k3 = r - 1 - log r = e^l - 1 - l for a log-ratio l. Near 0 by its series, as the difference would lose
+   digits there. Relative error: 2e-7 for |l| < 1/4, 6e-7 beyond. */
 PPO__BOTH static float ppo__k3(float l) {
     if (!(fabsf(l) < 0.25f)) return expm1f(l) - l;
     return l * l *
@@ -9331,7 +9331,7 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
                           NULL, NULL, n, 1, 0, loss, grad_chosen, grad_rejected);
 }
 
-/* -- operations of the tape. kept: the gradients of the loss, input after input; NULL if none is wanted -- */
+/* -- operations on the tape. kept: the gradients of the loss, one input after another, or NULL -- */
 
 static ppo_status ppo__loss_keep(ppo_node *node) {
     size_t size = 0;
@@ -9743,12 +9743,12 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 
    Everything that depends on the kind of an action space is a function in one row of the table ppo__spaces;
    sections 13 to 16 ask the table. The policy network gives a row of `outputs` numbers: logits, or the means
-   of Gaussians. With what belongs to them they are a distribution, from which an action of `width` numbers is
-   chosen, and whose log-probability and KL are recorded on a tape.
+   of Gaussians. Together with log_std they describe a distribution, from which an action of `width` numbers is
+   chosen; its log-probability and KL are computed on a tape.
 
    To add an action space: a constant in the enum of kinds with a function like ppo_box() in the interface, a
    row at its place in ppo__spaces, and those functions of the row that differ. A space of several choices
-   needs no more than sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
+   only needs sizes[]: ppo__choices_...() do the rest. An action of floats sets `continuous` and is in
    ppo_actions.box; any other one is in ppo_actions.discrete. ppo_export_c() knows only these two.
    -------------------------------------------------------------------------------------------------------- */
 
@@ -9881,8 +9881,8 @@ static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo
     return action;
 }
 
-/* A squashed action's log-probability is that of u less the tanh's log-determinant; its negative estimates
-   the entropy. */
+/* The log-probability of a squashed action is that of u minus the log-determinant of tanh. Its negative
+   estimates the entropy. */
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                           ppo_tensor **logp, ppo_tensor **entropy) {
     const ppo_space *space = d->space;
@@ -9896,7 +9896,7 @@ static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_
     if (entropy) *entropy = *logp ? ppo_tape_scale(tape, *logp, -1, 0) : NULL;
 }
 
-/* Squashing moves both distributions alike, so it does not change their KL. */
+/* Squashing transforms both distributions in the same way, so their KL stays the same. */
 static ppo_tensor *ppo__box_kl(ppo_tape *tape, const ppo__distribution *d, const float *old_policy,
                                const float *old_log_std) {
     return ppo_tape_gaussian_kl(tape, old_policy, old_log_std, d->policy, d->log_std);
@@ -9923,16 +9923,16 @@ typedef struct ppo__space_kind {
                       const float *old_log_std);
 } ppo__space_kind;
 
-#define PPO__CATEGORICAL                                                                                     \
-    0, ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env, ppo__choices_logp, \
+#define PPO__BY_CHOICES                                                                                   \
+    ppo__choices_check, ppo__choices_valid, ppo__choices_choose, ppo__choices_for_env, ppo__choices_logp, \
         ppo__choices_kl
 
 static const ppo__space_kind ppo__spaces[] = {
-    {"discrete", 0, PPO__CATEGORICAL},
+    {"discrete", 0, 0, PPO__BY_CHOICES},
     {"box", 0, 1, ppo__box_check, ppo__box_valid, ppo__box_choose, ppo__box_for_env, ppo__box_logp,
      ppo__box_kl},
-    {"multi-discrete", 1, PPO__CATEGORICAL},
-    {"multi-binary", 0, PPO__CATEGORICAL},
+    {"multi-discrete", 1, 0, PPO__BY_CHOICES},
+    {"multi-binary", 0, 0, PPO__BY_CHOICES},
 };
 enum { PPO__SPACES = sizeof ppo__spaces / sizeof *ppo__spaces };
 
@@ -10059,7 +10059,7 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
     return status;
 }
 
-/* Layers from .. to - 1, several at once; layer norm ends such a chain. */
+/* Layers from .. to - 1. Several are one operation, a chain; it ends at a layer norm. */
 static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
     for (int count, normed = 0; from < to; from += count, normed = 0) {
         int activation[PPO__CHAIN], own = 0;
@@ -10280,7 +10280,8 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
                         outputs ? PPO_IDENTITY : activation, gain, rng);
 }
 
-/* As PyTorch's defaults: in +- 1 / sqrt(inputs), biases, too; a core's in +- 1 / sqrt(width). */
+/* PyTorch's defaults: weights and biases within +- 1 / sqrt(inputs), those of a core within +- 1 /
+   sqrt(width). */
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
     float bound = 0;
     for (int i = 0; i < model->params->tensor_count; ++i) {
@@ -10299,14 +10300,14 @@ static void ppo__actor_critic_free(ppo_actor_critic *model) {
     memset(model, 0, sizeof *model);
 }
 
-/* Of the `size` numbers that the actor sees: that of a picture, or zeros. */
+/* The shape of a picture must have the `size` numbers that the actor sees; zeros: it is no picture. */
 static ppo_status ppo__check_shape(const int shape[3], int size) {
     if ((!shape[0] && !shape[1] && !shape[2]) || ppo__picture_size(shape) == size) return PPO_OK;
     return ppo__refuse("the picture's shape is %d x %d x %d, but the actor sees %d numbers", shape[0],
                        shape[1], shape[2], size);
 }
 
-/* What an environment or a file may ask for, and no network can have. */
+/* Sizes and settings for which no network can be made. */
 static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *config) {
     const ppo_space *space = &env->action_space;
     if (env->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", env->obs_size);
@@ -10323,7 +10324,8 @@ static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *confi
                        (double)space->high);
 }
 
-/* The networks of config for the sizes of env. zeros: their weights will be loaded. */
+/* The networks that config describes, for the sizes of env. zeros: without initial weights, as they will be
+   loaded. */
 static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env *env,
                                          const ppo_config *config, int zeros) {
     const ppo_space *space = &env->action_space;
@@ -10514,7 +10516,7 @@ static int ppo__figures(const ppo_env *env) {
     return n;
 }
 
-/* 1: the program steps its own world, and pushes what its agents see and earn. */
+/* 1: there are no functions: the program steps its own world, and pushes observations and rewards. */
 static int ppo__is_pushed(const ppo_env *env) {
     return !env->reset && !env->step && !env->reset_all && !env->step_all && !env->step_many;
 }
@@ -10550,7 +10552,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     return ppo__check_space(&env->action_space);
 }
 
-/* A function is missing, or a size or the action space is invalid. */
+/* Error: a function is missing, a size or the action space is invalid. */
 static ppo_status ppo__validate_env(const ppo_env *env) {
     ppo_status status = ppo__check_env_sizes(env);
     if (status) return status;
@@ -10567,7 +10569,7 @@ static ppo_status ppo__validate_env(const ppo_env *env) {
     return PPO_OK;
 }
 
-/* The same, but all functions may be missing together: then the program steps its own world. */
+/* The same, but an environment without any function is valid: the program steps its own world. */
 static ppo_status ppo__check_functions(const ppo_env *env) {
     if (!env || !ppo__is_pushed(env)) return ppo__validate_env(env);
     if (env->agents > 1 || env->max_steps || env->open || env->action_mask)
@@ -10578,11 +10580,13 @@ static ppo_status ppo__check_functions(const ppo_env *env) {
 
 /* -- copies of an environment -- */
 
-/* An agent is in no episode; in one, but it is not its turn; or about to act on its latest observation. */
+/* An agent is in no episode; in an episode, but it is not its turn; or about to act on its latest
+   observation. */
 enum { PPO__OUT, PPO__WAITS, PPO__ACTS };
 
-/* Copies of an environment with one agent or several in each, or the agents of a program that steps its own
-   world, each a copy without functions. Agents are counted through all copies: agent e is in copy e / agents. */
+/* Copies of an environment with one or several agents in each, or the agents of a program that steps its own
+   world, each of them a copy without functions. Agents are numbered through all copies: agent e is in copy e
+   / agents. */
 typedef struct ppo__envs {
     ppo_env env;
     int agents;     /* in each copy */
@@ -10628,7 +10632,7 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__agents(env) * (size_t)ppo__space_width(&env->action_space);
 }
 
-/* Guard bytes after each state, observation and mask reveal who writes beyond. */
+/* Guard bytes after each state, observation and mask show if an environment writes beyond it. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
 static int ppo__guard_holds(const void *guard) {
@@ -10640,7 +10644,7 @@ static int ppo__guard_holds(const void *guard) {
 /* Numbers in the observations of a copy's agents. */
 static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
 
-/* 1: guards follow copy c. Where copies stand side by side, for step_many, they follow the last one alone. */
+/* 1: there are guard bytes after copy c. With step_many copies are adjacent: only the last one has them. */
 static int ppo__is_guarded(const ppo__envs *envs, int c) {
     return !envs->env.step_many || c == envs->copies - 1;
 }
@@ -10702,8 +10706,8 @@ PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
     ppo__running->failed = 1;
 }
 
-/* Calls a function of the environment: action_mask if mask is not NULL; reset if n is 0; else step, of the n
-   copies from c on, more than one by step_many alone. */
+/* Calls a function of the environment: action_mask if mask is not NULL; reset if n is 0; else step, for the n
+   copies from c on (only step_many has several). */
 static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *mask) {
     const ppo_env *env = &envs->env;
     void *state = envs->state + c * envs->stride;
@@ -10815,8 +10819,8 @@ static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const
     return PPO_OK;
 }
 
-/* x [n] must be finite numbers. n 0: it is a single number, which the error names without an index. envs
-   NULL: they are nobody's. */
+/* x [n] must be finite numbers. n 0: a single number, which the error names without an index. envs NULL: the
+   error names no agent. */
 static inline ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs,
                                             int e, int64_t step) {
     int finite = 1;
@@ -10827,8 +10831,8 @@ static inline ppo_status ppo__check_numbers(const float *x, int n, const char *w
 /* The byte that times scale is nearest to x. */
 static float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
 
-/* Agent e's latest observation is obs [obs_size], if that is numbers, and with env.byte_scale near the values of
-   bytes: then it is these values. */
+/* Makes obs [obs_size] agent e's latest observation. Errors: a number is not finite; with env.byte_scale: it
+   is not near a byte times that. Otherwise it is rounded to that. */
 static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
     const int size = envs->env.obs_size;
     const float scale = envs->env.byte_scale;
@@ -10847,7 +10851,7 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
     return PPO_OK;
 }
 
-/* After a call of reset or step: the guards are whole, and what agents observe is numbers. */
+/* After a call of reset or step: checks the guard bytes, and takes the observations, which must be finite. */
 static ppo_status ppo__check_written(ppo__envs *envs, int c) {
     const ppo_env *env = &envs->env;
     const float *own = ppo__own_obs(envs, c);
@@ -10911,9 +10915,9 @@ static int ppo__env_is_over(const ppo__envs *envs, int c) {
     return !in;
 }
 
-/* One step of copy c by the actions in envs->action, then the time limit and the checks. step_many takes it
-   in all copies from c to the next that is over, or to `end`; *stepped is the copy after those that took it.
-   The outcomes of agents that were out say only whether they join. */
+/* One step of copy c with the actions in envs->action, then the time limit and the checks. step_many steps
+   all copies from c to the next one that is over, or to `end`; *stepped is the first copy that has not been
+   stepped yet. Of the outcomes of agents that were out only `joins` counts. */
 static ppo_status ppo__env_step(ppo__envs *envs, int c, int end, int *stepped) {
     const ppo_env *env = &envs->env;
     const int agents = envs->agents, from = c * agents;
@@ -11018,9 +11022,10 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
         int heads;
         const int *sizes = ppo__space_heads(space, &heads);
         int *choice = (int *)(void *)envs->box + ppo__at(e, width); /* a box has no choices */
-        for (int h = 0, at = 0; h < heads; at += sizes[h++]) do
-                choice[h] = ppo_rng_below(&x->rng, sizes[h]);
+        for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+            do choice[h] = ppo_rng_below(&x->rng, sizes[h]);
             while (mask && !mask[at + choice[h]]);
+        }
         action.choices = choice;
         action.discrete = choice[0];
     }
@@ -11028,7 +11033,7 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
 }
 
 /* 1: a word of the state is an address near the environment's functions, like that of a static array. Small
-   addresses do not count: they are the same in every run, and numbers look like them. */
+   addresses do not count: they do not change from run to run, and could be numbers. */
 static int ppo__is_static(const ppo_env *env, uintptr_t word) {
     const uintptr_t program = env->reset ? (uintptr_t)env->reset : (uintptr_t)env->reset_all;
     const uintptr_t distance = word > program ? word - program : program - word;
@@ -11094,7 +11099,7 @@ static int ppo__inspect_call(ppo__inspection *x, int reset) {
     return ppo__inspect_twins(x);
 }
 
-/* Plays so many steps. Returns 1 if the inspection ended before. */
+/* Plays this number of steps. Returns 1 if the inspection ended early. */
 static int ppo__inspect_play(ppo__inspection *x, int steps) {
     ppo_inspection *report = x->report;
     ppo__envs *envs = &x->twin[0];
@@ -11128,7 +11133,7 @@ static int ppo__inspect_play(ppo__inspection *x, int steps) {
     return 0;
 }
 
-/* What was played: episodes, actions, rewards. */
+/* Judges episodes, actions and rewards. */
 static void ppo__inspect_episodes(ppo__inspection *x) {
     ppo_inspection *report = x->report;
     const ppo_space *space = &x->env->action_space;
@@ -11155,7 +11160,7 @@ static void ppo__inspect_episodes(ppo__inspection *x) {
                   sqrt(x->squares / report->episodes));
 }
 
-/* And the observations that were seen. */
+/* Judges the observations. */
 static void ppo__inspect_observations(ppo__inspection *x) {
     ppo_inspection *report = x->report;
     double largest = 0;
@@ -11255,7 +11260,8 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Room for steps * envs samples; uses: of the columns for this; PPO__FOR_ALL. See ppo__arena_status(). */
+/* Allocates steps * envs samples. uses: only the columns for this, or PPO__FOR_ALL. Then ask
+   ppo__arena_status(). */
 static void ppo__rollout_alloc(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
                                const ppo_env *env, int steps, int envs, int uses) {
     memset(rollout, 0, sizeof *rollout);
@@ -11582,7 +11588,8 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
     return PPO_OK;
 }
 
-/* gsde: agent e's exploration matrix, which lasts for gsde_steps of its rows, or for a rollout. NULL: none. */
+/* gsde: agent e's exploration matrix, renewed every gsde_steps of its rows, or once per rollout. NULL: there
+   is none. */
 static const float *ppo__exploration(ppo__collector *c, const ppo_actor_critic *model, int e) {
     const int age = c->rollout.recorded[e] - c->carried[e], every = c->config->gsde_steps;
     if (!c->noise) return NULL;
@@ -11620,7 +11627,7 @@ static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch) {
     return status;
 }
 
-/* Completes the rows by what the learner did, and its log-probabilities; their outcomes are still to come. */
+/* Adds log-probabilities to the rows and counts them; their outcomes are still to come. */
 static ppo_status ppo__record_actions(ppo__worker *worker, ppo__acting *batch) {
     ppo__collector *c = worker->collector;
     const ppo__envs *envs = &c->envs;
@@ -11695,7 +11702,7 @@ static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const
     if (width) memcpy(c->rollout.next_state + at * width, state, width * sizeof(float));
 }
 
-/* V of an observation becomes the next value of sample `at`. */
+/* Sets the next value of sample `at` to V of an observation. */
 static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
     ppo__collector *c = worker->collector;
     if (!c->config->baseline) return PPO_OK;
@@ -11705,7 +11712,7 @@ static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *o
     return PPO_OK;
 }
 
-/* V of agent e's latest observation becomes the next value of its latest row. */
+/* Sets the next value of agent e's latest row to V of its latest observation. */
 static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__collector *c = worker->collector;
     const float *view = ppo__view(c, e), *state = c->state + ppo__at(e, c->model->core.width);
@@ -11821,7 +11828,7 @@ static ppo_status ppo__next_values(ppo__collector *c) {
     return PPO_OK;
 }
 
-/* Agent e's open row, if it has one, leaves the rollout until the next one. */
+/* Moves agent e's open row, if there is one, out of the rollout; the next one begins with it. */
 static void ppo__hold_open_row(ppo__collector *c, int e) {
     ppo_rollout *r = &c->rollout;
     const int open = c->row[e] == PPO__ROW_OPEN, rows = r->recorded[e] -= open;
@@ -11831,7 +11838,7 @@ static void ppo__hold_open_row(ppo__collector *c, int e) {
     ppo__blank(c, e, rows);
 }
 
-/* The values of a complete rollout once more, by the critic as it is now. */
+/* Recomputes the values of a complete rollout with the critic as it is now. */
 static ppo_status ppo__values_again(ppo__collector *c) {
     ppo_rollout *r = &c->rollout;
     ppo_status status = ppo__values(c);
@@ -11877,7 +11884,7 @@ static size_t ppo__move(char *packed, size_t at, void *own, size_t n, int back) 
     return at + n;
 }
 
-/* Packs what a process knows of agents begin .. end - 1 after a rollout, or unpacks it (back). Returns
+/* Packs the columns and the state of agents begin .. end - 1 after a rollout, or unpacks them (back). Returns
    the number of bytes. */
 static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *packed, int back) {
     ppo_rollout *r = &c->rollout;
@@ -11926,9 +11933,9 @@ static ppo_status ppo__share_rollout(ppo__collector *c) {
 
 /* -- making a collector -- */
 
-/* After a failure every episode begins anew, and nothing of the old ones, like a NaN, gets into a file. How
-   far the random streams got depends on the number of threads, so all continue from a place that does not:
-   where the high half of their position is one more. */
+/* After a failure all episodes begin anew, and nothing of the old ones, like a NaN, gets into a file. The
+   positions of the random streams depend on the number of threads at that point, so all move to one that does
+   not: the high half of the counter plus one, the low half 0. */
 static void ppo__forget_episodes(ppo__collector *collector) {
     ppo__envs *envs = &collector->envs;
     ppo_rng *const rngs[] = {collector->action_rng, envs->rng, collector->match_rng};
@@ -11960,7 +11967,7 @@ static void ppo__collector_free(ppo__collector *collector) {
     ppo__arena_free(&collector->memory);
 }
 
-/* The arrays of a collector of so many agents. Agents are counted from copy `first` on, for their streams. */
+/* The arrays of a collector of `envs` agents. Copy c has the streams of environment first + c. */
 static ppo_status ppo__collector_arrays(ppo__collector *c, const ppo_env *env, int envs, int steps,
                                         uint64_t seed, int first) {
     ppo__arena *memory = &c->memory;
@@ -11993,7 +12000,7 @@ static ppo_status ppo__collector_arrays(ppo__collector *c, const ppo_env *env, i
     return status;
 }
 
-/* Divides this process's copies among as many workers. */
+/* Divides this process's copies among workers, one per thread. */
 static ppo_status ppo__collector_workers(ppo__collector *c, const ppo_env *env, int copies, int threads) {
     ppo__arena *memory = &c->memory;
     const int begin = ppo__own_begin(c->group, copies), own = ppo__own_end(c->group, copies) - begin;
@@ -12190,8 +12197,9 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
     return status;
 }
 
-/* A rollout; advantages; epochs; a report. It may pause between two minibatches once the clock has passed `until`
-   (ppo_clock(); INFINITY: never), and continues with the next call; *done 1: it is complete. */
+/* Collects a rollout, computes advantages, learns from it, reports. It may pause between two minibatches once
+   the clock has passed `until` (ppo_clock(); INFINITY: never), and continues with the next call; *done 1: it
+   is complete. */
 static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
     ppo__pool *before = ppo__arithmetic_pool;
     ppo_status status = PPO_OK;
@@ -12263,7 +12271,8 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
     return PPO_OK;
 }
 
-/* The samples to learn from, in a new order; and with recompute_advantages their values and advantages. */
+/* Lists the samples to learn from and shuffles them; recompute_advantages: first computes values and
+   advantages again. */
 static ppo_status ppo__begin_epoch(ppo_trainer *trainer) {
     trainer->batches = ppo__list_segments(trainer, 0, &trainer->segments);
     if (!trainer->batches) return PPO_OK;
@@ -12302,7 +12311,7 @@ static ppo_status ppo__update(ppo_trainer *trainer, int b, int *stop) {
     return status;
 }
 
-/* The weight of the penalty for the next iteration, the report, a warning; with self-play, an opponent. */
+/* Adapts the weight of the penalty, reports, warns, and keeps the policy as an opponent. */
 static ppo_status ppo__end_iteration(ppo_trainer *trainer) {
     ppo_status status = ppo__adapt_kl(trainer);
     if (status) return status;
@@ -12357,8 +12366,8 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     return loss;
 }
 
-/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of a
-   recurrent policy, less where the steps to learn from end; a single step of any other. Segment k begins at
+/* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of them for a
+   recurrent policy, fewer where the steps to learn from end; one for any other policy. Segment k begins at
    step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
 
 static int ppo__segment_length(const ppo_trainer *trainer, int k) {
@@ -12368,7 +12377,8 @@ static int ppo__segment_length(const ppo_trainer *trainer, int k) {
 }
 
 /* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
-   the return of an episode that has not ended is unknown, so its steps are left out, unless `whole` is 1. */
+   the return of an episode that has not ended is unknown, so its steps are left out. whole 1: all steps,
+   recorded or not. */
 static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
     int all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
@@ -12445,7 +12455,7 @@ static void ppo__draw_shifts(ppo_trainer *trainer) {
         trainer->minibatch.shift[i] = ppo_rng_range(&trainer->shuffle_rng, -alpha, alpha);
 }
 
-/* Copies all of a shard's samples from the rollout, but for their advantages, which it has already. */
+/* Copies a shard's samples from the rollout, except for their advantages, which are there already. */
 static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
     const int *picked = shard->picked, n = shard->samples.envs;
     for (int c = 0; c < PPO__COLUMNS; ++c) {
@@ -12468,8 +12478,7 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
    thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
    a fixed binary tree, so the bits are the same for any number of threads and processes -- */
 
-/* The gradients of shards begin .. end - 1 of this process; a failure stays on the tape, which is for this
-   thread. */
+/* Computes the gradients of shards begin .. end - 1 of this process. A failure stays on the thread's tape. */
 static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     ppo_trainer *trainer = (ppo_trainer *)user;
     ppo__minibatch *batch = &trainer->minibatch;
@@ -12559,9 +12568,8 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     return PPO_OK;
 }
 
-/* Segments differ in length, and rollouts in how much of them is learned from, so a shard to come may be
-   larger than all of the first iteration: before that each tape takes the room for the largest, as many whole
-   segments as there can be. */
+/* Reserves each tape's memory for the largest shard that can come, made of whole segments only. The first
+   iteration need not have it: segments differ in length, and rollouts in how much of them is learned from. */
 static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
     ppo__minibatch *batch = &trainer->minibatch;
     ppo_status status = PPO_OK;
@@ -12723,7 +12731,7 @@ static void ppo__report(ppo_trainer *trainer) {
                                                            rollout->recorded, rollout->envs);
 }
 
-/* The usual ways in which a run fails in silence, the most certain first. */
+/* The usual ways in which a run fails without an error, the surest sign first. */
 static void ppo__warn(ppo_trainer *trainer) {
     ppo_progress *p = &trainer->progress;
     const ppo_rollout *r = &trainer->collector.rollout;
@@ -12767,7 +12775,8 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
 
-/* Steps of the next rollout: fewer at the end of the run, but where agents wait, each needs time to act. */
+/* Steps of the next rollout: fewer at the end of the run, unless agents share a world, where each needs time
+   to act. */
 static int ppo__next_steps(const ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
@@ -12782,7 +12791,7 @@ static int ppo__must_pause(const ppo_trainer *trainer, double until) {
     return !last && ppo_clock() >= until;
 }
 
-/* The agent of a source that may be pushed to; -1 after an error. */
+/* Checks a source's number. Returns its agent; -1 after an error. */
 static int ppo__source(const ppo_trainer *trainer, const char *function, int source) {
     const ppo__envs *envs = &trainer->collector.envs;
     if (!ppo__is_pushed(&envs->env))
@@ -12834,7 +12843,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
     }
     envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
-    if (status) { /* too large a return: what it did last is left out, and a new episode begins */
+    if (status) { /* the return is too large: the latest row is dropped, and a new episode begins */
         c->rollout.recorded[e] -= c->row[e] == PPO__ROW_OPEN;
         c->row[e] = PPO__ROW_COMPLETE;
         envs->turn[e] = PPO__OUT;
@@ -13125,7 +13134,7 @@ PPO_DEF void ppo_agent_free(ppo_agent *agent) {
     ppo__free(agent);
 }
 
-/* A name that is too long is cut between two characters of UTF-8. */
+/* Copies a name; a long one is cut, between two characters of UTF-8. */
 static void ppo__keep_name(char to[64], const char *name) {
     size_t length = name ? strlen(name) : 0;
     if (length > 63)
@@ -13134,7 +13143,7 @@ static void ppo__keep_name(char to[64], const char *name) {
     to[length] = 0;
 }
 
-/* Reads only the sizes and the name of env. zeros: the weights will be loaded. */
+/* Reads only the sizes and the name of env. zeros: without initial weights, as they will be loaded. */
 static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
     if (ppo__check_network(env, config)) return PPO_ERROR_ARGUMENT;
     ppo_agent *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
@@ -13156,7 +13165,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     return status;
 }
 
-/* num_envs agents fill copies of the environment, and self-play has teams. */
+/* Errors: num_envs agents do not fill copies of the environment; self-play without teams. */
 static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
     const int agents = ppo__agents(env);
     if (config->num_envs % agents)
@@ -13182,7 +13191,7 @@ PPO_DEF void ppo_agent_reset(ppo_agent *agent) {
     if (agent) memset(agent->state, 0, agent->model.core.width * sizeof(float));
 }
 
-/* Weights and statistics, from one agent with this network to another. */
+/* Copies weights and statistics to an agent with the same network. */
 static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
     ppo_normalizer *norms[] = {&to->obs_norm, &to->return_norm};
     const ppo_normalizer *froms[] = {&from->obs_norm, &from->return_norm};
@@ -13194,7 +13203,7 @@ static void ppo__agent_assign(ppo_agent *to, const ppo_agent *from) {
     }
 }
 
-/* What an agent's network says about its environments. */
+/* The description of environments that fit an agent. */
 static ppo_env ppo__env_of(const ppo_agent *agent) {
     ppo_env env;
     memset(&env, 0, sizeof env);
@@ -13241,8 +13250,8 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     return status;
 }
 
-/* An agent keeps its network, and a run its environments: settings of them that differ are an error, and not
-   ignored. `more`: a run's other settings that must agree, a list that ends with NULL; NULL: an agent's. */
+/* Error: a setting of the network differs from the agent's, which keeps its network. `more`: for a run,
+   further settings that must agree, a list that ends with NULL; NULL: none. */
 static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
     ppo_status status = PPO_OK;
     for (int i = 0; i < PPO__FIELDS && !status; ++i) {
@@ -13338,8 +13347,8 @@ PPO_DEF void ppo_trainer_free(ppo_trainer *trainer) {
     ppo__free(trainer);
 }
 
-/* Room for minibatches and their shards. Segments of recurrent policies are whole sequences, so a minibatch
-   is as many of them as fit into minibatch_size, but at least one. */
+/* Room for minibatches and their shards. A minibatch of a recurrent policy is as many whole sequences as fit
+   into minibatch_size, but at least one. */
 static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     const ppo_group *group = trainer->collector.group;
@@ -13381,7 +13390,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     return status;
 }
 
-/* ppo__check_copies(), and every process of a group has a copy. */
+/* ppo__check_copies(); error: a process of the group has no copy. */
 static ppo_status ppo__check_room(const ppo_env *env, const ppo_config *config) {
     const int ranks = ppo__ranks(ppo__group());
     if (ranks > 1 && config->num_envs / ppo__agents(env) < ranks)
@@ -13436,7 +13445,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     return PPO_OK;
 }
 
-/* In a group: a trainer is made by all of its processes, and alike, or by none. status: of this one. */
+/* In a group: all processes make the same trainer, or none does. status: this process's. */
 static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
     const ppo_group *g = ppo__group();
     if (!g) return status;
@@ -13504,7 +13513,7 @@ typedef struct ppo__match {
     double *total; /* [agents of all copies] what each has earned */
 } ppo__match;
 
-/* Plays an episode in each copy, to its end: until all its agents are out. */
+/* Plays an episode in each copy, until all its agents are out. */
 static ppo_status ppo__play_envs(ppo__match *m) {
     ppo__collector *c = &m->collector;
     ppo__envs *envs = &c->envs;
@@ -13660,13 +13669,13 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
    environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
    the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
-   ppo__carry_agent() and ppo__carry_trainer() list these as items (section 6); saving walks a list one way,
+   ppo__serialize_agent() and ppo__serialize_trainer() list these as items (section 6); saving walks a list one way,
    loading the other. To resume is to create an agent and a trainer with the saved settings, and to load both
    lists into them. Everything else in a trainer is written anew in each iteration, so a resumed run computes
    the same bits.
 
-   To add state: that of a trainer that lasts beyond an iteration is a row in ppo__carry_trainer(); state of
-   a policy is a row in ppo__carry_agent(). Older files lack the array: leave `data` NULL when loading if
+   To add state: that of a trainer that lasts beyond an iteration is a row in ppo__serialize_trainer(); state of
+   a policy is a row in ppo__serialize_agent(). Older files lack the array: leave `data` NULL when loading if
    ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
    belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
    state to `kinds` in tests/test_checkpoints.c.
@@ -13690,7 +13699,7 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
 }
 
 /* What a policy's file holds besides the settings; names begin with the prefix. */
-static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
+static ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
     ppo_normalizer *obs = &agent->obs_norm, *ret = &agent->return_norm;
     double *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
@@ -13707,9 +13716,9 @@ static ppo_status ppo__carry_agent(ppo_file *file, int way, const char *prefix, 
         ppo__item item = items[i];
         snprintf(name, sizeof name, "%s%s", prefix, item.name);
         item.name = name;
-        if (ppo__carry(file, way, &item)) return ppo__failed;
+        if (ppo__serialize(file, way, &item)) return ppo__failed;
     }
-    return ppo__carry_params(file, way, prefix, params, params->data, 2);
+    return ppo__serialize_params(file, way, prefix, params, params->data, 2);
 }
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
@@ -13728,7 +13737,7 @@ static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     snprintf(number, sizeof number, "%dx%dx%d", shape[0], shape[1], shape[2]);
     if (!status && agent->model.conv.layers) status = ppo_file_set_text(file, "observation_shape", number);
     if (!status) status = ppo_file_set_text(file, "action_space", space);
-    return status ? status : ppo__carry_agent(file, PPO__SAVE, "", agent);
+    return status ? status : ppo__serialize_agent(file, PPO__SAVE, "", agent);
 }
 
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
@@ -13762,7 +13771,7 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     return PPO_OK;
 }
 
-/* The file must have as many numbers as the network that its settings describe, before that is made. */
+/* Before the network is made: the file must have as many numbers as its settings describe. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
     double have = 0, need = 0, inputs = env->actor_obs;
     const int *shape = env->shape;
@@ -13807,7 +13816,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     if (status == PPO_ERROR_ARGUMENT) status = ppo__file_blame(file);
     if (!status && ppo_file_find(file, "return_norm.mean"))
         status = ppo_normalizer_init(&(*agent)->return_norm, 1);
-    return status ? status : ppo__carry_agent(file, PPO__LOAD, "", *agent);
+    return status ? status : ppo__serialize_agent(file, PPO__LOAD, "", *agent);
 }
 
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
@@ -13841,7 +13850,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 /* -- checkpoints -- */
 
-/* A trainer, and what its file holds in another form. It must exist until the file is written. */
+/* A trainer, and what its file holds in another form. Must exist until the file is written. */
 typedef struct ppo__checkpoint {
     ppo_trainer *trainer;
     int64_t counters[5];
@@ -13850,7 +13859,7 @@ typedef struct ppo__checkpoint {
 } ppo__checkpoint;
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
-static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
+static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum {
         EPISODES = PPO__LAST_EPISODES,
         FIGURES = PPO_MAX_FIGURES,
@@ -13927,14 +13936,14 @@ static ppo_status ppo__carry_trainer(ppo_file *file, int way, ppo__checkpoint *k
     if (way == PPO__GATHER) return PPO_OK;
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
     kept->fresh = !ppo__is_pushed(&envs->env) && ppo__env_is_over(envs, envs->begin);
-    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
-    if (!status) status = ppo__carry_params(file, way, "adam.m.", params, params->m, 2);
-    if (!status) status = ppo__carry_params(file, way, "adam.v.", params, params->v, 2);
+    ppo_status status = ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
+    if (!status) status = ppo__serialize_params(file, way, "adam.m.", params, params->m, 2);
+    if (!status) status = ppo__serialize_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
     for (int k = 0; k < rivals && !status; ++k) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "snapshot.%d.", k);
-        status = ppo__carry_agent(file, way, prefix, collector->snapshots[k]);
+        status = ppo__serialize_agent(file, way, prefix, collector->snapshots[k]);
     }
     if (status || way == PPO__SAVE) return status;
     for (int k = 0; k < 5; ++k)
@@ -13973,7 +13982,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
     if (!status) /* the agent may have another trainer, too */
         status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
-    if (!status) status = ppo__carry_trainer(file, PPO__SAVE, kept);
+    if (!status) status = ppo__serialize_trainer(file, PPO__SAVE, kept);
     return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
 
@@ -13981,12 +13990,12 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
     ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0};
     const ppo_group *g = trainer->collector.group;
-    ppo_status status = g ? ppo__carry_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
+    ppo_status status = g ? ppo__serialize_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
     if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
     return ppo__group_agree(g, status, 0);
 }
 
-/* Brings copy k back to where it was: the same episode from the same random numbers. */
+/* Brings copy k back to its state by playing the same episode with the same random numbers. */
 static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
     const ppo_env *env = &envs->env;
     const ppo__space_kind *kind = ppo__kind(&env->action_space);
@@ -14065,7 +14074,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
         return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
                               size ? size : "no", ppo__state_size_text(env, wanted_size));
 
-    /* before anything is made whose size is not that of an array in the file */
+    /* before making anything whose size is not that of an array in the file */
     const ppo_config own = (*agent)->config;
     const int64_t shape[2] = {own.num_envs, env->obs_size};
     const ppo_array *array;
@@ -14084,7 +14093,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     ppo_trainer *made = *trainer;
     ppo__envs *envs = &made->collector.envs;
     ppo__checkpoint kept = {made, {0}, 0, 0};
-    status = ppo__carry_trainer(file, PPO__LOAD, &kept);
+    status = ppo__serialize_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
     if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
     else if (envs->agents == 1) {
@@ -16061,7 +16070,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         if (!known && (!strcmp(is, other) || !strcmp(field, "score") || !strcmp(field, "seed"))) continue;
         if (ppo_file_set_text(file, name, is)) return ppo__failed;
     }
-    return ppo__carry_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
+    return ppo__serialize_params(file, PPO__SAVE, "", lm->params, lm->params->data, 1);
 }
 
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
@@ -16148,7 +16157,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     if (!status) status = ppo__lm_visit(&likely, ppo__lm_expect, (void *)file);
     if (!status) status = ppo__lm_make(&likely.config, 0, &made);
     if (!status)
-        status = ppo__carry_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
+        status = ppo__serialize_params((ppo_file *)file, PPO__LOAD, "", made->params, made->params->data, 1);
     if (status) return ppo_lm_free(made), status;
     return *lm = made, PPO_OK;
 }
@@ -16906,11 +16915,11 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
    held out. A gradient step learns from a batch of items; a micro-batch is the part of it that is in memory
    at once. ppo__gradients() adds the gradients of a batch's micro-batches, also for PPO on tokens.
 
-   A checkpoint holds the model, its moments, and in ppo__carry_fit() what outlives a step. All random numbers
+   A checkpoint holds the model, its moments, and in ppo__serialize_fit() what outlives a step. All random numbers
    follow from the seed; a resumed training draws them again from the start.
 
    To add an objective: a constant beside PPO__SFT, its loss in ppo__fit_loss(), a public function that calls
-   ppo__fit_train(). To add state: a row in ppo__carry_fit().
+   ppo__fit_train(). To add state: a row in ppo__serialize_fit().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- responses -- */
@@ -18024,7 +18033,7 @@ static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *sett
 }
 
 /* Writes a fact about a run to its checkpoint or, when loading, checks that it is the same. */
-static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, const char *fact) {
+static ppo_status ppo__serialize_fact(ppo_file *file, int way, const char *name, const char *fact) {
     char key[64];
     snprintf(key, sizeof key, "saved_with.%s", name); /* apart from settings of the same name */
     const char *text = ppo_file_text(file, key);
@@ -18034,10 +18043,10 @@ static ppo_status ppo__carry_fact(ppo_file *file, int way, const char *name, con
         file->path, "saved with another \"%s\": give the same again, or begin anew without this file", name);
 }
 
-static ppo_status ppo__carry_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
+static ppo_status ppo__serialize_hash(ppo_file *file, int way, const char *key, uint64_t hash) {
     char text[32];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    return ppo__carry_fact(file, way, key, text);
+    return ppo__serialize_fact(file, way, key, text);
 }
 
 /* Checks that a file is a checkpoint of this function, and complete. */
@@ -18048,23 +18057,24 @@ static ppo_status ppo__check_checkpoint(const ppo_file *file, const char *functi
     return ppo__file_fail(file->path, "it is a checkpoint of %.40s(), not of %s()", by, function);
 }
 
-static ppo_status ppo__carry_moments(ppo_file *file, int way, const char *prefix, const ppo_params *params) {
+static ppo_status ppo__serialize_moments(ppo_file *file, int way, const char *prefix,
+                                         const ppo_params *params) {
     const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
     char name[32];
     snprintf(name, sizeof name, "%sadam.m.", prefix);
-    ppo_status status = ppo__carry_params(file, way, name, params, params->m, 2);
+    ppo_status status = ppo__serialize_params(file, way, name, params, params->m, 2);
     snprintf(name, sizeof name, "%sadam.v.", prefix);
-    if (!status) status = ppo__carry_params(file, way, name, params, params->v, 2);
+    if (!status) status = ppo__serialize_params(file, way, name, params, params->v, 2);
     return status ? status : ppo__check_item(file, way, &second);
 }
 
 /* The same of the weights of a model that is not in the file, and of its base. */
-static ppo_status ppo__carry_weights(ppo_file *file, int way, const char *prefix, const char *name,
-                                     const ppo_lm *lm) {
+static ppo_status ppo__serialize_weights(ppo_file *file, int way, const char *prefix, const char *name,
+                                         const ppo_lm *lm) {
     uint64_t hash = PPO__FNV1A;
     char key[32];
     snprintf(key, sizeof key, "%s%s", prefix, name);
-    return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__carry_hash(file, way, key, hash);
+    return ppo__hash_weights(lm, &hash) ? ppo__failed : ppo__serialize_hash(file, way, key, hash);
 }
 
 /* A model that is being trained: parameters and moments, under a prefix; "": as a model's file, if it has
@@ -18073,10 +18083,10 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
     const ppo_params *params = lm->params;
     ppo_status status = ppo__params_fetch(params);
     if (!status && (*prefix || lm->base))
-        status = ppo__carry_params(file, PPO__SAVE, prefix, params, params->data, 2);
+        status = ppo__serialize_params(file, PPO__SAVE, prefix, params, params->data, 2);
     else if (!status) status = ppo_lm_put(lm, file);
-    if (!status && lm->base) status = ppo__carry_weights(file, PPO__SAVE, prefix, "base", lm->base);
-    return status ? status : ppo__carry_moments(file, PPO__SAVE, prefix, params);
+    if (!status && lm->base) status = ppo__serialize_weights(file, PPO__SAVE, prefix, "base", lm->base);
+    return status ? status : ppo__serialize_moments(file, PPO__SAVE, prefix, params);
 }
 
 /* Reads it into a new model. ppo__copy_trained() copies that to lm once nothing can fail any more. */
@@ -18088,10 +18098,10 @@ static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo
             status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->full, &lm->full,
                                      "checkpoint");
     if (!status && part)
-        status = ppo__carry_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
-    if (!status && lm->base) status = ppo__carry_weights(file, PPO__LOAD, prefix, "base", lm->base);
+        status = ppo__serialize_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
+    if (!status && lm->base) status = ppo__serialize_weights(file, PPO__LOAD, prefix, "base", lm->base);
     if (!status) status = ppo_params_freeze((*read)->params, 0);
-    return status ? status : ppo__carry_moments(file, PPO__LOAD, prefix, (*read)->params);
+    return status ? status : ppo__serialize_moments(file, PPO__LOAD, prefix, (*read)->params);
 }
 
 static void ppo__copy_trained(ppo_lm *lm, const ppo_lm *read, int64_t step) {
@@ -18113,7 +18123,7 @@ typedef struct ppo__fit_checkpoint {
 } ppo__fit_checkpoint;
 
 /* What a checkpoint holds besides the model. */
-static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *kept) {
+static ppo_status ppo__serialize_fit(ppo_file *file, int way, ppo__fit_checkpoint *kept) {
     ppo__fit *fit = kept->fit;
     const ppo__fit_set *learned = &fit->set[0], *held_out = &fit->set[1];
     const int64_t n = learned->count, held_n = held_out->count;
@@ -18127,13 +18137,13 @@ static ppo_status ppo__carry_fit(ppo_file *file, int way, ppo__fit_checkpoint *k
         {"reference.held_out_chosen", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[0], PPO__ANY},
         {"reference.held_out_rejected", PPO_F32, 1, {held_n, 0}, held_out->ref_logp[1], PPO__ANY},
     };
-    ppo_status status = ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+    ppo_status status = ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
     for (int k = 0; k < 4 && !status; ++k) {
         static const char *const names[] = {"data", "rejected", "held_out", "held_out_rejected"};
-        if (fit->set[k / 2].data[k % 2]) status = ppo__carry_hash(file, way, names[k], fit->hash[k]);
+        if (fit->set[k / 2].data[k % 2]) status = ppo__serialize_hash(file, way, names[k], fit->hash[k]);
     }
     if (status || !fit->best) return status;
-    return ppo__carry_params(file, way, "best.", fit->lm->params, fit->best, 2);
+    return ppo__serialize_params(file, way, "best.", fit->lm->params, fit->best, 2);
 }
 
 static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
@@ -18142,7 +18152,7 @@ static ppo_status ppo__put_fit(ppo_file *file, const void *object) {
     char text[32];
     if (ppo__put_trained(file, "", fit->lm) ||
         ppo_file_set_text(file, "checkpoint", ppo__fit_names[fit->objective]) ||
-        ppo__put_settings(file, ppo_fit_settings(), fit->config) || ppo__carry_fit(file, PPO__SAVE, kept))
+        ppo__put_settings(file, ppo_fit_settings(), fit->config) || ppo__serialize_fit(file, PPO__SAVE, kept))
         return ppo__failed;
     return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
@@ -18183,7 +18193,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
             strcmp(settings->field[i].name, "recompute"))
             status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", fit->lm, &read);
-    if (!status) status = ppo__carry_fit(file, PPO__LOAD, &kept);
+    if (!status) status = ppo__serialize_fit(file, PPO__LOAD, &kept);
     if (!status && (counters[0] > p->steps || counters[3] > INT_MAX || counters[4] > 1))
         status = ppo__file_fail(file->path, "corrupt file: step %lld of %lld, with %lld and %lld",
                                 (long long)counters[0], (long long)p->steps, (long long)counters[3],
@@ -18590,7 +18600,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
    scale. The critic is a separate model: a value loss in the policy's layers moves the policy at random.
    target_kl bounds how far an iteration may move the policy (ppo__rlhf_learn()).
 
-   To add state that outlives an iteration: a row in ppo__carry_rlhf().
+   To add state that outlives an iteration: a row in ppo__serialize_rlhf().
    To add an advantage: a constant at the end of PPO_ADVANTAGE_..., a row of ppo__advantage_needs, a case in
    ppo__sequence_advantage(), and a word in ppo_rlhf_settings(). To add a token loss: a setting, and a term in
    ppo__token_loss(). To add a method: a row of PPO__RLHF_PRESETS.
@@ -19996,7 +20006,7 @@ typedef struct ppo__rlhf_checkpoint {
 } ppo__rlhf_checkpoint;
 
 /* What a checkpoint holds beside the models that are trained. Saving does not change the run. */
-static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
+static ppo_status ppo__serialize_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint *kept) {
     ppo_rlhf *r = kept->rlhf;
     const double most = 4e18;
     const ppo_params *reference = r->reference ? r->reference->params : NULL;
@@ -20012,14 +20022,16 @@ static ppo_status ppo__carry_rlhf(ppo_file *file, int way, ppo__rlhf_checkpoint 
         {"rlhf.first", PPO_F32, 2, {1, 5}, kept->first, PPO__ANY},
     };
     ppo_status status = reference ? ppo__params_fetch(reference) : PPO_OK;
-    if (!status) status = ppo__carry_fact(file, way, "critic", critic);
-    if (!status) status = ppo__carry_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
+    if (!status) status = ppo__serialize_fact(file, way, "critic", critic);
+    if (!status)
+        status = ppo__serialize_hash(file, way, "prompts", ppo__hash_tokens(PPO__FNV1A, &r->prompts));
     if (!status && reference && !r->own_reference)
-        status = ppo__carry_weights(file, way, "", "reference", r->reference);
-    else if (!status) status = ppo__carry_fact(file, way, "reference", reference ? "in this file" : "none");
+        status = ppo__serialize_weights(file, way, "", "reference", r->reference);
+    else if (!status)
+        status = ppo__serialize_fact(file, way, "reference", reference ? "in this file" : "none");
     if (!status && r->own_reference)
-        status = ppo__carry_params(file, way, "reference.", reference, reference->data, 2);
-    return status ? status : ppo__carry_items(file, way, items, sizeof items / sizeof *items);
+        status = ppo__serialize_params(file, way, "reference.", reference, reference->data, 2);
+    return status ? status : ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
 }
 
 static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
@@ -20029,7 +20041,8 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
     if (ppo__put_trained(file, "", r->policy) ||
         (r->critic && r->critic != r->policy && ppo__put_trained(file, "critic.", r->critic)) ||
         ppo_file_set_text(file, "checkpoint", "ppo_rlhf_save") ||
-        ppo__put_settings(file, ppo_rlhf_settings(), &r->config) || ppo__carry_rlhf(file, PPO__SAVE, kept))
+        ppo__put_settings(file, ppo_rlhf_settings(), &r->config) ||
+        ppo__serialize_rlhf(file, PPO__SAVE, kept))
         return ppo__failed;
     return ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
 }
@@ -20064,7 +20077,7 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
         if (fixed[k]) status = ppo__check_kept(ppo_rlhf_settings(), names[k], &own, &r->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", lm[0], &read[0]);
     if (!status && r->own_reference) status = ppo_params_sync(r->own_reference->params);
-    if (!status) status = ppo__carry_rlhf(file, PPO__LOAD, &kept);
+    if (!status) status = ppo__serialize_rlhf(file, PPO__LOAD, &kept);
     if (!status && lm[1]) status = ppo__get_trained(file, "critic.", lm[1], &read[1]);
     for (int k = 0; k < 2 && lm[k] && !status; ++k) status = ppo_params_sync(lm[k]->params);
     for (int k = 0; k < 2; ++k) {

@@ -1936,7 +1936,7 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
    --------------------------------------------------------------------------------------------------------
 
    A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of
-   arrays that depend on the family (ppo__hub_carry()); both directions use the same tables.
+   arrays that depend on the family (ppo__hub_serialize()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
 
 static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
@@ -2435,7 +2435,7 @@ static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *name, ppo_t
     return PPO_OK;
 }
 
-static ppo_status ppo__hub_carry(ppo__hub *hub, int way) {
+static ppo_status ppo__hub_serialize(ppo__hub *hub, int way) {
     const ppo_params *params = hub->lm->params;
     ppo_status status = PPO_OK;
     for (int i = 0; i < params->tensor_count && !status; ++i)
@@ -2553,7 +2553,7 @@ static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
         if (ppo__json_open(&read.json, config, &hub.memory) ||
             (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
             ppo__hub_config(&read, &likely.config) || ppo__hub_open(&hub) || ppo__hub_check(&hub, &likely) ||
-            ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_carry(&hub, PPO__LOAD) ||
+            ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_serialize(&hub, PPO__LOAD) ||
             ppo__hub_check_tied(&hub) || ppo__hub_check_all(&hub))
             status = ppo__failed;
     } else if (!status && ppo__is_special(path))
@@ -2723,7 +2723,7 @@ static int ppo__hub_lora_there(const void *user, int block, int place) {
 
 /* Reads or writes A and B, which are transposed in the file, (rank, in) and (out, rank), with the heads of
    a fused layer in its order; and the score. */
-static ppo_status ppo__hub_carry_lora(ppo__hub *hub, int way) {
+static ppo_status ppo__hub_serialize_lora(ppo__hub *hub, int way) {
     ppo_lm *lm = hub->lm;
     ppo_status status = PPO_OK;
     char name[128];
@@ -2875,7 +2875,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     }
     hub.lm = made;
     if (!status) status = ppo__hub_check_lora(&read, made);
-    if (!status) status = ppo__hub_carry_lora(&hub, PPO__LOAD);
+    if (!status) status = ppo__hub_serialize_lora(&hub, PPO__LOAD);
     if (!status) status = ppo__hub_check_all(&hub);
     if (status) ppo_lm_free(made);
     else *lm = made;
@@ -2903,11 +2903,11 @@ static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
         ppo_file_free(file);
         status = PPO_ERROR_MEMORY;
     }
-    if (!status &&
-        ((!lora && ppo__hub_check_settings(&lm->full)) || ppo__params_fetch(lm->params) ||
-         ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
-         (lora ? ppo__hub_carry_lora : ppo__hub_carry)(&hub, PPO__SAVE) || ppo_file_write(file, model) ||
-         ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
+    if (!status && ((!lora && ppo__hub_check_settings(&lm->full)) || ppo__params_fetch(lm->params) ||
+                    ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
+                    (lora ? ppo__hub_serialize_lora : ppo__hub_serialize)(&hub, PPO__SAVE) ||
+                    ppo_file_write(file, model) ||
+                    ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
         status = ppo__failed;
     return ppo__hub_free(&hub), status;
 }
