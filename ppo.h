@@ -1898,16 +1898,6 @@ PPO_DEF ppo_sampling ppo_sampling_default(void);
    reuse. */
 PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
-/* A ppo_watch_fn that ends a sequence after one of some texts, which stays in its response; watch_user
-   points to a ppo_stops. The text may begin and end within a token, and contain names of special tokens.
-   Errors: a NULL, an empty text. */
-typedef struct ppo_stops {
-    const ppo_tokenizer *tokenizer;
-    const char *const *text; /* [count] */
-    int count;
-} ppo_stops;
-PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
-
 /* The probabilities p [vocab] of the next token under these settings, from its logits [vocab]. The
    temperature comes first, then top_k, then top_p, as in Hugging Face's generate(); of equally likely
    tokens, all are kept or none. scratch [vocab]. Errors: a setting out of range, logits that are not
@@ -16873,37 +16863,6 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     for (int k = 0; k < g->slots && status; ++k) g->slot[k].seen = 0;
     if (status) return ppo__settle(g->numbers.device, status);
     *samples = ppo__pack_results(g);
-    return PPO_OK;
-}
-
-/* -- stops -- */
-
-/* Do the tokens, without the last `but` bytes of their text, end with this text of n bytes? */
-static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
-                          const char *text, size_t n) {
-    for (int length; n && last > first; but = 0) {
-        const char *token = ppo__text_of(tok, *--last, &length);
-        for (length -= but; length > 0 && n; --length)
-            if (token[length - 1] != text[--n]) return 0;
-    }
-    return !n;
-}
-
-PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
-    const ppo_stops *all = (const ppo_stops *)stops;
-    int length = 0;
-    if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
-                                       (all->text || all->count <= 0)))
-        return PPO_ERROR_ARGUMENT;
-    const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
-    if (last > first) ppo__text_of(all->tokenizer, last[-1], &length);
-    for (int k = 0; k < all->count; ++k) {
-        if (!all->text[k] || !*all->text[k])
-            return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
-        const size_t n = strlen(all->text[k]);
-        for (int but = 0; but < length && !*end; ++but)
-            *end = ppo__ends_with(all->tokenizer, first, last, but, all->text[k], n);
-    }
     return PPO_OK;
 }
 

@@ -36,7 +36,7 @@ STEP BY STEP
        ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &how.end_count);
        how.ends = ends;
        ppo_generator_create(lm, 1, &generator);
-       ppo_generate(generator, &chat, &how, &samples);
+       ppo_generate(generator, &chat, &how, &samples);         // ppo_stop_at() ends it at a text
        ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
 
    3. Fine-tune. A model that was loaded is frozen until a training begins; ppo_fit_sft() and the others do
@@ -104,7 +104,7 @@ extern "C" {
 #endif
 
 /* --------------------------------------------------------------------------------------------------------
-   1 Tokenizers and chats
+   1 Tokenizers, chats, and texts that end a sequence
    -------------------------------------------------------------------------------------------------------- */
 
 /* ppo_tokenizer_load() opens a tokenizer.json, or a folder that has one; its tokens are those of Hugging
@@ -129,6 +129,16 @@ typedef struct ppo_message {
 enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply);
+
+/* A ppo_watch_fn that ends a sequence after one of some texts, which stays in its response; watch_user
+   points to a ppo_stops. The text may begin and end within a token, and contain names of special tokens.
+   Errors: a NULL, an empty text. */
+typedef struct ppo_stops {
+    const ppo_tokenizer *tokenizer;
+    const char *const *text; /* [count] */
+    int count;
+} ppo_stops;
+PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
 
 /* --------------------------------------------------------------------------------------------------------
    2 Families and LoRA
@@ -1527,6 +1537,37 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
     if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
     return ppo__encoder_end(&chat.encoder);
+}
+
+/* -- stops -- */
+
+/* Do the tokens, without the last `but` bytes of their text, end with this text of n bytes? */
+static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int *last, int but,
+                          const char *text, size_t n) {
+    for (int length; n && last > first; but = 0) {
+        const char *token = ppo__text_of(tok, *--last, &length);
+        for (length -= but; length > 0 && n; --length)
+            if (token[length - 1] != text[--n]) return 0;
+    }
+    return !n;
+}
+
+PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
+    const ppo_stops *all = (const ppo_stops *)stops;
+    int length = 0;
+    if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
+                                       (all->text || all->count <= 0)))
+        return PPO_ERROR_ARGUMENT;
+    const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
+    if (last > first) ppo__text_of(all->tokenizer, last[-1], &length);
+    for (int k = 0; k < all->count; ++k) {
+        if (!all->text[k] || !*all->text[k])
+            return ppo__refuse("ppo_stop_at: text %d is %s", k, all->text[k] ? "empty" : "NULL");
+        const size_t n = strlen(all->text[k]);
+        for (int but = 0; but < length && !*end; ++but)
+            *end = ppo__ends_with(all->tokenizer, first, last, but, all->text[k], n);
+    }
+    return PPO_OK;
 }
 
 /* --------------------------------------------------------------------------------------------------------
