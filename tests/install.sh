@@ -89,4 +89,31 @@ in_the_folder() { # as its README says, but not optimized
 }
 check the_folder_of_dist_is_enough in_the_folder
 
+# What is missing is installed by root alone; other users read the command to type. Here id, the compiler and the package
+# manager are scripts: the compiler finds the library once the package manager was called.
+mkdir -p "$work/fresh/bin"
+echo 'echo "$ROOT_OR_NOT"' >"$work/fresh/bin/id"
+echo 'echo "$@" >>called' >"$work/fresh/bin/apt-get"
+echo '[ -f called ] || ! grep -q stb_ds "$2"' >"$work/fresh/bin/compiler"
+chmod +x "$work"/fresh/bin/*
+require() { # USER - exit status in $status, output in $work/said
+    rm -rf "$work/fresh/called" "$work/fresh/build"
+    (cd "$work/fresh" && PATH="$PWD/bin:$PATH" CC=compiler ROOT_OR_NOT=$1 sh ../../../examples/package/require.sh stb_ds) >"$work/said" 2>&1
+    status=$?
+    cat "$work/said"
+}
+root_installs() {
+    require 0
+    [ $status -eq 0 ] && [ -f "$work/fresh/build/stb_ds.found" ] &&
+        grep -q '^installing: apt-get install -y --no-install-recommends libstb-dev' "$work/said" &&
+        grep -q '^install -y.* libstb-dev' "$work/fresh/called"
+}
+others_read_the_command() {
+    require 1000
+    [ $status -eq 1 ] && [ ! -f "$work/fresh/called" ] && [ ! -f "$work/fresh/build/stb_ds.found" ] &&
+        grep -q 'sudo apt-get install -y .*libstb-dev' "$work/said"
+}
+check root_installs_what_is_missing root_installs
+check other_users_read_the_command others_read_the_command
+
 finish
