@@ -318,7 +318,7 @@ for companion in examples/companions/*; do
     echo "#include \"$companion\"" >$work/$file.c
     printf '#include "ppo.h"\n#undef PPO_VERSION_MINOR\n#define PPO_VERSION_MINOR 99\n#include "%s"\n' $companion >$work/other_$file.c
     check ${file%.*}_without_ppo refused $file.c "include ppo.h before $file"
-    check ${file%.*}_of_another_version refused other_$file.c "$file is of version"
+    check ${file%.*}_of_another_version refused other_$file.c "$file belongs to version"
 done
 
 if have mpicc; then

@@ -92,9 +92,8 @@ ERRORS
 #define PPO_HUB_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_hub.h"
-#endif
-#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_hub.h is of version 0.2 and ppo.h of another: take both from one release"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_hub.h belongs to version 0.2 of ppo.h"
 #endif
 
 #ifndef PPO_NO_LANGUAGE

@@ -32,9 +32,8 @@
 #define PPO_NCCL_CUH
 #ifndef PPO_H
 #error "include ppo.h before ppo_nccl.cuh"
-#endif
-#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_nccl.cuh is of version 0.2 and ppo.h of another: take both from one release"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_nccl.cuh belongs to version 0.2 of ppo.h"
 #endif
 
 #ifdef __cplusplus

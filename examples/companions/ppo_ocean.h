@@ -27,9 +27,8 @@
 #define PPO_OCEAN_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_ocean.h"
-#endif
-#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_ocean.h is of version 0.2 and ppo.h of another: take both from one release"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_ocean.h belongs to version 0.2 of ppo.h"
 #endif
 
 #ifndef PPO_NO_CONTROL
