@@ -144,9 +144,9 @@ build/web/index.html: build/web/web.wasm $(wildcard $(WEB)/*.html $(WEB)/*.css $
 	    $(WEB)/page.html >$@ && echo $@
 
 # The manual's pages. SOURCE=https://.../ppo.h#L lets links to lines lead into a repository.
-docs: ## writes the manual as pages, build/docs/index.html, from the comments of ppo.h
+docs: ## writes the manual as pages, build/docs/index.html, from the comments of ppo.h and its companions
 	@mkdir -p build/docs; cp examples/docs/style.css build/docs/docs.css
-	@awk -v out=build/docs -v source='$(SOURCE)' -v script=examples/docs/search.js -f examples/docs/pages.awk ppo.h
+	@awk -v out=build/docs -v source='$(SOURCE)' -v script=examples/docs/search.js -f examples/docs/pages.awk ppo.h ppo_cuda.cuh $(COMPANIONS)
 	@echo build/docs/index.html
 
 # --- the rest ------------------------------------------------------------------------------------------------------

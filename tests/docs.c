@@ -1,31 +1,42 @@
 /* docs.c - what surrounds an example of the manual when docs.sh compiles it: TOP has its declarations, BODY its
-   statements, and the parameters are what an example may use without saying what it is. LANGUAGE chooses among two. */
+   statements, and the parameters are what an example may use without saying what it is: those of CONTROL, LANGUAGE or
+   HUB. */
 
 #include <math.h>
 
 #include "ppo.h"
+#include "examples/companions/ppo_export.h"
+#include "examples/companions/ppo_hub.h"
+#include "examples/companions/ppo_report.h"
+
+int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
+
 #include TOP
 
-#ifdef LANGUAGE
-void example(const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,
-             ppo_tokens data, ppo_tokens chosen, ppo_tokens rejected, ppo_tokens prompts, ppo_tokens held_out,
-             ppo_lm_config shape, ppo_fit_config fit, ppo_rlhf_config cfg, ppo_lm *lm, ppo_lm *before,
-             ppo_lm *judge, ppo_reward_model *model, ppo_rlhf *rlhf, ppo_rlhf_progress progress,
-             ppo_lm_evaluation evaluation);
-void example(const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,
-             ppo_tokens data, ppo_tokens chosen, ppo_tokens rejected, ppo_tokens prompts, ppo_tokens held_out,
-             ppo_lm_config shape, ppo_fit_config fit, ppo_rlhf_config cfg, ppo_lm *lm, ppo_lm *before,
-             ppo_lm *judge, ppo_reward_model *model, ppo_rlhf *rlhf, ppo_rlhf_progress progress,
-             ppo_lm_evaluation evaluation)
+#if defined(CONTROL)
+#define PARAMETERS                                                                                           \
+    ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress, int source,  \
+        const float *obs, const unsigned char *mask, ppo_outcome outcome, ppo_action action, ppo_tape *tape, \
+        ppo_tensor *x
+#elif defined(LANGUAGE)
+#define PARAMETERS                                                                                        \
+    const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,      \
+        ppo_tokens data, ppo_tokens chosen, ppo_tokens rejected, ppo_tokens prompts, ppo_tokens held_out, \
+        ppo_lm_config shape, ppo_fit_config fit, ppo_rlhf_config cfg, ppo_lm *lm, ppo_lm *before,         \
+        ppo_lm *judge, ppo_reward_model *model, ppo_rlhf *rlhf, ppo_rlhf_progress progress,               \
+        ppo_lm_evaluation evaluation
 #else
-void example(ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress,
-             int source, const float *obs, const unsigned char *mask, ppo_outcome outcome, ppo_action action,
-             ppo_tape *tape, ppo_tensor *x);
-void example(ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress,
-             int source, const float *obs, const unsigned char *mask, ppo_outcome outcome, ppo_action action,
-             ppo_tape *tape, ppo_tensor *x)
+#define PARAMETERS                                                                                         \
+    ppo_lm *lm, ppo_lm *base, ppo_lm *policy, ppo_lm *whole, ppo_tokenizer *tok, ppo_generator *generator, \
+        ppo_samples samples, ppo_tokens data, ppo_tokens prompts, ppo_tokens chat, ppo_fit_config fit,     \
+        ppo_rlhf_config cfg, ppo_reward_fn reward, ppo_rlhf *rlhf
 #endif
-{
+
+void example(PARAMETERS);
+void example(PARAMETERS) {
+#ifdef HUB
+    char text[1000];
+#endif
     {
 #include BODY
     }

@@ -44,9 +44,10 @@ defaults_have_their_column() {
 }
 search_knows() { grep -q '"ppo_gae", "mathematics.html#ppo_gae", "Generalized advantage estimation' $pages/search.js; }
 
-# Numbered files, one for each example: its text without tags, and with text after a statement as a comment.
+# Numbered files, one for each example: its text without tags, and with text after a statement as a comment. Those for
+# nvcc and MPI are left out; what includes the library, unless the example is a program.
 extract() {
-    cat $pages/[a-r]*.html | awk -v work=$work '
+    ls $pages/[a-r]*.html | grep -v -e ppo_cuda -e ppo_mpi -e ppo_nccl | xargs cat | awk -v work=$work '
         /<pre class="code">/ { example++; sub(/.*<pre class="code">/, ""); on = 1 }
         on { s = $0; gsub(/<[^>]*>/, "", s); gsub(/&lt;/, "<", s); gsub(/&gt;/, ">", s); gsub(/&amp;/, "\\&", s)
              gsub(/[{]\.\.\.[}]/, "{}", s); sub(/\);  /, "); //", s); print s >(work "/example-" example ".txt") }
@@ -62,18 +63,19 @@ split_example() {
 }
 
 compiles() {
+    grep -q 'int main' "$1" || sed -i.all -e '/^#include "p/d' -e '/^#define PPO_IMPL/d' "$1"
     if grep -q 'int main' "$1"; then
         ${CC:-cc} -Wall -Wextra -Werror -O0 -I. -Iexamples -fsyntax-only -x c "$1"
         return
     fi
     split_example "$1" $work
-    for context in CONTROL LANGUAGE; do
+    for context in CONTROL LANGUAGE HUB; do
         ${CC:-cc} -std=c99 -Wall -Wextra -Wno-unused-parameter -Wno-unused-function -Wno-unused-variable \
             -Wno-unused-but-set-parameter -Wno-unused-but-set-variable \
             -Werror -I. -I$work -D$context -DTOP='"top.h"' -DBODY='"body.h"' -fsyntax-only tests/docs.c \
             2>$work/$context.log && return 0
     done
-    cat "$1" $work/CONTROL.log $work/LANGUAGE.log
+    cat "$1" $work/CONTROL.log $work/LANGUAGE.log $work/HUB.log
     return 1
 }
 

@@ -2,9 +2,9 @@
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
-       #include "ppo_export.h"               after ppo.h; other files may include it for its declarations
+       #include "ppo_export.h"            // after ppo.h; other files may include it for its declarations
 
-       ppo_export_c(agent, "policy", "policy.h");                writes policy.h
+       ppo_export_c(agent, "policy", "policy.h");             // writes policy.h
 
    In the firmware, which has neither ppo.h nor a C library:
 

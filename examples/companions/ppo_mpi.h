@@ -2,11 +2,11 @@
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
-       #include "ppo_mpi.h"                  after ppo.h; other files may include it for its declarations
+       #include "ppo_mpi.h"          // after ppo.h; other files may include it for its declarations
 
        int main(void) {
            ppo_status status = ppo_use_mpi();
-           if (!status) status = train();        the same calls with the same arguments in every process
+           if (!status) status = train();     // the same calls with the same arguments in every process
            if (status) fprintf(stderr, "%s\n", ppo_last_error());
            ppo_mpi_end(status);
            return status;

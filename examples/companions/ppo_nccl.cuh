@@ -3,12 +3,12 @@
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
        #include "ppo_cuda.cuh"
-       #include "ppo_nccl.cuh"               after ppo.h; other files may include it for its declarations
+       #include "ppo_nccl.cuh"       // after ppo.h; other files may include it for its declarations
 
        int gpu;
        ppo_status status = ppo_use_nccl(&gpu);
        if (!status) status = ppo_use_cuda(gpu);
-       if (!status) status = train();            the same calls with the same arguments in every process
+       if (!status) status = train();         // the same calls with the same arguments in every process
        if (status) fprintf(stderr, "%s\n", ppo_last_error());
        ppo_nccl_end(status);
 

@@ -2,7 +2,7 @@
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
-       #include "ppo_report.h"               after ppo.h; other files may include it for its declarations
+       #include "ppo_report.h"            // after ppo.h; other files may include it for its declarations
 
    Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
    there: #include "companions/ppo_report.h".
@@ -23,9 +23,7 @@ TENSORBOARD
        ppo_log_scalar(log, "eval/mean_return", ppo_evaluate(agent, &env, 20, 1).mean_return, cfg.total_steps);
        ppo_log_close(log);
 
-       tensorboard --logdir runs
-
-   The keys are those of the CSV, and Stable-Baselines3's. train/n_updates and the counts under time/ are in the
+   Then `tensorboard --logdir runs` draws the curves of all folders in runs. The keys are those of the CSV, and Stable-Baselines3's. train/n_updates and the counts under time/ are in the
    CSV alone. What an iteration does not have (no episode has finished, no value_clip, no Gaussian) gets no
    point. The event files of a directory are one run: a new one, and one that is resumed, drops the later points
    of the others.

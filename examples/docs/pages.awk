@@ -1,26 +1,31 @@
-# pages.awk - the manual as pages: awk -v out=FOLDER -v script=search.js [-v source=URL] -f pages.awk ppo.h
+# pages.awk - the manual as pages: awk -v out=FOLDER -v script=search.js [-v source=URL] -f pages.awk ppo.h COMPANION...
 #
-# Reads the interface part of ppo.h and writes index.html (the comment at its top), a page for each wing, the
-# source with numbered lines, and what a search needs. It relies on how the header is written: a banner opens
-# each wing and each section; a comment stands before what it explains; a field's comment stands at the end of
+# Reads the interface parts of ppo.h and its companions and writes index.html (the comment at the top of ppo.h), a page
+# for each wing and each companion, the sources with numbered lines, and what a search needs. It relies on how the headers
+# are written: a banner opens each wing and each section; a comment stands before what it explains; a field's comment stands at the end of
 # its line, with the default in brackets where the struct says so; what is indented by four or more is not
 # running text.
 #
 # source: where links to lines go, such as https://.../ppo.h#L (the number follows); the default is source.html.
 
+FNR == 1 {
+    path[++files] = FILENAME
+    start[files] = NR
+}
 { line[NR] = $0 }
 
 # The implementation: where a function begins.
 /^PPO_DEF .*ppo_[a-z0-9_]+\(.*[{},]$/ { defined[function_name($0)] = NR }
 
 END {
-    if (source == "") source = "source.html#L"
+    start[files + 1] = NR + 1
     for (end = 1; line[end] !~ /^#endif \/\* PPO_H \*\//; ) end++
     read_interface()
+    for (f = 2; f <= files; f++) read_companion(f)
     write_manual()
     for (w = 1; w <= wings; w++) write_wing(w)
     write_search()
-    write_source()
+    for (f = 1; f <= files; f++) write_source(f)
 }
 
 # -- reading: sections, and items of a comment and declarations --
@@ -37,7 +42,7 @@ function comment_end(i) {
     return i
 }
 
-function read_interface(    i, e, depth, title) {
+function read_interface(    i) {
     manual_end = comment_end(1)
     for (i = 2; i < manual_end; i++)
         if (line[i] ~ /^[A-Z][A-Z]/) {
@@ -46,7 +51,28 @@ function read_interface(    i, e, depth, title) {
         }
     chapter_line[chapters + 1] = manual_end + 1
     add_wing("FOUNDATION")
-    for (i = manual_end + 1; i < end; i++) {
+    read_items(manual_end + 1, end)
+}
+
+# A companion is a page of its own: the comment at its top, then its declarations.
+function read_companion(f,    i) {
+    add_wing(file_name(f))
+    companion[wings] = f
+    section++ # what stands before the first banner
+    section_wing[section] = wings
+    item_open = 0
+    for (i = start[f]; i < start[f + 1] && line[i] !~ /^   IMPLEMENTATION/; ) i++
+    if (i < start[f + 1]) read_items(comment_end(start[f]) + 1, i - 1) # else it is macros
+}
+
+function file_name(f,    s) {
+    s = path[f]
+    sub(/.*\//, "", s)
+    return s
+}
+
+function read_items(from, end,    i, e, depth, title) {
+    for (i = from; i < end; i++) {
         if (line[i] ~ /^\/\* =====/) {
             add_wing(trim(line[i + 1]))
             i = comment_end(i)
@@ -83,6 +109,7 @@ function read_interface(    i, e, depth, title) {
 function add_wing(name) {
     wing_name[++wings] = name
     wing_page[wings] = tolower(name) ".html"
+    sub(/\.(h|cuh)\./, ".", wing_page[wings])
     sub(/ppo's /, "", wing_page[wings])
 }
 
@@ -98,7 +125,7 @@ function add_item(i) {
 function add_names(i,    s, name, type) {
     s = line[i]
     gsub(/\/\*.*/, "", s)
-    if (s ~ /^PPO_DEF/) add_name(function_name(s))
+    if (s ~ /^PPO_DEF/) add_name(function_name(s ~ /\(/ ? s : s " " line[i + 1]))
     if (match(s, /\(\*ppo_[a-z0-9_]+\)/)) add_name(substr(s, RSTART + 2, RLENGTH - 3))
     if (s ~ /^typedef (struct|enum)/ || s ~ /^struct/) {
         name = s
@@ -156,7 +183,20 @@ function linked(s, own,    done, name, before) {
     return done s
 }
 
-function at(number) { return source number }
+# The link to a line: of a file's own page of its source, or where `source` says.
+function at(number,    f, s) {
+    for (f = 1; number >= start[f + 1]; ) f++
+    s = source
+    if (s == "") s = source_page(f) "#L"
+    else if (f > 1) sub(/ppo\.h/, path[f], s)
+    return s (number - start[f] + 1)
+}
+
+function source_page(f,    s) {
+    s = file_name(f)
+    sub(/\..*/, "", s)
+    return f > 1 ? "source_" s ".html" : "source.html"
+}
 
 function indent(s) {
     match(s, /^ */)
@@ -238,7 +278,7 @@ function head(title,    w, s) {
     for (w = 1; w <= wings; w++) {
         print "<p><a href=\"" wing_page[w] "\">" wing_title(w) "</a></p><ul>" >file
         for (s = 1; s <= section; s++)
-            if (section_wing[s] == w)
+            if (section_wing[s] == w && section_title[s])
                 print "<li><a href=\"" wing_page[w] "#" section_id(s) "\">" escape(short_title(s)) "</a></li>" >file
         print "</ul>" >file
     }
@@ -259,6 +299,7 @@ function short_title(s) {
 function section_id(s) { return "section-" (section_title[s] + 0) }
 
 function wing_title(w) {
+    if (w in companion) return wing_name[w]
     return substr(wing_name[w], 1, 3) == "PPO" ? "PPO's mathematics" : capital(tolower(wing_name[w]))
 }
 
@@ -286,13 +327,28 @@ function write_wing(w,    s, k) {
     file = out "/" wing_page[w]
     head(wing_title(w))
     print "<h1>" wing_title(w) "</h1>" >file
+    if (w in companion) write_companion_manual(start[companion[w]])
     for (s = 1; s <= section; s++) {
         if (section_wing[s] != w) continue
-        print "<h2 id=\"" section_id(s) "\">" escape(section_title[s]) "</h2>" >file
-        prose(section_from[s], section_to[s], 3)
+        if (section_title[s]) {
+            print "<h2 id=\"" section_id(s) "\">" escape(section_title[s]) "</h2>" >file
+            prose(section_from[s], section_to[s], 3)
+        }
         for (k = 1; k <= items; k++) if (item_section[k] == s) write_item(k)
     }
     foot()
+}
+
+function write_companion_manual(from,    i, to) {
+    to = comment_end(from)
+    sub(/^\/\* .* - /, "   ", line[from])
+    line[from] = "   " capital(trim(line[from])) "."
+    for (i = from; i <= to + 1; i++)
+        if (i > to || line[i] ~ /^[A-Z][A-Z]/) {
+            prose(from, i - 1, 3)
+            if (i <= to) print "<h2>" escape(chapter_title(line[i])) "</h2>" >file
+            from = i + 1
+        }
 }
 
 # Declarations, then the comment, then structs as tables.
@@ -329,7 +385,7 @@ function comments(s) {
 function write_struct(i, k,    name, defaults, s, text, field, value) {
     now = i
     name = line[i]
-    defaults = name ~ /defaults in brackets/
+    defaults = name item_words(k) ~ /[Dd]efaults in brackets/
     gsub(/^typedef | [{].*/, "", name)
     print "<table><caption><code>" linked(name, k) "</code>" >file
     if (match(line[i], /\/\*.*\*\//) && !defaults)
@@ -348,6 +404,9 @@ function write_struct(i, k,    name, defaults, s, text, field, value) {
             field = trim(substr(s, 1, RSTART - 1))
         }
         gsub(/  +/, " ", field)
+        if (field == "" && line[i + 1] ~ /^ *[a-z].*;$/) { # of the field that follows, which has none
+            field = trim(line[++i])
+        }
         if (field == "") {
             print "<tr><td class=\"group\" colspan=\"3\">" linked(text) "</td></tr>" >file
             continue
@@ -362,10 +421,15 @@ function write_struct(i, k,    name, defaults, s, text, field, value) {
     print "</tbody></table>" >file
 }
 
+function item_words(k,    i, s) {
+    if (item_text[k]) for (i = item_text[k]; i <= item_text_end[k]; i++) s = s " " trim(line[i])
+    return s
+}
+
 # The first sentence of an item's comment, as text of a search result.
 function first_sentence(k,    s, i) {
     if (!item_text[k]) return ""
-    for (i = item_text[k]; i <= item_text_end[k] && s !~ /[a-z0-9)][.:;] [A-Z]/; i++) s = s " " trim(line[i])
+    s = item_words(k)
     gsub(/\/\*|\*\//, "", s)
     if (match(s, /[a-z0-9)][.:;] [A-Z]/)) s = substr(s, 1, RSTART)
     gsub(/["\\]/, "\\\\&", s)
@@ -378,7 +442,7 @@ function write_search(    k, s) {
     file = out "/search.js"
     print "const entries = [" >file
     for (k = 1; k <= chapters; k++) entry(chapter_title(chapter[k]), "index.html#chapter-" k, "manual")
-    for (k = 1; k <= section; k++) entry(short_title(k), wing_page[section_wing[k]] "#" section_id(k), "section")
+    for (k = 1; k <= section; k++) if (section_title[k]) entry(short_title(k), wing_page[section_wing[k]] "#" section_id(k), "section")
     for (k = 1; k <= name_count; k++)
         entry(names[k], page[names[k]] "#" names[k], first_sentence(name_item[names[k]]))
     print "];" >file
@@ -386,11 +450,11 @@ function write_search(    k, s) {
     close(file)
 }
 
-function write_source(    i, s) {
-    file = out "/source.html"
+function write_source(f,    i, s) {
+    file = out "/" source_page(f)
     top("source", " class=\"source\"")
     print "<pre>" >file
-    while ((getline s <ARGV[1]) > 0) print "<span id=\"L" (++i) "\">" escape(s) "</span>" >file
+    while ((getline s <path[f]) > 0) print "<span id=\"L" (++i) "\">" escape(s) "</span>" >file
     print "</pre>\n</body>\n</html>" >file
     close(file)
 }
