@@ -2755,7 +2755,7 @@ static PPO__NOINLINE void ppo__free(void *block) {
 }
 
 /* stb_ds: its declarations only, without its warnings and short names, whether or not the program has its
-   implementation. It does not survive a failed allocation, so ppo__array_room() makes them through our hook,
+   implementation. It does not survive a failed allocation, so ppo__array_grow() makes them through our hook,
    in stb_ds's layout, before an element is pushed. */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
@@ -2790,13 +2790,11 @@ static void ppo__array_free(void *array) {
     if (array) ppo__free(stbds_header(array));
 }
 
-/* Room for one more element of the array that `array` points to; after a failure that is unchanged. */
-static ppo_status ppo__array_room(void *array, size_t element_size) {
+/* Doubles the room of the array that `array` points to; after a failure that is unchanged. */
+static PPO__NOINLINE ppo_status ppo__array_grow(void *array, size_t element_size) {
     void *elements;
     memcpy(&elements, array, sizeof elements);
-    size_t length = stbds_arrlenu(elements), capacity = stbds_arrcap(elements);
-    if (length < capacity) return PPO_OK;
-    capacity = capacity ? 2 * capacity : 8;
+    size_t length = stbds_arrlenu(elements), capacity = elements ? 2 * stbds_arrcap(elements) : 8;
     stbds_array_header *header = (stbds_array_header *)ppo__alloc(sizeof *header + capacity * element_size);
     if (!header) return PPO_ERROR_MEMORY;
     header->length = length;
@@ -2808,7 +2806,8 @@ static ppo_status ppo__array_room(void *array, size_t element_size) {
     return PPO_OK;
 }
 
-#define PPO__ROOM(array)                ppo__array_room(&(array), sizeof *(array))
+#define PPO__ROOM(array) \
+    (stbds_arrlenu(array) < stbds_arrcap(array) ? PPO_OK : ppo__array_grow(&(array), sizeof *(array)))
 #define ppo__array_push(array, element) ((array)[stbds_header(array)->length++] = (element)) /* has room */
 
 #define PPO__PUSH(array, element) (PPO__ROOM(array) ? ppo__failed : (ppo__array_push(array, element), PPO_OK))
@@ -14601,15 +14600,15 @@ typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
     int flags;        /* PPO_ENCODE_... */
     const char *text; /* all of it, for messages */
-    int *tokens;      /* [capacity]; those beyond are only counted, */
-    int capacity, count;
-    int grows;            /* 1: or get room in the encoder's memory */
-    ppo__arena memory;    /* of all but the queue; it remembers what failed */
+    int *tokens;      /* [count] an stb_ds array */
+    int count;
     ppo__symbol *symbols; /* [room] */
     size_t room;
-    uint64_t *queue; /* of possible merges: in the order of learning, then from left to right */
+    uint64_t
+        *queue; /* an stb_ds array of possible merges: in the order of learning, then from left to right */
     char *rewritten[PPO__MAX_STEPS]; /* by each step, [rewritten_room] */
     size_t rewritten_room[PPO__MAX_STEPS];
+    ppo__arena memory; /* of all but the stb_ds arrays; it remembers what failed */
 } ppo__encoder;
 
 static int ppo__split_bytes(ppo__encoder *encoder, const char *text, size_t bytes) {
@@ -14880,18 +14879,11 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
 /* -- encoding and decoding -- */
 
 static PPO__NOINLINE void ppo__emit(ppo__encoder *encoder, int token) {
-    if (encoder->grows && encoder->count == encoder->capacity) {
-        int room = encoder->capacity < INT_MAX / 2 - 64 ? 2 * encoder->capacity + 64 : INT_MAX;
-        int *more = room > encoder->count ? PPO__ARRAY(&encoder->memory, int, room) : NULL;
-        if (room == encoder->count)
-            encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", room);
-        if (!more) return;
-        if (encoder->count) memcpy(more, encoder->tokens, encoder->count * sizeof *more);
-        encoder->tokens = more;
-        encoder->capacity = room;
-    }
-    if (encoder->count < encoder->capacity) encoder->tokens[encoder->count] = token;
-    ++encoder->count;
+    if (encoder->memory.failed) return;
+    if (encoder->count == INT_MAX)
+        encoder->memory.failed = ppo__refuse("ppo_encode: a text of more than %d tokens", INT_MAX);
+    else if (PPO__PUSH(encoder->tokens, token)) encoder->memory.failed = PPO_ERROR_MEMORY;
+    else ++encoder->count;
 }
 
 /* Queues the merge of this symbol and the next, if there is one. */
@@ -15004,12 +14996,11 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
     if (bytes > done) ppo__encode_from(encoder, k + 1, text + done, bytes - done, is_start && !done);
 }
 
-/* An encoder of several texts, with the memory of their tokens. */
+/* An encoder, for one text or several. */
 static ppo__encoder ppo__encoder_start(const ppo_tokenizer *tok) {
     ppo__encoder encoder;
     memset(&encoder, 0, sizeof encoder);
     encoder.tok = tok;
-    encoder.grows = 1;
     return encoder;
 }
 
@@ -15028,10 +15019,13 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     }
 }
 
-/* The status of all of it. */
+/* Frees the encoder; returns the status of all that it did. */
 static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     ppo_status status = ppo__arena_status(&encoder->memory);
-    return ppo__arena_free(&encoder->memory), ppo__array_free(encoder->queue), status;
+    ppo__arena_free(&encoder->memory);
+    ppo__array_free(encoder->queue);
+    ppo__array_free(encoder->tokens);
+    return status;
 }
 
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
@@ -15041,15 +15035,14 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
         return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    encoder.grows = 0;
-    encoder.tokens = tokens;
-    encoder.capacity = tokens ? capacity : 0;
     ppo__encode_text(&encoder, flags, text, bytes, 1);
+    const int n = encoder.count, copied = !tokens ? 0 : n < capacity ? n : capacity;
+    if (copied) memcpy(tokens, encoder.tokens, copied * sizeof *tokens);
     ppo_status status = ppo__encoder_end(&encoder);
     if (status) return status;
-    if (count) *count = encoder.count;
-    if (encoder.count <= encoder.capacity || encoder.capacity == 0) return PPO_OK;
-    return ppo__refuse("ppo_encode: there is room for %d tokens, but there are %d", capacity, encoder.count);
+    if (count) *count = n;
+    if (copied == n || !tokens || !capacity) return PPO_OK;
+    return ppo__refuse("ppo_encode: there is room for %d tokens, but there are %d", capacity, n);
 }
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
@@ -15057,9 +15050,9 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
     return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
-/* The text of tokens first .. end - 1 as far as there is room, without the first spaces that a text drops; its
-   length. *unknown: a token that there is not, or `end`. Of a tokenizer.json, those above its own have no text.
-   */
+/* Writes the text of tokens first .. end - 1 as far as there is room, without its first `strip` spaces; returns its
+   length. *unknown: the first token that does not exist, or `end`. A tokenizer.json's tokens above its own have no
+   text. */
 static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int first, int end, int strip,
                               int ordinary, char *text, size_t capacity, int *unknown) {
     size_t length = 0;

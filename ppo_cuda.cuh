@@ -17,7 +17,8 @@ ONE CALL
        if (ppo_use_cuda(0)) fprintf(stderr, "%s\n", ppo_last_error());     on failure the processor is used
 
    From then on this thread trains and samples language models on the GPU: supervised fine-tuning, reward
-   models, DPO, PPO on tokens, generation. The rest of the program stays the same (section 8).
+   models, DPO, PPO on tokens, generation. The rest of the program stays the same (section 8). A program
+   with ppo_hub.h (LoRA) includes it before this file.
 
 A LA CARTE
 

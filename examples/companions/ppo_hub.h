@@ -243,6 +243,9 @@ PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tok
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__HUB_IMPLEMENTED)
 #define PPO__HUB_IMPLEMENTED
+#ifdef PPO__CUDA_IMPLEMENTED
+#error "include ppo_hub.h before ppo_cuda.cuh, which has LoRA on the GPU only then"
+#endif
 #ifndef PPO_NO_LANGUAGE
 
 PPO__WARNINGS_OFF
