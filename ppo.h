@@ -123,13 +123,21 @@ LANGUAGE MODELS
         ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
-    The critic is a copy of the model with a score. ppo_settings_preset(ppo_rlhf_settings(), &cfg, "grpo") and
-    others (RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++) need none. A tool may write into the samples, and a watch sees each
-    token (section 20). ppo_generate() samples; ppo_compare() makes comparisons by a judge. ppo_fit_dpo() and
-    ppo_best_of_n() are alternatives to reinforcement learning. With fit.checkpoint set, a program that was killed continues its training when it runs
-    again; for PPO on tokens there are ppo_rlhf_save() and ppo_rlhf_resume(). To understand PPO on tokens,
-    start at ppo_rlhf_iterate() in section 22 (search for "@@ 22"); which estimator of the KL to use, see
-    ppo_kl_estimate() in section 9.
+    The critic is a copy of the model with a score. Presets such as "grpo", set by ppo_settings_preset(
+    ppo_rlhf_settings(), &cfg, "grpo"), need none: RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++. To read PPO
+    on tokens, search for "@@ 22"; which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+
+        sampling                 ppo_generate()                        a tool may write, a watch sees each token
+                                 ppo_sampling_probabilities()          what a token is drawn from
+        without PPO              ppo_best_of_n(), ppo_fit_dpo()        the latter from comparisons
+        comparisons              ppo_compare()                         by a judge, who may err
+        perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
+        to be continued          fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
+        data in a file           ppo_tokens_save(), ppo_tokens_load()
+        a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
+                                 ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
+        a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
+        less memory              ppo_tape_recompute(), cfg.recompute
 
     ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads data sets (JSON Lines),
     and trains by LoRA.
