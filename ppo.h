@@ -2308,8 +2308,8 @@ typedef struct ppo_memory {
     double samples;     /* prompts, and the numbers of each token */
 } ppo_memory;
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
-PPO_DEF int64_t
-ppo_rlhf_iterations(const ppo_rlhf *rlhf); /* since the start, also before a resume; 0 for NULL */
+/* Number of iterations since the start, also before a resume; 0 for NULL. */
+PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *rlhf);
 /* An iteration: samples, calls the reward function, and updates. progress may be NULL. A failure before
    the first gradient step changes nothing: the next call repeats the iteration. After a later failure
    (numbers that are not finite) the models keep the steps taken so far. */
