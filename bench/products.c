@@ -5,11 +5,13 @@
    is stored transposed, as for the gradient of a weight. What is compared takes turns; the best of many short runs counts,
    because another process can only slow a run down. */
 #define _GNU_SOURCE /* RTLD_DEEPBIND: each library calls its own functions */
+#define PPO_VECTOR16
 #define PPO_IMPLEMENTATION
 #define PPO_NO_CONTROL
 #define PPO_NO_LANGUAGE
 #define PPO_NO_REPORTS
 #include "ppo.h"
+#include "examples/companions/ppo_amx.h"
 
 #include "measure.h"
 #include <dlfcn.h>

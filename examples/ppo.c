@@ -1,4 +1,5 @@
 /* ppo.c - the library, compiled once: the other files of a program include ppo.h for its declarations only. */
+#define PPO_VECTOR16 /* for programs that are copied to any processor, and --kernels vector16 */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
@@ -6,3 +7,4 @@
 #include "companions/ppo_export.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_hub.h"
+#include "companions/ppo_amx.h"

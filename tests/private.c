@@ -5,9 +5,11 @@
 /* Thousands of files need not reach the disk; test_files.c sees to it that the library waits for that. */
 #include <unistd.h>
 #define fsync(descriptor) ((void)(descriptor), 0)
+#define PPO_VECTOR16
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #undef fsync
+#include "../examples/companions/ppo_amx.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_export.h"

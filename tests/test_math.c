@@ -3,8 +3,10 @@
    share its batch, and each set's error bounds. */
 #define PPO_NO_LANGUAGE
 #define PPO_NO_REPORTS
+#define PPO_VECTOR16
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_amx.h"
 
 #include "models.h"
 
