@@ -1002,7 +1002,8 @@ typedef struct ppo_normalizer {
     double *mean, *var; /* [size] */
 } ppo_normalizer;
 
-/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX. free() frees the arrays, not the struct. Errors of init(): size <= 0, memory. */
+/* update() adds the samples x (rows, size), infinite ones as +-FLT_MAX. free() frees the arrays, not the
+   struct. Errors of init(): size <= 0, memory. */
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
@@ -1075,9 +1076,9 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x);
 
 /* Convolutions over pictures, each followed by the activation. shape is {channels, height, width}, a layer is
-   {channels, kernel, stride}; channels 0: it is max pooling, which keeps them and has no activation. Parameters:
-   "name.k.weight" (kernel kernel channels before, channels) and "name.k.bias" (1, channels) of the set; see
-   ppo_tape_conv(). */
+   {channels, kernel, stride}; channels 0: it is max pooling, which keeps them and has no activation.
+   Parameters: "name.k.weight" (kernel kernel channels before, channels) and "name.k.bias" (1, channels) of
+   the set; see ppo_tape_conv(). */
 typedef struct ppo_conv {
     int layers; /* 0: there are none */
     int activation;
@@ -1165,43 +1166,50 @@ enum { PPO_MAX_FIGURES = 8 };
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
     int terminated; /* 1: the task ended, no reward would follow */
-    int truncated;  /* 1: cut short by something outside the task; max_steps does this by itself. Ignored
-                         where terminated is 1 */
-    int waits;      /* 1: the agent does not act in the next step, as when it is another one's turn. Its
-                         observation is not read; rewards until it acts again count for its latest action */
-    int joins;      /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
+    /* 1: cut short by something outside the task; max_steps does this by itself. Ignored where terminated is
+       1 */
+    int truncated;
+    /* 1: the agent does not act in the next step, as when it is another one's turn. Its observation is not
+       read; rewards until it acts again count for its latest action */
+    int waits;
+    int joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
     float figures[PPO_MAX_FIGURES]; /* read where an episode ends: see env.figures */
 } ppo_outcome;
 
 typedef struct ppo_env {
-    const char *name;       /* may be NULL */
-    int obs_size;           /* floats in an observation */
-    int actor_obs;          /* the actor sees the first actor_obs of them, the critic all: what only a
-                                 simulator knows comes last (Pinto et al. 2017); 0: both see all */
-    int shape[3];           /* of the picture that the actor sees, as [channels][height][width]: what
-                                 ppo_config.conv needs; zeros: it is none */
-    float byte_scale;       /* above 0: every number of an observation is a whole one from 0 to 255 times
-                                 this, like pixels (1 / 255.f), and a rollout keeps it in a byte; 0: floats */
+    const char *name; /* may be NULL */
+    int obs_size;     /* floats in an observation */
+    /* the actor sees the first actor_obs of them, the critic all: what only a simulator knows comes last
+       (Pinto et al. 2017); 0: both see all */
+    int actor_obs;
+    /* of the picture that the actor sees, as [channels][height][width]: what ppo_config.conv needs; zeros: it
+       is none */
+    int shape[3];
+    /* above 0: every number of an observation is a whole one from 0 to 255 times this, like pixels (1 /
+       255.f), and a rollout keeps it in a byte; 0: floats */
+    float byte_scale;
     ppo_space action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
-    size_t state_size;      /* bytes of one copy's state; zeroed before open and the first reset. Writing
-                                 within 16 bytes beyond it, the observation or the mask is an error */
-    int max_steps;          /* time limit of an episode; 0: none, it must end by itself */
+    /* bytes of one copy's state; zeroed before open and the first reset. Writing within 16 bytes beyond it,
+       the observation or the mask is an error */
+    size_t state_size;
+    int max_steps; /* time limit of an episode; 0: none, it must end by itself */
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
-       with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts
-       agents. An agent is out once its episode has ended, until it joins again; its observation is not read
-       then, and its action, as that of an agent that waits, has choices and box NULL. reset_all may let agents
-       out (terminated) or wait. A world in which all are out is reset; max_steps is its time limit, which
-       truncates those that are in. */
+       with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs
+       counts agents. An agent is out once its episode has ended, until it joins again; its observation is not
+       read then, and its action, as that of an agent that waits, has choices and box NULL. reset_all may let
+       agents out (terminated) or wait. A world in which all are out is reset; max_steps is its time limit,
+       which truncates those that are in. */
     int agents;
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
     void (*reset_all)(void *state, ppo_rng *rng, float *obs, ppo_outcome *out);
     void (*step_all)(void *state, ppo_rng *rng, const ppo_action *actions, float *obs, ppo_outcome *out);
-    /* Instead of step or step_all, for a simulator that steps many copies at once: n copies side by side, with
-       states of state_size bytes, and the arrays rng [n], actions and out [n][agents], obs [n][agents][obs_size].
-       Each copy does what it would do alone. In training it is called once per step in each thread, for all copies
-       of that thread; in an evaluation for neighbours whose episodes are not over. reset is for one copy. */
+    /* Instead of step or step_all, for a simulator that steps many copies at once: n copies side by side,
+       with states of state_size bytes, and the arrays rng [n], actions and out [n][agents], obs
+       [n][agents][obs_size]. Each copy does what it would do alone. In training it is called once per step in
+       each thread, for all copies of that thread; in an evaluation for neighbours whose episodes are not
+       over. reset is for one copy. */
     void (*step_many)(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                       ppo_outcome *out);
     /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
@@ -1216,24 +1224,24 @@ typedef struct ppo_env {
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
     void *user; /* for open, and for all other functions by ppo_env_user() */
-    /* Names of figures of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list. Their
-       means over the last 100 episodes are in ppo_progress and in logs, there as "env/goals". */
+    /* Names of figures of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list.
+       Their means over the last 100 episodes are in ppo_progress and in logs, there as "env/goals". */
     const char *figures[PPO_MAX_FIGURES];
 } ppo_env;
 
-/* For an environment's functions: the `user` of the environment whose function is running in this thread, NULL
-   if none is. */
+/* For an environment's functions: the `user` of the environment whose function is running in this thread,
+   NULL if none is. */
 PPO_DEF void *ppo_env_user(void);
-/* For reset, step and action_mask: the call failed, for this reason. What led to it ends with PPO_ERROR_ARGUMENT,
-   and with the reason in its sentence; a trainer's next iteration begins new episodes. */
+/* For reset, step and action_mask: the call failed, for this reason. What led to it ends with
+   PPO_ERROR_ARGUMENT, and with the reason in its sentence; a trainer's next iteration begins new episodes. */
 PPO_DEF void ppo_env_fail(const char *format, ...);
 
-/* Plays an environment with random actions, in two copies side by side, before anything is trained, and says in
-   a sentence each what will go wrong or is worth a setting: results that depend on more than the state; pointers
-   in the state, which no checkpoint brings back; numbers that are never written or not finite; episodes that
-   do not end; no rewards, or huge ones; observations far from unit scale; bounds of actions far from what a new
-   policy chooses. findings 0: nothing was found. Errors: a function is missing, a size or the action space is
-   invalid, env.open failed. */
+/* Plays an environment with random actions, in two copies side by side, before anything is trained, and says
+   in a sentence each what will go wrong or is worth a setting: results that depend on more than the state;
+   pointers in the state, which no checkpoint brings back; numbers that are never written or not finite;
+   episodes that do not end; no rewards, or huge ones; observations far from unit scale; bounds of actions far
+   from what a new policy chooses. findings 0: nothing was found. Errors: a function is missing, a size or the
+   action space is invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
     int steps, episodes; /* that were played */
@@ -1242,28 +1250,37 @@ typedef struct ppo_inspection {
 } ppo_inspection;
 PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
 
-/* What `envs` agents did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. Row t is what an
-   agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier policy,
-   have fewer rows than `steps`, and zeros below. */
+/* What `envs` agents did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. Row t is what
+   an agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier
+   policy, have fewer rows than `steps`, and zeros below. */
 typedef struct ppo_rollout {
     int steps, envs;
-    int *recorded;            /* [envs] rows of each agent */
-    float *obs;               /* [][][obs_size], as the policy saw them (normalized), or NULL: */
-    unsigned char *obs_bytes; /* likewise, in bytes: env.byte_scale without normalize_obs */
-    float byte_scale;
-    ppo_actions actions;          /* [][][1 or n], before clipping to the box or squashing */
-    unsigned char *mask;          /* [][][logits], or NULL: all were legal */
-    float *logp, *value;          /* of the policy that acted */
-    float *policy, *log_std;      /* its logits, or means and log_std, for PPO_KL_PENALTY; else NULL */
-    float *state;                 /* recurrent: [][][width], before the step; else NULL */
-    unsigned char *start;         /* recurrent: 1 at the first step of an episode; else NULL */
-    float *reward, *next_value;   /* reward as the critic sees it (normalized) */
-    float *next_obs, *next_state; /* recompute_advantages: what next_value is of, where no row has it */
+    int *recorded; /* [envs] rows of each agent */
+
+    /* what the policy saw */
+    float *obs;               /* [][][obs_size], normalized if it normalizes; NULL: they are bytes */
+    unsigned char *obs_bytes; /* likewise, where env.byte_scale is set and normalize_obs is not; else NULL */
+    float byte_scale;         /* of env */
+    unsigned char *mask;      /* [][][logits]; NULL: all actions were legal */
+    float *state;             /* recurrent: [][][width], before the step; else NULL */
+    unsigned char *start;     /* recurrent: 1 at the first step of an episode; else NULL */
+
+    /* what it did */
+    ppo_actions actions;     /* [][][1 or n], before clipping to the box or squashing */
+    float *logp;             /* log-probability of the action */
+    float *policy, *log_std; /* for PPO_KL_PENALTY: logits, or means and log_std; else NULL */
+
+    /* what followed */
+    float *reward; /* as the critic sees it: normalized if normalize_reward is set */
     unsigned char *terminated, *truncated;
-    float *episode_return;           /* of the episode that ended here, raw rewards */
-    float *figures;                  /* [][][env.figures], of that episode; NULL: it has none */
-    int *episode_length;             /* likewise; 0: none ended */
-    float *advantage, *value_target; /* by ppo_gae() */
+    float *episode_return; /* of the episode that ended here, raw rewards */
+    int *episode_length;   /* likewise; 0: none ended */
+    float *figures;        /* [][][env.figures], of that episode; NULL: there are none */
+
+    /* what the critic says, and ppo_gae() */
+    float *value, *next_value;
+    float *next_obs, *next_state; /* recompute_advantages: what next_value is of, where no row has it */
+    float *advantage, *value_target;
 } ppo_rollout;
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1272,34 +1289,41 @@ typedef struct ppo_rollout {
 
 /* The report of an iteration; names in brackets are Stable-Baselines3's. */
 typedef struct ppo_progress {
-    int64_t iteration;                /* 1, 2, ... */
-    int64_t steps, total_steps;       /* environment steps done, and to do [time/total_timesteps] */
-    int64_t iteration_steps;          /* those of this iteration */
-    double seconds, steps_per_second; /* since the start [time/fps] */
+    int64_t iteration;       /* 1, 2, ... */
+    int64_t steps;           /* environment steps done so far [time/total_timesteps] */
+    int64_t total_steps;     /* and to do */
+    int64_t iteration_steps; /* those of this iteration */
+    double seconds;          /* since the start */
     double seconds_left;
-    int64_t episodes; /* finished so far */
-    /* of the last 100 finished episodes; NaN before the first [rollout/ep_rew_mean, ep_len_mean] */
-    float mean_return, mean_length;
-    float policy_loss, value_loss, entropy; /* means over the iteration's minibatches [train/...] */
-    float approx_kl, old_approx_kl, clip_fraction;
-    float first_ratio_min, first_ratio_max; /* over the iteration's first minibatch: exactly 1 and 1 */
-    float explained_variance;               /* [train/explained_variance] */
-    float learning_rate, clip_range;
-    float grad_norm; /* before clipping, mean */
-    int epochs;      /* completed; fewer than configured if target_kl stopped them */
-    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
-    float kl_coef, entropy_coef; /* as used in this iteration */
-    float loss;                  /* all of it, mean over the minibatches */
-    int64_t gradient_steps;      /* since the start */
-    /* what a log (section 23) also needs */
-    int64_t updates;      /* epochs begun since the start of the run [train/n_updates] */
-    float last_loss;      /* of the last minibatch, all its terms [train/loss] */
-    float last_approx_kl; /* mean over the last epoch alone [train/approx_kl] */
-    float std;            /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
-    float value_clip;     /* 0: off [train/clip_range_vf] */
-    /* those of the environment, of the last 100 finished episodes; the names are valid while the trainer is */
-    const char *const *figure_names; /* [PPO_MAX_FIGURES], as env.figures */
+    double steps_per_second; /* [time/fps] */
+
+    /* episodes; the means are over the last 100 finished ones, NaN before the first */
+    int64_t episodes;  /* finished so far */
+    float mean_return; /* [rollout/ep_rew_mean] */
+    float mean_length; /* [rollout/ep_len_mean] */
+    /* likewise those of the environment, as env.figures; the names are valid while the trainer is */
+    const char *const *figure_names; /* [PPO_MAX_FIGURES] */
     float figures[PPO_MAX_FIGURES];
+
+    /* means over the iteration's minibatches [train/...] */
+    float loss; /* all of its terms */
+    float policy_loss, value_loss, entropy;
+    float approx_kl, old_approx_kl, clip_fraction;
+    float grad_norm;                        /* before clipping */
+    float first_ratio_min, first_ratio_max; /* over the first minibatch: exactly 1 and 1 */
+    float last_loss;                        /* of the last minibatch [train/loss] */
+    float last_approx_kl;                   /* over the last epoch alone [train/approx_kl] */
+    float explained_variance;               /* of the rollout [train/explained_variance] */
+    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
+    float std;       /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
+    int epochs;      /* completed; fewer than configured if target_kl stopped them */
+    int64_t updates; /* epochs begun since the start [train/n_updates] */
+    int64_t gradient_steps; /* since the start */
+
+    /* settings as used in this iteration */
+    float learning_rate, clip_range, kl_coef, entropy_coef;
+    float value_clip; /* 0: off [train/clip_range_vf] */
+
     char warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
 } ppo_progress;
 
@@ -1446,18 +1470,18 @@ typedef struct ppo_agent {
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent);
 PPO_DEF void ppo_agent_free(ppo_agent *agent);
 
-/* A second agent with the same network, weights and statistics, which the caller frees; *to is NULL on failure.
-   An agent may be used by one thread at a time. To act in one thread while another one trains, act with a
-   copy, and bring it up to date by ppo_agent_assign() between two iterations. */
+/* A second agent with the same network, weights and statistics, which the caller frees; *to is NULL on
+   failure. An agent may be used by one thread at a time. To act in one thread while another one trains, act
+   with a copy, and bring it up to date by ppo_agent_assign() between two iterations. */
 PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to);
-/* Gives `to` the weights and statistics of `from`, and nothing else: the optimizer's state and the state of an
-   episode stay. Allocates nothing. Error: their networks differ. */
+/* Gives `to` the weights and statistics of `from`, and nothing else: the optimizer's state and the state of
+   an episode stay. Allocates nothing. Error: their networks differ. */
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from);
 
-/* The action for one observation, of which only what the actor sees is read: sampled with rng, or the most likely
-   one if rng is NULL. action->box and ->choices point into the agent and are valid until its next call. A
-   recurrent agent keeps a state from call to call: call ppo_agent_reset() where an episode begins. With a mask,
-   as env.action_mask fills it (NULL: none), only legal actions are taken. */
+/* The action for one observation, of which only what the actor sees is read: sampled with rng, or the most
+   likely one if rng is NULL. action->box and ->choices point into the agent and are valid until its next
+   call. A recurrent agent keeps a state from call to call: call ppo_agent_reset() where an episode begins.
+   With a mask, as env.action_mask fills it (NULL: none), only legal actions are taken. */
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action);
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action);
@@ -1580,7 +1604,8 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
 /* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
    [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name,
    "environment", "observation_size" ("actor_observation_size" if that is less) and "action_space", such as
-   "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not finite. */
+   "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not
+   finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
 /* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
@@ -8899,11 +8924,19 @@ PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float log
     }
     if (o->objective == PPO_UNCLIPPED) return -gain;
     float clipped = ppo__clamp(ratio, 1 - o->clip_low, 1 + o->clip_high);
-    if (o->objective == PPO_CISPO) return *dlogp = -clipped * advantage, *dlogp * logp;
+    if (o->objective == PPO_CISPO) {
+        *dlogp = -clipped * advantage;
+        return *dlogp * logp;
+    }
     /* In range both gains are equal, which a comparison with excess precision (x87) may not see. */
-    if (clipped != ratio && clipped * advantage < gain) gain = clipped * advantage, *dlogp = 0;
-    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage)
-        gain = o->dual_clip * advantage, *dlogp = 0;
+    if (clipped != ratio && clipped * advantage < gain) {
+        gain = clipped * advantage;
+        *dlogp = 0;
+    }
+    if (o->dual_clip > 1 && advantage < 0 && gain < o->dual_clip * advantage) {
+        gain = o->dual_clip * advantage;
+        *dlogp = 0;
+    }
     return -gain;
 }
 
@@ -8979,7 +9012,10 @@ PPO__BOTH static float ppo__value_term(float value, float old_value, float targe
     if (!(clip_range > 0)) return term;
     float clipped = ppo__clamp(value, old_value - clip_range, old_value + clip_range);
     float other = ppo__huber(clipped - target, delta, &unused);
-    if (clipped != value && other > term) term = other, *dvalue = 0; /* the clipped value is constant */
+    if (clipped != value && other > term) {
+        term = other;
+        *dvalue = 0; /* the clipped value is constant */
+    }
     return ppo__finite(old_value) ? term : old_value;
 }
 
@@ -9893,7 +9929,8 @@ static ppo_tensor *ppo__conv_layers(ppo_tape *tape, const ppo_conv *conv, ppo_te
 
 /* -- the recurrent core -- */
 
-/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero weights. */
+/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
+   weights. */
 static ppo_status ppo__gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
                                 ppo_rng *rng) {
     if (in <= 0 || width <= 0 || width > INT_MAX / 3)
@@ -10011,7 +10048,8 @@ static int ppo__sequences_fit(const ppo_sequences *sequences, int rows) {
     return sequences->steps == 0 || sum == rows;
 }
 
-/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until ppo_tape_reset(). */
+/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
+   ppo_tape_reset(). */
 static ppo_tensor *ppo__gru_layer(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
                                   const ppo_sequences *sequences) {
     static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
@@ -10228,8 +10266,8 @@ static ppo_outputs ppo__forward_once(ppo_tape *tape, const ppo_actor_critic *mod
 }
 
 /* Action `at` of a batch from a row of outputs: sampled; the most likely one if rng is NULL; or by gsde's
-   exploration matrix `noise` (features, n), which the caller keeps for some steps. Returns it as the environment
-   sees it, with its numbers in box [n]. */
+   exploration matrix `noise` (features, n), which the caller keeps for some steps. Returns it as the
+   environment sees it, with its numbers in box [n]. */
 static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
                                      ppo_rng *rng, const float *noise, const ppo_actions *actions, size_t at,
                                      float *box) {
@@ -10445,7 +10483,8 @@ static ppo__agent_label ppo__label_of(const ppo__envs *envs, int e) {
     return place;
 }
 
-/* A call of an environment's function in this thread. Calls may be nested: an environment may train an agent. */
+/* A call of an environment's function in this thread. Calls may be nested: an environment may train an
+   agent. */
 typedef struct ppo__call {
     const ppo_env *env;
     int failed;
@@ -10513,8 +10552,8 @@ static ppo_status ppo__env_open(ppo__envs *envs, int c) {
     return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + c, reason);
 }
 
-/* Copy c draws from the stream (seed, purpose, first + c). In a group there is room for all copies, of which each
-   process opens its own. Call ppo__envs_free() even after a failure. */
+/* Copy c draws from the stream (seed, purpose, first + c). In a group there is room for all copies, of which
+   each process opens its own. Call ppo__envs_free() even after a failure. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_group *group, int copies,
                                  uint64_t seed, uint32_t purpose, int first) {
     ppo__arena *memory = &envs->memory;
@@ -10776,7 +10815,10 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
     if (ppo__kind(space)->continuous) {
         float *box = envs->box + ppo__at(e, width);
         float low = ppo__max(space->low, -1), high = ppo__min(space->high, 1);
-        if (low >= high) low = ppo__max(space->low, -FLT_MAX / 4), high = ppo__min(space->high, FLT_MAX / 4);
+        if (low >= high) {
+            low = ppo__max(space->low, -FLT_MAX / 4);
+            high = ppo__min(space->high, FLT_MAX / 4);
+        }
         for (int j = 0; j < width; ++j) box[j] = low + (high - low) * ppo_rng_uniform(&x->rng);
         action.box = box;
     } else {
@@ -10928,7 +10970,10 @@ static void ppo__inspect_observations(ppo__inspection *x) {
     int worst = 0, constant = 0;
     for (int j = 0; j < x->env->obs_size; ++j) {
         double size = sqrt(x->seen.mean[j] * x->seen.mean[j] + x->seen.var[j]);
-        if (size > largest) largest = size, worst = j;
+        if (size > largest) {
+            largest = size;
+            worst = j;
+        }
         constant += x->seen.var[j] < 1e-12;
     }
     if (largest > 10)
@@ -11085,7 +11130,8 @@ typedef struct ppo__worker {
     ppo_rollout rows; /* [1][agents of these] the samples of one step, side by side */
     int *acting;      /* [agents of these] those that act now */
     int step;         /* of the rollout that it is at; -1: resets */
-    /* its first failure, and when that was: the earliest of all workers' is reported, for any number of them */
+    /* its first failure, and when that was: the earliest of all workers' is reported, for any number of
+       them */
     ppo_status status;
     int order;
     char error[PPO__ERROR_SIZE];
@@ -11096,8 +11142,8 @@ enum { PPO__MASKS, PPO__POLICY, PPO__OUTPUTS, PPO__ENVIRONMENTS, PPO__PHASES };
 
 static void ppo__enter(ppo__worker *worker, int phase) { worker->order = worker->step * PPO__PHASES + phase; }
 
-/* The latest row of an agent's column: its outcome is known (or it has no row yet); its outcome is still to come; it
-   is the last one that the column has room for, and the agent has acted again. */
+/* The latest row of an agent's column: its outcome is known (or it has no row yet); its outcome is still to
+   come; it is the last one that the column has room for, and the agent has acted again. */
 enum { PPO__ROW_COMPLETE, PPO__ROW_OPEN, PPO__ROW_LAST };
 
 struct ppo__collector {
@@ -11134,7 +11180,8 @@ struct ppo__collector {
     ppo_status (*task)(ppo__worker *worker); /* what they do now */
     char *packed;                            /* in a group: what its processes exchange after a rollout */
 
-    /* self-play: earlier policies, which the trainer owns, play some teams in some episodes, not learned from */
+    /* self-play: earlier policies, which the trainer owns, play some teams in some episodes, not learned
+       from */
     ppo_agent **snapshots;  /* [snapshot_room], the latest snapshot_count that were taken */
     int snapshot_room;      /* 0: no self-play */
     int64_t snapshot_count; /* taken so far */
@@ -11306,8 +11353,8 @@ static ppo_status ppo__act_batch(ppo__worker *worker, ppo__acting *batch, int fr
     return status;
 }
 
-/* Rows of the rollout, if the agents' next rows are side by side there; otherwise the worker's from `from` on. A
-   source's action must outlast the rollout, so it is never in a row of it. */
+/* Rows of the rollout, if the agents' next rows are side by side there; otherwise the worker's from `from`
+   on. A source's action must outlast the rollout, so it is never in a row of it. */
 static ppo_rollout ppo__batch_rows(const ppo__worker *worker, ppo__acting *batch, int from) {
     const ppo__collector *c = worker->collector;
     const int first = batch->agent[0], t = c->rollout.recorded[first];
@@ -11319,7 +11366,8 @@ static ppo_rollout ppo__batch_rows(const ppo__worker *worker, ppo__acting *batch
                : ppo__some_samples(&worker->rows, c->columns, (size_t)from, batch->n);
 }
 
-/* Writes what the agents see into their rows. An agent that acts although its column is full ends its last row. */
+/* Writes what the agents see into their rows. An agent that acts although its column is full ends its last
+   row. */
 static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int from) {
     ppo__collector *c = worker->collector;
     const ppo_actor_critic *model = &batch->player->model;
@@ -11418,8 +11466,8 @@ static ppo_status ppo__record_actions(ppo__worker *worker, ppo__acting *batch) {
 
 /* -- outcomes -- */
 
-/* The reward of agent e's action as the critic sees it. normalize_reward: divided by the standard deviation of the
-   discounted return, and clipped. */
+/* The reward of agent e's action as the critic sees it. normalize_reward: divided by the standard deviation
+   of the discounted return, and clipped. */
 static float ppo__reward_seen(ppo__collector *c, int e, float reward, int done) {
     if (!c->seen_return || c->player[e] >= 0) return reward;
     const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
@@ -11490,9 +11538,10 @@ static ppo_status ppo__values(ppo__collector *c);
 static ppo_status ppo__next_values(ppo__collector *c);
 static void ppo__hold_open_row(ppo__collector *c, int e);
 
-/* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A row whose
-   outcome has not come by now waits for the next rollout. Without it, agents that take turns would not learn
-   what their opponents do at the end of a rollout: they would see their wins, but not all of their losses. */
+/* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A
+   row whose outcome has not come by now waits for the next rollout. Without it, agents that take turns would
+   not learn what their opponents do at the end of a rollout: they would see their wins, but not all of their
+   losses. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     ppo_rollout *rollout = &c->rollout;
     ppo_status status = ppo__share_rollout(c);
@@ -11531,8 +11580,8 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
     }
 }
 
-/* The values of a worker's share of its process's share of the samples. Values do not influence actions, so they are
-   computed now, many rows at once. */
+/* The values of a worker's share of its process's share of the samples. Values do not influence actions, so
+   they are computed now, many rows at once. */
 static ppo_status ppo__value_samples(ppo__worker *worker) {
     enum { ROWS = 256 };
     ppo__collector *c = worker->collector;
@@ -11564,7 +11613,8 @@ static ppo_status ppo__values(ppo__collector *c) {
     return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
 }
 
-/* next_value where the episode continues: V in the next row, or for the last row of the latest observation. */
+/* next_value where the episode continues: V in the next row, or for the last row of the latest
+   observation. */
 static ppo_status ppo__next_values(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *r = &c->rollout;
@@ -11785,8 +11835,8 @@ static ppo_status ppo__collector_workers(ppo__collector *c, const ppo_env *env, 
     return status;
 }
 
-/* The caller has set agent, config, group, width, greedy and records (1: to train), and calls ppo__collector_free()
-   even after a failure. Copy c is environment first + c. */
+/* The caller has set agent, config, group, width, greedy and records (1: to train), and calls
+   ppo__collector_free() even after a failure. Copy c is environment first + c. */
 static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int envs, int steps, int threads,
                                       uint64_t seed, uint32_t purpose, int first) {
     const int copies = envs / ppo__agents(env);
@@ -12180,8 +12230,8 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     return rows;
 }
 
-/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at most,
-   and gathers their advantages. Shares differ by one segment at most. */
+/* Chooses share b of `batches` of the first `all` segments of trainer->order, in `most_shards` shards at
+   most, and gathers their advantages. Shares differ by one segment at most. */
 static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batches, int most_shards) {
     ppo__minibatch *batch = &trainer->minibatch;
     ppo_rollout *samples = &batch->samples;
@@ -12236,8 +12286,8 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
 }
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
-   thread of any process of a group. Their number follows from the settings alone, and their gradients are added in
-   a fixed binary tree, so the bits are the same for any number of threads and processes -- */
+   thread of any process of a group. Their number follows from the settings alone, and their gradients are
+   added in a fixed binary tree, so the bits are the same for any number of threads and processes -- */
 
 /* Computes the gradients of shards begin .. end - 1 of this process. A failure stays on the thread's tape. */
 static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
@@ -12261,7 +12311,8 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     }
 }
 
-/* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
+/* grad of this process's first shard += those of its others: first of neighbours, then of every second one,
+   ... */
 static void ppo__add_shards(void *user, int thread, int begin, int end) {
     const ppo_trainer *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
@@ -12275,7 +12326,8 @@ static void ppo__add_shards(void *user, int thread, int begin, int end) {
             ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
 }
 
-/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its own. */
+/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its
+   own. */
 static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
     ppo__minibatch *batch = &trainer->minibatch;
     ppo_params *params = trainer->agent->model.params;
@@ -12782,8 +12834,8 @@ static const ppo_field ppo__fields[] = {
 #undef PPO__OF
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 
-/* clip_low and clip_high are not here: they also define clip_fraction. The action space matters to numbers in a
-   box. */
+/* clip_low and clip_high are not here: they also define clip_fraction. The action space matters to numbers in
+   a box. */
 static const ppo_need ppo__config_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"kl_coef", "objective", "kl-penalty"},
@@ -13262,7 +13314,8 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
-/* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
+/* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot
+   0. */
 typedef struct ppo__match {
     ppo_agent *player[2];   /* the one that is judged, */
     int opposed;            /* 1: and its opponent, which may be the same */
@@ -13905,7 +13958,8 @@ typedef struct ppo__hub_functions {
     /* A model in a folder; loads one file, too. */
     ppo_status (*lm_load)(const char *path, ppo_lm **lm);
     ppo_status (*lm_save)(const ppo_lm *lm, const char *folder, int dtype);
-    /* With LoRA: a layer of a block, as ppo__lm_layer(); and another model of the same layers, without numbers. */
+    /* With LoRA: a layer of a block, as ppo__lm_layer(); and another model of the same layers, without
+       numbers. */
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
                             int activation);
     ppo_status (*lm_twin)(const ppo_lm *lm, int score, ppo_lm **twin);
