@@ -14087,7 +14087,7 @@ PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
     memset(tokens, 0, sizeof *tokens);
 }
 
-/* -- an array that grows, a map, a queue. An arena remembers what failed: ppo__arena_status() -- */
+/* -- a map, a queue. An arena remembers what failed: ppo__arena_status() -- */
 
 /* A map from keys to numbers >= 0: a table with open addressing, at most half full. */
 typedef struct ppo__bucket {
@@ -14188,7 +14188,7 @@ static const char ppo__unicode_kinds[] =
     "$b)^-^$bcq$o%%h+vbnbs.c)tb%f?orb']bhbcgcb$nbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrb$_brbrbcb$nb%ovmbwb%o$?g"
     "$~*-z$o%Hm$X/j'u-K|{Ctg1Tj%_63]%d$En)7s$9v&Um/Miv-QnC/[eFk";
 
-/* Reads a number: digits of 57 values, from '#' on, and a last one of 34, from ']' on, which ends it. In this form the
+/* Reads a number: digits of 57 values, from '#' on, and a last one of 34, from ']' on, which ends it. As text the
    table has a third of the size of an array. */
 static int32_t ppo__table_number(const char **at) {
     int32_t n = 0;
@@ -14269,7 +14269,7 @@ typedef struct ppo__step {
                            int is_start);
 } ppo__step;
 
-/* A token that stands in a text by its name. */
+/* A token whose name is looked for in a text: a special token, or another one that a tokenizer.json adds. */
 typedef struct ppo__added {
     const char *name, *pattern; /* what is found: the name, or what the rewriting makes of it */
     int name_bytes, bytes, token;
@@ -15846,7 +15846,7 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    texts, too. Folders are read and written by ppo_hub.h.
    -------------------------------------------------------------------------------------------------------- */
 
-/* Sizes that other programs read, by their names there. */
+/* Sizes that other programs read, and the names under which they do. */
 enum { PPO__LM_TEXTS = 5 };
 static const struct {
     const char *field, *text;
@@ -15863,7 +15863,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     if (ppo_file_find(file, "transformer.wte.weight"))
         return ppo__refuse("ppo_lm_put: the file has a language model already");
     ppo_lm_config own = lm->config;
-    own.context = lm->full.context; /* that of positions, where the other was lowered */
+    own.context = lm->full.context; /* the other may have been lowered; the file has all positions */
     if (ppo__params_fetch(lm->params) || ppo_file_set_text(file, "format", "pt")) /* transformers needs it */
         return ppo__failed;
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
@@ -15871,7 +15871,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
         char is[32], other[32], name[40];
         int k = 0;
         while (k < PPO__LM_TEXTS && strcmp(field, ppo__lm_texts[k].field)) ++k;
-        const int known = k < PPO__LM_TEXTS; /* it is written always */
+        const int known = k < PPO__LM_TEXTS; /* always written */
         snprintf(name, sizeof name, "%s%s", known ? "" : "lm.", known ? ppo__lm_texts[k].text : field);
         if (ppo_settings_get(&ppo__lm_settings, &own, field, is, sizeof is) ||
             ppo_settings_get(&ppo__lm_settings, &usual, field, other, sizeof other))
