@@ -2326,9 +2326,8 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *rlhf);
 /* The bytes of a run, which ppo_rlhf_create() has taken. A model that is used twice counts once. */
 typedef struct ppo_memory {
-    double weights; /* of the policy, the reference, the critic, and their bases */
-    double
-        training; /* gradients, also of threads and shards; Adam's moments; the policy's copy for target_kl */
+    double weights;     /* of the policy, the reference, the critic, and their bases */
+    double training;    /* gradients, also of threads and shards; Adam's moments; what target_kl returns to */
     double activations; /* of a micro-batch, on each thread that computes one */
     double sampling;    /* keys and values, and what the slots compute */
     double samples;     /* prompts, and the numbers of each token */
