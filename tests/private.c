@@ -12,8 +12,7 @@
 #include "../examples/companions/ppo_amx.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_hub.h"
-#include "../examples/companions/ppo_export.h"
-#include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_report.h"
 
 /* The tests themselves need not be as fast as the library, and compile in half the time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
