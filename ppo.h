@@ -10,7 +10,7 @@ SYNOPSIS
     #include "envs/cartpole.h"
 
     int main(void) {
-        ppo_env    env = cartpole_env();
+        ppo_env env = cartpole_env();
         ppo_config cfg = ppo_config_default();
         cfg.total_steps = 100000;
 
@@ -2714,21 +2714,6 @@ static void ppo__shortest_float(char text[32], int least, float x) {
     }
 }
 
-/* Seconds since 1970. */
-static double ppo__wall_time(void) {
-#if defined(PPO__UNIX)
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
-#elif defined(_WIN32) /* counts 100 ns since 1601 */
-    FILETIME now;
-    GetSystemTimeAsFileTime(&now);
-    return 1e-7 * (4294967296.0 * now.dwHighDateTime + now.dwLowDateTime) - 11644473600.0;
-#else
-    return (double)time(NULL);
-#endif
-}
-
 /* The monotonic clock where the headers show it: strict C99 hides it. */
 PPO_DEF double ppo_clock(void) {
 #if defined(_WIN32)
@@ -2740,8 +2725,12 @@ PPO_DEF double ppo_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#elif defined(PPO__UNIX)
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
 #else
-    return ppo__wall_time();
+    return (double)time(NULL);
 #endif
 }
 

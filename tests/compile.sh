@@ -311,7 +311,7 @@ check ppo_file_name renamed
 refused() { # FILE TEXT
     ! $cc -I. -fsyntax-only $work/$1 2>$work/$name.errors
     grep "error: .*$2" $work/$name.errors
-    test "$(grep -c '#error' $work/$name.errors)" = 1
+    test "$(grep -c "error: .*$2" $work/$name.errors)" = 1
 }
 for companion in examples/companions/*; do
     file=${companion##*/}

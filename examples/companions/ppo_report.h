@@ -295,6 +295,21 @@ static uint32_t ppo__record_crc(const unsigned char *data, size_t n) {
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
+/* Seconds since 1970. */
+static double ppo__wall_time(void) {
+#if defined(PPO__UNIX)
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (double)now.tv_sec + 1e-6 * (double)now.tv_usec;
+#elif defined(_WIN32) /* counts 100 ns since 1601 */
+    FILETIME now;
+    GetSystemTimeAsFileTime(&now);
+    return 1e-7 * (4294967296.0 * now.dwHighDateTime + now.dwLowDateTime) - 11644473600.0;
+#else
+    return (double)time(NULL);
+#endif
+}
+
 static ppo_status ppo__append_event(ppo__log_file *log, int64_t steps, int field, const void *data,
                                     size_t size) {
     ppo__bytes event, record;
