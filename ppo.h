@@ -15196,10 +15196,18 @@ static void ppo__attention_head(const ppo__attention_job *job, int start, int n,
     ppo__k()->transpose(n, size, qkv->data + (job->backward ? v : k), ld, scratch, n);
     for (int head = kv * queries; head < (kv + 1) * queries; ++head, p += ppo__at(n, n)) {
         const size_t q = row + ppo__at(head, size), y = ppo__at(start, width) + ppo__at(head, size);
-        ppo__head h = {
-            n,    size,          ld,   width, qkv->data + q, qkv->data + k, qkv->data + v, NULL, NULL,
-            NULL, out->data + y, NULL, p};
+        ppo__head h;
+        memset(&h, 0, sizeof h);
+        h.n = n;
+        h.size = size;
+        h.ld = ld;
+        h.width = width;
+        h.q = qkv->data + q;
+        h.k = qkv->data + k;
+        h.v = qkv->data + v;
+        h.p = p;
         if (!job->backward) {
+            h.y = out->data + y;
             ppo__attend(attention, &h, scratch);
             continue;
         }
@@ -18300,18 +18308,16 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     }
     if (!status) mean = ppo__mean_std(score, n, &std);
     for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
-    ppo_lm_evaluation e = {(float)mean,
-                           (float)std,
-                           (float)(wins / n),
-                           (float)((logp - ref_logp) / n),
-                           (float)(-logp / rows),
-                           (float)rows / (float)n,
-                           (float)ended / (float)n,
-                           seconds > 0 ? rows / seconds : 0};
-    if (!reward) e.reward = e.reward_std = NAN;
-    if (!reward || !reference) e.win_rate = NAN;
-    if (!reference) e.kl = NAN;
-    if (!status) *evaluation = e;
+    if (!status) {
+        evaluation->reward = reward ? (float)mean : NAN;
+        evaluation->reward_std = reward ? (float)std : NAN;
+        evaluation->win_rate = reward && reference ? (float)(wins / n) : NAN;
+        evaluation->kl = reference ? (float)((logp - ref_logp) / n) : NAN;
+        evaluation->entropy = (float)(-logp / rows);
+        evaluation->mean_length = (float)rows / (float)n;
+        evaluation->ended = (float)ended / (float)n;
+        evaluation->tokens_per_second = seconds > 0 ? rows / seconds : 0;
+    }
     ppo_generator_free(generator[0]);
     ppo_generator_free(generator[1]);
     ppo__free(numbers);
