@@ -451,10 +451,8 @@ PPO_DEF ppo_status ppo_params_pack(ppo_params *params);
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's
-   orthogonal_), with uniform numbers in [-bound, bound), or with normal numbers of mean 0. */
+   orthogonal_). */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
-PPO_DEF void ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng);
-PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
    5 Autograd: an operation is computed when it is called, and recorded on a tape; backward walks the tape
@@ -664,11 +662,6 @@ PPO_DEF int ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
 PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
-/* The array of this name, type and shape, or NULL and an error:
-   policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
-PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                   int rank, const ppo_array **array);
-
 /* Settings by name, for command lines and files: a table with one row for each field of a struct of settings.
    In a name '-' may stand for '_'. */
 enum {
@@ -713,11 +706,10 @@ typedef struct ppo_settings {
     const char *preset_names; /* "a|b|c" */
 } ppo_settings;
 
-/* _check() checks the bounds of every field. _set() sets one from text; _set_all() several, as
+/* _set() sets one from text; _set_all() several, as
    "gamma=0.9 hidden=64,64", and keeps those before an invalid one. _get() writes one as the text that _set()
    reads. _preset() sets those of a preset; all others stay as they are. Errors: an unknown name, a value out of
    range, too little room for the text. */
-PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config);
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text);
@@ -5381,11 +5373,13 @@ PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *
     return PPO_OK;
 }
 
-PPO_DEF void ppo_init_uniform(ppo_tensor *weight, float bound, ppo_rng *rng) {
+/* Uniform numbers in [-bound, bound). */
+static void ppo__fill_uniform(ppo_tensor *weight, float bound, ppo_rng *rng) {
     for (size_t i = 0; i < ppo__size(weight); ++i) weight->data[i] = ppo_rng_range(rng, -bound, bound);
 }
 
-PPO_DEF void ppo_init_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
+/* Normal numbers of mean 0. */
+static void ppo__fill_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
     for (size_t i = 0; i < ppo__size(weight); ++i) weight->data[i] = std * ppo_rng_normal(rng);
 }
 
@@ -7097,13 +7091,12 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 }
 
 /* Checks the description of an array that a caller of `function` gave. */
-static ppo_status ppo__check_array(const char *function, const char *name, int type, const int64_t *shape,
-                                   int rank) {
+static ppo_status ppo__check_array(const char *name, int type, const int64_t *shape, int rank) {
     if (!name || !ppo__is_utf8(name) || strcmp(name, PPO__METADATA) == 0)
-        return ppo__refuse("%s: an array cannot be called \"%.60s\"", function, name ? name : "NULL");
+        return ppo__refuse("ppo_file_add: an array cannot be called \"%.60s\"", name ? name : "NULL");
     if (type < 0 || type > PPO_U64 || rank < 0 || rank > PPO_MAX_RANK || (rank && !shape) ||
         ppo__shape_bytes(type, shape, rank) < 0)
-        return ppo__refuse("%s: type %d, rank %d or the shape of \"%.60s\" is impossible", function, type,
+        return ppo__refuse("ppo_file_add: type %d, rank %d or the shape of \"%.60s\" is impossible", type,
                            rank, name);
     return PPO_OK;
 }
@@ -7111,7 +7104,7 @@ static ppo_status ppo__check_array(const char *function, const char *name, int t
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
                                 const void *data) {
     if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
-    if (ppo__check_array("ppo_file_add", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
+    if (ppo__check_array(name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (bytes && !data) return ppo__refuse("ppo_file_add: \"%.60s\" has no data", name);
     if (ppo_file_find(file, name)) return ppo__refuse("ppo_file_add: \"%.60s\" exists already", name);
@@ -7144,11 +7137,11 @@ PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
     return index >= 0 && index < ppo_file_text_count(file) ? file->texts[index]->array.name : NULL;
 }
 
-PPO_DEF ppo_status ppo_file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+/* The array of this name, type and shape, or NULL and an error:
+   policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
+static ppo_status ppo__file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
                                    int rank, const ppo_array **array) {
-    if (!ppo__given("ppo_file_expect", file && array)) return PPO_ERROR_ARGUMENT;
     *array = NULL;
-    if (ppo__check_array("ppo_file_expect", name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
     const ppo_array *found = ppo_file_find(file, name);
     ppo__shape_text(wanted, type, shape, rank);
@@ -7731,7 +7724,7 @@ static ppo_status ppo__serialize(ppo_file *file, int way, const ppo__item *item)
     if (!item->data) return PPO_OK;
     ppo_status status = way == PPO__SAVE
                             ? ppo_file_add(file, item->name, item->type, item->shape, item->rank, item->data)
-                            : ppo_file_expect(file, item->name, item->type, item->shape, item->rank, &array);
+                            : ppo__file_expect(file, item->name, item->type, item->shape, item->rank, &array);
     if (!status && array) status = ppo__file_fetch(file, array, 0, array->bytes, item->data);
     return status ? status : ppo__check_item(file, way, item);
 }
@@ -7973,8 +7966,9 @@ static ppo_status ppo__field_text(const ppo_field *field, const void *at, char t
 
 /* -- settings by name: all of a struct -- */
 
-PPO_DEF ppo_status ppo_settings_check(const ppo_settings *settings, const void *config) {
-    if (!ppo__given("ppo_settings_check", settings && config)) return PPO_ERROR_ARGUMENT;
+/* The bounds of every field. */
+static ppo_status ppo__settings_check(const ppo_settings *settings, const void *config) {
+    if (!ppo__given("settings", config != NULL)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < settings->count; ++i)
         if (ppo__check_field(&settings->field[i], ppo__field_at(&settings->field[i], config)))
             return PPO_ERROR_ARGUMENT;
@@ -10077,7 +10071,7 @@ static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
         if (x == model->log_std || strstr(name, ".norm.")) continue;
         if (strstr(name, ".weight")) /* its bias follows */
             bound = 1 / sqrtf((float)(strncmp(name, "core.", 5) ? x->rows : model->core.width));
-        ppo_init_uniform(x, bound, rng);
+        ppo__fill_uniform(x, bound, rng);
     }
 }
 
@@ -12901,7 +12895,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (!config) return ppo__refuse("the configuration is NULL");
     if (!config->total_steps && !config->num_envs)
         return ppo__refuse("the configuration is all zeros: start from ppo_config_default()");
-    ppo_status status = ppo_settings_check(&ppo__config_settings, config);
+    ppo_status status = ppo__settings_check(&ppo__config_settings, config);
     if (status) return status;
     if (config->objective == PPO_K3_PENALTY)
         return ppo__refuse("objective is k3-penalty, an estimate for tokens: kl-penalty has the exact KL");
@@ -13883,7 +13877,7 @@ static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_conf
     double have = 0, need = ppo__trainer_bytes(env, *agent, &own);
     if (config) status = ppo__check_same(&own, config, fixed);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
-    if (!status) status = ppo_file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
+    if (!status) status = ppo__file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
     for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
@@ -15019,8 +15013,8 @@ PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **token
     const char *name = ppo__tokenizer_kinds[kind].array;
     const ppo_array *array = ppo_file_find(file, name);
     int64_t shape[2] = {array && array->rank ? array->shape[0] : 0, 2};
-    if (ppo_file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape, ppo__tokenizer_kinds[kind].rank,
-                        &array))
+    if (ppo__file_expect(file, name, ppo__tokenizer_kinds[kind].type, shape, ppo__tokenizer_kinds[kind].rank,
+                         &array))
         return ppo__failed;
     if (kind == 2)
         return ppo__in_hub.tokenizer_load ? ppo__in_hub.tokenizer_load(file->path, array, tokenizer)
@@ -15448,7 +15442,7 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void) {
 static ppo_status ppo__lm_complete(ppo_lm *lm) {
     ppo_lm_config *c = &lm->full;
     *c = lm->config;
-    ppo_status status = ppo_settings_check(&ppo__lm_settings, c);
+    ppo_status status = ppo__settings_check(&ppo__lm_settings, c);
     if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
@@ -15594,7 +15588,7 @@ static ppo_status ppo__lm_add(void *user, ppo_tensor **tensor, const char *name,
     *tensor = ppo_params_add(adding->params, name, rows, cols);
     if (!*tensor) return ppo__failed;
     if (!adding->rng || x == 0) return PPO_OK;
-    if (random) ppo_init_normal(*tensor, x, adding->rng);
+    if (random) ppo__fill_normal(*tensor, x, adding->rng);
     for (size_t i = 0; i < ppo__size(*tensor) && !random; ++i) (*tensor)->data[i] = x;
     return PPO_OK;
 }
@@ -15949,8 +15943,8 @@ static ppo_status ppo__lm_expect(void *user, ppo_tensor **tensor, const char *na
                                  int random, float x) {
     const int64_t shape[2] = {rows, cols};
     const ppo_array *array;
-    return ppo_file_expect((const ppo_file *)user, name, PPO_F32, shape + (rows == 1), rows == 1 ? 1 : 2,
-                           &array);
+    return ppo__file_expect((const ppo_file *)user, name, PPO_F32, shape + (rows == 1), rows == 1 ? 1 : 2,
+                            &array);
 }
 
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
@@ -16051,7 +16045,7 @@ static int ppo__longest(const ppo_sampling *sampling, int context, int n) {
 }
 
 static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
-    ppo_status status = ppo_settings_check(ppo_sampling_settings(), sampling);
+    ppo_status status = ppo__settings_check(ppo_sampling_settings(), sampling);
     if (status) return status;
     if (sampling->eos >= vocab)
         return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", sampling->eos,
@@ -16749,7 +16743,7 @@ static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
     for (int k = 0; k < 4; ++k) {
         const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
         array[k] = ppo_file_find(file, names[k]);
-        if ((array[k] || needed) && ppo_file_expect(file, names[k], type, &shape[k], 1, &array[k]))
+        if ((array[k] || needed) && ppo__file_expect(file, names[k], type, &shape[k], 1, &array[k]))
             return ppo__failed;
     }
     if (n < 1 || n > INT_MAX || m < 2 || m > INT_MAX)
@@ -17607,7 +17601,7 @@ static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
 static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     const ppo_fit_config *c = fit->config;
     const int pairs = fit->objective != PPO__SFT, context = fit->lm->config.context;
-    ppo_status status = ppo_settings_check(ppo_fit_settings(), c);
+    ppo_status status = ppo__settings_check(ppo_fit_settings(), c);
     if (!status) status = ppo__check_effects(ppo_fit_settings(), c, NULL, NULL);
     if (status) return status;
     if (c->min_learning_rate > c->learning_rate)
@@ -19491,7 +19485,7 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void) {
 static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy, const ppo_lm *reference,
                                   const ppo_lm *critic, const ppo_tokens *prompts) {
     double sequences = (double)c->prompts * c->samples;
-    ppo_status status = ppo_settings_check(ppo_rlhf_settings(), c);
+    ppo_status status = ppo__settings_check(ppo_rlhf_settings(), c);
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;

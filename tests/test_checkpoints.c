@@ -352,7 +352,7 @@ static void assert_same_checkpoint(const char *a, const char *b) {
     }
     for (int i = 0; i < ppo_file_count(x); i++) {
         const ppo_array *one = ppo_file_at(x, i), *other = NULL;
-        assert_ok(ppo_file_expect(y, one->name, one->type, one->shape, one->rank, &other));
+        assert_ok(ppo__file_expect(y, one->name, one->type, one->shape, one->rank, &other));
         if (strcmp(one->name, "trainer.seconds") == 0 || memcmp(one->data, other->data, one->bytes) == 0)
             continue;
         size_t at = 0;

@@ -626,7 +626,7 @@ static void gradients_flow_past_frozen_layers(void **state) {
             ppo_rng rng = ppo_rng_stream(1, PPO_STREAM_USER, (uint32_t)layers);
             assert_ok(ppo_params_create(&params));
             assert_ok(ppo_mlp_init(&mlp, params, "m", sizes, layers, PPO_TANH, PPO_IDENTITY, 1, &rng));
-            for (int k = 0; k < layers; k++) ppo_init_normal(mlp.bias[k], 0.3f, &rng);
+            for (int k = 0; k < layers; k++) ppo__fill_normal(mlp.bias[k], 0.3f, &rng);
             for (int k = 0; k < 2 * layers; k++) {
                 ppo_tensor *p = k % 2 ? mlp.bias[k / 2] : mlp.weight[k / 2];
                 if (frozen >> k % 8 & 1) p->grad = NULL;

@@ -1450,14 +1450,14 @@ static void settings_are_reached_by_name(void **state) {
         const ppo_settings *settings = k ? ppo_rlhf_settings() : ppo_fit_settings();
         void *config = k ? (void *)&rlhf : (void *)&fit;
         char text[64];
-        assert_ok(ppo_settings_check(settings, config));
+        assert_ok(ppo__settings_check(settings, config));
         for (int i = 0; i < settings->count; i++) {
             const ppo_field *f = &settings->field[i];
             assert_ok(ppo_settings_get(settings, config, f->name, text, sizeof text));
             assert_ok(ppo_settings_set(settings, config, f->name, text));
             assert_true(f->help && *f->help);
         }
-        assert_ok(ppo_settings_check(settings, config));
+        assert_ok(ppo__settings_check(settings, config));
         assert_fails(ppo_settings_set(settings, config, "callback", "1"), PPO_ERROR_ARGUMENT, "callback");
     }
     ppo_rlhf_config c = ppo_rlhf_config_default();
