@@ -32,11 +32,11 @@ STEP BY STEP
    2. Talk. The model ends its turn by one of the tokens in its folder:
 
        int ends[8];
-       ppo_sampling how = ppo_sampling_default();
-       ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &how.end_count);
-       how.ends = ends;
+       ppo_sampling sampling = ppo_sampling_default();
+       ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &sampling.end_count);
+       sampling.ends = ends;
        ppo_generator_create(lm, 1, &generator);
-       ppo_generate(generator, &chat, &how, &samples);         // ppo_stop_at() ends it at a text
+       ppo_generate(generator, &chat, &sampling, &samples);    // ppo_stop_at() ends it at a text
        ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
 
    3. Fine-tune. A model that was loaded is frozen until a training begins; ppo_fit_sft() and the others do
