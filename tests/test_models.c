@@ -1,4 +1,4 @@
-/* Section 11: multilayer perceptrons and the actor-critic, against PyTorch's and Stable-Baselines3's. */
+/* Section 13: multilayer perceptrons and the actor-critic, against PyTorch's and Stable-Baselines3's. */
 #include "../ppo.h"
 
 #include "golden/control.h"
@@ -508,8 +508,8 @@ static void a_squashed_policy_gives_the_density_in_the_box(void **state) {
     ppo__actor_critic_free(&model[1]);
 }
 
-/* Outputs, actions and KL of every kind of space, from the plain functions of section 6. */
-static void policies_over_several_choices_are_those_of_section_6(void **state) {
+/* Outputs, actions and KL of every kind of space, from the plain functions of section 7. */
+static void policies_over_several_choices_are_those_of_section_7(void **state) {
     (void)state;
     static const int sizes[3] = {2, 4, 3}, bits[4] = {2, 2, 2, 2};
     static const unsigned char mask[N * 9] = {1, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1};
@@ -653,7 +653,7 @@ int main(void) {
         cmocka_unit_test(state_dependent_exploration_agrees_with_stable_baselines3),
         cmocka_unit_test(exploration_teaches_the_features_nothing),
         cmocka_unit_test(a_squashed_policy_gives_the_density_in_the_box),
-        cmocka_unit_test(policies_over_several_choices_are_those_of_section_6),
+        cmocka_unit_test(policies_over_several_choices_are_those_of_section_7),
         cmocka_unit_test(spaces_hold_what_they_were_given),
         cmocka_unit_test(null_arguments_of_forward_functions_fail_the_tape),
         cmocka_unit_test(models_refuse_what_cannot_work),

@@ -1,4 +1,4 @@
-/* The recurrent core (section 11) against PyTorch's GRU, and what sections 12 and 13 make of it: states in
+/* The recurrent core (section 13) against PyTorch's GRU, and what sections 14 and 15 make of it: states in
    rollouts, segments of sequences in minibatches, memory when acting. */
 #include "../ppo.h"
 

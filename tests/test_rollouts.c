@@ -1,4 +1,4 @@
-/* Section 12: what an environment may rely on, what the rollout holds, and CartPole against Gymnasium's. */
+/* Section 14: what an environment may rely on, what the rollout holds, and CartPole against Gymnasium's. */
 #include "../ppo.h"
 
 #include "../examples/envs/cartpole.h"

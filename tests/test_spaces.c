@@ -1,4 +1,4 @@
-/* Sections 12 and 13 for every kind of policy: several choices at once, masks, squashing, state-dependent
+/* Sections 14 and 15 for every kind of policy: several choices at once, masks, squashing, state-dependent
    exploration, and recurrent ones among them. What test_control.c says of plain policies must hold for all. */
 #include "../ppo.h"
 
