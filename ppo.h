@@ -199,6 +199,7 @@ COMPANIONS
     What only some programs need is in headers of their own, examples/companions/. Copy one beside this file and
     include it after it, in the file with PPO_IMPLEMENTATION, too. Each has its manual at the top:
 
+        ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_ocean.h     environments in the style of PufferLib's Ocean

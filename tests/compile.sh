@@ -245,15 +245,15 @@ wait
 
 combinations= # of the switches: without_control_reports, for example, is -DPPO_NO_CONTROL -DPPO_NO_REPORTS
 for c in '' _control; do for l in '' _language; do for r in '' _reports; do combinations="$combinations without$c$l$r"; done; done; done
-# gcc and g++ try all eight; clang tries each switch alone, and all together (in make test-long: all eight).
+# gcc tries all eight; the others try each switch alone, and all together (in make test-long: all eight).
 combinations_for() {
-    case ${PPO_TEST_FULL:+g}$1 in
-    g*) echo "${combinations# without }" ;;
+    case ${PPO_TEST_FULL:-$1} in
+    gcc | 1) echo "${combinations# without }" ;;
     *) echo without_control without_language without_reports without_control_language_reports ;;
     esac
 }
-# The implementation alone, or with its companions.
-implementation_for() { if [ "$1" = gcc ]; then echo implement.c; else echo companions.c; fi; }
+# Clang sees the implementation alone, GCC with its companions.
+implementation_for() { case $1 in clang*) echo implement.c ;; *) echo companions.c ;; esac; }
 switches_of() { echo "${1#without}" | tr a-z A-Z | sed 's/_/ -DPPO_NO_/g'; }
 
 files="declare.c static.c cuda_declare.c"
@@ -282,13 +282,14 @@ for compiler in g++ clang++; do
             check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
         fi
         for c in $(combinations_for $compiler); do
-            check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" companions.c foundation.c
+            check ${cxx}_17_$c accept $compiler "-x c++ -std=c++17 $(switches_of $c)" $(implementation_for $compiler) foundation.c
         done
     else
         skip ${cxx}_17 "$compiler is not installed"
     fi
 done
 
+check ppo_static_with_companions accept "$cc" "-std=c99 -DPPO_STATIC" companions.c
 check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS" whole.c
 check ppo_no_simd accept "$cc" "-std=c99 -DPPO_NO_SIMD" implement.c
 check two_files_without_control_language_reports build_and_run "$cc" "-O0 $(switches_of _control_language_reports)" \

@@ -21,9 +21,8 @@ ONE CALL
 #define PPO_AMX_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_amx.h"
-#endif
-#if PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_amx.h is of version 0.2 and ppo.h of another: take both from one release"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_amx.h belongs to version 0.2 of ppo.h"
 #endif
 #endif
 
