@@ -2079,7 +2079,7 @@ PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const pp
 /* Direct preference optimization (Rafailov 2023): ppo_dpo_loss() of the sums of log-probabilities.
    reference has the same vocabulary and no shorter context, and does not change; it may be lm, whose
    weights at the start then count. DPO needs a lower learning rate than the default, such as 1e-4: it
-   never samples, so nothing shows when it goes too far. */
+   never samples, so nothing limits how far it goes. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
