@@ -133,13 +133,12 @@ LANGUAGE MODELS
         comparisons              ppo_compare()                         by a judge, who may err
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
         to be continued          fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
-        data in a file           ppo_tokens_save(), ppo_tokens_load()
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
                                  ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
         a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
         less memory              ppo_tape_recompute(), cfg.recompute
 
-    ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads data sets (JSON Lines),
+    ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads and writes data sets,
     and trains by LoRA.
 
 THREE DOORS, ONE ROOM
@@ -1963,12 +1962,6 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
    21 Fine-tuning and reward models (Ziegler 2019, Ouyang 2022): supervised fine-tuning on demonstrations, a
    reward model from comparisons, or DPO on them
    -------------------------------------------------------------------------------------------------------- */
-
-/* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are
-   one sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), if there are any. Loading adds the
-   sequences; a failure leaves tokens unchanged. Errors: those of files, arrays that contradict each other. */
-PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path);
-PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
 
 /* A model's outputs for the n tokens to learn from: those after each sequence's prompt, or after its first
    token if there is no prompt, except those that ppo_tokens.given marks. */
@@ -16715,68 +16708,6 @@ PPO_DEF int ppo_response_row(const ppo_tokens *tokens, int sequence) {
     int n = 0;
     for (int s = 0; tokens && s < sequence && s < tokens->count; ++s) n += ppo__response_length(tokens, s);
     return n;
-}
-
-/* -- data in files -- */
-
-static ppo_status ppo__put_tokens(ppo_file *file, const void *object) {
-    const ppo_tokens *tokens = (const ppo_tokens *)object;
-    const int64_t n = tokens->start[tokens->count], count = tokens->count, bounds = count + 1;
-    if (ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens->token) ||
-        ppo_file_add(file, "tokens.start", PPO_I32, &bounds, 1, tokens->start) ||
-        (tokens->prompt && ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, tokens->prompt)) ||
-        (tokens->given && ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, tokens->given)))
-        return ppo__failed;
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path) {
-    if (!tokens || tokens->count < 1) return ppo__refuse("ppo_tokens_save: there are no tokens");
-    return ppo__save("ppo_tokens_save", path, ppo__put_tokens, tokens);
-}
-
-static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
-    static const char *const names[] = {"tokens.start", "tokens.prompt", "tokens", "tokens.given"};
-    const ppo_array *array[4], *start = ppo_file_find(file, names[0]), *all = ppo_file_find(file, names[2]);
-    const int64_t n = all && all->rank ? all->shape[0] : 0, m = start && start->rank ? start->shape[0] : 2;
-    const int64_t shape[4] = {m, m ? m - 1 : 0, n, n};
-    int bounds[2] = {0, (int)n};
-    for (int k = 0; k < 4; ++k) {
-        const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
-        array[k] = ppo_file_find(file, names[k]);
-        if ((array[k] || needed) && ppo__file_expect(file, names[k], type, &shape[k], 1, &array[k]))
-            return ppo__failed;
-    }
-    if (n < 1 || n > INT_MAX || m < 2 || m > INT_MAX)
-        return ppo__file_fail(file->path, "corrupt file: %lld tokens in %lld sequences", (long long)n,
-                              (long long)m - 1);
-    const ppo_tokens view = {(int)m - 1,
-                             array[0] ? (int *)array[0]->data : bounds,
-                             array[1] ? (int *)array[1]->data : NULL,
-                             (int *)array[2]->data,
-                             array[3] ? (unsigned char *)array[3]->data : NULL,
-                             NULL};
-    if (view.start[0] != 0 || view.start[view.count] != n)
-        return ppo__file_fail(file->path, "corrupt file: its sequences are tokens %d to %d of %lld",
-                              view.start[0], view.start[view.count], (long long)n);
-    for (int s = 0; s < view.count; ++s)
-        if (view.start[s + 1] <= view.start[s] || view.start[s + 1] > n)
-            return ppo__file_fail(file->path, "corrupt file: sequence %d is tokens %d to %d of %lld", s,
-                                  view.start[s], view.start[s + 1], (long long)n);
-    ppo_status status = PPO_OK;
-    for (int s = 0; s < view.count && !status; ++s) status = ppo_tokens_add_from(tokens, &view, s);
-    return status == PPO_ERROR_ARGUMENT ? ppo__file_blame(file) : status;
-}
-
-PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
-    ppo_file *file = NULL;
-    if (!ppo__given("ppo_tokens_load", path && tokens)) return PPO_ERROR_ARGUMENT;
-    const int before = tokens->count;
-    ppo_status status = ppo_file_read(path, &file);
-    if (!status) status = ppo__get_tokens(file, tokens);
-    if (status) tokens->count = before;
-    ppo_file_free(file);
-    return status;
 }
 
 /* -- outputs of a model for the tokens of responses -- */
