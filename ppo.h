@@ -496,8 +496,6 @@ PPO_DEF ppo_tensor *ppo_tape_max(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 
 PPO_DEF ppo_tensor *ppo_tape_exp(ppo_tape *tape, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_tape_log(ppo_tape *tape, ppo_tensor *x);
-PPO_DEF ppo_tensor *ppo_tape_tanh(ppo_tape *tape, ppo_tensor *x);
-PPO_DEF ppo_tensor *ppo_tape_relu(ppo_tape *tape, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_tape_square(ppo_tape *tape, ppo_tensor *x);
 PPO_DEF ppo_tensor *ppo_tape_clamp(ppo_tape *tape, ppo_tensor *x, float low, float high);
 /* scale x + shift */
@@ -658,7 +656,6 @@ PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
 PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key);
 PPO_DEF int ppo_file_count(const ppo_file *file);
-PPO_DEF int ppo_file_text_count(const ppo_file *file);
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index);
 PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index); /* of a text */
 
@@ -5918,8 +5915,6 @@ static PPO__NOINLINE ppo_tensor *ppo__tape_unary(ppo_tape *tape, const ppo__unar
 
 PPO__UNARY(exp, ppo__k()->vexp(x, y, n), y)
 PPO__UNARY(log, ppo__k()->vlog(x, y, n), 1 / x)
-PPO__UNARY(tanh, ppo__k()->vtanh(x, y, n), 1 - y * y)
-PPO__UNARY(relu, ppo__k()->activation[PPO_RELU].value(x, y, n), x > 0 ? 1.0f : 0.0f)
 PPO__UNARY(square, PPO__EACH(x[i] * x[i]), 2 * x)
 PPO__UNARY_ROW(scale, PPO__EACH(x[i] * p + q), p)
 PPO__UNARY_ROW(clamp, PPO__EACH(ppo__clamp(x[i], p, q)), x >= p && x <= q ? 1.0f : 0.0f)
@@ -7121,14 +7116,14 @@ PPO_DEF PPO__NOINLINE const char *ppo_file_text(const ppo_file *file, const char
 }
 
 PPO_DEF int ppo_file_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->arrays) : 0; }
-PPO_DEF int ppo_file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
+static int ppo__file_text_count(const ppo_file *file) { return file ? (int)stbds_arrlenu(file->texts) : 0; }
 
 PPO_DEF const ppo_array *ppo_file_at(const ppo_file *file, int index) {
     return index >= 0 && index < ppo_file_count(file) ? &file->arrays[index]->array : NULL;
 }
 
 PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
-    return index >= 0 && index < ppo_file_text_count(file) ? file->texts[index]->array.name : NULL;
+    return index >= 0 && index < ppo__file_text_count(file) ? file->texts[index]->array.name : NULL;
 }
 
 /* The array of this name, type and shape, or NULL and an error:
@@ -7309,7 +7304,7 @@ static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *
 static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
     ppo__header header = {out, 0};
     unsigned long long begin = 0;
-    int type = PPO_U64, index = 0, texts = ppo_file_text_count(file);
+    int type = PPO_U64, index = 0, texts = ppo__file_text_count(file);
     const char *comma = texts ? "," : "";
     ppo__put(&header, "{");
     for (int i = 0; i < texts; ++i) {
@@ -7748,7 +7743,7 @@ static ppo_status ppo__serialize_params(ppo_file *file, int way, const char *pre
 /* A hash of all names, texts and numbers of a file but the text that it is kept in. */
 static const char *ppo__file_checksum(const ppo_file *file, char text[32]) {
     uint64_t hash = PPO__FNV1A;
-    for (int i = 0; i < ppo_file_text_count(file); ++i) {
+    for (int i = 0; i < ppo__file_text_count(file); ++i) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
         if (strcmp(key, "checksum") == 0) continue;
         hash = ppo__fnv1a(ppo__fnv1a(hash, key, strlen(key) + 1), value, strlen(value) + 1);

@@ -45,12 +45,13 @@ int main(int argc, char **argv) {
                                       : NULL;
         return step ? printf("%ld\n", (long)*step) < 0 : 2;
     }
-    int wrong = ppo_file_count(a) != ppo_file_count(b) || ppo_file_text_count(a) != ppo_file_text_count(b);
-    for (int i = 0; i < ppo_file_text_count(a); i++) {
-        const char *key = ppo_file_key_at(a, i), *text = ppo_file_text(b, key);
+    int wrong = ppo_file_count(a) != ppo_file_count(b), texts = 0;
+    for (; ppo_file_key_at(a, texts); texts++) {
+        const char *key = ppo_file_key_at(a, texts), *text = ppo_file_text(b, key);
         if (!strcmp(key, "checksum") || !strcmp(key, "threads")) continue;
         if (!text || strcmp(text, ppo_file_text(a, key)) != 0) wrong = differ(key);
     }
+    wrong |= ppo_file_key_at(b, texts) != NULL;
     for (int i = 0; i < ppo_file_count(a); i++) {
         const ppo_array *x = ppo_file_at(a, i), *y = ppo_file_find(b, x->name);
         if (!strcmp(x->name, "trainer.seconds") || !strcmp(x->name, "fit.seconds")) continue;

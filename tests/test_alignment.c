@@ -1723,7 +1723,7 @@ static void a_damaged_checkpoint_is_refused_and_changes_nothing(void **state) {
         put_bytes(path, file.data, file.n);
         assert_ok(ppo_file_read(path, &read));
         assert_ok(ppo_file_create(&changed));
-        for (int k = 0; k < ppo_file_text_count(read); k++) {
+        for (int k = 0; ppo_file_key_at(read, k); k++) {
             const char *key = ppo_file_key_at(read, k);
             if (strcmp(key, "checksum")) assert_ok(ppo_file_set_text(changed, key, ppo_file_text(read, key)));
         }

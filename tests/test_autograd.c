@@ -117,6 +117,8 @@ static ppo_tensor *build_unary(ppo_tape *tape, ppo_tensor *const *in, void *user
 }
 
 static ppo_tensor *apply_scale(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_scale(tape, x, -1.5f, 0.3f); }
+static ppo_tensor *apply_tanh(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_activate(tape, x, PPO_TANH); }
+static ppo_tensor *apply_relu(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_activate(tape, x, PPO_RELU); }
 static ppo_tensor *apply_clamp(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_clamp(tape, x, -0.4f, 0.6f); }
 static ppo_tensor *apply_pick(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_pick(tape, x, picks); }
 
@@ -127,7 +129,7 @@ static void functions_of_one_tensor_have_right_gradients(void **state) {
         unary_fn apply;
         float low;
     } ops[] = {{"exp", ppo_tape_exp, 0},       {"log", ppo_tape_log, 0.5f},
-               {"tanh", ppo_tape_tanh, 0},     {"relu", ppo_tape_relu, 0},
+               {"tanh", apply_tanh, 0},        {"relu", apply_relu, 0},
                {"square", ppo_tape_square, 0}, {"scale", apply_scale, 0},
                {"clamp", apply_clamp, 0},      {"sum", ppo_tape_sum, 0},
                {"mean", ppo_tape_mean, 0},     {"log_softmax", ppo_tape_log_softmax, 0},
@@ -410,7 +412,7 @@ static void functions_compute_what_their_names_say(void **state) {
     static const int index[2] = {2, 0};
     bench s;
     open_bench(&s);
-    ppo_tensor *relu = ppo_tape_relu(s.tape, &s.a), *square = ppo_tape_square(s.tape, &s.a);
+    ppo_tensor *relu = apply_relu(s.tape, &s.a), *square = ppo_tape_square(s.tape, &s.a);
     ppo_tensor *scale = ppo_tape_scale(s.tape, &s.a, 2, -1), *clamp = ppo_tape_clamp(s.tape, &s.a, -2.5f, 2);
     ppo_tensor *logs = ppo_tape_log(s.tape, ppo_tape_clamp(s.tape, &s.a, 0.25f, 9)),
                *pick = ppo_tape_pick(s.tape, &s.a, index);
@@ -521,7 +523,7 @@ static void a_reset_tape_allocates_nothing_in_later_rounds(void **state) {
         ppo_tape_reset(s.tape);
         if (round == 1) before = h.calls; /* that reset knew how much a round takes */
         ppo_tensor *y = &s.a;
-        for (int i = 0; i < 3000; i++) y = ppo_tape_tanh(s.tape, y);
+        for (int i = 0; i < 3000; i++) y = apply_tanh(s.tape, y);
         assert_non_null(ppo_tape_alloc(s.tape, 100000));
         assert_ok(ppo_tape_backward(s.tape, ppo_tape_sum(s.tape, y)));
     }
@@ -559,7 +561,7 @@ static ppo_tensor *no_index(ppo_tape *t) { return ppo_tape_pick(t, &tensor_23, N
 static ppo_tensor *no_data(ppo_tape *t) { return ppo_tape_constant(t, NULL, 2, 3); }
 static ppo_tensor *no_rows(ppo_tape *t) { return ppo_tape_constant(t, tensor_23.data, 0, 3); }
 static ppo_tensor *no_operand(ppo_tape *t) { return ppo_tape_add(t, &tensor_23, NULL); }
-static ppo_tensor *no_input(ppo_tape *t) { return ppo_tape_tanh(t, NULL); }
+static ppo_tensor *no_input(ppo_tape *t) { return apply_tanh(t, NULL); }
 static ppo_tensor *bad_token(ppo_tape *t) {
     ppo_tensor *logp, *entropy;
     ppo_tape_categorical(t, &tensor_23, out_of_range, 1, &logp, &entropy);
@@ -604,7 +606,7 @@ static void a_failing_operation_gives_null_and_a_sentence_that_backward_repeats(
                {bad_activation, "linear|17"},    {bad_index, "pick|3"},
                {bad_index2, "pick|-1"},          {no_index, "pick|NULL"},
                {no_data, "data is NULL"},        {no_rows, "constant: 0 x 3|above 0"},
-               {no_operand, "add|NULL"},         {no_input, "tanh|NULL"},
+               {no_operand, "add|NULL"},         {no_input, "activate|NULL"},
                {bad_token, "categorical|3"},     {bad_temperature, "categorical|-2"},
                {bad_log_std, "gaussian|(1, 2)"}, {no_old_logp, "policy_loss|NULL"},
                {no_target, "value_loss|NULL"}};
@@ -644,7 +646,7 @@ static void backward_refuses_what_is_not_a_scalar(void **state) {
     (void)state;
     bench s;
     open_bench(&s);
-    assert_fails(ppo_tape_backward(s.tape, ppo_tape_tanh(s.tape, &s.a)), PPO_ERROR_ARGUMENT, "(1, 1)");
+    assert_fails(ppo_tape_backward(s.tape, apply_tanh(s.tape, &s.a)), PPO_ERROR_ARGUMENT, "(1, 1)");
     ppo_tape_reset(s.tape);
     assert_fails(ppo_tape_backward(s.tape, NULL), PPO_ERROR_ARGUMENT, "(1, 1)");
     for (int i = 0; i < 6; i++) assert_true(s.a_grad[i] == 0);
@@ -660,7 +662,7 @@ static void an_operation_out_of_memory_gives_null_and_leaves_the_tape_usable(voi
     open_bench(&s);
     h.fail_at = h.calls, h.for_good = 1;
     ppo_tensor *y = &s.a;
-    for (int i = 0; i < 1000000 && y; i++) y = ppo_tape_tanh(s.tape, y);
+    for (int i = 0; i < 1000000 && y; i++) y = apply_tanh(s.tape, y);
     assert_null(y);
     assert_fails(ppo_tape_backward(s.tape, y), PPO_ERROR_MEMORY, "memory");
     assert_null(ppo_tape_alloc(s.tape, 1 << 28));
@@ -758,12 +760,12 @@ static void a_wrong_backward_is_caught_by_the_checker(void **state) {
 
 static ppo_tensor *build_null(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     (void)in, (void)user;
-    return ppo_tape_tanh(tape, NULL);
+    return apply_tanh(tape, NULL);
 }
 
 static ppo_tensor *build_matrix(ppo_tape *tape, ppo_tensor *const *in, void *user) {
     (void)user;
-    return ppo_tape_tanh(tape, in[0]);
+    return apply_tanh(tape, in[0]);
 }
 
 static ppo_tensor *build_nan(ppo_tape *tape, ppo_tensor *const *in, void *user) {
@@ -795,7 +797,7 @@ static void the_checker_refuses_what_it_cannot_check(void **state) {
     assert_fails(ppo_check_gradients(build_sum, good, 1, NULL, 0, 1e-2f, NULL), PPO_ERROR_ARGUMENT,
                  "epsilon");
     assert_fails(ppo_check_gradients(build_null, good, 1, NULL, 1e-2f, 1e-2f, NULL), PPO_ERROR_ARGUMENT,
-                 "tanh");
+                 "activate");
     assert_fails(ppo_check_gradients(build_matrix, good, 1, NULL, 1e-2f, 1e-2f, NULL), PPO_ERROR_ARGUMENT,
                  "(1, 1)");
     assert_fails(ppo_check_gradients(build_nan, good, 1, NULL, 1e-2f, 1e-2f, NULL), PPO_ERROR_NUMERIC,

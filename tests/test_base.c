@@ -121,7 +121,7 @@ static ppo_status use_tape(void *user) {
     for (int round = 0; round < 2 && status == PPO_OK; round++) {
         ppo_tape_reset(tape);
         ppo_tensor *y = &input;
-        for (int i = 0; i < 30; i++) y = ppo_tape_tanh(tape, y);
+        for (int i = 0; i < 30; i++) y = ppo_tape_activate(tape, y, PPO_TANH);
         status = ppo_tape_backward(tape, ppo_tape_mean(tape, y));
     }
     assert_int_equal(ppo_tape_status(tape), status);

@@ -341,9 +341,9 @@ static ppo_file *read_file(const char *path) {
 /* Two checkpoints hold the same, but for the seconds, the checksum, and the number of threads. */
 static void assert_same_checkpoint(const char *a, const char *b) {
     ppo_file *x = read_file(a), *y = read_file(b);
-    assert_int_equal(ppo_file_text_count(x), ppo_file_text_count(y));
+    assert_int_equal(ppo__file_text_count(x), ppo__file_text_count(y));
     assert_int_equal(ppo_file_count(x), ppo_file_count(y));
-    for (int i = 0; i < ppo_file_text_count(x); i++) {
+    for (int i = 0; i < ppo__file_text_count(x); i++) {
         const char *key = ppo_file_key_at(x, i), *text = ppo_file_text(y, key);
         if (strcmp(key, "checksum") == 0 || strcmp(key, "threads") == 0) continue;
         if (!text || strcmp(text, ppo_file_text(x, key)) != 0)
@@ -1535,7 +1535,7 @@ static uint64_t fnv(uint64_t hash, const void *data, size_t n) {
 static void put_checksum(ppo_file *file) {
     uint64_t hash = UINT64_C(14695981039346656037);
     char text[32];
-    for (int i = 0; i < ppo_file_text_count(file); i++) {
+    for (int i = 0; i < ppo__file_text_count(file); i++) {
         const char *key = ppo_file_key_at(file, i), *value = ppo_file_text(file, key);
         if (strcmp(key, "checksum") != 0)
             hash = fnv(fnv(hash, key, strlen(key) + 1), value, strlen(value) + 1);
@@ -1558,7 +1558,7 @@ typedef struct change {
 static void write_changed(const ppo_file *from, const change *changes, int n, int sum, const char *path) {
     ppo_file *to = NULL;
     assert_ok(ppo_file_create(&to));
-    for (int i = 0; i < ppo_file_text_count(from); i++) {
+    for (int i = 0; i < ppo__file_text_count(from); i++) {
         const char *key = ppo_file_key_at(from, i);
         int keep = 1;
         for (int k = 0; k < n; k++) keep &= !changes[k].without || strcmp(changes[k].without, key) != 0;
@@ -2300,7 +2300,7 @@ static ppo_array any_array(ppo_rng *rng, const ppo_array *old, void *data) {
 
 static change any_change(ppo_rng *rng, const ppo_file *file, void *data) {
     const ppo_array *array = ppo_file_at(file, ppo_rng_below(rng, ppo_file_count(file)));
-    const char *key = ppo_file_key_at(file, ppo_rng_below(rng, ppo_file_text_count(file)));
+    const char *key = ppo_file_key_at(file, ppo_rng_below(rng, ppo__file_text_count(file)));
     change c = {NULL, NULL, NULL, {0}};
     int what = ppo_rng_below(rng, 20);
     if (what == 0) c.without = key;

@@ -147,7 +147,7 @@ static ppo_status make_contents(ppo_file **file, uint32_t shuffle) {
 
 static void check_contents(const ppo_file *file) {
     assert_int_equal(ppo_file_count(file), COUNT(contents));
-    assert_int_equal(ppo_file_text_count(file), 1);
+    assert_int_equal(ppo__file_text_count(file), 1);
     assert_string_equal(ppo_file_text(file, "note"), note);
     for (int k = 0; k < COUNT(contents); k++) {
         const ppo_array *array = NULL;
@@ -218,7 +218,7 @@ static void a_file_without_anything_is_two_brackets(void **state) {
     assert_file_is(PATH, g_nothing, sizeof g_nothing);
     assert_ok(ppo_file_read(PATH, &file));
     assert_int_equal(ppo_file_count(file), 0);
-    assert_int_equal(ppo_file_text_count(file), 0);
+    assert_int_equal(ppo__file_text_count(file), 0);
     ppo_file_free(file);
 }
 
@@ -242,7 +242,7 @@ static void texts_are_found_by_key_and_listed_in_order(void **state) {
     ppo_file *file = NULL;
     put(PATH, g_texts, sizeof g_texts);
     assert_ok(ppo_file_read(PATH, &file));
-    assert_int_equal(ppo_file_text_count(file), COUNT(want));
+    assert_int_equal(ppo__file_text_count(file), COUNT(want));
     for (int i = 0; i < COUNT(want); i++) {
         assert_string_equal(ppo_file_key_at(file, i), want[i][0]);
         assert_string_equal(ppo_file_text(file, want[i][0]), want[i][1]);
@@ -422,7 +422,7 @@ static void texts_that_are_not_utf8_are_refused(void **state) {
         assert_fails(ppo_file_set_text(file, "key", wrong[i]), PPO_ERROR_ARGUMENT, "\"key\"|UTF-8");
         assert_fails(ppo_file_set_text(file, wrong[i], "text"), PPO_ERROR_ARGUMENT, "UTF-8");
     }
-    assert_int_equal(ppo_file_text_count(file), 0);
+    assert_int_equal(ppo__file_text_count(file), 0);
     for (int i = 0; i < COUNT(right); i++)
         assert_ok(ppo_file_set_text(file, right[i], right[COUNT(right) - 1 - i]));
     assert_ok(ppo_file_write(file, PATH));
@@ -454,7 +454,7 @@ static void null_is_refused_or_empty(void **state) {
     assert_null(ppo_file_at(NULL, 0));
     assert_null(ppo_file_key_at(NULL, 0));
     assert_int_equal(ppo_file_count(NULL), 0);
-    assert_int_equal(ppo_file_text_count(NULL), 0);
+    assert_int_equal(ppo__file_text_count(NULL), 0);
     ppo_file_free(file);
 }
 
@@ -735,7 +735,7 @@ static void a_hundred_thousand_names_take_no_long_time(void **state) {
         ppo_file *file = NULL;
         put_many(n, texts, -1);
         assert_ok(ppo_file_read(PATH, &file));
-        assert_int_equal(texts ? ppo_file_text_count(file) : ppo_file_count(file), n);
+        assert_int_equal(texts ? ppo__file_text_count(file) : ppo_file_count(file), n);
         for (int i = 0; i < n; i++) {
             char name[16];
             snprintf(name, sizeof name, "%u", (unsigned)i * 2654435761u);
@@ -1144,7 +1144,7 @@ static ppo_status write_and_read_many(void *user) {
     }
     if (!status) status = ppo_file_write(made, PATH);
     if (!status) status = ppo_file_read(PATH, &read);
-    if (!status) assert_int_equal(ppo_file_count(read) + ppo_file_text_count(read), 80);
+    if (!status) assert_int_equal(ppo_file_count(read) + ppo__file_text_count(read), 80);
     ppo_file_free(made);
     ppo_file_free(read);
     return status;
@@ -1174,10 +1174,10 @@ static void use_up_memory(int filled) {
     ppo_set_allocator(small_hook, &h);
     for (int i = 0; i < 30; i++) {
         snprintf(name, sizeof name, "new %0250d", i);
-        int arrays = ppo_file_count(file), texts = ppo_file_text_count(file);
+        int arrays = ppo_file_count(file), texts = ppo__file_text_count(file);
         ppo_status array = add_one(file, name, PPO_U8, 1, seven), text = ppo_file_set_text(file, name, name);
         assert_int_equal(ppo_file_count(file), arrays + !array);
-        assert_int_equal(ppo_file_text_count(file), texts + !text);
+        assert_int_equal(ppo__file_text_count(file), texts + !text);
         assert_true((ppo_file_find(file, name) != NULL) == !array);
         assert_true((ppo_file_text(file, name) != NULL) == !text);
         if (ppo_file_set_text(file, "again", name)) {
@@ -1222,7 +1222,7 @@ static void check_sound(const ppo_file *file) {
         assert_ptr_equal(ppo_file_find(file, array->name), array);
         if (i) assert_true(strcmp(ppo_file_at(file, i - 1)->name, array->name) < 0);
     }
-    for (int i = 0; i < ppo_file_text_count(file); i++) {
+    for (int i = 0; i < ppo__file_text_count(file); i++) {
         const char *key = ppo_file_key_at(file, i);
         assert_true(ppo__is_utf8(key) && ppo__is_utf8(ppo_file_text(file, key)));
         if (i) assert_true(strcmp(ppo_file_key_at(file, i - 1), key) < 0);

@@ -104,7 +104,7 @@ static void run_matmul(const rows_case *c, const float *x, int n, float *y) {
 }
 
 static void run_tanh(const rows_case *c, const float *x, int n, float *y) {
-    ppo_tensor *result = ppo_tape_tanh(tape, wrap(c, x, n));
+    ppo_tensor *result = ppo_tape_activate(tape, wrap(c, x, n), PPO_TANH);
     unwrap(&result, 1, n, y);
 }
 

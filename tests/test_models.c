@@ -339,10 +339,10 @@ static void mlp_applies_the_activations_it_was_given(void **state) {
     assert_true(off_orthogonal(mlp.weight[0], sqrt(2)) < 2e-6 && off_orthogonal(mlp.weight[1], 0.5) < 2e-6);
     mlp.bias[0]->data[1] = 0.3f;
     ppo_tensor *x = ppo_tape_constant(tape, g_mlp_obs, N, OBS), *y = ppo_mlp_forward(tape, &mlp, x);
-    ppo_tensor *h =
-        ppo_tape_relu(tape, ppo_tape_add(tape, ppo_tape_matmul(tape, x, mlp.weight[0]), mlp.bias[0]));
-    ppo_tensor *want =
-        ppo_tape_tanh(tape, ppo_tape_add(tape, ppo_tape_matmul(tape, h, mlp.weight[1]), mlp.bias[1]));
+    ppo_tensor *h = ppo_tape_activate(
+        tape, ppo_tape_add(tape, ppo_tape_matmul(tape, x, mlp.weight[0]), mlp.bias[0]), PPO_RELU);
+    ppo_tensor *want = ppo_tape_activate(
+        tape, ppo_tape_add(tape, ppo_tape_matmul(tape, h, mlp.weight[1]), mlp.bias[1]), PPO_TANH);
     assert_ok(ppo_tape_status(tape));
     assert_close_array(y->data, want->data, N * 3, 1e-6);
     ppo_tape_free(tape);

@@ -673,7 +673,7 @@ static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
         assert_ok(ppo_tokenizer_save(tok, PATH));
         assert_ok(ppo_file_read(PATH, &file));
         assert_int_equal(ppo_file_count(file), 1);
-        assert_int_equal(ppo_file_text_count(file), 2 + kind);
+        assert_int_equal(ppo__file_text_count(file), 2 + kind);
         if (kind) assert_string_equal(ppo_file_text(file, "tokenizer.words"), "gpt2");
         assert_string_equal(ppo_file_text(file, "tokenizer"), kind ? "bpe" : "characters");
         assert_string_equal(ppo_file_text(file, "tokenizer.specials"), "<eos>\n<pad>\n\303\251\303\251");
