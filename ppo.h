@@ -158,7 +158,7 @@ MAP
 
     The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo__iterate() (15).
 
-    FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files
+    FOUNDATION          1 Base   2 Random   3 Kernels   4 Tensors   5 Autograd   6 Files, settings
     PPO'S MATHEMATICS   7 Distributions   8 Advantages   9 Losses   10 Optimizer   11 Normalizers
     CONTROL            12 Spaces   13 Networks   14 Environments and rollouts   15 Training and evaluation
                        16 Policies in files
@@ -3228,17 +3228,17 @@ static ppo_status ppo__group_share(const ppo_group *g, void *data, int n, size_t
     return ppo__group_gather(g, data, start);
 }
 
-/* The failure of any rank becomes that of all: the earliest, by `moment`, then by rank. */
-static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int moment) {
+/* The failure of any rank becomes that of all: the earliest, by `order`, then by rank. */
+static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int order) {
     struct {
-        int status, moment;
+        int status, order;
         char text[PPO__ERROR_SIZE];
-    } own = {status, moment, ""}, other;
+    } own = {status, order, ""}, other;
     if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
     if (status) memcpy(own.text, ppo__error, sizeof own.text);
     for (int n = 1; n < ppo__ranks(g); n *= 2) {
         if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
-        const int before = other.moment != own.moment ? other.moment < own.moment : (g->rank & n) != 0;
+        const int before = other.order != own.order ? other.order < own.order : (g->rank & n) != 0;
         if (other.status && (!own.status || before)) own = other;
     }
     return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
@@ -6943,7 +6943,12 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
    the header twice: first to count its bytes, then into the file. Reading parses the header where it lies: a
    string is never longer than its spelling, so it is decoded in place, and names and texts point into the
    header. Its depth is fixed, so nothing is recursive. Every save in this library goes through
-   ppo__write_file(), which replaces the old file in one step. */
+   ppo__write_file(), which replaces the old file in one step.
+
+   Settings are rows of a table (ppo_field), one per field of a struct: ppo__parse_field() and ppo__field_text()
+   translate a field from and to text, and all else follows from them: defaults, presets, command lines, files,
+   and the refusal of settings that have no effect (ppo_need). The tables are where the structs are used:
+   sections 15, 18, 20, 21 and 22. To add a setting: a field of the struct and a row of its table. */
 
 /* Arrays are written from the last type to the first, as by the reference implementation: with the largest
    elements first, each array starts at a multiple of its element's size. */
