@@ -76,7 +76,7 @@ STEP BY STEP
     3. ppo_train(). Or an iteration at a time, by ppo_trainer_create() and ppo_trainer_iterate(): one call is one
        rollout of the trainer's environments and its epochs. A program that steps its own world, such as a game,
        needs no such functions: it calls ppo_trainer_observe(), ppo_trainer_act(), and ppo_trainer_learn(), which
-       learns in slices of a few milliseconds. ppo_env_inspect() looks for mistakes before anything is trained.
+       learns in slices of a few milliseconds. ppo_env_check() looks for mistakes before anything is trained.
        To compare before and after, call ppo_agent_create() first, and ppo_train() with that agent.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
        If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
@@ -99,7 +99,7 @@ STEP BY STEP
         pictures                 env.shape, env.byte_scale, cfg.conv   convolutions; a rollout keeps bytes
         to be watched            env.draw                              a few lines of text
 
-    ppo_settings_preset(ppo_config_settings(), &cfg, "a2c") sets known settings; build/train --help lists all
+    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all
     presets and settings.
 
 LANGUAGE MODELS
@@ -123,9 +123,9 @@ LANGUAGE MODELS
         ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
-    The critic is a copy of the model with a score. Presets such as "grpo", set by ppo_settings_preset(
-    ppo_rlhf_settings(), &cfg, "grpo"), need none: RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++. To read PPO
-    on tokens, search for "@@ 22"; which estimator of the KL to use, see ppo_kl_estimate() in section 9.
+    The critic is a copy of the model with a score. Presets need none, such as GRPO: ppo_rlhf_config_preset(&cfg,
+    "grpo"); RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++ are others. To read PPO on tokens, search for "@@ 22";
+    which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
         sampling                 ppo_generate()                        a tool may write, a watch sees each token
                                  ppo_sampling_probabilities()          what a token is drawn from
@@ -136,7 +136,7 @@ LANGUAGE MODELS
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
                                  ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
         a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
-        less memory              ppo_tape_recompute(), cfg.recompute
+        less memory              ppo_tape_checkpointing(), cfg.gradient_checkpointing
 
     ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads and writes data sets,
     and trains by LoRA.
@@ -441,7 +441,7 @@ PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
    with LoRA, a reference, a reward model, or one that only samples, which is faster then. The weights of a model
    whose file is in BF16 do not change. Data is NULL from then on. Operations on the processor convert what they
    read. Copies have floats of four bytes; a tape on a GPU refuses the model. */
-PPO_DEF ppo_status ppo_params_pack(ppo_params *params);
+PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params);
 
 /* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
    of the library. Call it before you read or change them: then they are the ones that count, until a call
@@ -471,7 +471,7 @@ PPO_DEF void ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is t
 /* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward
    computes the block again. That takes a third to a half more time and a fraction of the memory, and gives the
    same bits. 0 is the default. */
-PPO_DEF void ppo_tape_recompute(ppo_tape *tape, int on);
+PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
 /* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
@@ -506,7 +506,7 @@ PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x);        /* (1, 
 PPO_DEF ppo_tensor *ppo_tape_log_softmax(ppo_tape *tape, ppo_tensor *x); /* per row */
 
 /* out[i] = x[i][index[i]]: (rows, 1). index [rows] must stay valid until the tape's reset. */
-PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index);
+PPO_DEF ppo_tensor *ppo_tape_gather(ppo_tape *tape, ppo_tensor *x, const int *index);
 
 /* (n, k) x (k, m) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
@@ -534,7 +534,7 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 /* The columns of a, then those of b: (n, p), (n, q) -> (n, p + q). */
 PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 /* From x (n, 2 k), f(the first k columns) times the others: (n, k) (gated linear units, Shazeer 2020). */
-PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation);
+PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, int activation);
 
 /* Pictures, one per row, pixel by pixel, the channels of a pixel side by side: [height][width][channels].
    shape: {channels, height, width}; conv and max_pool replace it by that of their result.
@@ -959,7 +959,7 @@ PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm);
 /* Zero the gradients, before the first backward pass of a step; those, Adam's moments and the count of steps,
    for a new training. NULL: does nothing. */
 PPO_DEF void ppo_params_zero_grad(ppo_params *params);
-PPO_DEF void ppo_params_restart(ppo_params *params);
+PPO_DEF void ppo_params_reset_optimizer(ppo_params *params);
 
 /* Runs Adam over a set of parameters, with gradients clipped as ppo_clip_grad_norm() does; those in the set
    stay as they were. *grad_norm (may be NULL) is the norm before clipping. If that is not finite, changes
@@ -1151,7 +1151,7 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
    14 Environments and rollouts: the interface of an environment, and the record of what many of them did
    -------------------------------------------------------------------------------------------------------- */
 
-enum { PPO_MAX_FIGURES = 8 };
+enum { PPO_MAX_METRICS = 8 };
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
     int terminated; /* 1: the task ended, no reward would follow */
@@ -1162,7 +1162,7 @@ typedef struct ppo_outcome { /* zeroed before every step */
        read; rewards until it acts again count for its latest action */
     int waits;
     int joins; /* 1: an agent that is out, or whose episode has just terminated, begins a new one here */
-    float figures[PPO_MAX_FIGURES]; /* read where an episode ends: see env.figures */
+    float metrics[PPO_MAX_METRICS]; /* read where an episode ends: see env.metrics */
 } ppo_outcome;
 
 typedef struct ppo_env {
@@ -1213,9 +1213,9 @@ typedef struct ppo_env {
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
     void *user; /* for open, and for all other functions by ppo_env_user() */
-    /* Names of figures of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list.
+    /* Names of metrics of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list.
        Their means over the last 100 episodes are in ppo_progress and in logs, there as "env/goals". */
-    const char *figures[PPO_MAX_FIGURES];
+    const char *metrics[PPO_MAX_METRICS];
 } ppo_env;
 
 /* For an environment's functions: the `user` of the environment whose function is running in this thread,
@@ -1237,7 +1237,7 @@ typedef struct ppo_inspection {
     int findings;
     char finding[PPO_MAX_FINDINGS][240];
 } ppo_inspection;
-PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
 
 /* What `envs` agents did in `steps` steps, time-major: [steps][envs], or [steps][envs][size]. Row t is what
    an agent did when it acted for the t-th time: agents that wait, are out, or are played by an earlier
@@ -1264,7 +1264,7 @@ typedef struct ppo_rollout {
     unsigned char *terminated, *truncated;
     float *episode_return; /* of the episode that ended here, raw rewards */
     int *episode_length;   /* likewise; 0: none ended */
-    float *figures;        /* [][][env.figures], of that episode; NULL: there are none */
+    float *metrics;        /* [][][env.metrics], of that episode; NULL: there are none */
 
     /* what the critic says, and ppo_gae() */
     float *value, *next_value;
@@ -1290,9 +1290,9 @@ typedef struct ppo_progress {
     int64_t episodes;  /* finished so far */
     float mean_return; /* [rollout/ep_rew_mean] */
     float mean_length; /* [rollout/ep_len_mean] */
-    /* likewise those of the environment, as env.figures; the names are valid while the trainer is */
-    const char *const *figure_names; /* [PPO_MAX_FIGURES] */
-    float figures[PPO_MAX_FIGURES];
+    /* likewise those of the environment, as env.metrics; the names are valid while the trainer is */
+    const char *const *metric_names; /* [PPO_MAX_METRICS] */
+    float metrics[PPO_MAX_METRICS];
 
     /* means over the iteration's minibatches [train/...] */
     float loss; /* all of its terms */
@@ -1303,7 +1303,7 @@ typedef struct ppo_progress {
     float last_loss;                        /* of the last minibatch [train/loss] */
     float last_approx_kl;                   /* over the last epoch alone [train/approx_kl] */
     float explained_variance;               /* of the rollout [train/explained_variance] */
-    float kl;        /* exact KL(old || new) after the epochs; NaN unless adaptive_kl_target asks for it */
+    float kl;        /* exact KL(old || new) after the epochs; NaN unless penalty_target_kl asks for it */
     float std;       /* PPO_BOX: the policy's mean standard deviation; else 0 [train/std] */
     int epochs;      /* completed; fewer than configured if target_kl stopped them */
     int64_t updates; /* epochs begun since the start [train/n_updates] */
@@ -1360,15 +1360,16 @@ typedef struct ppo_config {
     float value_coef;     /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
     float value_clip;     /* > 0: clip range of the value loss; 0: off [0] */
     float huber_delta;    /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int baseline;         /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
+    int use_critic;       /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
     float entropy_coef;   /* weight of the entropy bonus [0] */
     int entropy_schedule; /* as learning_rate_schedule [constant] */
 
     /* holding the policy near the one that acted */
-    float target_kl;  /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
-    float desired_kl; /* > 0: the learning rate, if constant, is adapted to hold this approx_kl; 0: off [0] */
+    float target_kl; /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
+    float
+        lr_target_kl; /* > 0: the learning rate, if constant, is adapted to hold this approx_kl; 0: off [0] */
     float kl_coef;    /* PPO_KL_PENALTY: weight of the exact KL(old || new) [1] */
-    float adaptive_kl_target; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to hold this KL; 0: off [0] */
+    float penalty_target_kl; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to hold this KL; 0: off [0] */
 
     /* the network */
     /* convolutions, first of all: channels (0: max pooling), kernel, stride; conv_layers of them [none] */
@@ -1412,8 +1413,8 @@ typedef struct ppo_config {
 
 /* total_steps: the last rollout is shortened, so that num_envs - 1 steps more are done at most. It is not where
    experience is pushed, or agents share a world and may wait for their turn: less than a rollout more is done.
-   desired_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
-   approx_kl is above 2 desired_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2.
+   lr_target_kl (as in rsl_rl, Rudin 2022): before each step the learning rate is divided by 1.5 if the minibatch's
+   approx_kl is above 2 lr_target_kl, down to 1e-5, and multiplied by 1.5 if it is below half of it, up to 1e-2.
    recompute_advantages (Andrychowicz 2021, section 3.5): value_clip is then around the latest values, too.
    rpo_alpha (robust policy optimization, Rahman and Xue 2022, who use 0.5): the policy stays wide for longer, and
    the first ratios differ from 1. */
@@ -1428,7 +1429,7 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
 
 /* This struct's settings by name, for section 6's ppo_settings_set() and its like; "hidden" is widths and count, as
    "64,64" or "none"; "conv" likewise, as "16x3x1,32x2x2". Fields of the kind PPO_FIELD_NETWORK describe the
-   network, which an existing agent keeps. Its presets, ppo_settings_preset(ppo_config_settings(), &config, "a2c"),
+   network, which an existing agent keeps. Its presets, ppo_config_preset(&config, "a2c"),
    also reset every setting that their objective does not use:
        "reinforce"               plain policy gradient (Williams 1992): returns, no critic, one gradient step
        "reinforce-baseline"      the same, minus the critic's value
@@ -1437,10 +1438,16 @@ PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_e
        "ppo-paper-fixed-kl"      the same with a penalty in place of the clip, 3 KL(old || new)
        "ppo-paper-adaptive-kl"   the same with a weight that keeps the KL near 0.01
        "ppo-paper-unclipped"     the same with neither
-   Without a critic (baseline 0) there is no value to bootstrap from: the update uses only the steps of
+   Without a critic (use_critic 0) there is no value to bootstrap from: the update uses only the steps of
    episodes that ended in the rollout, by themselves or at max_steps, which counts as an end. A rollout in
    which no episode ended changes nothing (epochs is 0), so rollout_steps should be several episodes long. */
 PPO_DEF const ppo_settings *ppo_config_settings(void);
+/* In short, for a ppo_config: ppo_config_set(&cfg, "gamma", "0.9"), ppo_config_preset(&cfg, "a2c"), ... */
+#define ppo_config_set(config, name, value) ppo_settings_set(ppo_config_settings(), config, name, value)
+#define ppo_config_set_all(config, text)    ppo_settings_set_all(ppo_config_settings(), config, text)
+#define ppo_config_get(config, name, text, size) \
+    ppo_settings_get(ppo_config_settings(), config, name, text, size)
+#define ppo_config_preset(config, name) ppo_settings_preset(ppo_config_settings(), config, name)
 
 /* A policy with all that belongs to it. ppo_agent_create() makes an untrained one with config's network; the
    other functions use it in environments of the same observation size and action space. */
@@ -1801,9 +1808,9 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     int norm;                          /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
     float norm_eps;                    /* [1e-5] */
     int activation;                    /* any of section 5 [PPO_GELU] */
-    int gated;                         /* 1: feed-forward layers with a gate [0] */
+    int glu;                           /* 1: feed-forward layers with a gate [0] */
     int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
-    int head_norm;                     /* 1: RMS norms of queries and keys, before rotary positions [0] */
+    int qk_norm;                       /* 1: RMS norms of queries and keys, before rotary positions [0] */
     int parallel;                      /* 1: attention and feed-forward start from the same x [0] */
     int tied;                          /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
     float attention_scale;             /* see ppo_attention [0] */
@@ -1826,7 +1833,7 @@ typedef struct ppo_lm_block {                  /* sizes as in full; biases may b
     ppo_tensor *qkv_weight, *qkv_bias;         /* (width, (heads + 2 kv_heads) head_size) */
     ppo_tensor *q_norm, *k_norm;               /* (1, head_size), or NULL */
     ppo_tensor *proj_weight, *proj_bias;       /* (heads head_size, width): of the attention's results */
-    ppo_tensor *up_weight, *up_bias;           /* (width, hidden); gated: (width, 2 hidden), W and V */
+    ppo_tensor *up_weight, *up_bias;           /* (width, hidden); glu: (width, 2 hidden), W and V */
     ppo_tensor *down_weight, *down_bias;       /* (hidden, width) */
 } ppo_lm_block;
 
@@ -1885,8 +1892,8 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
    -------------------------------------------------------------------------------------------------------- */
 
 /* A tool that a sampled sequence calls: token [n] is the sequence so far, from its prompt to the token
-   ppo_sampling.call. It writes what follows to answer [capacity], and the number of these tokens to
-   *count, which is 0 before. capacity, 1 or more, is what max_new and the context leave. The sequence then
+   ppo_sampling.tool_token. It writes what follows to answer [capacity], and the number of these tokens to
+   *count, which is 0 before. capacity, 1 or more, is what max_new_tokens and the context leave. The sequence then
    continues. The answer is given, not sampled: calls and ends in it mean nothing. On failure it returns a
    status, after ppo_fail() with the reason. It runs on the caller's thread and must not use the same
    generator. */
@@ -1903,18 +1910,19 @@ typedef struct ppo_sampling { /* defaults in brackets */
     int top_k;                /* > 0: only the k most likely tokens; 0: all [0] */
     float top_p;        /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
     int eos;            /* this token ends a sequence, as its last; -1: none does [-1] */
-    int max_new;        /* most tokens after the prompt; 0: up to the context [0] */
+    int max_new_tokens; /* most tokens after the prompt; 0: up to the context [0] */
     uint64_t seed;      /* [1] */
-    int call;           /* this token calls the tool; -1: none does [-1] */
+    int tool_token;     /* this token calls the tool; -1: none does [-1] */
     ppo_tool_fn tool;   /* [NULL] */
     void *tool_user;    /* passed to it [NULL] */
-    const int *ends;    /* [end_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
-    int end_count;      /* [0] */
-    ppo_watch_fn watch; /* [NULL] */
-    void *watch_user;   /* passed to it [NULL] */
+    const int *
+        stop_tokens; /* [stop_token_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
+    int stop_token_count; /* [0] */
+    ppo_watch_fn watch;   /* [NULL] */
+    void *watch_user;     /* passed to it [NULL] */
     /* 1: the weights are those of the generator's previous call. Where a prompt begins as a sequence of
        that call, as in a chat, the cached keys and values are used; the results are the same [0] */
-    int reuse;
+    int prefix_cache;
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 /* By name, for ppo_settings_set() and the others of section 6: the numbers of ppo_sampling except seed and
@@ -1930,9 +1938,10 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, cons
 
 /* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
-    ppo_tokens tokens;    /* tokens.prompt[s]: the length of prompt s; tokens.given: what a tool wrote */
-    float *logp;          /* [start[count]] of each sampled token; 0 for tokens that are given */
-    unsigned char *ended; /* [count] 1: by eos, ends or watch; 0: cut off by max_new or the context */
+    ppo_tokens tokens; /* tokens.prompt[s]: the length of prompt s; tokens.given: what a tool wrote */
+    float *logp;       /* [start[count]] of each sampled token; 0 for tokens that are given */
+    unsigned char
+        *ended; /* [count] 1: by eos, stop_tokens or watch; 0: cut off by max_new_tokens or the context */
 } ppo_samples;
 
 /* Samples up to `slots` sequences side by side, with cached keys and values. A sequence that ends gives
@@ -2040,8 +2049,8 @@ typedef struct ppo_fit_config { /* defaults in brackets */
        start, the training continues from it, to the same bits as if it had never stopped; if that training
        is complete, its model is read [NULL] */
     const char *checkpoint;
-    int checkpoint_every; /* steps between saves; also at the end, or when the callback ends it [100] */
-    int recompute;        /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    int checkpoint_every;       /* steps between saves; also at the end, or when the callback ends it [100] */
+    int gradient_checkpointing; /* 1: less memory for more time, see ppo_tape_checkpointing() [0] */
 
     ppo_fit_callback callback; /* may be NULL [NULL] */
     void *callback_user;       /* passed to it [NULL] */
@@ -2054,7 +2063,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt;
    numbers that are not finite, a file that cannot be written: then the model keeps the steps taken so far. It
    is an error that changes nothing if the checkpoint is of another kind of training, of a model of other
-   sizes, of other data or other settings (except checkpoint_every and recompute): delete the file to start
+   sizes, of other data or other settings (except checkpoint_every and gradient_checkpointing): delete the file to start
    again. ppo_lm_load() reads it as a model, unless that has LoRA.
 
    Supervised fine-tuning: the mean of -logp over the tokens after the prompts. They should end with
@@ -2161,7 +2170,7 @@ enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole voca
 
 /* How the terms of tokens become a loss: their mean; the mean over sequences of each sequence's mean, in
    which tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and
-   by max_new (Dr. GRPO). The value loss and the entropy are always means over tokens. */
+   by max_new_tokens (Dr. GRPO). The value loss and the entropy are always means over tokens. */
 enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
 /* The ratio of a token: its own, or the geometric mean over its sequence (GSPO, Zheng 2025). */
 enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
@@ -2196,12 +2205,12 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int refills;
 
     /* KL to the reference */
-    int kl_place;        /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
-    int kl_estimator;    /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float kl_coef;       /* strength of the KL constraint [0.05] */
-    int kl_weighted;     /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
-    float kl_target;     /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
-    int kl_horizon;      /* samples in which kl_coef can change by a fifth [10000] */
+    int kl_place;            /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
+    int kl_estimator;        /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    float kl_coef;           /* strength of the KL constraint [0.05] */
+    int kl_weighted;         /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
+    float penalty_target_kl; /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
+    int kl_horizon;          /* samples in which kl_coef can change by a fifth [10000] */
     int reference_every; /* > 0: the policy becomes the reference, if that is the library's, this often [0] */
 
     /* advantages */
@@ -2223,7 +2232,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int minibatch_size;             /* sequences per gradient step; at most all of them [16] */
     int micro_batch;                /* sequences in memory at once, as in ppo_fit_config [0] */
     int shards;                     /* parts of a minibatch, as in ppo_fit_config [0] */
-    int recompute;                  /* 1: less memory for more time, see ppo_tape_recompute() [0] */
+    int gradient_checkpointing;     /* 1: less memory for more time, see ppo_tape_checkpointing() [0] */
     ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
     float value_coef, value_clip;   /* of 0.5 mse; value_clip 0: no clipping [0.5, 0.2] */
     float entropy_coef;             /* [0] */
@@ -2251,20 +2260,21 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
    their own names, such as "top_k" and "clip_low"; the objective's kl_coef is "objective_kl_coef". Its
-   presets, ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"), are known methods, with 8 samples of
+   presets, ppo_rlhf_config_preset(&config, "grpo"), are known methods, with 8 samples of
    each prompt unless they say one. A preset resets every setting that defines the method; prompts,
    minibatch_size, epochs, learning_rate, normalize_rewards and target_kl stay.
        "ppo"                    the default: GAE with a critic, KL in the reward, one sample of each prompt
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
-       "dr-grpo"                Liu 2025: groups without division by std or length, no KL; set max_new
+       "dr-grpo"                Liu 2025: groups without division by std or length, no KL; set max_new_tokens
        "dapo"                   Yu 2025: groups, mean over tokens, clip 0.2 and 0.28, refills, no KL; set
-                                overlong_buffer to what suits your max_new
+                                overlong_buffer to what suits your max_new_tokens
        "gspo"                   Zheng 2025: groups, the ratio of the sequence, clip 3e-4 and 4e-4, no KL
        "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
        "reinforce++"            Hu 2025: whitened returns, KL in the reward, one sample of each prompt
        "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
+#define ppo_rlhf_config_preset(config, name) ppo_settings_preset(ppo_rlhf_settings(), config, name)
 
 /* One iteration. Sums over a sequence are means over sequences; the rest are means over tokens. */
 typedef struct ppo_rlhf_progress {
@@ -2323,7 +2333,7 @@ PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *rlhf);
    (numbers that are not finite) the models keep the steps taken so far. */
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *rlhf, ppo_rlhf_progress *progress);
 /* Only the update, from samples and rewards of your own: prompts x samples of them, those of a prompt
-   adjacent, none longer than the longest prompt and max_new allow. samples->logp NULL: the policy sampled
+   adjacent, none longer than the longest prompt and max_new_tokens allow. samples->logp NULL: the policy sampled
    them. If another policy or other arithmetic did, set importance_cap. */
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress);
@@ -5174,7 +5184,8 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     if (device && mirror && mirror->device == device) return PPO_OK;
     ppo_status status = ppo_params_sync(params);
     if (status || !device) return status;
-    if (params->packed) return ppo__refuse("parameters that ppo_params_pack() packed are for the processor");
+    if (params->packed)
+        return ppo__refuse("parameters that ppo_params_to_bf16() packed are for the processor");
     if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
     mirror = params->mirror;
     if (!mirror) {
@@ -5227,7 +5238,7 @@ static size_t ppo__padded(size_t rows, size_t cols) {
 static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen) {
     ppo_status status = ppo_params_sync(params);
     if (!status && params->packed)
-        status = ppo__refuse("parameters that ppo_params_pack() packed cannot be trained, a copy can");
+        status = ppo__refuse("parameters that ppo_params_to_bf16() packed cannot be trained, a copy can");
     if (status) return status;
     ppo__mirror_free(params);
     const size_t blocks = frozen ? 1 : 4, kept = params->frozen ? 1 : blocks;
@@ -5266,8 +5277,8 @@ PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen) {
     return frozen == params->frozen ? PPO_OK : ppo__params_move(params, params->capacity, frozen);
 }
 
-PPO_DEF ppo_status ppo_params_pack(ppo_params *params) {
-    if (!ppo__given("ppo_params_pack", params != NULL)) return PPO_ERROR_ARGUMENT;
+PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params) {
+    if (!ppo__given("ppo_params_to_bf16", params != NULL)) return PPO_ERROR_ARGUMENT;
     if (params->packed || !params->capacity) return PPO_OK;
     ppo_status status = ppo_params_freeze(params, 1);
     if (!status) status = ppo_params_sync(params);
@@ -5462,7 +5473,7 @@ PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
     tape->status = PPO_OK;
 }
 
-PPO_DEF void ppo_tape_recompute(ppo_tape *tape, int on) {
+PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on) {
     if (tape) tape->recompute = on;
 }
 
@@ -6008,7 +6019,7 @@ static void ppo__pick_backward(ppo_node *node) {
         node->in[0]->grad[i * cols + index[i]] += node->out[0]->grad[i];
 }
 
-PPO_DEF ppo_tensor *ppo_tape_pick(ppo_tape *tape, ppo_tensor *x, const int *index) {
+PPO_DEF ppo_tensor *ppo_tape_gather(ppo_tape *tape, ppo_tensor *x, const int *index) {
     static const ppo_op op = {"pick", 1, ppo__pick_forward, ppo__pick_backward};
     if (!ppo__operands(tape, op.name, x, index ? x : NULL)) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &x, 1, x->rows, 1, &index, sizeof index));
@@ -6536,11 +6547,11 @@ static void ppo__gated_backward(ppo_node *node) {
         ppo__parallel_for(node->out[0]->rows, 1, 20.0 * node->out[0]->cols, ppo__gated_rows_backward, node);
 }
 
-PPO_DEF ppo_tensor *ppo_tape_gated(ppo_tape *tape, ppo_tensor *x, int activation) {
-    static const ppo_op op = {"gated", 1, ppo__gated_forward, ppo__gated_backward};
+PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, int activation) {
+    static const ppo_op op = {"glu", 1, ppo__gated_forward, ppo__gated_backward};
     if (!ppo__operands(tape, op.name, x, x)) return NULL;
     ppo_status status = ppo__check_activation(op.name, activation);
-    if (!status && x->cols % 2) status = ppo__refuse("gated: %d columns, must be an even number", x->cols);
+    if (!status && x->cols % 2) status = ppo__refuse("glu: %d columns, must be an even number", x->cols);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
     return ppo_tape_result(
         ppo_tape_apply(tape, &op, &x, 1, x->rows, x->cols / 2, &activation, sizeof activation));
@@ -7798,11 +7809,38 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 /* Room for a setting as text: 63 convolutions are the longest. */
 enum { PPO__SETTING_SIZE = 1024 };
 
+/* Names that settings had in earlier versions: files and programs that say them are understood. */
+static const struct {
+    const char *old, *now;
+} ppo__renamed[] = {
+    {"baseline", "use_critic"},
+    {"desired_kl", "lr_target_kl"},
+    {"kl_target", "penalty_target_kl"},
+    {"adaptive_kl_target", "penalty_target_kl"},
+    {"recompute", "gradient_checkpointing"},
+    {"max_new", "max_new_tokens"},
+    {"call", "tool_token"},
+    {"gated", "glu"},
+    {"head_norm", "qk_norm"},
+};
+enum { PPO__RENAMED = sizeof ppo__renamed / sizeof *ppo__renamed };
+
+/* In a name, '-' may stand for '_'. */
+static int ppo__is_named(const char *name, const char *is) {
+    while (*name && *is && (*name == *is || (*name == '-' && *is == '_'))) {
+        ++name;
+        ++is;
+    }
+    return !*name && !*is;
+}
+
 static const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
     for (int i = 0; i < settings->count; ++i) {
-        const char *a = name, *b = settings->field[i].name;
-        while (*a && *b && (*a == *b || (*a == '-' && *b == '_'))) ++a, ++b;
-        if (!*a && !*b) return &settings->field[i];
+        int found = ppo__is_named(name, settings->field[i].name);
+        for (int k = 0; k < PPO__RENAMED && !found; ++k)
+            found = !strcmp(ppo__renamed[k].now, settings->field[i].name) &&
+                    ppo__is_named(name, ppo__renamed[k].old);
+        if (found) return &settings->field[i];
     }
     ppo__refuse("there is no setting \"%.60s\"", name);
     return NULL;
@@ -8103,10 +8141,18 @@ static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings
     return PPO_OK;
 }
 
-/* Those that the file has; it may be older than the others. */
+/* The text of a setting in a file, which may be older and have it under another name. */
+static const char *ppo__setting_in(const ppo_file *file, const char *name) {
+    const char *text = ppo_file_text(file, name);
+    for (int k = 0; k < PPO__RENAMED && !text; ++k)
+        if (!strcmp(ppo__renamed[k].now, name)) text = ppo_file_text(file, ppo__renamed[k].old);
+    return text;
+}
+
+/* Those that the file has. */
 static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *settings, void *config) {
     for (int i = 0; i < settings->count; ++i) {
-        const char *name = settings->field[i].name, *text = ppo_file_text(file, name);
+        const char *name = settings->field[i].name, *text = ppo__setting_in(file, name);
         if (text && ppo_settings_set(settings, config, name, text)) return ppo__file_blame(file);
     }
     return PPO_OK;
@@ -9277,7 +9323,7 @@ static void ppo__params_zero(ppo_params *params, int first) {
 
 PPO_DEF void ppo_params_zero_grad(ppo_params *params) { ppo__params_zero(params, 3); }
 
-PPO_DEF void ppo_params_restart(ppo_params *params) {
+PPO_DEF void ppo_params_reset_optimizer(ppo_params *params) {
     ppo__params_zero(params, 1);
     if (params) params->step = 0;
 }
@@ -10285,9 +10331,9 @@ static int ppo__agents(const ppo_env *env) { return env->agents > 1 ? env->agent
 /* Numbers that the actor sees. */
 static int ppo__actor_obs(const ppo_env *env) { return env->actor_obs ? env->actor_obs : env->obs_size; }
 
-static int ppo__figures(const ppo_env *env) {
+static int ppo__metric_count(const ppo_env *env) {
     int n = 0;
-    while (n < PPO_MAX_FIGURES && env->figures[n]) ++n;
+    while (n < PPO_MAX_METRICS && env->metrics[n]) ++n;
     return n;
 }
 
@@ -10316,11 +10362,11 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
         return ppo__refuse("env.name is not UTF-8: no file could hold it");
-    for (int k = 0; k < PPO_MAX_FIGURES && env->figures[k]; ++k) {
-        const char *name = env->figures[k];
+    for (int k = 0; k < PPO_MAX_METRICS && env->metrics[k]; ++k) {
+        const char *name = env->metrics[k];
         const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.");
         if (name[n] || !n || n > 40)
-            return ppo__refuse("env.figures[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
+            return ppo__refuse("env.metrics[%d] is \"%.60s\", not 1 to 40 letters, digits, _, - and .", k,
                                name);
     }
     if (ppo__check_shape(env->shape, ppo__actor_obs(env))) return PPO_ERROR_ARGUMENT;
@@ -10961,12 +11007,12 @@ static void ppo__inspect_observations(ppo__inspection *x) {
         ppo__find(report, "the observation never changed in %d random steps", report->steps);
 }
 
-PPO_DEF ppo_status ppo_env_inspect(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
     ppo__inspection x;
-    if (!ppo__given("ppo_env_inspect", report != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__given("ppo_env_check", report != NULL)) return PPO_ERROR_ARGUMENT;
     memset(report, 0, sizeof *report);
     ppo_status status = ppo__validate_env(env);
-    if (!status && steps <= 0) status = ppo__refuse("ppo_env_inspect: steps is %d, must be above 0", steps);
+    if (!status && steps <= 0) status = ppo__refuse("ppo_env_check: steps is %d, must be above 0", steps);
     if (status) return status;
     memset(&x, 0, sizeof x);
     x.env = env;
@@ -11029,7 +11075,7 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, cons
                                PPO__COLUMN(truncated, 1, 0),
                                PPO__COLUMN(episode_return, 1, 0),
                                PPO__COLUMN(episode_length, 1, 0),
-                               PPO__COLUMN(figures, ppo__figures(env), 0),
+                               PPO__COLUMN(metrics, ppo__metric_count(env), 0),
                                PPO__COLUMN(advantage, 1, PPO__FOR_LEARNING),
                                PPO__COLUMN(value_target, 1, PPO__FOR_LEARNING)};
     PPO__ASSERT(sizeof all == PPO__COLUMNS * sizeof *all);
@@ -11475,7 +11521,8 @@ static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outc
     rollout->next_value[at] = 0;
     rollout->episode_return[at] = (float)envs->episode_return[e];
     rollout->episode_length[at] = done ? envs->length[e] : 0;
-    for (int k = 0, n = ppo__figures(&envs->env); k < n; ++k) rollout->figures[at * n + k] = out->figures[k];
+    for (int k = 0, n = ppo__metric_count(&envs->env); k < n; ++k)
+        rollout->metrics[at * n + k] = out->metrics[k];
     return out->truncated ? ppo__value_latest(worker, e) : PPO_OK;
 }
 
@@ -11490,7 +11537,7 @@ static void ppo__keep_next(ppo__collector *c, size_t at, const float *obs, const
 /* Sets the next value of sample `at` to V of an observation. */
 static ppo_status ppo__value_next(ppo__worker *worker, size_t at, const float *obs, const float *state) {
     ppo__collector *c = worker->collector;
-    if (!c->config->baseline) return PPO_OK;
+    if (!c->config->use_critic) return PPO_OK;
     ppo_outputs out = ppo__forward_once(worker->tape, c->model, ppo__inputs_now(1, obs, state), PPO_VALUE);
     if (!out.value) return ppo_tape_status(worker->tape);
     c->rollout.next_value[at] = out.value->data[0];
@@ -11528,10 +11575,10 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         samples += rollout->recorded[e] - (c->row[e] == PPO__ROW_OPEN);
     }
     if (!samples) return ppo__refuse("no agent completed a step in a rollout of %d steps", rollout->steps);
-    if (!c->config->baseline)
+    if (!c->config->use_critic)
         memset(rollout->value, 0, ppo__at(rollout->steps, rollout->envs) * sizeof(float));
     else status = ppo__values(c);
-    if (!status && c->config->baseline) status = ppo__next_values(c);
+    if (!status && c->config->use_critic) status = ppo__next_values(c);
     for (int e = 0; e < rollout->envs && !status; ++e) {
         ppo__hold_open_row(c, e);
         if (c->seen_obs) ppo__normalizer_merge(&c->agent->obs_norm, &c->seen_obs[e]);
@@ -11933,10 +11980,10 @@ struct ppo_trainer {
     ppo_adam adam;
     float entropy_coef;
     float kl_coef; /* of this iteration */
-    float rate;    /* desired_kl: the learning rate so far; 0: the first */
+    float rate;    /* lr_target_kl: the learning rate so far; 0: the first */
     float last_return[PPO__LAST_EPISODES];
     int last_length[PPO__LAST_EPISODES];
-    float last_figures[PPO_MAX_FIGURES][PPO__LAST_EPISODES];
+    float last_metrics[PPO_MAX_METRICS][PPO__LAST_EPISODES];
     int64_t episodes, steps, iteration, updates;
     double started;
     ppo_progress progress;        /* of this iteration, so far */
@@ -12120,7 +12167,7 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     const ppo_rollout *samples = &shard->samples;
     ppo__step_stats *stats = &trainer->minibatch.stats[shard - trainer->minibatch.shard];
     const int penalty = config->objective == PPO_KL_PENALTY;
-    const int want = config->baseline ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
+    const int want = config->use_critic ? PPO_POLICY | PPO_VALUE : PPO_POLICY;
     ppo_policy_objective objective = trainer->objective;
     ppo_tensor *logp, *entropy, *value_loss = NULL;
     ppo_outputs out = ppo_actor_critic_forward(tape, model, &shard->inputs, want), moved = out;
@@ -12138,7 +12185,7 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     }
 
     ppo_tensor *mean_entropy = ppo_tape_mean(tape, entropy);
-    if (config->baseline) {
+    if (config->use_critic) {
         float delta = config->huber_delta > 0 ? config->huber_delta : INFINITY;
         value_loss = ppo_tape_value_loss(tape, out.value, samples->value, samples->value_target, NULL,
                                          config->value_clip, delta);
@@ -12173,7 +12220,7 @@ static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
     for (int e = 0; e < rollout->envs; ++e) {
         int *usable = &trainer->usable[e];
         *usable = whole ? rollout->steps : rollout->recorded[e];
-        for (; !trainer->config.baseline && !whole && *usable; --*usable) {
+        for (; !trainer->config.use_critic && !whole && *usable; --*usable) {
             size_t last = ppo__at(*usable - 1, rollout->envs) + e;
             if (rollout->terminated[last] || rollout->truncated[last]) break;
         }
@@ -12403,7 +12450,7 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     const ppo_adam adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     trainer->objective = objective;
     trainer->adam = adam;
-    if (c->desired_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
+    if (c->lr_target_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
     trainer->entropy_coef = trainer->progress.entropy_coef = now[ENTROPY];
     trainer->progress.learning_rate = trainer->adam.lr;
     trainer->progress.clip_range = now[HIGH];
@@ -12411,9 +12458,9 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     return PPO_OK;
 }
 
-/* desired_kl: the learning rate of the next step, after a minibatch with this KL. */
+/* lr_target_kl: the learning rate of the next step, after a minibatch with this KL. */
 static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
-    const float desired = trainer->config.desired_kl;
+    const float desired = trainer->config.lr_target_kl;
     float *rate = &trainer->adam.lr;
     if (desired <= 0) return;
     if (kl > 2 * desired) *rate = ppo__max(*rate / 1.5f, 1e-5f);
@@ -12422,7 +12469,7 @@ static void ppo__adapt_rate(ppo_trainer *trainer, float kl) {
 }
 
 static int ppo__adapts_kl(const ppo_config *config) {
-    return config->adaptive_kl_target > 0 && config->objective == PPO_KL_PENALTY;
+    return config->penalty_target_kl > 0 && config->objective == PPO_KL_PENALTY;
 }
 
 /* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
@@ -12450,7 +12497,7 @@ static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
     if (!samples) return PPO_OK;
     const float kl = trainer->progress.kl = (float)(sum / samples);
     trainer->kl_coef = ppo__clamp(
-        ppo_adaptive_kl_2017(trainer->kl_coef, kl, trainer->config.adaptive_kl_target), 1e-6f, 1e6f);
+        ppo_adaptive_kl_2017(trainer->kl_coef, kl, trainer->config.penalty_target_kl), 1e-6f, 1e6f);
     return PPO_OK;
 }
 
@@ -12479,7 +12526,7 @@ static void ppo__report(ppo_trainer *trainer) {
     const ppo_actor_critic *model = &trainer->agent->model;
     const ppo_rollout *rollout = &trainer->collector.rollout;
     int rows = rollout->steps * rollout->envs, samples = 0;
-    const int figures = ppo__figures(&trainer->collector.envs.env);
+    const int figures = ppo__metric_count(&trainer->collector.envs.env);
     double returns = 0, lengths = 0, std = 0;
     for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
     for (int i = 0; i < rows; ++i) {
@@ -12487,8 +12534,8 @@ static void ppo__report(ppo_trainer *trainer) {
         trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
         trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_length[i];
         for (int k = 0; k < figures; ++k)
-            trainer->last_figures[k][trainer->episodes % PPO__LAST_EPISODES] =
-                rollout->figures[i * figures + k];
+            trainer->last_metrics[k][trainer->episodes % PPO__LAST_EPISODES] =
+                rollout->metrics[i * figures + k];
         ++trainer->episodes;
     }
     int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
@@ -12506,11 +12553,11 @@ static void ppo__report(ppo_trainer *trainer) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
-    progress->figure_names = trainer->collector.envs.env.figures;
+    progress->metric_names = trainer->collector.envs.env.metrics;
     for (int k = 0; k < figures; ++k) {
         double sum = 0;
-        for (int i = 0; i < recent; ++i) sum += trainer->last_figures[k][i];
-        progress->figures[k] = recent ? (float)(sum / recent) : NAN;
+        for (int i = 0; i < recent; ++i) sum += trainer->last_metrics[k][i];
+        progress->metrics[k] = recent ? (float)(sum / recent) : NAN;
     }
     progress->updates = trainer->updates;
     progress->gradient_steps = model->params->step;
@@ -12753,16 +12800,16 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
     PPO__SETTING(value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
     PPO__SETTING(huber_delta, FLOAT, "0", 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
-    PPO__SETTING(baseline, CHOICE, "yes", 0, 1, "no|yes", "no: without a critic, advantages are returns"),
+    PPO__SETTING(use_critic, CHOICE, "yes", 0, 1, "no|yes", "no: without a critic, advantages are returns"),
     PPO__SETTING(entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
     PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
     PPO__SETTING(target_kl, FLOAT, "0", 0, 1e6, NULL,
                  "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__SETTING(desired_kl, FLOAT, "0", 0, 1e6, NULL,
+    PPO__SETTING(lr_target_kl, FLOAT, "0", 0, 1e6, NULL,
                  "the learning rate is adapted to hold this approx_kl; 0: off"),
     PPO__SETTING(kl_coef, FLOAT, "1", 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
-    PPO__SETTING(adaptive_kl_target, FLOAT, "0", 0, 1e6, NULL,
+    PPO__SETTING(penalty_target_kl, FLOAT, "0", 0, 1e6, NULL,
                  "kl_coef doubles or halves to hold this KL; 0: off"),
     PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, conv, KERNELS, "none", 0, 1024, NULL,
                     "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
@@ -12815,14 +12862,14 @@ enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
 static const ppo_need ppo__config_needs[] = {
     {"dual_clip", "objective", "clip"},
     {"kl_coef", "objective", "kl-penalty"},
-    {"adaptive_kl_target", "objective", "kl-penalty"},
-    {"critic_learning_rate", "baseline", "yes"},
-    {"value_coef", "baseline", "yes"},
-    {"value_clip", "baseline", "yes"},
-    {"huber_delta", "baseline", "yes"},
-    {"recompute_advantages", "baseline", "yes"},
+    {"penalty_target_kl", "objective", "kl-penalty"},
+    {"critic_learning_rate", "use_critic", "yes"},
+    {"value_coef", "use_critic", "yes"},
+    {"value_clip", "use_critic", "yes"},
+    {"huber_delta", "use_critic", "yes"},
+    {"recompute_advantages", "use_critic", "yes"},
     {"recompute_advantages", "epochs", "!1"},
-    {"desired_kl", "learning_rate_schedule", "constant"},
+    {"lr_target_kl", "learning_rate_schedule", "constant"},
     {"entropy_schedule", "entropy_coef", NULL},
     {"layer_norm", "hidden", NULL},
     {"shared_trunk", "hidden", NULL},
@@ -12840,29 +12887,29 @@ static const ppo_need ppo__config_needs[] = {
 };
 
 /* A preset resets every setting that its objective does not use. */
-#define PPO__PAPER                                                                        \
-    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "       \
-    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 value_coef=0.5 "          \
-    "entropy_coef=0 entropy_schedule=constant baseline=yes hidden=64,64 activation=tanh " \
+#define PPO__PAPER                                                                          \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=3e-4 "         \
+    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 value_coef=0.5 "            \
+    "entropy_coef=0 entropy_schedule=constant use_critic=yes hidden=64,64 activation=tanh " \
     "shared_trunk=no target_kl=0 "
 #define PPO__GRADIENT                                                                             \
     "objective=unclipped epochs=1 minibatch_size=0 learning_rate_schedule=constant gae_lambda=1 " \
     "normalize_advantage=no "
-#define PPO__NO_PENALTY "dual_clip kl_coef adaptive_kl_target "
+#define PPO__NO_PENALTY "dual_clip kl_coef penalty_target_kl "
 #define PPO__ONE_STEP   PPO__NO_PENALTY "target_kl recompute_advantages "
-#define PPO__PRESETS(ROW)                                                                                  \
-    ROW("reinforce", PPO__ONE_STEP "value_coef value_clip huber_delta critic_learning_rate",               \
-        PPO__GRADIENT "baseline=no learning_rate=3e-3 max_grad_norm=0")                                    \
-    ROW("reinforce-baseline", PPO__ONE_STEP,                                                               \
-        PPO__GRADIENT "baseline=yes learning_rate=3e-3 max_grad_norm=0")                                   \
-    ROW("a2c", PPO__ONE_STEP,                                                                              \
-        PPO__GRADIENT                                                                                      \
-        "baseline=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5")      \
-    ROW("ppo-paper", PPO__NO_PENALTY "clip_schedule",                                                      \
-        PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2")                                            \
-    ROW("ppo-paper-fixed-kl", "dual_clip adaptive_kl_target", PPO__PAPER "objective=kl-penalty kl_coef=3") \
-    ROW("ppo-paper-adaptive-kl", "dual_clip",                                                              \
-        PPO__PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01")                               \
+#define PPO__PRESETS(ROW)                                                                                 \
+    ROW("reinforce", PPO__ONE_STEP "value_coef value_clip huber_delta critic_learning_rate",              \
+        PPO__GRADIENT "use_critic=no learning_rate=3e-3 max_grad_norm=0")                                 \
+    ROW("reinforce-baseline", PPO__ONE_STEP,                                                              \
+        PPO__GRADIENT "use_critic=yes learning_rate=3e-3 max_grad_norm=0")                                \
+    ROW("a2c", PPO__ONE_STEP,                                                                             \
+        PPO__GRADIENT                                                                                     \
+        "use_critic=yes num_envs=16 rollout_steps=5 learning_rate=7e-4 value_coef=1 max_grad_norm=0.5")   \
+    ROW("ppo-paper", PPO__NO_PENALTY "clip_schedule",                                                     \
+        PPO__PAPER "objective=clip clip_low=0.2 clip_high=0.2")                                           \
+    ROW("ppo-paper-fixed-kl", "dual_clip penalty_target_kl", PPO__PAPER "objective=kl-penalty kl_coef=3") \
+    ROW("ppo-paper-adaptive-kl", "dual_clip",                                                             \
+        PPO__PAPER "objective=kl-penalty kl_coef=1 penalty_target_kl=0.01")                               \
     ROW("ppo-paper-unclipped", PPO__NO_PENALTY, PPO__PAPER "objective=unclipped")
 static const ppo_preset ppo__presets[] = {PPO__PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
 
@@ -13201,7 +13248,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     trainer->agent = agent;
     trainer->kl_coef = config->kl_coef;
     trainer->shuffle_rng = ppo_rng_stream(config->seed, PPO_STREAM_SHUFFLE, 0);
-    trainer->reserved = !ppo__group() && !agent->model.core.width && config->baseline &&
+    trainer->reserved = !ppo__group() && !agent->model.core.width && config->use_critic &&
                         ppo__agents(env) == 1 && !ppo__is_pushed(env);
     collector->agent = agent;
     collector->config = &trainer->config;
@@ -13652,7 +13699,7 @@ typedef struct ppo__checkpoint {
 static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum {
         EPISODES = PPO__LAST_EPISODES,
-        FIGURES = PPO_MAX_FIGURES,
+        FIGURES = PPO_MAX_METRICS,
         RNG = sizeof(ppo_rng) / sizeof(uint32_t)
     };
     ppo_trainer *trainer = kept->trainer;
@@ -13668,10 +13715,10 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
     const int several = envs->agents > 1, rivals = collector->snapshot_room;
     const double last_rival = rivals - 1;
     const int adapts =
-        trainer->config.desired_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
+        trainer->config.lr_target_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
     const int has_figures =
-        ppo__figures(&envs->env) && (way != PPO__LOAD || ppo_file_find(file, "trainer.last_figures"));
-    void *figures = has_figures ? trainer->last_figures : NULL;
+        ppo__metric_count(&envs->env) && (way != PPO__LOAD || ppo_file_find(file, "trainer.last_metrics"));
+    void *figures = has_figures ? trainer->last_metrics : NULL;
     char *bytes = envs->env.open ? NULL : envs->state;
     ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
                                 &trainer->shuffle_rng};
@@ -13684,7 +13731,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"trainer.rate", PPO_F32, 2, {1, 1}, adapts ? &trainer->rate : NULL, 0, 10},
         {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
         {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
-        {"trainer.last_figures", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
+        {"trainer.last_metrics", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
         {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
         {"environments.fresh", PPO_I32, 2, {1, 1}, &kept->fresh, 0, 1},
         {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
@@ -15355,7 +15402,7 @@ static void ppo__head_norm_backward(ppo_node *node) {
 
 static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *q, ppo_tensor *k,
                                        const ppo__head_norm_args *args) {
-    static const ppo_op op = {"head_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
+    static const ppo_op op = {"qk_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
     ppo_tensor *in[3] = {x, q, k};
     if (!x) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
@@ -15383,11 +15430,11 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__SETTING(norm_eps, FLOAT, "1e-5", 1e-30, 1, NULL, "added to a norm's variance"),
     PPO__SETTING(activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
                  "of the feed-forward layers"),
-    PPO__SETTING(gated, CHOICE, "no", 0, 1, "no|yes", "gate in the feed-forward layers"),
+    PPO__SETTING(glu, CHOICE, "no", 0, 1, "no|yes", "gate in the feed-forward layers"),
     PPO__SETTING(qkv_bias, CHOICE, "yes", 0, 1, "no|yes", "biases of queries, keys and values"),
     PPO__SETTING(proj_bias, CHOICE, "yes", 0, 1, "no|yes", "bias after the attention"),
     PPO__SETTING(ffn_bias, CHOICE, "yes", 0, 1, "no|yes", "biases of the feed-forward layers"),
-    PPO__SETTING(head_norm, CHOICE, "no", 0, 1, "no|yes", "norms of queries and keys"),
+    PPO__SETTING(qk_norm, CHOICE, "no", 0, 1, "no|yes", "norms of queries and keys"),
     PPO__SETTING(parallel, CHOICE, "no", 0, 1, "no|yes",
                  "attention and feed-forward start from the same numbers"),
     PPO__SETTING(tied, CHOICE, "yes", 0, 1, "no|yes", "logits by the token embedding"),
@@ -15507,8 +15554,8 @@ static const struct {
 } ppo__lm_layers[] = {
     PPO__LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
     PPO__LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
-    PPO__LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
-    PPO__LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(head_norm), PPO__NEVER, 0),
+    PPO__LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(qk_norm), PPO__NEVER, 0),
+    PPO__LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(qk_norm), PPO__NEVER, 0),
     PPO__LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
                1),
     PPO__LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
@@ -15537,7 +15584,7 @@ static ppo_status ppo__visit_score(ppo_lm *lm, ppo__lm_visit_fn visit, void *use
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->full;
     const int w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
-    const int up = c->hidden * (c->gated ? 2 : 1);
+    const int up = c->hidden * (c->glu ? 2 : 1);
     const int sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
     const float std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
     ppo_status status = visit(user, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, 1, std);
@@ -15738,16 +15785,16 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
     ppo_tensor *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
     y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_QKV, y, PPO_IDENTITY);
-    if (c->head_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
+    if (c->qk_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_PROJ, y, PPO_IDENTITY);
 
     ppo_tensor *const attended = ppo_tape_add(tape, x, y);
     y = ppo__lm_norm(tape, lm, c->parallel ? x : attended, b->norm_weight[1], b->norm_bias[1]);
-    if (c->gated || lm->base) {
-        y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_UP, y, c->gated ? PPO_IDENTITY : c->activation);
-        if (c->gated) y = ppo_tape_gated(tape, y, c->activation);
+    if (c->glu || lm->base) {
+        y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_UP, y, c->glu ? PPO_IDENTITY : c->activation);
+        if (c->glu) y = ppo_tape_glu(tape, y, c->activation);
         y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_DOWN, y, PPO_IDENTITY);
     } else { /* both layers in one operation */
         ppo_tensor *const weight[] = {b->up_weight, b->down_weight};
@@ -15991,20 +16038,20 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype) 
    -------------------------------------------------------------------------------------------------------- */
 
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
-#define PPO__SAMPLING_ROWS(in)                                                       \
-    PPO__SETTING_AS("temperature", 0, in temperature, FLOAT, "1", 1e-30, 1e30, NULL, \
-                    "logits are divided by it"),                                     \
-        PPO__SETTING_AS("greedy", 0, in greedy, CHOICE, "no", 0, 1, "no|yes",        \
-                        "always the most likely token"),                             \
-        PPO__SETTING_AS("top_k", 0, in top_k, INT, "0", 0, INT_MAX, NULL,            \
-                        "only the k most likely tokens; 0: all"),                    \
-        PPO__SETTING_AS("top_p", 0, in top_p, FLOAT, "1", 1e-30, 1, NULL,            \
-                        "only the most likely, with this total probability"),        \
-        PPO__SETTING_AS("eos", 0, in eos, INT, "-1", -1, INT_MAX, NULL,              \
-                        "token that ends a sequence; -1: none"),                     \
-        PPO__SETTING_AS("max_new", 0, in max_new, INT, "0", 0, INT_MAX, NULL,        \
-                        "sampled tokens; 0: up to the context"),                     \
-        PPO__SETTING_AS("call", 0, in call, INT, "-1", -1, INT_MAX, NULL,            \
+#define PPO__SAMPLING_ROWS(in)                                                              \
+    PPO__SETTING_AS("temperature", 0, in temperature, FLOAT, "1", 1e-30, 1e30, NULL,        \
+                    "logits are divided by it"),                                            \
+        PPO__SETTING_AS("greedy", 0, in greedy, CHOICE, "no", 0, 1, "no|yes",               \
+                        "always the most likely token"),                                    \
+        PPO__SETTING_AS("top_k", 0, in top_k, INT, "0", 0, INT_MAX, NULL,                   \
+                        "only the k most likely tokens; 0: all"),                           \
+        PPO__SETTING_AS("top_p", 0, in top_p, FLOAT, "1", 1e-30, 1, NULL,                   \
+                        "only the most likely, with this total probability"),               \
+        PPO__SETTING_AS("eos", 0, in eos, INT, "-1", -1, INT_MAX, NULL,                     \
+                        "token that ends a sequence; -1: none"),                            \
+        PPO__SETTING_AS("max_new_tokens", 0, in max_new_tokens, INT, "0", 0, INT_MAX, NULL, \
+                        "sampled tokens; 0: up to the context"),                            \
+        PPO__SETTING_AS("tool_token", 0, in tool_token, INT, "-1", -1, INT_MAX, NULL,       \
                         "token that calls the tool; -1: none")
 
 #define PPO__OF ppo_sampling
@@ -16024,18 +16071,19 @@ PPO_DEF ppo_sampling ppo_sampling_default(void) {
 
 static int ppo__ends(const ppo_sampling *sampling, int token) {
     int k = 0;
-    while (k < sampling->end_count && sampling->ends[k] != token) ++k;
-    return token == sampling->eos || k < sampling->end_count;
+    while (k < sampling->stop_token_count && sampling->stop_tokens[k] != token) ++k;
+    return token == sampling->eos || k < sampling->stop_token_count;
 }
 
 /* Can a sequence end before it is cut off? */
 static int ppo__may_end(const ppo_sampling *sampling) {
-    return sampling->eos >= 0 || sampling->end_count > 0 || sampling->watch != NULL;
+    return sampling->eos >= 0 || sampling->stop_token_count > 0 || sampling->watch != NULL;
 }
 
 /* The most tokens of a sequence whose prompt has n. */
 static int ppo__longest(const ppo_sampling *sampling, int context, int n) {
-    return sampling->max_new && sampling->max_new < context - n ? n + sampling->max_new : context;
+    return sampling->max_new_tokens && sampling->max_new_tokens < context - n ? n + sampling->max_new_tokens
+                                                                              : context;
 }
 
 static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
@@ -16044,21 +16092,23 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
     if (sampling->eos >= vocab)
         return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", sampling->eos,
                            vocab - 1);
-    if (sampling->call >= vocab)
-        return ppo__refuse("call is %d, outside 0 .. %d (-1: no token calls a tool)", sampling->call,
-                           vocab - 1);
-    if ((sampling->call >= 0) != (sampling->tool != NULL))
-        return ppo__refuse("call is %d, but tool is %sNULL: both or none", sampling->call,
+    if (sampling->tool_token >= vocab)
+        return ppo__refuse("tool_token is %d, outside 0 .. %d (-1: no token calls a tool)",
+                           sampling->tool_token, vocab - 1);
+    if ((sampling->tool_token >= 0) != (sampling->tool != NULL))
+        return ppo__refuse("tool_token is %d, but tool is %sNULL: both or none", sampling->tool_token,
                            sampling->tool ? "not " : "");
-    if (sampling->end_count < 0 || (sampling->end_count > 0 && !sampling->ends))
-        return ppo__refuse("end_count is %d%s", sampling->end_count,
-                           sampling->ends ? "" : ", but ends is NULL");
-    for (int k = 0; k < sampling->end_count; ++k)
-        if (sampling->ends[k] < 0 || sampling->ends[k] >= vocab)
-            return ppo__refuse("ends[%d] is %d, outside 0 .. %d", k, sampling->ends[k], vocab - 1);
-    if (sampling->call >= 0 && ppo__ends(sampling, sampling->call))
-        return ppo__refuse("call and %s are both %d", sampling->call == sampling->eos ? "eos" : "one of ends",
-                           sampling->call);
+    if (sampling->stop_token_count < 0 || (sampling->stop_token_count > 0 && !sampling->stop_tokens))
+        return ppo__refuse("stop_token_count is %d%s", sampling->stop_token_count,
+                           sampling->stop_tokens ? "" : ", but stop_tokens is NULL");
+    for (int k = 0; k < sampling->stop_token_count; ++k)
+        if (sampling->stop_tokens[k] < 0 || sampling->stop_tokens[k] >= vocab)
+            return ppo__refuse("stop_tokens[%d] is %d, outside 0 .. %d", k, sampling->stop_tokens[k],
+                               vocab - 1);
+    if (sampling->tool_token >= 0 && ppo__ends(sampling, sampling->tool_token))
+        return ppo__refuse("tool_token and %s are both %d",
+                           sampling->tool_token == sampling->eos ? "eos" : "one of stop_tokens",
+                           sampling->tool_token);
     return PPO_OK;
 }
 
@@ -16493,7 +16543,7 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *sampling
     const int s = slot->sequence;
     const size_t first = ppo__at(s, g->context);
     int start[2] = {0, slot->length}, end = 0;
-    unsigned char *given = sampling->call >= 0 ? out->given + first : NULL;
+    unsigned char *given = sampling->tool_token >= 0 ? out->given + first : NULL;
     const ppo_tokens so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
     const unsigned failures = ppo__failures;
     ppo_status status = sampling->watch(&so_far, g->first + s, &end, sampling->watch_user);
@@ -16544,7 +16594,7 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
         out->ended[s] = (unsigned char)ppo__ends(sampling, token);
         out->length[s] = ++slot->length;
         ppo_status called = sampling->watch ? ppo__call_watch(g, sampling, slot) : PPO_OK;
-        if (!called && token == sampling->call && !out->ended[s] && slot->length < slot->end)
+        if (!called && token == sampling->tool_token && !out->ended[s] && slot->length < slot->end)
             called = ppo__call_tool(g, sampling, slot);
         if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
@@ -16638,7 +16688,7 @@ static ppo_samples ppo__pack_results(ppo_generator *g) {
         at += n;
     }
     out.length[g->count] = at;
-    unsigned char *given = g->sampling->call >= 0 ? out.given : NULL;
+    unsigned char *given = g->sampling->tool_token >= 0 ? out.given : NULL;
     const ppo_samples samples = {
         {g->count, out.length, out.prompt, out.text, given, NULL}, out.logp, out.ended};
     return samples;
@@ -16650,16 +16700,16 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
     if (g->busy)
         return ppo__refuse(
             "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
-    const int count = prompts->count, tool = sampling->call >= 0;
+    const int count = prompts->count, tool = sampling->tool_token >= 0;
     ppo_status status = ppo__check_sampling(sampling, g->lm->config.vocab);
     if (!status) status = ppo__check_sequences(g->lm, prompts, PPO__BEFORE_MORE);
     if (!status) status = ppo__begin_results(g, prompts);
     memset(samples, 0, sizeof *samples); /* only now: its tokens may have been the prompts */
     for (int k = 0; k < g->slots; ++k) {
         g->slot[k].sequence = -1;
-        if (!sampling->reuse) g->slot[k].seen = 0;
+        if (!sampling->prefix_cache) g->slot[k].seen = 0;
     }
-    const int first_is_largest = !tool && (count == 1 || sampling->reuse); /* of the steps */
+    const int first_is_largest = !tool && (count == 1 || sampling->prefix_cache); /* of the steps */
     ppo__generator_divide(g, count, sampling);
     if (!status) status = ppo__generator_prepare(g, first_is_largest ? 0 : count, tool);
     if (!status) status = ppo__generator_run(g, sampling, count);
@@ -16964,7 +17014,7 @@ static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const p
                 k ? PPO__ARRAY(memory, float, learner->params[i]->count) : learner->params[i]->grad;
         status = ppo__arena_status(memory);
         if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
-        ppo_tape_recompute(lane->tape, recompute);
+        ppo_tape_checkpointing(lane->tape, recompute);
         for (int i = 0; i < 2 && k && !status; ++i) {
             lane->tape->params[i] = learner->params[i];
             lane->tape->grad[i] = lane->grad[i];
@@ -17368,8 +17418,8 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__SETTING(patience, INT, "0", 0, INT_MAX, NULL,
                      "held-out losses without a new best until the end; 0: any number"),
         PPO__SETTING(checkpoint_every, INT, "100", 1, INT_MAX, NULL, "steps between checkpoints"),
-        PPO__SETTING(recompute, CHOICE, "no", 0, 1, "no|yes",
-                     "less memory for more time: ppo_tape_recompute()"),
+        PPO__SETTING(gradient_checkpointing, CHOICE, "no", 0, 1, "no|yes",
+                     "less memory for more time: ppo_tape_checkpointing()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__fit_needs, NULL, NULL};
     return &settings;
@@ -17585,7 +17635,7 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
     status = ppo__arena_status(&fit->memory);
     if (!status)
         status = ppo__learner_alloc(learner, batch, (int64_t)batch * learned, longest, c->shards,
-                                    c->micro_batch, c->recompute, fit->lm);
+                                    c->micro_batch, c->gradient_checkpointing, fit->lm);
     for (int k = 0; k < 4 && !status; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         float *logp = fit->set[k / 2].ref_logp[k % 2];
@@ -17882,7 +17932,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
     if (!there) {
-        ppo_params_restart(fit->lm->params);
+        ppo_params_reset_optimizer(fit->lm->params);
         return PPO_OK;
     }
     ppo_status status = ppo_file_read(path, &file);
@@ -17890,7 +17940,7 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     if (!status) status = ppo__get_settings(file, settings, &own);
     for (int i = 0; i < settings->count && !status; ++i)
         if (strcmp(settings->field[i].name, "checkpoint_every") &&
-            strcmp(settings->field[i].name, "recompute"))
+            strcmp(settings->field[i].name, "gradient_checkpointing"))
             status = ppo__check_kept(settings, settings->field[i].name, &own, fit->config, "checkpoint");
     if (!status) status = ppo__get_trained(file, "", fit->lm, &read);
     if (!status) status = ppo__serialize_fit(file, PPO__LOAD, &kept);
@@ -18528,8 +18578,8 @@ static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *sampl
         if (!ppo__response_length(tokens, s))
             return ppo__refuse("sample %d has no token after its prompt", s);
         if (end - start > r->longest)
-            return ppo__refuse("sample %d has %d tokens, the prompts and max_new allow %d", s, end - start,
-                               r->longest);
+            return ppo__refuse("sample %d has %d tokens, the prompts and max_new_tokens allow %d", s,
+                               end - start, r->longest);
         if (!(score[s] >= -1e15f && score[s] <= 1e15f)) /* beyond, squares overflow */
             return ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, must be within +-1e15", s,
                             score[s]);
@@ -19193,8 +19243,8 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     p->seconds = ppo_clock() - r->started;
     p->tokens_per_second = p->seconds > 0 ? (double)r->tokens / p->seconds : 0;
     ppo__rlhf_warn(r, p);
-    if (c->kl_target > 0)
-        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->kl_target, r->sequences, c->kl_horizon);
+    if (c->penalty_target_kl > 0)
+        r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->penalty_target_kl, r->sequences, c->kl_horizon);
     r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
     return ppo__rlhf_renew_reference(r);
 }
@@ -19284,7 +19334,7 @@ static const ppo_need ppo__rlhf_needs[] = {
     {"value_clip", "advantage", "gae|sequence"},
     {"dual_clip", "objective", "clip"},
     {"objective_kl_coef", "objective", "k3-penalty"},
-    {"kl_target", "kl_coef", NULL},
+    {"penalty_target_kl", "kl_coef", NULL},
     {"entropy_step", "entropy_target", NULL},
     {"clip_low", "objective", "clip|cispo"},
     {"clip_high", "objective", "clip|cispo"},
@@ -19301,7 +19351,7 @@ static const ppo_need ppo__rlhf_needs[] = {
 /* A preset resets every setting that defines the method. */
 #define PPO__METHOD                                                                                     \
     "objective clip_low clip_high dual_clip objective_kl_coef ratio aggregation kl_place kl_estimator " \
-    "kl_target kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated "         \
+    "penalty_target_kl kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated " \
     "whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step "    \
     "critic_learning_rate gamma gae_lambda value_coef value_clip"
 #define PPO__METHOD_ROW(ROW, name, values) ROW(name, PPO__METHOD, "samples=8 kl_coef=0 " values)
@@ -19341,7 +19391,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                      "estimator of that KL"),
         PPO__SETTING(kl_coef, FLOAT, "0.05", 0, 1e30, NULL, "strength of the KL constraint"),
         PPO__SETTING(kl_weighted, CHOICE, "no", 0, 1, "no|yes", "KL in the loss times the ratio"),
-        PPO__SETTING(kl_target, FLOAT, "0", 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__SETTING(penalty_target_kl, FLOAT, "0", 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
         PPO__SETTING(kl_horizon, INT, "10000", INT_MIN, INT_MAX, NULL,
                      "samples in which kl_coef can change by a fifth"),
         PPO__SETTING(reference_every, INT, "0", 0, INT_MAX, NULL,
@@ -19367,8 +19417,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                      "of a minibatch, in memory at once; 0: by their tokens"),
         PPO__SETTING(shards, INT, "0", 0, 1024, NULL,
                      "parts of a minibatch for threads and processes; 0: by size"),
-        PPO__SETTING(recompute, CHOICE, "no", 0, 1, "no|yes",
-                     "less memory for more time: ppo_tape_recompute()"),
+        PPO__SETTING(gradient_checkpointing, CHOICE, "no", 0, 1, "no|yes",
+                     "less memory for more time: ppo_tape_checkpointing()"),
         PPO__SETTING_AS("objective", 0, objective.objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1,
                         ppo__objectives, "of the policy"),
         PPO__SETTING_AS("clip_low", 0, objective.clip_low, FLOAT, "0.2", 0, 1e30, NULL,
@@ -19441,7 +19491,7 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (reference && c->reference_every)
         return ppo__refuse("reference_every is %d, but has no effect: the reference is the caller's",
                            c->reference_every);
-    if (c->sampling.reuse) return ppo__refuse("sampling.reuse is yes, but the weights change");
+    if (c->sampling.prefix_cache) return ppo__refuse("sampling.prefix_cache is yes, but the weights change");
     if (c->missing_eos_penalty != 0 && !ppo__may_end(&c->sampling))
         return ppo__refuse("missing_eos_penalty is %g, but eos is -1: every sample would pay it",
                            c->missing_eos_penalty);
@@ -19463,13 +19513,13 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
         return ppo__refuse(
             "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
-    if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new)
-        return ppo__refuse("aggregation is constant, which divides by max_new: max_new is 0");
+    if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new_tokens)
+        return ppo__refuse("aggregation is constant, which divides by max_new_tokens: max_new_tokens is 0");
     if (c->mask_truncated && !ppo__may_end(&c->sampling))
         return ppo__refuse("mask_truncated is yes, but eos is -1: no sequence would be learned");
     if (c->refills && c->samples < 2)
         return ppo__refuse("refills is %d, but a prompt has one sample: no rewards to compare", c->refills);
-    if (c->kl_target > 0 && c->kl_horizon < sequences)
+    if (c->penalty_target_kl > 0 && c->kl_horizon < sequences)
         return ppo__refuse("kl_horizon is %d, less than the %.0f sequences of an iteration", c->kl_horizon,
                            sequences);
     if (ppo__check_sequences(policy, prompts, PPO__BEFORE_MORE) ||
@@ -19508,7 +19558,7 @@ static void ppo__group_samples_alloc(ppo_rlhf *r) {
     all->tokens.start = PPO__ARRAY(&r->memory, int, count + 1);
     all->tokens.prompt = PPO__ARRAY(&r->memory, int, count);
     all->tokens.token = PPO__ARRAY(&r->memory, int, tokens);
-    if (r->config.sampling.call >= 0) all->tokens.given = PPO__ARRAY(&r->memory, unsigned char, tokens);
+    if (r->config.sampling.tool_token >= 0) all->tokens.given = PPO__ARRAY(&r->memory, unsigned char, tokens);
     all->logp = PPO__ARRAY(&r->memory, float, tokens);
     all->ended = PPO__ARRAY(&r->memory, unsigned char, count);
 }
@@ -19522,7 +19572,7 @@ static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
     r->learner.params[0] = r->policy->params;
     r->learner.params[1] = r->critic && r->critic != r->policy ? r->critic->params : NULL;
     ppo_status status = ppo__learner_alloc(&r->learner, batch, (int64_t)batch * r->longest, r->longest,
-                                           c->shards, c->micro_batch, c->recompute, r->policy);
+                                           c->shards, c->micro_batch, c->gradient_checkpointing, r->policy);
     r->learner.learned[1].bytes = sizeof *r->stats;
     r->numbers.device = ppo__device_in_use;
     ppo__group_samples_alloc(r);
@@ -19566,7 +19616,7 @@ static ppo_status ppo__rlhf_reserve(ppo_rlhf *r, int longest_prompt) {
         status = ppo__add_prompt(&r->asked, &r->prompts, longest_prompt, c->samples);
     if (!status) status = ppo__begin_results(g, &r->asked);
     ppo__generator_divide(g, r->asked.count, &c->sampling);
-    if (!status) status = ppo__generator_prepare(g, r->asked.count, c->sampling.call >= 0);
+    if (!status) status = ppo__generator_prepare(g, r->asked.count, c->sampling.tool_token >= 0);
     for (int k = 0; k < g->samplers; ++k) ppo_tape_reset(g->sampler[k].tape);
     return status;
 }
@@ -19646,8 +19696,8 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
     if (rlhf) *rlhf = NULL;
     if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
-    if (!status) ppo_params_restart(policy->params);
-    if (!status && (*rlhf)->critic) ppo_params_restart((*rlhf)->critic->params);
+    if (!status) ppo_params_reset_optimizer(policy->params);
+    if (!status && (*rlhf)->critic) ppo_params_reset_optimizer((*rlhf)->critic->params);
     return ppo__rlhf_agree(rlhf, config, prompts, status);
 }
 
@@ -19792,7 +19842,7 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     r->initial.mean_length = kept.first[2];
     r->initial.entropy = kept.first[3];
     r->first_variety = kept.first[4];
-    if (!(r->config.kl_target > 0)) r->kl_coef = r->config.kl_coef;
+    if (!(r->config.penalty_target_kl > 0)) r->kl_coef = r->config.kl_coef;
     if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
     return status;
 }
@@ -20012,7 +20062,7 @@ typedef struct ppo__metric {
     int kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
-enum { PPO__METRICS = 18, PPO__ALL_METRICS = 18 + (int)PPO_MAX_FIGURES, PPO__TOTAL_TIMESTEPS = 5 };
+enum { PPO__METRICS = 18, PPO__ALL_METRICS = 18 + (int)PPO_MAX_METRICS, PPO__TOTAL_TIMESTEPS = 5 };
 
 /* What a log reports of an iteration, sorted by key, then the environment's own figures. Returns how many. */
 static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METRICS]) {
@@ -20039,8 +20089,8 @@ static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METR
     PPO__ASSERT(sizeof all == PPO__METRICS * sizeof *all);
     memcpy(metrics, all, sizeof all);
     int n = PPO__METRICS;
-    for (int k = 0; k < PPO_MAX_FIGURES && p->figure_names && p->figure_names[k]; ++k) {
-        const ppo__metric figure = {p->figure_names[k], p->figures[k], PPO__FIGURE, p->episodes > 0};
+    for (int k = 0; k < PPO_MAX_METRICS && p->metric_names && p->metric_names[k]; ++k) {
+        const ppo__metric figure = {p->metric_names[k], p->metrics[k], PPO__FIGURE, p->episodes > 0};
         metrics[n++] = figure;
     }
     return n;

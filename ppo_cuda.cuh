@@ -2946,13 +2946,13 @@ struct ppo__cuda_gated {
 static ppo_status ppo__cuda_gated_forward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *y = node->out[0];
     ppo__cuda_gated job = {x->data, NULL, y->data, NULL, y->cols, *(const int *)node->args};
-    return ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y));
+    return ppo__cuda_for(ppo__cuda_of(node), "glu", job, ppo__size(y));
 }
 
 static void ppo__cuda_gated_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0], *y = node->out[0];
     ppo__cuda_gated job = {x->data, y->grad, NULL, x->grad, y->cols, *(const int *)node->args};
-    if (x->grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "gated", job, ppo__size(y)));
+    if (x->grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "glu", job, ppo__size(y)));
 }
 
 /* One thread for each head of a row; a row has few of them, and they are short. */
@@ -3023,8 +3023,8 @@ static ppo_status ppo__cuda_head_norm_run(ppo_node *node, const ppo__cuda_head_n
                                           const ppo__cuda_rest &rest) {
     ppo_cuda *cuda = ppo__cuda_of(node);
     const int rows = node->in[0]->rows;
-    ppo_status status = ppo__cuda_for(cuda, "head_norm", job, ppo__at(rows, job.heads));
-    return status ? status : ppo__cuda_for(cuda, "head_norm", rest, ppo__at(rows, rest.cols - rest.first));
+    ppo_status status = ppo__cuda_for(cuda, "qk_norm", job, ppo__at(rows, job.heads));
+    return status ? status : ppo__cuda_for(cuda, "qk_norm", rest, ppo__at(rows, rest.cols - rest.first));
 }
 
 static ppo_status ppo__cuda_head_norm_forward(ppo_node *node) {
@@ -3296,9 +3296,9 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
         {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
-        {"gated", 1, ppo__cuda_gated_forward, ppo__cuda_gated_backward},
+        {"glu", 1, ppo__cuda_gated_forward, ppo__cuda_gated_backward},
         {"rotary", 1, ppo__cuda_rotary_forward, ppo__cuda_rotary_backward},
-        {"head_norm", 1, ppo__cuda_head_norm_forward, ppo__cuda_head_norm_backward},
+        {"qk_norm", 1, ppo__cuda_head_norm_forward, ppo__cuda_head_norm_backward},
         {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
         {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
         {"sample", 2, ppo__cuda_sample_forward, NULL},

@@ -96,7 +96,7 @@ static double sample(const ppo_lm *lm) {
     ppo_samples samples;
     ppo_sampling how = ppo_sampling_default();
     const int first = 0;
-    how.max_new = LENGTH;
+    how.max_new_tokens = LENGTH;
     ppo_status status = ppo_generator_create(lm, 1, &generator);
     if (!status) status = ppo_tokens_add(&prompt, &first, 1, 1);
     if (!status) status = ppo_generate(generator, &prompt, &how, &samples); /* not counted, as there */
@@ -130,7 +130,7 @@ static int work(const void *user, double *figure) {
     }
     if (ppo_lm_create(&shape, &lm) || ppo_set_threads(j->threads)) return fail();
     if (j->what != TRAINING && ppo_params_freeze(lm->params, 1)) return fail();
-    if (j->what == PACKED && ppo_params_pack(lm->params)) return fail();
+    if (j->what == PACKED && ppo_params_to_bf16(lm->params)) return fail();
     forget_peak();
     *figure = j->what == TRAINING ? train(lm) : sample(lm);
     return !(*figure > 0);

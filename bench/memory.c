@@ -68,15 +68,15 @@ static int measure(const struct model *m, const struct way *w, int length, int i
     shape.context = length;
     ppo_status status = ppo_lm_create(&shape, &base);
     if (!status) status = ppo_params_freeze(base->params, 1); /* as a model that is loaded */
-    if (!status && w->packed) status = ppo_params_pack(base->params);
+    if (!status && w->packed) status = ppo_params_to_bf16(base->params);
     forget_peak();
     if (!status && w->lora) status = ppo_lm_adapt(base, &lora, 0, &lm);
     if (!status) status = ppo_tokens_add(&prompts, token, PROMPT, PROMPT);
-    if (!status && w->preset) status = ppo_settings_preset(ppo_rlhf_settings(), &c, w->preset);
+    if (!status && w->preset) status = ppo_rlhf_config_preset(&c, w->preset);
     c.prompts = SAMPLES / c.samples;
     c.minibatch_size = SAMPLES;
     c.micro_batch = 1;
-    c.recompute = 1;
+    c.gradient_checkpointing = 1;
     if (!status)
         status = ppo_rlhf_create(w->lora ? lm : base, NULL, NULL, &prompts, reward_of, NULL, &c, &rlhf);
     if (!status && iterations) status = ppo_rlhf_iterate(rlhf, NULL);
@@ -99,7 +99,7 @@ static int measure(const struct model *m, const struct way *w, int length, int i
 static double weights_of(const ppo_lm_config *c) {
     const int kv = c->kv_heads ? c->kv_heads : c->heads, hidden = c->hidden ? c->hidden : 4 * c->width;
     const double width = c->width,
-                 block = width * (2 * width + 2 * width * kv / c->heads + (2 + c->gated) * (double)hidden);
+                 block = width * (2 * width + 2 * width * kv / c->heads + (2 + c->glu) * (double)hidden);
     return 4 * ((2 - c->tied) * width * c->vocab + c->layers * block);
 }
 

@@ -21,9 +21,9 @@ no-clipping-or-penalty -0.39 --preset ppo-paper-unclipped
 clipping-0.1 0.76 --preset ppo-paper --clip-low 0.1 --clip-high 0.1
 clipping-0.2 0.82 --preset ppo-paper
 clipping-0.3 0.70 --preset ppo-paper --clip-low 0.3 --clip-high 0.3
-adaptive-KL-0.003 0.68 --preset ppo-paper-adaptive-kl --adaptive-kl-target 0.003
+adaptive-KL-0.003 0.68 --preset ppo-paper-adaptive-kl --penalty-target-kl 0.003
 adaptive-KL-0.01 0.74 --preset ppo-paper-adaptive-kl
-adaptive-KL-0.03 0.71 --preset ppo-paper-adaptive-kl --adaptive-kl-target 0.03
+adaptive-KL-0.03 0.71 --preset ppo-paper-adaptive-kl --penalty-target-kl 0.03
 fixed-KL-0.3 0.62 --preset ppo-paper-fixed-kl --kl-coef 0.3
 fixed-KL-1 0.71 --preset ppo-paper-fixed-kl --kl-coef 1
 fixed-KL-3 0.72 --preset ppo-paper-fixed-kl

@@ -60,9 +60,9 @@ step new new model=tok family=llama width=192 layers=6 heads=6 kv_heads=3 hidden
 step base text model=new data=train.txt held_out=held_out.txt threads="$threads" window=128 batch_size=16 epochs=3 \
     learning_rate=2e-3 min_learning_rate=1e-4 adam_beta2=0.99 adam_eps=1e-8 weight_decay=0.1
 step sft sft model=base data=sft.jsonl threads="$threads" context=96 batch_size=16 epochs=3 learning_rate=2e-3 \
-    max_new=40
+    max_new_tokens=40
 for seed in ${*:-1 2 3}; do
     step grpo-$seed grpo model=sft data=prompts.jsonl held_out=held_out.jsonl judge="awk -f rule.awk" \
-        threads="$threads" context=96 max_new=40 prompts=32 minibatch_size=64 epochs=1 iterations=30 \
+        threads="$threads" context=96 max_new_tokens=40 prompts=32 minibatch_size=64 epochs=1 iterations=30 \
         learning_rate=3e-4 learning_rate_schedule=linear seed="$seed" log=grpo-$seed.csv show=10
 done

@@ -74,7 +74,7 @@ static void forget(chat *c, int first, int n) {
 /* The tokens of all turns, without the oldest ones where they leave no room for an answer. */
 static ppo_status write_tokens(chat *c) {
     const int first = c->system != NULL, half = c->lm->config.context / 2;
-    const int room = c->how.max_new && c->how.max_new < half ? c->how.max_new : half;
+    const int room = c->how.max_new_tokens && c->how.max_new_tokens < half ? c->how.max_new_tokens : half;
     ppo_status status = PPO_OK;
     for (;; forget(c, first, 2)) {
         ppo_tokens_clear(&c->tokens);
@@ -112,7 +112,8 @@ static ppo_status reply(chat *c, const char *line) {
     fflush(stdout);
     if (!samples.ended[0])
         fprintf(stderr, "(cut off: %s)\n",
-                samples.tokens.start[1] < c->lm->config.context ? "see --max-new" : "the context is full");
+                samples.tokens.start[1] < c->lm->config.context ? "see --max-new-tokens"
+                                                                : "the context is full");
     if (c->form != RAW || !samples.ended[0] || interrupted) return say(c, "assistant", c->answer);
     fprintf(stderr, "(the text has ended: the next one is new)\n");
     return forget(c, first, c->count - first), PPO_OK;
@@ -122,10 +123,10 @@ int main(int argc, char **argv) {
     static chat c;
     ppo_status status;
     c.how = ppo_sampling_default();
-    c.how.max_new = 256;
+    c.how.max_new_tokens = 256;
     c.how.watch = show;
     c.how.watch_user = &c;
-    c.how.reuse = 1;
+    c.how.prefix_cache = 1;
     c.form = AUTO, c.context = 2048, c.threads = 1;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return usage(&c);
     status = read_options(&c, argc, argv);

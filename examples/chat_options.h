@@ -88,8 +88,8 @@ static ppo_status prepare(chat *c) {
         found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
         if (found[k] >= 0 && found[k] < c->lm->config.vocab) c->ends[n++] = found[k];
     }
-    c->how.ends = c->ends;
-    c->how.end_count = n;
+    c->how.stop_tokens = c->ends;
+    c->how.stop_token_count = n;
     c->start = first[0];
     if (c->form == AUTO && found[PPO_CHATML] >= 0) c->form = PPO_CHATML;
     if (c->form == AUTO) c->form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;

@@ -29,17 +29,16 @@ int main(int argc, char **argv) {
     ppo_env world = connect4_env(), opponent = connect4_opponent_env();
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
-    must(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                              "total_steps=4000000 num_envs=64 rollout_steps=128 minibatch_size=512 epochs=4 "
-                              "hidden=256,128 shared_trunk=yes activation=relu learning_rate=1.5e-3 gamma=1 "
-                              "gae_lambda=0.8 entropy_coef=0.04 self_play=8 snapshot_every=10"));
+    must(ppo_config_set_all(&cfg,
+                            "total_steps=4000000 num_envs=64 rollout_steps=128 minibatch_size=512 epochs=4 "
+                            "hidden=256,128 shared_trunk=yes activation=relu learning_rate=1.5e-3 gamma=1 "
+                            "gae_lambda=0.8 entropy_coef=0.04 self_play=8 snapshot_every=10"));
     cfg.callback = ppo_print_progress;
     for (int i = 1; i < argc; i += 2) { /* pairs of a flag and its value */
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (strncmp(name, "--", 2))
             must(ppo_fail(PPO_ERROR_ARGUMENT, "a flag starts with --, unlike %.60s", name));
-        must(strcmp(name, "--kernels") ? ppo_settings_set(ppo_config_settings(), &cfg, name + 2, value)
-                                       : ppo_use_kernels(value));
+        must(strcmp(name, "--kernels") ? ppo_config_set(&cfg, name + 2, value) : ppo_use_kernels(value));
     }
 
     double start = ppo_clock();

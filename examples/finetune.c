@@ -270,7 +270,7 @@ static ppo_status copy_others(const job *j) {
     char from[512], to[512];
     const ppo_sampling *how = &j->rlhf.sampling;
     int k = 0, ends_so = j->end < 0;
-    while (k < how->end_count) ends_so |= how->ends[k++] == j->end;
+    while (k < how->stop_token_count) ends_so |= how->stop_tokens[k++] == j->end;
     for (k = 0; k < 3 + ends_so; k++) {
         size_t bytes;
         snprintf(from, sizeof from, "%s/%s", j->model, names[k]);
@@ -306,7 +306,7 @@ static ppo_status load_model(job *j) {
     if (j->context && j->context < j->base->config.context) j->base->config.context = j->context;
     status = find_ends(j);
     if (j->end >= 0) j->base->config.eos = j->end;
-    if (!status && j->pack) status = ppo_params_pack(j->base->params);
+    if (!status && j->pack) status = ppo_params_to_bf16(j->base->params);
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;

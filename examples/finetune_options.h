@@ -257,11 +257,11 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     j->fit = ppo_fit_config_default();
     j->rlhf = ppo_rlhf_config_default();
     j->rlhf.iterations = 100;
-    j->rlhf.sampling.max_new = 64;
+    j->rlhf.sampling.max_new_tokens = 64;
     for (int k = 0; k < METHODS && argc > 1; k++)
         if (!strcmp(argv[1], methods[k].name)) j->method = &methods[k];
     if (!j->method && argc > 1 && strcmp(argv[1], "help") && strcmp(argv[1], "--help")) {
-        status = ppo_settings_preset(ppo_rlhf_settings(), &j->rlhf, preset.name = argv[1]);
+        status = ppo_rlhf_config_preset(&j->rlhf, preset.name = argv[1]);
         if (status) return ppo_fail(status, "there is no method %.60s, see finetune help", argv[1]);
         j->method = &preset;
     }
@@ -292,12 +292,12 @@ static ppo_status find_ends(job *j) {
                                   : -1;
     if (j->start_name && j->start < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", j->start_name);
-    how->ends = j->ends;
+    how->stop_tokens = j->ends;
     if (!is_file(j->model))
-        status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->end_count);
+        status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->stop_token_count);
     for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end; k--)
         if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];
-    j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->end_count ? j->ends[0] : -1;
+    j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->stop_token_count ? j->ends[0] : -1;
     if (end && j->end < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
     how->eos = j->end;
     return status;

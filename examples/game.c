@@ -138,9 +138,9 @@ static result play(int threaded, int frames, double frame, uint64_t seed, FILE *
     memset(&env, 0, sizeof env);
     env.obs_size = OBS;
     env.action_space = ppo_discrete(3);
-    must(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                              "num_envs=16 rollout_steps=128 epochs=8 gamma=0.95 learning_rate=1e-3 "
-                              "learning_rate_schedule=constant entropy_coef=0.01 total_steps=1000000000"));
+    must(ppo_config_set_all(&cfg,
+                            "num_envs=16 rollout_steps=128 epochs=8 gamma=0.95 learning_rate=1e-3 "
+                            "learning_rate_schedule=constant entropy_coef=0.01 total_steps=1000000000"));
     cfg.seed = seed;
     must(ppo_agent_create(&env, &cfg, &agent));
     must(ppo_agent_copy(agent, &copy));

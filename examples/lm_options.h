@@ -23,7 +23,7 @@ static ppo_status read_ends(const char *folder, int vocab, int ends[MOST_ENDS], 
 }
 
 /* Those that the tokenizer or the program itself chooses. */
-static int is_no_option(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "call"); }
+static int is_no_option(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "tool_token"); }
 
 /* A line for each setting that is an option: its name, its help, its value and its choices. With `dashes` "--"
    names are written with dashes, too. has (may be NULL): is it an option of this program? */

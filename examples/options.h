@@ -140,7 +140,7 @@ static void print_help(const options *o) {
         char name[64], value[256] = "";
         snprintf(name, sizeof name, "%s", field->name);
         for (char *c = name; *c; c++) *c = *c == '_' ? '-' : *c;
-        ppo_settings_get(ppo_config_settings(), &o->config, field->name, value, sizeof value);
+        ppo_config_get(&o->config, field->name, value, sizeof value);
         printf("  --%-24s %s [%s; ", name, field->help, value);
         if (field->choices) { /* a schedule of one's own is a function: no command line can give it */
             const char *custom = strstr(field->choices, "|custom");
@@ -188,15 +188,13 @@ static int take_flag(options *o, const struct flag *f, const char *value) {
 
 static int is_setting(const options *o, const char *name) {
     char text[1024];
-    return strcmp(name, "steps") == 0 ||
-           !ppo_settings_get(ppo_config_settings(), &o->config, name, text, sizeof text);
+    return strcmp(name, "steps") == 0 || !ppo_config_get(&o->config, name, text, sizeof text);
 }
 
 static int take_setting(options *o, const char *name, const char *value) {
     if (!value) return fail("a value is missing after --%s", name);
     if (strcmp(name, "steps") == 0) name = "total_steps";
-    return ppo_settings_set(ppo_config_settings(), &o->config, name, value) ? fail("%s", ppo_last_error())
-                                                                            : 0;
+    return ppo_config_set(&o->config, name, value) ? fail("%s", ppo_last_error()) : 0;
 }
 
 /* One pass over the command line: for the flags of the table, or for the settings. 0 if it worked. */
@@ -245,12 +243,12 @@ static ppo_status drop_useless(options *o, const ppo_config *before, int keep_ne
     for (int i = 0; i < all->count && !status; i++) {
         const char *name = all->field[i].name;
         char was[1024], is[1024];
-        status = ppo_settings_get(ppo_config_settings(), before, name, was, sizeof was);
-        if (!status) status = ppo_settings_get(ppo_config_settings(), &o->config, name, is, sizeof is);
+        status = ppo_config_get(before, name, was, sizeof was);
+        if (!status) status = ppo_config_get(&o->config, name, is, sizeof is);
         if (status || strcmp(was, is) || !ppo_config_check_effect(&o->config, &o->env, name)) continue;
         if (keep_network && all->field[i].kind == PPO_FIELD_NETWORK) continue;
-        ppo_settings_get(ppo_config_settings(), &usual, name, is, sizeof is);
-        status = ppo_settings_set(ppo_config_settings(), &o->config, name, is);
+        ppo_config_get(&usual, name, is, sizeof is);
+        status = ppo_config_set(&o->config, name, is);
     }
     return status;
 }
@@ -272,8 +270,8 @@ static int read_options(options *o, int argc, char **argv) {
     int row = status ? -1 : find_environment(o, from);
     if (row < 0) return status ? fail("%s", ppo_last_error()) : 1;
     o->env = environments[row].make();
-    if (!from) status = ppo_settings_set_all(ppo_config_settings(), &o->config, environments[row].settings);
-    if (!status && o->preset) status = ppo_settings_preset(ppo_config_settings(), &o->config, o->preset);
+    if (!from) status = ppo_config_set_all(&o->config, environments[row].settings);
+    if (!status && o->preset) status = ppo_config_preset(&o->config, o->preset);
     if (!status && o->kernels) status = ppo_use_kernels(o->kernels);
     ppo_config before = o->config;
     if (!status && parse(o, argc, argv, 1)) return 1;

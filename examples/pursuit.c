@@ -86,17 +86,15 @@ int main(int argc, char **argv) {
     ppo_env env = pursuit_env();
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
-    must(
-        ppo_settings_set_all(ppo_config_settings(), &cfg,
-                             "total_steps=1500000 num_envs=64 rollout_steps=32 minibatch_size=256 hidden=128 "
-                             "activation=relu learning_rate=1e-3 epochs=4 gamma=0.95 entropy_coef=0.01"));
+    must(ppo_config_set_all(&cfg,
+                            "total_steps=1500000 num_envs=64 rollout_steps=32 minibatch_size=256 hidden=128 "
+                            "activation=relu learning_rate=1e-3 epochs=4 gamma=0.95 entropy_coef=0.01"));
     cfg.callback = ppo_print_progress;
     for (int i = 1; i < argc; i += 2) { /* pairs of a flag and its value */
         const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (strncmp(name, "--", 2))
             must(ppo_fail(PPO_ERROR_ARGUMENT, "a flag starts with --, unlike %.60s", name));
-        must(strcmp(name, "--kernels") ? ppo_settings_set(ppo_config_settings(), &cfg, name + 2, value)
-                                       : ppo_use_kernels(value));
+        must(strcmp(name, "--kernels") ? ppo_config_set(&cfg, name + 2, value) : ppo_use_kernels(value));
     }
     must(ppo_train(&env, &cfg, &agent));
     printf("in 200 steps, mean of 50 worlds\n");

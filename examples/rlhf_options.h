@@ -6,7 +6,7 @@
 #include "stages.h"
 
 /* The tokenizer says which token ends a sequence; there is no tool to call. */
-static int is_flag(const char *name) { return strcmp(name, "eos") != 0 && strcmp(name, "call") != 0; }
+static int is_flag(const char *name) { return strcmp(name, "eos") != 0 && strcmp(name, "tool_token") != 0; }
 
 static void print_settings(const ppo_settings *settings, const void *config) {
     for (int i = 0; i < settings->count; i++) {
@@ -61,7 +61,7 @@ static int take_flag(run *r, const char *flag, const char *value) {
     if (!strcmp(flag, "--device")) return r->device = value, 1;
     if (!strcmp(flag, "--kernels")) return !ppo_use_kernels(value) || complain(flag, ppo_last_error());
     if (!strcmp(flag, "--preset"))
-        return !ppo_settings_preset(ppo_rlhf_settings(), &r->ppo, value) || complain(flag, ppo_last_error());
+        return !ppo_rlhf_config_preset(&r->ppo, value) || complain(flag, ppo_last_error());
     if (!strcmp(flag, "--best-of")) return take_number(flag, value, 10000, &r->best_of);
     if (!strcmp(flag, "--threads")) return take_number(flag, value, 1024, &r->threads);
     if (!strcmp(flag, "--fit")) {

@@ -10,7 +10,7 @@ enum { CORPUS = 20000, PAIRS = 10000, PROMPTS = 256, HELD_OUT = 1024 };
    which costs KL; and the coefficient adapts to hold the KL, which is what best-of-n is compared with. */
 static const char ppo_defaults[] =
     "iterations=60 prompts=256 minibatch_size=64 epochs=2 learning_rate=6e-4 learning_rate_schedule=linear "
-    "kl_coef=0.35 kl_target=2.25 kl_horizon=1500 missing_eos_penalty=1";
+    "kl_coef=0.35 penalty_target_kl=2.25 kl_horizon=1500 missing_eos_penalty=1";
 
 typedef struct run {
     lab lab;

@@ -126,7 +126,7 @@ int main(int argc, char **argv) {
     if (argc > 2 && ppo_use_kernels(argv[2])) return fprintf(stderr, "tools: %s\n", ppo_last_error()), 1;
     ppo_rng rng = ppo_rng_stream(config.seed, PPO_STREAM_USER, 0);
     ppo_status status = ppo_tokenizer_characters(characters, strlen(characters), NULL, 0, &tokenizer);
-    if (!status) status = ppo_encode(tokenizer, "]", 1, &config.sampling.call, 1, NULL);
+    if (!status) status = ppo_encode(tokenizer, "]", 1, &config.sampling.tool_token, 1, NULL);
     if (!status) status = ppo_encode(tokenizer, ".", 1, &config.sampling.eos, 1, NULL);
     for (int i = 0; i < DEMONSTRATIONS && !status; i++) { /* 30 % with both calls, 30 % with one */
         float u = ppo_rng_uniform(&rng);

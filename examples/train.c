@@ -116,7 +116,7 @@ static int report(const options *o, const ppo_evaluation *e, int64_t steps, int6
 /* --inspect: the exit status is 1 if something was found. */
 static int inspect(const options *o) {
     ppo_inspection found;
-    if (ppo_env_inspect(&o->env, 10000, o->config.seed, &found)) return fail("%s", ppo_last_error());
+    if (ppo_env_check(&o->env, 10000, o->config.seed, &found)) return fail("%s", ppo_last_error());
     for (int i = 0; i < found.findings; i++) printf("%s: %s\n", o->env.name, found.finding[i]);
     if (!found.findings)
         printf("%s: nothing to complain about in %d random steps, %d episodes\n", o->env.name, found.steps,

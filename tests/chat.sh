@@ -36,18 +36,18 @@ talker=$work/chat writer=$work/text
 check it_answers_what_it_has_learned says 'Grüß dich!\nTschüß.\n' 'hello\nbye\n' $talker --greedy
 asks() { [ "$(cat $work/err)" = "> > > " ]; }
 check only_answers_go_to_stdout asks
-check settings_are_read_in_three_forms says 'Gr\n' 'hello\n' --form chatml --max-new=2 $talker greedy=yes
-check what_is_cut_off_is_told tells 'cut off: see --max-new'
+check settings_are_read_in_three_forms says 'Gr\n' 'hello\n' --form chatml --max-new-tokens=2 $talker greedy=yes
+check what_is_cut_off_is_told tells 'cut off: see --max-new-tokens'
 fills() { chat 'Once\n' $writer --greedy --context 12 && [ $status -eq 0 ] && tells 'cut off: the context is full'; }
 check by_the_context_too fills
-check half_a_character_is_not_shown says 'Gr\n' 'hello\n' $talker --greedy --max-new 3
-check a_whole_one_is says 'Grü\n' 'hello\n' $talker --greedy --max-new 4
+check half_a_character_is_not_shown says 'Gr\n' 'hello\n' $talker --greedy --max-new-tokens 3
+check a_whole_one_is says 'Grü\n' 'hello\n' $talker --greedy --max-new-tokens 4
 check lines_may_be_empty_or_have_no_end says 'Tschüß.\n' '\n\nbye' $talker --greedy
-listens() { chat 'hello\n' $talker --greedy --system Hm. --max-new 9 && [ $status -eq 0 ] && [ -s $work/out ] && ! cmp $work/out $work/want; }
+listens() { chat 'hello\n' $talker --greedy --system Hm. --max-new-tokens 9 && [ $status -eq 0 ] && [ -s $work/out ] && ! cmp $work/out $work/want; }
 check the_system_may_speak listens
-check a_byte_0_is_a_space chat 'hel\0lo\n' $talker --greedy --max-new 9
+check a_byte_0_is_a_space chat 'hel\0lo\n' $talker --greedy --max-new-tokens 9
 mv $work/out $work/zero
-spaced() { chat 'hel lo\n' $talker --greedy --max-new 9 && [ -s $work/out ] && cmp $work/zero $work/out; }
+spaced() { chat 'hel lo\n' $talker --greedy --max-new-tokens 9 && [ -s $work/out ] && cmp $work/zero $work/out; }
 check as_if_it_had_been_one spaced
 many=$(printf 'bye\\n%.0s' 1 2 3 4 5 6 7 8 9 10 11 12)
 goes_on() { chat "$many" $talker --greedy --context 150 && [ $status -eq 0 ] && [ "$(wc -l <$work/out)" -eq 12 ] && tells 'oldest turn is forgotten'; }
@@ -64,8 +64,8 @@ check any_of_its_tokens_ends_one says 'Grüß \n' 'hello\n' $talker --greedy
 rm $talker/generation_config.json
 
 seeds() {
-    chat 'Once\n' $writer --max-new 30 && mv $work/out $work/first && chat 'Once\n' $writer --max-new 30 &&
-        cmp $work/out $work/first && chat 'Once\n' $writer --max-new 30 --seed 2 && ! cmp -s $work/out $work/first
+    chat 'Once\n' $writer --max-new-tokens 30 && mv $work/out $work/first && chat 'Once\n' $writer --max-new-tokens 30 &&
+        cmp $work/out $work/first && chat 'Once\n' $writer --max-new-tokens 30 --seed 2 && ! cmp -s $work/out $work/first
 }
 check a_seed_gives_an_answer seeds
 continues() { [ $status -eq 0 ] && tells 'cut off'; }
@@ -82,7 +82,7 @@ wait_for() { # COMMAND... - until it succeeds, for ten seconds
 }
 interrupt() { # SIGINT in an answer that has no end, and the chat goes on
     mkfifo $work/in
-    build/chat $writer --max-new 0 --context 1000000 <$work/in >$work/out 2>$work/err &
+    build/chat $writer --max-new-tokens 0 --context 1000000 <$work/in >$work/out 2>$work/err &
     pid=$!
     exec 3>$work/in
     echo hello >&3

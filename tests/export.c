@@ -83,9 +83,8 @@ static void check(ppo_status status) {
 static ppo_agent *train(int i, const ppo_env *env) {
     ppo_config cfg = ppo_config_default();
     ppo_agent *agent = NULL;
-    check(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                               "total_steps=400 rollout_steps=50 hidden=8,8 learning_rate=0.01"));
-    check(ppo_settings_set_all(ppo_config_settings(), &cfg, agents[i].settings));
+    check(ppo_config_set_all(&cfg, "total_steps=400 rollout_steps=50 hidden=8,8 learning_rate=0.01"));
+    check(ppo_config_set_all(&cfg, agents[i].settings));
     if (cfg.recurrent) cfg.sequence_steps = 10;
     check(ppo_train(env, &cfg, &agent));
     ppo_rng rng = ppo_rng_stream(2, PPO_STREAM_USER, (uint32_t)i);

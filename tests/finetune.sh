@@ -72,14 +72,14 @@ check its_accuracy_rises rises held_out_accuracy
 check dpo_learns_them_without_a_reward good dpo model=$work/sft out=$work/dpo data=$work/pairs.jsonl held_out=$work/pairs.jsonl
 check its_loss_falls falls held_out_loss
 check ppo_with_a_reward_model good ppo model=$work/sft reward=$work/score out=$work/ppo data=$work/sft.jsonl iterations=2 \
-    prompts=8 max_new=8
-rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
+    prompts=8 max_new_tokens=8
+rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
 check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
 check its_reward_rises rises reward
 check the_judge_read_what_was_written grep -q '^{"prompt": "the [a-z]*", "completion": ".*"}$' $work/grpo.samples.jsonl
 for preset in $(build/finetune help | sed -n 's/^methods:.* dpo //p' | tr '|' ' '); do
     check preset_$preset good $preset model=$work/sft judge="$judge" out=$work/preset data=$work/sft.jsonl iterations=1 \
-        prompts=4 max_new=4 show=0
+        prompts=4 max_new_tokens=4 show=0
 done
 
 # LoRA: a folder with that alone, which can be trained further and merged
@@ -95,7 +95,7 @@ merged_has_its_loss() { good sft model=$work/merged out=$work/none-2 $lora steps
 check the_merged_model_has_its_loss merged_has_its_loss
 rm -rf $work/none $work/none.checkpoint
 check ppo_trains_lora good ppo model=$work/sft reward=$work/score out=$work/lora-ppo data=$work/sft.jsonl iterations=2 \
-    prompts=8 max_new=8 lora=2 merge=yes pack=yes
+    prompts=8 max_new_tokens=8 lora=2 merge=yes pack=yes
 check its_memory_is_told grep -q '^memory in MiB: .* for weights' $work/out
 finetune merge model=$work/base adapter=$work/lora out=$work/lora
 check lora_and_a_model_have_folders_of_their_own grep -q 'adapter_config.json is there' $work/err

@@ -181,7 +181,7 @@ static void tune(void *user, const ppo_group *group, result *r) {
         if (!r->status && t->fit == 3) r->status = ppo_fit_dpo(lm, other, &data[0], &data[1], &fit);
     } else {
         r->status = ppo_settings_set_all(ppo_rlhf_settings(), &cfg, t->settings);
-        if (cfg.sampling.call >= 0) cfg.sampling.tool = answer_four;
+        if (cfg.sampling.tool_token >= 0) cfg.sampling.tool = answer_four;
         if (!r->status && t->resume)
             r->status = ppo_rlhf_resume(t->resume, lm, NULL, NULL, &data[0], count_threes, NULL, &cfg, &rlhf);
         else if (!r->status)

@@ -619,10 +619,10 @@ static inline ppo_tokens golden_tokens(const int *length, const int *prompt, con
 #endif
 
 #ifndef PPO_NO_CONTROL
-/* What ppo_env_inspect() says of a description before it plays the environment, for a step. */
+/* What ppo_env_check() says of a description before it plays the environment, for a step. */
 static inline ppo_status check_env(const ppo_env *env) {
     ppo_inspection report;
-    return ppo_env_inspect(env, 1, 1, &report);
+    return ppo_env_check(env, 1, 1, &report);
 }
 #endif
 

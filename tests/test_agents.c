@@ -8,7 +8,7 @@
 
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
+    assert_ok(ppo_config_set_all(&cfg, settings));
     return cfg;
 }
 
@@ -197,8 +197,8 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
     const char *const kinds[] = {"",
                                  "recurrent=5 sequence_steps=8 hidden=12",
                                  "normalize_obs=yes normalize_reward=yes",
-                                 "objective=kl-penalty adaptive_kl_target=0.01",
-                                 "baseline=no value_coef=0.5",
+                                 "objective=kl-penalty penalty_target_kl=0.01",
+                                 "use_critic=no value_coef=0.5",
                                  "target_kl=0.001 threads=2",
                                  "recompute_advantages=yes normalize_obs=yes",
                                  "recompute_advantages=yes recurrent=5 sequence_steps=8 hidden=12"};
@@ -206,7 +206,7 @@ static void pushed_experience_trains_to_the_same_bits(void **state) {
         ppo_env env = cartpole_env(), described = {0};
         ppo_config cfg =
             config_of("total_steps=700 num_envs=3 rollout_steps=50 minibatch_size=40 epochs=3 hidden=16");
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, kinds[k]));
+        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         env.max_steps = 17;
         described.name = env.name;
         described.obs_size = env.obs_size;
@@ -419,11 +419,8 @@ static void agents_that_do_not_meet_train_as_in_worlds_of_their_own(void **state
         several.reset_all = ways_reset, several.step_all = ways_step;
         ppo_config cfg =
             config_of("num_envs=6 rollout_steps=40 minibatch_size=60 total_steps=1200 hidden=16");
-        if (k)
-            assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                           "normalize_obs=yes normalize_reward=yes threads=2"));
-        if (k == 2)
-            assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, "recurrent=4 sequence_steps=7"));
+        if (k) assert_ok(ppo_config_set_all(&cfg, "normalize_obs=yes normalize_reward=yes threads=2"));
+        if (k == 2) assert_ok(ppo_config_set_all(&cfg, "recurrent=4 sequence_steps=7"));
         ppo_agent *a = NULL, *b = NULL;
         assert_ok(ppo_train(&single, &cfg, &a));
         assert_ok(ppo_train(&several, &cfg, &b));
@@ -733,8 +730,8 @@ static void told_step(void *state, ppo_rng *rng, const ppo_action *action, float
     obs[0] = (float)*step;
     out->reward = 1;
     out->terminated = *step == 5;
-    out->figures[0] = (float)*step;
-    out->figures[1] = -0.5f;
+    out->metrics[0] = (float)*step;
+    out->metrics[1] = -0.5f;
 }
 
 static void told_mask(const void *state, unsigned char *mask) {
@@ -751,7 +748,7 @@ static ppo_env told_env(told *user) {
                    .step = told_step,
                    .action_mask = told_mask,
                    .user = user,
-                   .figures = {"height", "depth_m"}};
+                   .metrics = {"height", "depth_m"}};
     return env;
 }
 
@@ -801,15 +798,15 @@ static void an_environments_own_figures_are_reported(void **state) {
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
     assert_ok(ppo_log_open("figures.csv", NULL, 0, &log));
     assert_ok(ppo_trainer_iterate(trainer, &progress));
-    assert_string_equal(progress.figure_names[0], "height");
-    assert_true(progress.figures[0] == 5 && progress.figures[1] == -0.5f);
+    assert_string_equal(progress.metric_names[0], "height");
+    assert_true(progress.metrics[0] == 5 && progress.metrics[1] == -0.5f);
     assert_ok(ppo_log_write(log, &progress));
     ppo_log_close(log);
     assert_ok(ppo_trainer_save(trainer, "figures.tmp"));
     assert_ok(ppo_trainer_resume("figures.tmp", &env, NULL, &again, &resumed));
     assert_ok(ppo_trainer_iterate(trainer, &progress));
     assert_ok(ppo_trainer_iterate(resumed, &more));
-    assert_memory_equal(progress.figures, more.figures, sizeof progress.figures);
+    assert_memory_equal(progress.metrics, more.metrics, sizeof progress.metrics);
     assert_ok(ppo_log_open("figures.csv", NULL, progress.steps - progress.iteration_steps, &log));
     assert_ok(ppo_log_write(log, &progress));
     ppo_log_close(log);
@@ -821,15 +818,15 @@ static void an_environments_own_figures_are_reported(void **state) {
     tail = strstr(lines[0], ",train/value_loss,env/height,env/depth_m\n");
     assert_non_null(tail);
     for (int i = 1; i < 3; i++) assert_non_null(strstr(lines[i], ",5,-0.5\n"));
-    env.figures[1] = NULL; /* another environment: other columns */
+    env.metrics[1] = NULL; /* another environment: other columns */
     ppo_trainer_free(resumed);
     assert_ok(ppo_trainer_create(&env, &cfg, again, &resumed));
     assert_ok(ppo_trainer_iterate(resumed, &more));
     assert_ok(ppo_log_open("figures.csv", NULL, 1000, &log));
     assert_fails(ppo_log_write(log, &more), PPO_ERROR_FILE, "figures.csv|columns");
     ppo_log_close(log);
-    env.figures[1] = "a,b";
-    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.figures[1]|a,b");
+    env.metrics[1] = "a,b";
+    assert_fails(check_env(&env), PPO_ERROR_ARGUMENT, "env.metrics[1]|a,b");
     remove("figures.csv");
     remove("figures.tmp");
     ppo_trainer_free(resumed);
@@ -873,7 +870,7 @@ static void what_seems_to_go_wrong_is_said(void **state) {
         ppo_config cfg = config_of("num_envs=4 rollout_steps=32 hidden=8");
         ppo_progress progress;
         ppo_agent *agent = NULL;
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, cases[k].settings));
+        assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
         cfg.callback = keep_progress;
         cfg.callback_user = &progress;
         assert_ok(ppo_train(&env, &cfg, &agent));
@@ -992,7 +989,7 @@ static void an_inspection_names_what_is_wrong(void **state) {
                        .user = &fault};
         if (sizeof(void *) < 8 && fault > RAND && fault < FORGETS) continue;         /* other bytes */
         if (!((uint64_t)(uintptr_t)faulty_reset >> 40) && fault == STATIC) continue; /* such addresses stay */
-        assert_ok(ppo_env_inspect(&env, 500, 1, &report));
+        assert_ok(ppo_env_check(&env, 500, 1, &report));
         if (report.findings != !!fault)
             fail_msg("fault %d: %d findings: %s", fault, report.findings, report.finding[0]);
         char words[128];
@@ -1004,7 +1001,7 @@ static void an_inspection_names_what_is_wrong(void **state) {
     }
     const ppo_env sound[] = {cartpole_env(), memory_env(), turns_env()};
     for (int i = 0; i < COUNT(sound); i++) {
-        assert_ok(ppo_env_inspect(&sound[i], 500, 1, &report));
+        assert_ok(ppo_env_check(&sound[i], 500, 1, &report));
         if (report.findings) fail_msg("%s: %s", sound[i].name, report.finding[0]);
     }
     float scale = -1;
@@ -1015,16 +1012,16 @@ static void an_inspection_names_what_is_wrong(void **state) {
                        .step = chance_step,
                        .user = &scale};
     for (int k = 0; k < 2; k++) {
-        assert_ok(ppo_env_inspect(&far_off, 500, 1, &report));
+        assert_ok(ppo_env_check(&far_off, 500, 1, &report));
         assert_int_equal(strstr(report.finding[0], "actions go from -20 to 100") != NULL, k == 0);
         far_off.action_space = ppo_box(1, -3, 3);
     }
     ppo_env again = rejoin_env();
-    assert_ok(ppo_env_inspect(&again, 500, 1, &report));
+    assert_ok(ppo_env_check(&again, 500, 1, &report));
     assert_true(report.findings == 1 &&
                 strstr(report.finding[0], "the world never ended in 500 random steps"));
     again.max_steps = 100;
-    assert_ok(ppo_env_inspect(&again, 500, 1, &report));
+    assert_ok(ppo_env_check(&again, 500, 1, &report));
     assert_int_equal(report.findings, 0);
     again.reset = chance_reset;
     assert_fails(check_env(&again), PPO_ERROR_ARGUMENT, "env.reset must be NULL");
@@ -1032,10 +1029,10 @@ static void an_inspection_names_what_is_wrong(void **state) {
                    .action_space = ppo_box(2, -INFINITY, INFINITY),
                    .reset = chance_reset,
                    .step = chance_step};
-    assert_fails(ppo_env_inspect(&box, 0, 1, &report), PPO_ERROR_ARGUMENT, "steps is 0");
-    assert_fails(ppo_env_inspect(&box, 1, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_env_check(&box, 0, 1, &report), PPO_ERROR_ARGUMENT, "steps is 0");
+    assert_fails(ppo_env_check(&box, 1, 1, NULL), PPO_ERROR_ARGUMENT, "NULL");
     box.step = NULL;
-    assert_fails(ppo_env_inspect(&box, 1, 1, &report), PPO_ERROR_ARGUMENT, "env.step is NULL");
+    assert_fails(ppo_env_check(&box, 1, 1, &report), PPO_ERROR_ARGUMENT, "env.step is NULL");
 }
 
 int main(void) {

@@ -333,7 +333,7 @@ static void every_training_starts_its_optimizer_afresh(void **state) {
     c.batch_size = 4, c.epochs = 2;
     for (int kind = 0; kind < KINDS; kind++) {
         ppo_lm *a = fitted(kind, &chosen, &rejected, &c), *b = NULL, *worn = NULL;
-        ppo_params_restart(a->params);
+        ppo_params_reset_optimizer(a->params);
         assert_ok(ppo_lm_copy(a, 0, &b));
         assert_ok(ppo_lm_copy(a, 0, &worn));
         assert_ok(ppo_params_freeze(worn->params, 0));
@@ -359,11 +359,11 @@ static void a_new_start_forgets_all_but_the_parameters(void **state) {
     assert_ok(ppo_lm_copy(lm, 0, &copy));
     for (size_t i = 0; i < p->count; i++) p->grad[i] = p->m[i] = p->v[i] = 1;
     p->step = 7;
-    ppo_params_restart(p);
+    ppo_params_reset_optimizer(p);
     for (size_t i = 0; i < p->count; i++) assert_true(p->grad[i] == 0 && p->m[i] == 0 && p->v[i] == 0);
     assert_int_equal(p->step, 0);
     assert_false(bits_differ(p->data, copy->params->data, p->count));
-    ppo_params_restart(NULL);
+    ppo_params_reset_optimizer(NULL);
     ppo_lm_free(lm), ppo_lm_free(copy);
 }
 
@@ -1916,7 +1916,7 @@ static ppo_status align_once(void *user) {
     float x[4];
     c.micro_batch = 2;
     for (int kind = 0; kind < KINDS && !status; kind++) {
-        c.recompute = kind != REWARD, c.shards = kind == SFT ? 1 : 3;
+        c.gradient_checkpointing = kind != REWARD, c.shards = kind == SFT ? 1 : 3;
         if (kind == REWARD) status = ppo_set_threads(2);
         if (!status) status = fit(kind, j->lm, j->reference, &j->chosen, &j->rejected, &c);
     }

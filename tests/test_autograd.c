@@ -120,7 +120,7 @@ static ppo_tensor *apply_scale(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_
 static ppo_tensor *apply_tanh(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_activate(tape, x, PPO_TANH); }
 static ppo_tensor *apply_relu(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_activate(tape, x, PPO_RELU); }
 static ppo_tensor *apply_clamp(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_clamp(tape, x, -0.4f, 0.6f); }
-static ppo_tensor *apply_pick(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_pick(tape, x, picks); }
+static ppo_tensor *apply_pick(ppo_tape *tape, ppo_tensor *x) { return ppo_tape_gather(tape, x, picks); }
 
 static void functions_of_one_tensor_have_right_gradients(void **state) {
     (void)state;
@@ -415,7 +415,7 @@ static void functions_compute_what_their_names_say(void **state) {
     ppo_tensor *relu = apply_relu(s.tape, &s.a), *square = ppo_tape_square(s.tape, &s.a);
     ppo_tensor *scale = ppo_tape_scale(s.tape, &s.a, 2, -1), *clamp = ppo_tape_clamp(s.tape, &s.a, -2.5f, 2);
     ppo_tensor *logs = ppo_tape_log(s.tape, ppo_tape_clamp(s.tape, &s.a, 0.25f, 9)),
-               *pick = ppo_tape_pick(s.tape, &s.a, index);
+               *pick = ppo_tape_gather(s.tape, &s.a, index);
     ppo_tensor *sum = ppo_tape_sum(s.tape, &s.a), *mean = ppo_tape_mean(s.tape, &s.a);
     ppo_tensor *soft = ppo_tape_log_softmax(s.tape, &s.a);
     assert_ok(ppo_tape_status(s.tape));
@@ -555,9 +555,9 @@ static ppo_tensor *bad_bias(ppo_tape *t) {
 static ppo_tensor *bad_activation(ppo_tape *t) {
     return ppo_tape_linear(t, &tensor_23, &tensor_32, &tensor_12, 17);
 }
-static ppo_tensor *bad_index(ppo_tape *t) { return ppo_tape_pick(t, &tensor_23, out_of_range); }
-static ppo_tensor *bad_index2(ppo_tape *t) { return ppo_tape_pick(t, &tensor_23, negative); }
-static ppo_tensor *no_index(ppo_tape *t) { return ppo_tape_pick(t, &tensor_23, NULL); }
+static ppo_tensor *bad_index(ppo_tape *t) { return ppo_tape_gather(t, &tensor_23, out_of_range); }
+static ppo_tensor *bad_index2(ppo_tape *t) { return ppo_tape_gather(t, &tensor_23, negative); }
+static ppo_tensor *no_index(ppo_tape *t) { return ppo_tape_gather(t, &tensor_23, NULL); }
 static ppo_tensor *no_data(ppo_tape *t) { return ppo_tape_constant(t, NULL, 2, 3); }
 static ppo_tensor *no_rows(ppo_tape *t) { return ppo_tape_constant(t, tensor_23.data, 0, 3); }
 static ppo_tensor *no_operand(ppo_tape *t) { return ppo_tape_add(t, &tensor_23, NULL); }

@@ -195,10 +195,10 @@ enum { ITERATIONS = 5, FIGURES = 1024 };
 
 static ppo_config settings(const char *more) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                   "num_envs=4 rollout_steps=6 total_steps=104 minibatch_size=10 epochs=2 "
-                                   "hidden=5 learning_rate=0.01"));
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, more));
+    assert_ok(ppo_config_set_all(&cfg,
+                                 "num_envs=4 rollout_steps=6 total_steps=104 minibatch_size=10 epochs=2 "
+                                 "hidden=5 learning_rate=0.01"));
+    assert_ok(ppo_config_set_all(&cfg, more));
     return cfg;
 }
 
@@ -213,9 +213,9 @@ static const struct kind {
     {"discrete, schedules", walk_env,
      "learning_rate_schedule=cosine clip_schedule=linear entropy_schedule=linear entropy_coef=0.1 "
      "value_clip=0.2"},
-    {"discrete, no critic", walk_env, "baseline=no gae_lambda=1 activation=relu"},
+    {"discrete, no critic", walk_env, "use_critic=no gae_lambda=1 activation=relu"},
     {"discrete, two learning rates", walk_env, "critic_learning_rate=0.003 weight_decay=0.1 target_kl=0.01"},
-    {"discrete, a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant"},
+    {"discrete, a rate that follows the KL", walk_env, "lr_target_kl=0.01 learning_rate_schedule=constant"},
     {"multi-discrete", choices_env, "shared_trunk=yes"},
     {"multi-binary", bits_env, "hidden=none"},
     {"masked", masked_env, "normalize_reward=yes"},
@@ -223,7 +223,7 @@ static const struct kind {
     {"box without limits", free_box_env, "log_std_init=-1"},
     {"gsde", reach_env, "gsde=yes gsde_steps=4"},
     {"gsde, squashed", reach_env, "gsde=yes squash=yes normalize_obs=yes"},
-    {"adaptive KL", reach_env, "objective=kl-penalty adaptive_kl_target=0.01 learning_rate=0.03"},
+    {"adaptive KL", reach_env, "objective=kl-penalty penalty_target_kl=0.01 learning_rate=0.03"},
     {"recurrent", walk_env, "recurrent=3 sequence_steps=4"},
     {"recurrent, shared, masked", masked_env,
      "recurrent=4 shared_trunk=yes sequence_steps=3 objective=kl-penalty"},
@@ -707,9 +707,8 @@ static void more_steps_and_another_learning_rate_take_effect(void **state) {
     assert_fails(ppo_trainer_iterate(r.trainer, NULL), PPO_ERROR_ARGUMENT, "104");
     end(&r);
     assert_ok(ppo_config_load("done", &more, NULL));
-    assert_ok(
-        ppo_settings_set_all(ppo_config_settings(), &more,
-                             "total_steps=1000 learning_rate=0.5 critic_learning_rate=0.25 clip_high=0.3"));
+    assert_ok(ppo_config_set_all(
+        &more, "total_steps=1000 learning_rate=0.5 critic_learning_rate=0.25 clip_high=0.3"));
     r = resume("done", &env, &more);
     assert_false(ppo_trainer_done(r.trainer));
     assert_ok(ppo_trainer_iterate(r.trainer, &p));
@@ -736,7 +735,7 @@ static void another_kl_coef_takes_effect_unless_it_adapts(void **state) {
         ppo_config cfg = settings("objective=kl-penalty kl_coef=1"), other;
         char figures[FIGURES];
         ppo_progress p;
-        if (adaptive) cfg.adaptive_kl_target = 1e6f; /* halves it each time */
+        if (adaptive) cfg.penalty_target_kl = 1e6f; /* halves it each time */
         run r = begin(&env, &cfg);
         iterate(&r, figures);
         assert_ok(ppo_trainer_save(r.trainer, "one"));
@@ -760,8 +759,7 @@ static void rollouts_of_another_length_are_no_obstacle(void **state) {
     assert_ok(ppo_trainer_save(r.trainer, "one"));
     end(&r);
     assert_ok(
-        ppo_settings_set_all(ppo_config_settings(), &cfg,
-                             "rollout_steps=2 minibatch_size=3 epochs=5 normalize_reward=yes threads=4"));
+        ppo_config_set_all(&cfg, "rollout_steps=2 minibatch_size=3 epochs=5 normalize_reward=yes threads=4"));
     r = resume("one", &env, &cfg);
     iterate(&r, figures);
     assert_int_equal(ppo_trainer_steps(r.trainer), 24 + 8);
@@ -782,7 +780,7 @@ static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **
     end(&r);
     for (int i = 0; i < COUNT(changes); i++) {
         ppo_config other = cfg;
-        assert_ok(ppo_settings_set(ppo_config_settings(), &other, changes[i][0], changes[i][1]));
+        assert_ok(ppo_config_set(&other, changes[i][0], changes[i][1]));
         assert_fails(ppo_trainer_resume("one", &env, &other, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
                      changes[i][0]);
         assert_non_null(strstr(ppo_last_error(), "in the checkpoint: it cannot become"));
@@ -973,7 +971,7 @@ static void policies_of_every_shape_are_loaded(void **state) {
         ppo_env env = walk_env();
         ppo_config cfg = settings("init=uniform");
         ppo_agent *agent = NULL, *back = NULL;
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, shapes[i / 6]));
+        assert_ok(ppo_config_set_all(&cfg, shapes[i / 6]));
         if (cfg.gsde && i % 3 < 2) continue; /* needs a box */
         env.obs_size = i % 2 ? 1 : 700;
         env.action_space = i % 3 == 0 ? ppo_discrete(1) : i % 3 == 1 ? ppo_discrete(90) : ppo_box(30, 0, 1);
@@ -1092,7 +1090,7 @@ static void names_of_environments_come_back(void **state) {
 static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
     char text[64];
     double number = 0;
-    assert_ok(ppo_settings_get(ppo_config_settings(), cfg, field->name, text, sizeof text));
+    assert_ok(ppo_config_get(cfg, field->name, text, sizeof text));
     sscanf(text, "%lf", &number);
     if (field->type == PPO_FIELD_CHOICE) {
         int now = *(int *)((char *)cfg + field->offset), last = (int)field->max;
@@ -1109,7 +1107,7 @@ static void set_to_something_else(ppo_config *cfg, const ppo_field *field) {
     } else {
         snprintf(text, sizeof text, "%.0f", number + 3);
     }
-    assert_ok(ppo_settings_set(ppo_config_settings(), cfg, field->name, text));
+    assert_ok(ppo_config_set(cfg, field->name, text));
 }
 
 static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
@@ -1118,8 +1116,8 @@ static void assert_same_settings(const ppo_config *a, const ppo_config *b) {
     count = ppo_config_settings()->count;
     for (int i = 0; i < count; i++) {
         char one[1024], other[1024];
-        assert_ok(ppo_settings_get(ppo_config_settings(), a, fields[i].name, one, sizeof one));
-        assert_ok(ppo_settings_get(ppo_config_settings(), b, fields[i].name, other, sizeof other));
+        assert_ok(ppo_config_get(a, fields[i].name, one, sizeof one));
+        assert_ok(ppo_config_get(b, fields[i].name, other, sizeof other));
         if (strcmp(one, other) != 0) fail_msg("%s is %s, not %s", fields[i].name, one, other);
     }
 }
@@ -1133,8 +1131,8 @@ static void settings_come_back(ppo_config cfg) {
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         char text[1024]; /* settings that cannot have an effect are refused */
         if (!ppo_config_check_effect(&cfg, &env, fields[i].name)) continue;
-        assert_ok(ppo_settings_get(ppo_config_settings(), &usual, fields[i].name, text, sizeof text));
-        assert_ok(ppo_settings_set(ppo_config_settings(), &cfg, fields[i].name, text));
+        assert_ok(ppo_config_get(&usual, fields[i].name, text, sizeof text));
+        assert_ok(ppo_config_set(&cfg, fields[i].name, text));
     }
     if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
     run r = begin(&env, &cfg), back = {NULL, NULL};
@@ -1162,9 +1160,9 @@ static void all_settings_come_back(void **state) {
     const ppo_field *fields = ppo_config_settings()->field;
     for (int i = 0; i < ppo_config_settings()->count; i++) {
         char before[64], after[64];
-        assert_ok(ppo_settings_get(ppo_config_settings(), &cfg, fields[i].name, before, sizeof before));
+        assert_ok(ppo_config_get(&cfg, fields[i].name, before, sizeof before));
         set_to_something_else(&cfg, &fields[i]);
-        assert_ok(ppo_settings_get(ppo_config_settings(), &cfg, fields[i].name, after, sizeof after));
+        assert_ok(ppo_config_get(&cfg, fields[i].name, after, sizeof after));
         assert_string_not_equal(before, after);
     }
     cfg.dual_clip = 1.25f; /* not every number will do */
@@ -1173,7 +1171,7 @@ static void all_settings_come_back(void **state) {
     cfg.self_play_latest = ppo_config_default().self_play_latest;
     if (cfg.threads > sysconf(_SC_NPROCESSORS_ONLN)) cfg.threads = 1;
     settings_come_back(cfg);
-    cfg.objective = PPO_CLIP, cfg.baseline = 1;
+    cfg.objective = PPO_CLIP, cfg.use_critic = 1;
     settings_come_back(cfg);
 }
 
@@ -1247,7 +1245,7 @@ static void a_warm_start_with_the_settings_of_another_network_is_refused_by_name
     assert_ok(ppo_agent_load("policy", &env, &r.agent));
     for (int i = 0; i < COUNT(changes); i++) {
         ppo_config other = r.agent->config;
-        assert_ok(ppo_settings_set(ppo_config_settings(), &other, changes[i][0], changes[i][1]));
+        assert_ok(ppo_config_set(&other, changes[i][0], changes[i][1]));
         assert_fails(ppo_trainer_create(&env, &other, r.agent, &r.trainer), PPO_ERROR_ARGUMENT,
                      changes[i][0]);
         assert_null(r.trainer);
@@ -1602,7 +1600,7 @@ static const struct kind bases[] = {
     {"masked", masked_env, "shared_trunk=yes"},
     {"box", NULL,
      "recurrent=2 gsde=yes gsde_steps=1 normalize_obs=yes normalize_reward=yes objective=kl-penalty "
-     "adaptive_kl_target=0.01"},
+     "penalty_target_kl=0.01"},
     {"opened", vault_masked_env, "hidden=2,2 recurrent=1"},
 };
 
@@ -1614,7 +1612,7 @@ static void make_bases(void) {
         ppo_config cfg =
             settings("num_envs=2 rollout_steps=2 minibatch_size=0 epochs=1 hidden=2 total_steps=400");
         char path[8], figures[FIGURES];
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, bases[b].settings));
+        assert_ok(ppo_config_set_all(&cfg, bases[b].settings));
         snprintf(path, sizeof path, "%d", b);
         run r = begin(&env, &cfg);
         for (int i = 0; i < 2 || r.trainer->collector.envs.length[0] < 2; i++) iterate(&r, figures);
@@ -1954,8 +1952,7 @@ static void settings_that_are_none_are_refused_by_name(void **state) {
         ppo_config cfg = ppo_config_default();
         change c = {NULL, NULL, NULL, {0}};
         c.key = key, c.text = text;
-        if (k < count && ppo_settings_set(ppo_config_settings(), &cfg, key, text) == PPO_OK)
-            continue; /* a setting after all */
+        if (k < count && ppo_config_set(&cfg, key, text) == PPO_OK) continue; /* a setting after all */
         write_changed(file, &c, 1, 1, "changed");
         assert_refused("changed", 0, 1, key);
         assert_fails(ppo_config_load("changed", &cfg, NULL), PPO_ERROR_FILE, "changed: ");
@@ -2157,7 +2154,7 @@ static void the_memory_of_a_trainer_is_known_before_it_is_made(void **state) {
         ppo_env env = i % 2 ? choices_env() : reach_env();
         ppo_config cfg = settings(base);
         meter m = {0, 0, (size_t)1 << 30, 0};
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, more[i / 2]));
+        assert_ok(ppo_config_set_all(&cfg, more[i / 2]));
         ppo_set_allocator(meter_hook, &m);
         run r = begin(&env, &cfg);
         assert_ok(ppo_trainer_iterate(r.trainer, NULL));

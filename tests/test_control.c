@@ -837,15 +837,15 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "clip_obs",
                                         "clip_reward",
                                         "self_play",
-                                        "desired_kl",
+                                        "lr_target_kl",
                                         "snapshot_every",
                                         "self_play_latest",
                                         "seed",
                                         "threads",
                                         "critic_learning_rate",
-                                        "adaptive_kl_target",
+                                        "penalty_target_kl",
                                         "huber_delta",
-                                        "baseline",
+                                        "use_critic",
                                         "entropy_schedule",
                                         "recurrent",
                                         "sequence_steps",
@@ -1016,12 +1016,12 @@ static void settings_without_effect_are_refused(void **state) {
         {"gsde_steps=4", "gsde_steps is 4|gsde is no"},
         {"objective=unclipped dual_clip=3", "dual_clip is 3|objective is unclipped"},
         {"kl_coef=2", "kl_coef is 2|objective is clip"},
-        {"adaptive_kl_target=0.01", "adaptive_kl_target is 0.01|objective is clip"},
-        {"baseline=no value_coef=1", "value_coef is 1|baseline is no"},
-        {"baseline=no value_clip=0.2", "value_clip|baseline"},
-        {"baseline=no huber_delta=1", "huber_delta|baseline"},
-        {"baseline=no critic_learning_rate=1e-3", "critic_learning_rate|baseline"},
-        {"baseline=no recompute_advantages=yes", "recompute_advantages is yes|baseline is no"},
+        {"penalty_target_kl=0.01", "penalty_target_kl is 0.01|objective is clip"},
+        {"use_critic=no value_coef=1", "value_coef is 1|use_critic is no"},
+        {"use_critic=no value_clip=0.2", "value_clip|use_critic"},
+        {"use_critic=no huber_delta=1", "huber_delta|use_critic"},
+        {"use_critic=no critic_learning_rate=1e-3", "critic_learning_rate|use_critic"},
+        {"use_critic=no recompute_advantages=yes", "recompute_advantages is yes|use_critic is no"},
         {"recompute_advantages=yes epochs=1", "recompute_advantages is yes|epochs is 1"},
         {"layer_norm=yes hidden=none", "layer_norm is yes|hidden is none"},
         {"rpo_alpha=0.5", "rpo_alpha is 0.5|discrete 3"},
@@ -1036,20 +1036,20 @@ static void settings_without_effect_are_refused(void **state) {
     static const char *const right[] = {"",
                                         "gsde=yes gsde_steps=4 squash=yes log_std_init=-1",
                                         "dual_clip=3 clip_low=0.1",
-                                        "objective=kl-penalty kl_coef=2 adaptive_kl_target=0.01",
+                                        "objective=kl-penalty kl_coef=2 penalty_target_kl=0.01",
                                         "value_coef=1 value_clip=0.2 huber_delta=1 critic_learning_rate=1e-3",
                                         "entropy_schedule=linear entropy_coef=0.01",
                                         "recurrent=4 sequence_steps=8",
                                         "normalize_obs=yes clip_obs=5 normalize_reward=yes clip_reward=5",
                                         "shared_trunk=yes hidden=8 layer_norm=yes",
                                         "rpo_alpha=0.5 recompute_advantages=yes",
-                                        "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no baseline=no"};
+                                        "kl_coef=1 sequence_steps=32 gsde_steps=0 squash=no use_critic=no"};
     ppo_env env = walk_env(), box = reach_env();
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     for (int i = 0; i < COUNT(wrong); i++) {
         ppo_config cfg = tiny_config();
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, wrong[i][0]));
+        assert_ok(ppo_config_set_all(&cfg, wrong[i][0]));
         assert_ok(ppo_config_check(&cfg));
         assert_fails(ppo_config_check_effect(&cfg, &env, NULL), PPO_ERROR_ARGUMENT, wrong[i][1]);
         assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, wrong[i][1]);
@@ -1057,7 +1057,7 @@ static void settings_without_effect_are_refused(void **state) {
     }
     for (int i = 0; i < COUNT(right); i++) {
         ppo_config cfg = tiny_config();
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, right[i]));
+        assert_ok(ppo_config_set_all(&cfg, right[i]));
         assert_ok(ppo_config_check_effect(&cfg, &box, NULL));
     }
     ppo_config cfg = tiny_config(), later = cfg;
@@ -1213,13 +1213,12 @@ static void every_setting_survives_being_written_and_read_as_text(void **state) 
             } else {
                 assert_true(put_number(&a, f, f->type == PPO_FIELD_FLOAT ? x : floor(x)));
             }
-            assert_ok(ppo_settings_get(ppo_config_settings(), &a, f->name, text, sizeof text));
+            assert_ok(ppo_config_get(&a, f->name, text, sizeof text));
             snprintf(dashed, sizeof dashed, "%s", f->name);
             for (char *c = dashed; *c; c++)
                 if (*c == '_') *c = '-';
-            assert_ok(ppo_settings_set(ppo_config_settings(), &b, trial % 2 ? dashed : f->name, text));
-            assert_ok(ppo_settings_get(ppo_config_settings(), &b, trial % 2 ? dashed : f->name, again,
-                                       sizeof again));
+            assert_ok(ppo_config_set(&b, trial % 2 ? dashed : f->name, text));
+            assert_ok(ppo_config_get(&b, trial % 2 ? dashed : f->name, again, sizeof again));
             assert_string_equal(text, again);
             if (f->type == PPO_FIELD_KERNELS) {
                 assert_int_equal(a.conv_layers, b.conv_layers);
@@ -1241,21 +1240,21 @@ static void every_setting_survives_being_written_and_read_as_text(void **state) 
 static void settings_are_read_from_words_and_numbers(void **state) {
     (void)state;
     ppo_config c = ppo_config_default();
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "learning-rate-schedule", "cosine"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "objective", "kl-penalty"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "activation", "relu"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "normalize_obs", "yes"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "normalize-reward", "1"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "normalize_advantage", "0"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "hidden", "128,64,32"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "gamma", "0.5"));
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "total_steps", "1000000"));
+    assert_ok(ppo_config_set(&c, "learning-rate-schedule", "cosine"));
+    assert_ok(ppo_config_set(&c, "objective", "kl-penalty"));
+    assert_ok(ppo_config_set(&c, "activation", "relu"));
+    assert_ok(ppo_config_set(&c, "normalize_obs", "yes"));
+    assert_ok(ppo_config_set(&c, "normalize-reward", "1"));
+    assert_ok(ppo_config_set(&c, "normalize_advantage", "0"));
+    assert_ok(ppo_config_set(&c, "hidden", "128,64,32"));
+    assert_ok(ppo_config_set(&c, "gamma", "0.5"));
+    assert_ok(ppo_config_set(&c, "total_steps", "1000000"));
     assert_true(c.learning_rate_schedule == PPO_COSINE && c.objective == PPO_KL_PENALTY &&
                 c.activation == PPO_RELU);
     assert_true(c.normalize_obs == 1 && c.normalize_reward == 1 && c.normalize_advantage == 0 &&
                 c.hidden_layers == 3 && c.hidden[2] == 32 && c.gamma == 0.5f);
     assert_int_equal(c.total_steps, 1000000);
-    assert_ok(ppo_settings_set(ppo_config_settings(), &c, "hidden", "none"));
+    assert_ok(ppo_config_set(&c, "hidden", "none"));
     assert_int_equal(c.hidden_layers, 0);
 }
 
@@ -1314,29 +1313,24 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
                                            {"callback", "0", "callback"}};
     for (int i = 0; i < COUNT(cases); i++) {
         ppo_config c = ppo_config_default(), before = c;
-        if (ppo_settings_set(ppo_config_settings(), &c, cases[i][0], cases[i][1]) == PPO_OK)
+        if (ppo_config_set(&c, cases[i][0], cases[i][1]) == PPO_OK)
             fail_msg("%s = \"%s\" passed", cases[i][0], cases[i][1]);
-        assert_fails(ppo_settings_set(ppo_config_settings(), &c, cases[i][0], cases[i][1]),
-                     PPO_ERROR_ARGUMENT, cases[i][2]);
+        assert_fails(ppo_config_set(&c, cases[i][0], cases[i][1]), PPO_ERROR_ARGUMENT, cases[i][2]);
         assert_memory_equal(&c, &before, sizeof c);
     }
     char long_list[400] = "1", text[8];
     ppo_config c = ppo_config_default();
     for (int k = 1; k < 64; k++) strcat(long_list, ",1"); /* one layer too many */
-    assert_fails(ppo_settings_set(ppo_config_settings(), &c, "hidden", long_list), PPO_ERROR_ARGUMENT, "63");
-    assert_fails(ppo_settings_set(ppo_config_settings(), NULL, "gamma", "1"), PPO_ERROR_ARGUMENT,
-                 "ppo_settings_set:|NULL");
-    assert_fails(ppo_settings_set_all(ppo_config_settings(), NULL, "gamma=1"), PPO_ERROR_ARGUMENT,
-                 "ppo_settings_set_all:|NULL");
-    assert_fails(ppo_settings_set(ppo_config_settings(), &c, NULL, "1"), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_settings_set(ppo_config_settings(), &c, "gamma", NULL), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_settings_get(ppo_config_settings(), &c, "gama", text, sizeof text), PPO_ERROR_ARGUMENT,
-                 "gama");
-    assert_fails(ppo_settings_get(ppo_config_settings(), NULL, "gamma", text, sizeof text),
-                 PPO_ERROR_ARGUMENT, "ppo_settings_get:|NULL");
-    assert_fails(ppo_settings_get(ppo_config_settings(), &c, "gamma", NULL, sizeof text), PPO_ERROR_ARGUMENT,
-                 "NULL");
-    assert_fails(ppo_settings_get(ppo_config_settings(), &c, "gamma", text, 0), PPO_ERROR_ARGUMENT, "");
+    assert_fails(ppo_config_set(&c, "hidden", long_list), PPO_ERROR_ARGUMENT, "63");
+    assert_fails(ppo_config_set(NULL, "gamma", "1"), PPO_ERROR_ARGUMENT, "ppo_settings_set:|NULL");
+    assert_fails(ppo_config_set_all(NULL, "gamma=1"), PPO_ERROR_ARGUMENT, "ppo_settings_set_all:|NULL");
+    assert_fails(ppo_config_set(&c, NULL, "1"), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_config_set(&c, "gamma", NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_config_get(&c, "gama", text, sizeof text), PPO_ERROR_ARGUMENT, "gama");
+    assert_fails(ppo_config_get(NULL, "gamma", text, sizeof text), PPO_ERROR_ARGUMENT,
+                 "ppo_settings_get:|NULL");
+    assert_fails(ppo_config_get(&c, "gamma", NULL, sizeof text), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_config_get(&c, "gamma", text, 0), PPO_ERROR_ARGUMENT, "");
 }
 
 static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state) {
@@ -1345,21 +1339,19 @@ static void a_text_that_does_not_fit_is_an_error_not_another_number(void **state
     char text[8];
     for (size_t size = 1; size < sizeof text; size++) { /* "100000" needs 7 */
         memset(text, '#', sizeof text);
-        ppo_status status = ppo_settings_get(ppo_config_settings(), &c, "total_steps", text, size);
+        ppo_status status = ppo_config_get(&c, "total_steps", text, size);
         assert_int_equal(text[size], '#'); /* nothing was written beyond */
         assert_int_equal(status, size < 7 ? PPO_ERROR_ARGUMENT : PPO_OK);
     }
-    assert_int_equal(ppo_settings_get(ppo_config_settings(), &c, "hidden", text, 4),
+    assert_int_equal(ppo_config_get(&c, "hidden", text, 4),
                      PPO_ERROR_ARGUMENT); /* "64," would read as a list */
-    assert_ok(ppo_settings_get(ppo_config_settings(), &c, "hidden", text, 6));
+    assert_ok(ppo_config_get(&c, "hidden", text, 6));
     assert_string_equal(text, "64,64");
     c.hidden_layers = PPO_MAX_LAYERS + 1; /* more than there are */
     char room[2048];
-    assert_fails(ppo_settings_get(ppo_config_settings(), &c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT,
-                 "hidden_layers is 65");
+    assert_fails(ppo_config_get(&c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT, "hidden_layers is 65");
     c.hidden_layers = -1;
-    assert_fails(ppo_settings_get(ppo_config_settings(), &c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT,
-                 "hidden_layers is -1");
+    assert_fails(ppo_config_get(&c, "hidden", room, sizeof room), PPO_ERROR_ARGUMENT, "hidden_layers is -1");
 }
 
 static void an_agent_is_refused_where_its_actions_would_not_fit(void **state) {
@@ -1564,7 +1556,7 @@ static void an_environment_may_ask_the_agent_that_is_evaluated(void **state) {
         ppo_agent *agent = NULL;
         env.obs_size = 1, env.action_space = ppo_box(1, -9, 9), env.max_steps = 4;
         env.reset = rival_reset, env.step = rival_step;
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, networks[i]));
+        assert_ok(ppo_config_set_all(&cfg, networks[i]));
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         opponent = NULL;
         ppo_evaluation alone = ppo_evaluate(agent, &env, 64, 1);

@@ -195,10 +195,10 @@ static void what_does_not_fit_is_refused(void **state) {
 
 static ppo_config settings(const char *more) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                   "num_envs=3 rollout_steps=20 minibatch_size=23 epochs=2 total_steps=180 "
-                                   "activation=relu conv=3x3x1,2x2x2 hidden=6"));
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, more));
+    assert_ok(ppo_config_set_all(&cfg,
+                                 "num_envs=3 rollout_steps=20 minibatch_size=23 epochs=2 total_steps=180 "
+                                 "activation=relu conv=3x3x1,2x2x2 hidden=6"));
+    assert_ok(ppo_config_set_all(&cfg, more));
     return cfg;
 }
 
@@ -293,8 +293,7 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
                                       "0x0x1",   "16,3,1", "x16x3x1",  "16x0x1",  "1025x3x1", "16x3x1 ",
                                       "16x-3x1", "",       "16x3x1,8", "16X3X1"};
     for (int i = 0; i < COUNT(bad); i++)
-        assert_fails(ppo_settings_set(ppo_config_settings(), &cfg, "conv", bad[i]), PPO_ERROR_ARGUMENT,
-                     "conv");
+        assert_fails(ppo_config_set(&cfg, "conv", bad[i]), PPO_ERROR_ARGUMENT, "conv");
     cfg.conv[1][2] = 0;
     assert_fails(ppo_config_check(&cfg), PPO_ERROR_ARGUMENT, "conv[1] is 0");
     cfg.conv_layers = PPO_MAX_LAYERS;

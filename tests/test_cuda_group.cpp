@@ -51,7 +51,8 @@ static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
 static void processes_with_several_sequences_at_a_time_have_the_same_bits(void **state) {
     (void)state;
     static tuning kinds[] = {
-        {"three shards, micro-batches", "shards=3 micro_batch=2 recompute=yes", 0, NULL, NULL, 0, 0},
+        {"three shards, micro-batches", "shards=3 micro_batch=2 gradient_checkpointing=yes", 0, NULL, NULL, 0,
+         0},
         {"a long step of one shard",
          "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1", 0, NULL, NULL, 0, 0},
     };

@@ -112,7 +112,7 @@ static told pass(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *tokens,
     size_t n = (size_t)ppo_response_row(tokens, tokens->count);
     t.logp.resize(n), t.entropy.resize(n), t.value.resize(n);
     assert_ok(ppo__tape_create_on(ppo__device_in_use, &tape));
-    ppo_tape_recompute(tape, recompute && ppo__device_in_use);
+    ppo_tape_checkpointing(tape, recompute && ppo__device_in_use);
     ppo_response out = ppo_lm_response(tape, lm, tokens, 0.8f, PPO_POLICY | PPO_VALUE);
     ppo_policy_objective objective = ppo_policy_objective_default();
     objective.clip_low = objective.clip_high = 3;
@@ -200,7 +200,7 @@ static void models_with_lora_pass_as_on_the_processor(void **state) {
         ppo_tokens tokens = {0};
         float logp[4];
         make_tokens(s, 4, 4, &tokens);
-        assert_ok(ppo_params_pack(base->params));
+        assert_ok(ppo_params_to_bf16(base->params));
         assert_ok(ppo_lm_logp(lm, &tokens, 4, logp));
         on_the_gpu();
         assert_fails(ppo_lm_logp(lm, &tokens, 4, logp), PPO_ERROR_ARGUMENT, "packed|processor");
@@ -349,7 +349,7 @@ static void samples_are_those_of_the_processor(void **state) {
         ppo_sampling how[4];
         for (ppo_sampling &h : how) h = ppo_sampling_default(), h.eos = 1;
         how[1].temperature = 0.6f, how[1].top_k = 3;
-        how[2].top_p = 0.7f, how[2].max_new = 4;
+        how[2].top_p = 0.7f, how[2].max_new_tokens = 4;
         how[3].greedy = 1;
         for (int i = SMALL(0, k % 4); i < 4; i += SMALL(1, 4)) { /* each with some of the shapes */
             const ppo_sampling &h = how[i];
@@ -518,7 +518,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (kind == 2) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.reference_every = 2;
         if (kind == 3)
             c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K3, c.advantage = PPO_ADVANTAGE_GROUP;
-        if (kind == 4) c.kl_target = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
+        if (kind == 4) c.penalty_target_kl = 1, c.advantage = PPO_ADVANTAGE_LEAVE_ONE_OUT;
         if (kind == 5) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_K2, c.importance_cap = 2;
         if (kind == 6) c.kl_place = PPO_KL_IN_LOSS, c.kl_estimator = PPO_KL_EXACT, c.kl_coef = 1;
         if (kind == 7) {
@@ -528,7 +528,7 @@ static void ppo_on_tokens_is_that_of_the_processor(void **state) {
         if (kind == 8) {
             c.kl_place = PPO_KL_IN_LOSS, c.kl_weighted = 1, c.kl_estimator = PPO_K3;
             c.advantage = PPO_ADVANTAGE_GROUP_MEAN, c.aggregation = PPO_AGGREGATE_CONSTANT, c.refills = 1;
-            c.sampling.max_new = 6;
+            c.sampling.max_new_tokens = 6;
         }
         if (kind == 9) {
             c.objective.objective = PPO_CISPO, c.advantage = PPO_ADVANTAGE_RETURN, c.samples = 1;
@@ -630,7 +630,7 @@ static void copies_and_steps_see_what_was_learned(void **state) {
     assert_ok(ppo_params_step(copy->params, &adam, 0.5f, &want));
     assert_close(norm, want, 1e-5);
     check_params(lm->params, copy->params, 0, 1e-5);
-    ppo_params_restart(lm->params);
+    ppo_params_reset_optimizer(lm->params);
     ppo_lm_free(copy);
     ppo_lm_free(lm);
 }
@@ -661,7 +661,7 @@ static void restarting_forgets_moments_there_too(void **state) {
     ppo_lm *lm = make_model(small, 1, 54);
     on_the_gpu();
     fit(SFT, lm, NULL, &progress);
-    ppo_params_restart(lm->params);
+    ppo_params_reset_optimizer(lm->params);
     assert_ok(ppo_params_sync(lm->params));
     for (size_t i = 0; i < lm->params->count; i++) {
         assert_true(lm->params->m[i] == 0 && lm->params->v[i] == 0 && lm->params->grad[i] == 0);
@@ -942,7 +942,7 @@ static ppo_status tiny_job(void *user) {
     const int token[3] = {1, 2, 3};
     float score;
     c.prompts = c.epochs = 1;
-    c.sampling.max_new = 2;
+    c.sampling.max_new_tokens = 2;
     ppo_status status = ppo_use_cuda(0);
     if (!status) status = ppo_lm_create(&shape, &lm);
     if (!status) status = ppo_tokens_add(&data, token, 3, 1);
@@ -1073,7 +1073,7 @@ static void a_failure_is_told_once(void **state) {
     float score[2];
     const int token[2] = {3, 4};
     long k = 0;
-    how.max_new = 1;
+    how.max_new_tokens = 1;
     for (int s = 0; s < 2; s++) assert_ok(ppo_tokens_add(&prompts, token, 1 + s, 1));
     on_the_gpu();
     emulation.error = cudaErrorLaunchFailure;

@@ -112,8 +112,7 @@ static void check_gradients_of(const ppo_lm *lm, int model) {
                 for (int k = 0; k < 2 * lm->config.layers; k++) {
                     char is[96], that[96];
                     snprintf(is, sizeof is, row->parameter, k / 2), strcat(is, k % 2 ? ".bias" : ".weight");
-                    snprintf(that, sizeof that, row->array, k / 2),
-                        strcat(that, k % 2 ? ".bias" : ".weight");
+                    snprintf(that, sizeof that, row->array, k / 2), strcat(that, k % 2 ? ".bias" : ".weight");
                     if (strcmp(is, ours) || strcmp(that, g_family_array[i].name)) continue;
                     x.data = x.grad;
                     ppo__hub_shape(&lm->full, &x, row->how, &rows, &cols);
@@ -157,7 +156,7 @@ static void check_model(const ppo_lm *lm, int model) {
     assert_ok(ppo_tape_backward(tape, loss));
     check_gradients_of(lm, model);
     assert_ok(ppo_tokens_add(&prompts, g_family_token, FAMILY_PROMPT, FAMILY_PROMPT));
-    how.greedy = 1, how.max_new = FAMILY_NEW;
+    how.greedy = 1, how.max_new_tokens = FAMILY_NEW;
     assert_ok(ppo_generator_create(lm, 2, &generator));
     assert_ok(ppo_generate(generator, &prompts, &how, &samples));
     assert_int_equal(samples.tokens.start[1], FAMILY_PROMPT + FAMILY_NEW);

@@ -165,11 +165,10 @@ static void games_are_trained_with_all_their_agents(void **state) {
         ppo_env env = make[k]();
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
-        assert_ok(
-            ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                 "num_envs=32 rollout_steps=32 minibatch_size=0 epochs=1 total_steps=4000 "
-                                 "hidden=8"));
-        if (!k) assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, "self_play=2 snapshot_every=1"));
+        assert_ok(ppo_config_set_all(
+            &cfg, "num_envs=32 rollout_steps=32 minibatch_size=0 epochs=1 total_steps=4000 "
+                  "hidden=8"));
+        if (!k) assert_ok(ppo_config_set_all(&cfg, "self_play=2 snapshot_every=1"));
         assert_ok(ppo_train(&env, &cfg, &agent));
         ppo_agent_free(agent);
     }

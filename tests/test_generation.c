@@ -11,8 +11,8 @@
 #include "test.h"
 
 /* Settings without a tool and what follows it. */
-#define HOW(temperature, greedy, top_k, top_p, eos, max_new, seed) \
-    { temperature, greedy, top_k, top_p, eos, max_new, seed, -1, NULL, NULL, NULL, 0, NULL, NULL, 0 }
+#define HOW(temperature, greedy, top_k, top_p, eos, max_new_tokens, seed) \
+    { temperature, greedy, top_k, top_p, eos, max_new_tokens, seed, -1, NULL, NULL, NULL, 0, NULL, NULL, 0 }
 
 static ppo_tape *tape;
 
@@ -127,10 +127,10 @@ static void probabilities_of_what_means_nothing_are_refused(void **state) {
         ppo_sampling how;
         const char *words;
     } bad[] = {
-        {HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"}, {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
-        {HOW(1, 0, -1, 1, -1, 0, 1), "top_k is -1"},     {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
-        {HOW(1, 0, 0, 1, N, 0, 1), "eos is 4|0 .. 3"},   {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"},
-        {HOW(1, 1, 0, 1, -1, -1, 1), "max_new is -1"}};
+        {HOW(0, 0, 0, 1, -1, 0, 1), "temperature is 0"},     {HOW(NAN, 0, 0, 1, -1, 0, 1), "temperature is"},
+        {HOW(1, 0, -1, 1, -1, 0, 1), "top_k is -1"},         {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
+        {HOW(1, 0, 0, 1, N, 0, 1), "eos is 4|0 .. 3"},       {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"},
+        {HOW(1, 1, 0, 1, -1, -1, 1), "max_new_tokens is -1"}};
     const float logits[N] = {1, 3, 3, 2};
     ppo_sampling how = ppo_sampling_default();
     float p[N], scratch[N];
@@ -181,7 +181,7 @@ static void greedy_continuations_are_those_of_transformers(void **state) {
     ppo_lm *lm = golden_lm();
     ppo_tokens prompts = golden_tokens(g_gpt_greedy_length, NULL, g_gpt_greedy_prompt, g_gpt_greedy_prompts);
     ppo_sampling how = ppo_sampling_default();
-    how.greedy = 1, how.max_new = g_gpt_greedy_tokens;
+    how.greedy = 1, how.max_new_tokens = g_gpt_greedy_tokens;
     FOR_KERNEL_SETS(set) {
         for (int slots = 1; slots < 4; slots++) {
             ppo_generator *generator = generator_of(lm, slots);
@@ -259,7 +259,7 @@ static void log_probabilities_have_the_bits_of_the_whole_sequence(void **state) 
                 how.temperature = temperatures[k];
                 how.greedy = k == 3;
                 how.eos = 5;
-                how.max_new = m ? 0 : 9;
+                how.max_new_tokens = m ? 0 : 9;
                 assert_ok(ppo_generate(generator, &prompts, &how, &samples));
                 check_against_forward(lm, &samples, &how);
             }
@@ -401,7 +401,7 @@ static void samples_are_the_same_for_any_number_of_slots_and_in_any_company(void
     ppo_lm *lm = small_lm();
     ppo_tokens prompts = some_prompts(40), other = some_prompts(41);
     ppo_sampling how = ppo_sampling_default();
-    how.eos = 4, how.max_new = 20;
+    how.eos = 4, how.max_new_tokens = 20;
     int *where = other.token + other.start[6];
     memcpy(where, prompts.token + prompts.start[6], 7 * sizeof *where); /* sequence 6 is the same in both */
     FOR_KERNEL_SETS(set) {
@@ -483,7 +483,7 @@ static void what_was_sampled_may_be_continued(void **state) {
     ppo_lm *lm = small_lm();
     ppo_tokens prompts = some_prompts(49);
     ppo_sampling how = ppo_sampling_default();
-    how.max_new = 4;
+    how.max_new_tokens = 4;
     for (int whole = 0; whole < 2; whole++) {
         ppo_generator *a = generator_of(lm, 3), *b = generator_of(lm, 3);
         ppo_samples x, y;
@@ -519,7 +519,7 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
     ppo_sampling how = ppo_sampling_default();
     ppo_samples x, y;
     int start[MOST + 1];
-    how.max_new = 8;
+    how.max_new_tokens = 8;
     assert_ok(ppo_generate(a, &prompts, &how, &x));
     for (int k = 0; k < COUNT(counts); k++) {
         int all = x.tokens.start[x.tokens.count], each = all / counts[k];
@@ -542,23 +542,23 @@ static void what_was_sampled_may_be_divided_otherwise_and_continued(void **state
 static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(void **state) {
     (void)state;
     enum { EOS = 4 };
-    static const int max_new[] = {0, 1, 6, 39, 1000, INT_MAX};
+    static const int max_new_tokens[] = {0, 1, 6, 39, 1000, INT_MAX};
     ppo_lm *lm = small_lm();
     ppo_generator *generator = generator_of(lm, 3);
     ppo_tokens prompts = some_prompts(43);
     for (int s = 0; s < S_COUNT; s++) prompts.token[prompts.start[s]] = EOS; /* in a prompt it ends nothing */
-    for (int k = 0; k < 2 * COUNT(max_new); k++) {
+    for (int k = 0; k < 2 * COUNT(max_new_tokens); k++) {
         ppo_sampling how = ppo_sampling_default();
         ppo_samples x;
         int ended = 0;
-        how.max_new = max_new[k / 2];
+        how.max_new_tokens = max_new_tokens[k / 2];
         how.eos = k % 2 ? EOS : -1;
         assert_ok(ppo_generate(generator, &prompts, &how, &x));
         for (int s = 0; s < S_COUNT; s++) {
             const int *text = x.tokens.token + x.tokens.start[s];
             int n = x.tokens.start[s + 1] - x.tokens.start[s], given = x.tokens.prompt[s];
             int room = S_CONTEXT - given,
-                most = given + (how.max_new && how.max_new < room ? how.max_new : room);
+                most = given + (how.max_new_tokens && how.max_new_tokens < room ? how.max_new_tokens : room);
             assert_int_equal(given, prompts.prompt[s]);
             assert_memory_equal(text, prompts.token + prompts.start[s], (size_t)given * sizeof *text);
             for (int i = given; i < n - 1 && how.eos >= 0; i++) assert_int_not_equal(text[i], EOS);
@@ -567,9 +567,9 @@ static void a_sequence_ends_with_eos_or_is_cut_off_by_max_new_or_the_context(voi
             assert_true(n > given && n <= most);
             ended += x.ended[s];
         }
-        if (how.max_new == 0 || how.max_new > 30)
+        if (how.max_new_tokens == 0 || how.max_new_tokens > 30)
             assert_true(k % 2 ? ended > 4 && ended <= S_COUNT : ended == 0);
-        if (how.max_new == 6 && k % 2) assert_true(ended > 0 && ended < S_COUNT);
+        if (how.max_new_tokens == 6 && k % 2) assert_true(ended > 0 && ended < S_COUNT);
     }
     ppo_tokens_free(&prompts);
     ppo_generator_free(generator);
@@ -665,7 +665,7 @@ static void settings_that_mean_nothing_are_refused(void **state) {
                {HOW(1, 0, 0, 0, -1, 0, 1), "top_p is 0"},
                {HOW(1, 0, 0, 1.01f, -1, 0, 1), "top_p is 1.01"},
                {HOW(1, 0, 0, NAN, -1, 0, 1), "top_p is"},
-               {HOW(1, 0, 0, 1, -1, -3, 1), "max_new is -3"},
+               {HOW(1, 0, 0, 1, -1, -3, 1), "max_new_tokens is -3"},
                {HOW(1, 0, 0, 1, S_VOCAB, 0, 1), "eos is 9|0 .. 8"},
                {HOW(1, 0, 0, 1, -2, 0, 1), "eos is -2"}};
     for (int i = 0; i < COUNT(bad); i++)
@@ -684,7 +684,7 @@ static void logits_that_are_not_finite_end_it_with_the_place(void **state) {
     ppo_samples x;
     int text[] = {1, 2, 3, 1}, start[] = {0, 3, 4};
     ppo_tokens prompts = {2, start, NULL, text, NULL, NULL};
-    how.max_new = 1;
+    how.max_new_tokens = 1;
     FOR_KERNEL_SETS(set) {
         for (int greedy = 0; greedy < 2; greedy++)
             for (int k = 0; k < COUNT(broken); k++)
@@ -720,7 +720,7 @@ static ppo_status generate_once(void *user) {
     ppo_generator *generator = NULL;
     ppo_sampling how = ppo_sampling_default();
     ppo_samples x;
-    how.max_new = 3;
+    how.max_new_tokens = 3;
     ppo_status status = ppo_generator_create(j->lm, 2, &generator);
     if (!status) status = ppo_generate(generator, &j->prompts, &how, &x);
     ppo_generator_free(generator);
@@ -786,7 +786,7 @@ static void fewer_prompts_than_once_allocate_nothing(void **state) {
     ppo_samples x;
     ppo_rng rng = test_rng(51);
     long calls = 0;
-    how.max_new = 2;
+    how.max_new_tokens = 2;
     for (int s = 0; s < 150; s++) add_random(&prompts, &rng, S_VOCAB, 5, 5); /* 48 KB of results */
     ppo_set_allocator(heap_hook, &h);
     ppo_generator *generator = generator_of(lm, 3);

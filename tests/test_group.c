@@ -27,7 +27,7 @@ typedef struct training {
 /* Everything in a report but the time. */
 static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
     p.seconds = p.steps_per_second = p.seconds_left = 0;
-    p.figure_names = NULL;
+    p.metric_names = NULL;
     const float figures[] = {p.mean_return,
                              p.mean_length,
                              p.policy_loss,
@@ -56,7 +56,7 @@ static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
 static ppo_config training_config(const training *t, result *r) {
     ppo_config cfg = ppo_config_default();
     cfg.hidden[0] = cfg.hidden[1] = 8, cfg.num_envs = 16, cfg.rollout_steps = 16, cfg.epochs = 2;
-    r->status = ppo_settings_set_all(ppo_config_settings(), &cfg, t->settings);
+    r->status = ppo_config_set_all(&cfg, t->settings);
     cfg.total_steps = 4 * cfg.num_envs * cfg.rollout_steps - 40; /* the last rollout is shorter */
     return cfg;
 }
@@ -163,14 +163,14 @@ static void any_number_of_processes_trains_the_same_bits(void **state) {
         {"uneven shards and environments", walk_env, "minibatch_size=97 shards=7 num_envs=13", NULL, NULL},
         {"by size", walk_env, "minibatch_size=0 rollout_steps=64", NULL, NULL},
         {"normalized", walk_env, "normalize_obs=yes normalize_reward=yes shards=4", NULL, NULL},
-        {"no critic", walk_env, "baseline=no gae_lambda=1 shards=4", NULL, NULL},
+        {"no critic", walk_env, "use_critic=no gae_lambda=1 shards=4", NULL, NULL},
         {"target_kl", walk_env, "target_kl=0.001 learning_rate=0.01 shards=4", NULL, NULL},
-        {"a rate that follows the KL", walk_env, "desired_kl=0.01 learning_rate_schedule=constant shards=4",
+        {"a rate that follows the KL", walk_env, "lr_target_kl=0.01 learning_rate_schedule=constant shards=4",
          NULL, NULL},
         {"multi-discrete", dials_env, "shared_trunk=yes shards=2", NULL, NULL},
         {"masked", fenced_env, "normalize_reward=yes shards=2", NULL, NULL},
         {"gsde", reach_env, "gsde=yes gsde_steps=4 squash=yes normalize_obs=yes shards=4", NULL, NULL},
-        {"adaptive KL", reach_env, "objective=kl-penalty adaptive_kl_target=0.01 learning_rate=0.03 shards=4",
+        {"adaptive KL", reach_env, "objective=kl-penalty penalty_target_kl=0.01 learning_rate=0.03 shards=4",
          NULL, NULL},
         {"noise in the update", reach_env, "rpo_alpha=0.5 shards=4", NULL, NULL},
         {"recurrent", walk_env, "recurrent=3 sequence_steps=4 shards=4 normalize_obs=yes", NULL, NULL},
@@ -320,16 +320,16 @@ static void any_number_of_processes_tunes_the_same_bits(void **state) {
          NULL, NULL, 0, 0},
         {"refills", "advantage=group samples=2 refills=3 shards=4", 0, NULL, NULL, 0, 0},
         {"exact KL", "kl_place=loss kl_estimator=exact shards=4", 0, NULL, NULL, 0, 0},
-        {"a tool", "call=2 shards=4", 0, NULL, NULL, 0, 0},
+        {"a tool", "tool_token=2 shards=4", 0, NULL, NULL, 0, 0},
         {"a long step", "learning_rate=0.05 target_kl=0.001 shards=4", 0, NULL, NULL, 0, 0},
-        {"bootstrapped", "bootstrap_truncated=yes max_new=3 shards=4", 0, NULL, NULL, 0, 0},
+        {"bootstrapped", "bootstrap_truncated=yes max_new_tokens=3 shards=4", 0, NULL, NULL, 0, 0},
         {"texts", "shards=4", 1, NULL, NULL, 0, 0},
         {"windows", "shards=4 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0, 0},
         {"pairs", "shards=4", 2, NULL, NULL, 0, 0},
         {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0, 0},
         {"sums beside the backward pass", "shards=8 epochs=1", 1, NULL, NULL, 192, 0},
         {"the same, of two models", "shards=6 prompts=4 epochs=1 minibatch_size=4", 0, NULL, NULL, 160, 0},
-        {"the same, recomputed", "shards=8 epochs=1 recompute=yes", 1, NULL, NULL, 192, 0},
+        {"the same, recomputed", "shards=8 epochs=1 gradient_checkpointing=yes", 1, NULL, NULL, 192, 0},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = alone(tune, &kinds[k]), got[MOST];
@@ -605,7 +605,7 @@ static void train_short_of_memory(void *user, const ppo_group *group, result *r)
     ppo_trainer *trainer = NULL;
     heap h = {0, 0, t->at, 0};
     cfg.minibatch_size = 32;
-    r->status = ppo_settings_set_all(ppo_config_settings(), &cfg, t->settings);
+    r->status = ppo_config_set_all(&cfg, t->settings);
     if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
     if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
     if (r->status) return;
@@ -646,7 +646,7 @@ static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
         {train_short_of_memory, "shards=4"},
         {train_short_of_memory, "shards=1"},
         {train_short_of_memory, "shards=1 recurrent=3 sequence_steps=4"},
-        {train_short_of_memory, "shards=4 objective=kl-penalty adaptive_kl_target=0.01"},
+        {train_short_of_memory, "shards=4 objective=kl-penalty penalty_target_kl=0.01"},
         {tune_short_of_memory, "shards=4"},
         {tune_short_of_memory, ""},
     };

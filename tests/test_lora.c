@@ -316,7 +316,7 @@ static void a_fit_changes_the_adapter_and_not_the_base(void **state) {
     assert_int_equal(base->params->frozen, 1);
     again = new_adapted(base, "q_proj v_proj",
                         0); /* the same run where blocks are computed again: the same bits */
-    fit.recompute = 1;
+    fit.gradient_checkpointing = 1;
     assert_ok(ppo_fit_sft(again, &data, &fit));
     assert_false(bits_differ(again->params->data, lm->params->data, lm->params->count));
     assert_ok(ppo_lm_copy(lm, 1, &copy));
@@ -339,10 +339,10 @@ static void blocks_that_are_computed_again_have_the_same_gradients(void **state)
         assert_ok(ppo_params_freeze(lm->params, 0));
         const float loss = loss_of(lm, 1);
         memcpy(want, lm->params->grad, n * sizeof *want);
-        ppo_tape_recompute(tape, 1);
+        ppo_tape_checkpointing(tape, 1);
         assert_true(loss_of(lm, 1) == loss);
         assert_false(bits_differ(want, lm->params->grad, n));
-        ppo_tape_recompute(tape, 0);
+        ppo_tape_checkpointing(tape, 0);
         ppo_lm_free(lm);
         free(want);
     }
@@ -372,7 +372,7 @@ static void computing_blocks_again_takes_less_memory(void **state) {
         c.vocab = FAMILY_VOCAB, c.layers = 12, c.width = 32;
         assert_ok(ppo_lm_create(&c, &lm));
         assert_ok(ppo_tape_create(&own));
-        ppo_tape_recompute(own, k);
+        ppo_tape_checkpointing(own, k);
         const size_t before = largest = now_live;
         for (int round = 0; round < 3; round++) {
             ppo_tape_reset(own);
@@ -409,7 +409,8 @@ static void ppo_trains_adapters_of_one_base(void **state) {
     for (int s = 0; s < 3; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
     for (int i = 0; i < base->head->rows * base->head->cols; i++)
         base->head->data[i] *= 20; /* one that can be sure */
-    c.prompts = 16, c.samples = 1, c.minibatch_size = 8, c.sampling.max_new = 8, c.learning_rate = 1e-2f;
+    c.prompts = 16, c.samples = 1, c.minibatch_size = 8, c.sampling.max_new_tokens = 8,
+    c.learning_rate = 1e-2f;
     c.kl_coef = 0.01f;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
     for (int i = 0; i < SMALL(30, 12); i++) {
@@ -420,7 +421,7 @@ static void ppo_trains_adapters_of_one_base(void **state) {
     assert_ok(ppo_rlhf_save(rlhf, "run.safetensors"));
     other = new_adapted(base, NULL, 0);
     ppo_rlhf *resumed = NULL;
-    c.recompute = 1;
+    c.gradient_checkpointing = 1;
     assert_ok(
         ppo_rlhf_resume("run.safetensors", other, NULL, NULL, &prompts, reward_threes, NULL, &c, &resumed));
     for (int i = 0; i < 2; i++) {
@@ -451,7 +452,7 @@ static void the_base_of_a_reference_is_remembered(void **state) {
     ppo_rlhf *rlhf = NULL;
     ppo_tokens prompts = {0};
     assert_ok(ppo_tokens_add(&prompts, (const int[]){0}, 1, 1));
-    c.prompts = c.minibatch_size = 2, c.sampling.max_new = 2, c.slots = 2;
+    c.prompts = c.minibatch_size = 2, c.sampling.max_new_tokens = 2, c.slots = 2;
     assert_ok(ppo_rlhf_create(policy, reference, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
     assert_ok(ppo_rlhf_save(rlhf, "run.safetensors"));
     ppo_rlhf_free(rlhf);
@@ -480,11 +481,11 @@ static void a_run_knows_the_memory_that_it_takes(void **state) {
         ppo_lm *base = new_base("llama"), *policy = k ? new_adapted(base, NULL, 0) : base;
         ppo_rlhf *rlhf = NULL;
         ppo_tokens prompts = {0};
-        if (k == 3) assert_ok(ppo_params_pack(base->params));
+        if (k == 3) assert_ok(ppo_params_to_bf16(base->params));
         for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         c.prompts = 32, c.epochs = SMALL(4, 1), c.minibatch_size = 16, c.micro_batch = k == 2 ? 4 : 0,
-        c.recompute = k == 2;
-        c.sampling.max_new = 24;
+        c.gradient_checkpointing = k == 2;
+        c.sampling.max_new_tokens = 24;
         assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, reward_threes, NULL, &c, &rlhf));
         const ppo_memory m = ppo_rlhf_memory(rlhf);
         const double all = m.weights + m.training + m.activations + m.sampling + m.samples;
@@ -521,8 +522,8 @@ static void packed_weights_compute_as_rounded_ones(void **state) {
         empty("out");
         assert_ok(ppo_lm_save(packed, "out", PPO_BF16));
         assert_ok(ppo_lm_load("out", &rounded));
-        assert_ok(ppo_params_pack(packed->params));
-        assert_ok(ppo_params_pack(packed->params));
+        assert_ok(ppo_params_to_bf16(packed->params));
+        assert_ok(ppo_params_to_bf16(packed->params));
         assert_true(packed->params->data == NULL && packed->head->data == NULL);
         assert_true(loss_of(packed, 0) == loss_of(rounded, 0));
         assert_ok(ppo_lm_copy(packed, 0, &copy));
@@ -664,7 +665,7 @@ static ppo_status adapt_all(void *user) {
     if (!status) status = ppo_lm_copy(lm, 1, &copy);
     if (!status) status = ppo_lm_merge(lm, &merged);
     if (!status) status = ppo_lm_save(lm, "out", PPO_BF16);
-    if (!status) status = ppo_params_pack(merged->params);
+    if (!status) status = ppo_params_to_bf16(merged->params);
     ppo_lm_free(lm), lm = NULL;
     if (!status) status = ppo_lm_adapt(base, &lora, 1, &lm);
     ppo_lm_free(lm);

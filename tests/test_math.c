@@ -1036,7 +1036,7 @@ static void run_packed(int packed, int rows, int in, int out, float *y, float *z
     fill_normal(&rng, pa, rows * in, 1), fill_normal(&rng, bias, out, 1);
     memset(dx, 0, sizeof(float) * (size_t)(rows * in));
     assert_ok(ppo_params_freeze(params, 1));
-    if (packed) assert_ok(ppo_params_pack(params));
+    if (packed) assert_ok(ppo_params_to_bf16(params));
     ppo_tensor x = {rows, in, pa, dx}, b = {1, out, bias, NULL};
     ppo_tape_reset(tape);
     ppo_tensor *hidden = ppo_tape_linear(tape, &x, w, &b, PPO_TANH);

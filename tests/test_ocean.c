@@ -6,7 +6,7 @@
 
 #include "ocean/catch.h"
 PPO_OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; catching->height = 6;
-          init(catching))
+              init(catching))
 
 /* Another one needs another file: its functions have the same names. */
 #define c_reset swarm_c_reset
@@ -14,11 +14,11 @@ PPO_OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; c
 #define c_close swarm_c_close
 #include "ocean/swarm.h"
 PPO_OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
-          swarm->x = calloc(12, sizeof(float)))
+              swarm->x = calloc(12, sizeof(float)))
 
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
+    assert_ok(ppo_config_set_all(&cfg, settings));
     return cfg;
 }
 
@@ -27,7 +27,7 @@ static void such_environments_are_sound(void **state) {
     const ppo_env envs[] = {catching_env(), swarm_env()};
     for (int i = 0; i < COUNT(envs); i++) {
         ppo_inspection report;
-        assert_ok(ppo_env_inspect(&envs[i], 300, 1, &report));
+        assert_ok(ppo_env_check(&envs[i], 300, 1, &report));
         if (report.findings) fail_msg("%s: %s", envs[i].name, report.finding[0]);
         assert_true(report.episodes > 10);
     }

@@ -293,7 +293,7 @@ static void what_is_frozen_has_numbers_alone_and_cannot_learn(void **state) {
     assert_true(params->frozen && !params->grad && !params->m && !params->v && !a->grad && params->step == 0);
     assert_true(a->data[34] == learned && b->data[2] == 8);
     ppo_params_zero_grad(params);
-    ppo_params_restart(params);
+    ppo_params_reset_optimizer(params);
     assert_fails(ppo_params_step(params, &adam, 0, NULL), PPO_ERROR_ARGUMENT, "frozen|ppo_params_freeze()");
     ppo_tensor *c = ppo_params_add(params, "c", 40, 40);
     assert_true(c && !c->grad && a->data[34] == learned);

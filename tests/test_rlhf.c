@@ -474,7 +474,7 @@ static void truncated_sequences_are_bootstrapped_on_request(void **state) {
     for (int bootstrap = 0; bootstrap < 2; bootstrap++) {
         ppo_rlhf_config c = small_config();
         c.gae_lambda = 1, c.whiten_advantages = 0, c.bootstrap_truncated = bootstrap, c.kl_coef = 0;
-        c.sampling.max_new = 3;
+        c.sampling.max_new_tokens = 3;
         bench b = begin(&c);
         ppo_samples samples;
         int64_t next = 0;
@@ -550,7 +550,7 @@ static void the_reference_follows_when_asked_and_the_coefficient_adapts(void **s
     (void)state;
     ppo_rlhf_config c = small_config();
     ppo_rlhf_progress p;
-    c.reference_every = 2, c.kl_target = 1e-3f, c.kl_horizon = 16;
+    c.reference_every = 2, c.penalty_target_kl = 1e-3f, c.kl_horizon = 16;
     bench b = begin(&c);
     assert_ok(ppo_rlhf_iterate(b.rlhf, &p));
     assert_true(p.kl == 0 && p.kl_coef == c.kl_coef);
@@ -977,7 +977,7 @@ static void the_first_ratio_tells_of_log_probabilities_that_are_not_those_of_tra
 static void samples_that_cannot_be_learned_from_are_refused_and_change_nothing(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    c.sampling.max_new = 4, c.sampling.eos = -1; /* the longest prompt has 2 tokens */
+    c.sampling.max_new_tokens = 4, c.sampling.eos = -1; /* the longest prompt has 2 tokens */
     bench b = begin(&c);
     batch x = sample_batch(&b, &c);
     ppo_lm *before = NULL;
@@ -1085,7 +1085,7 @@ static void an_iteration_that_failed_is_done_again_to_the_bit(void **state) {
     for (int adaptive = 0; adaptive < 2; adaptive++) {
         ppo_rlhf_config c = small_config();
         c.prompts = 6; /* of 5: passes and iterations do not end together */
-        if (adaptive) c.kl_target = 0.1f, c.kl_horizon = 30, c.reference_every = 2;
+        if (adaptive) c.penalty_target_kl = 0.1f, c.kl_horizon = 30, c.reference_every = 2;
         ppo_rlhf_progress want, got;
         ppo_lm *whole = run_with_a_failure(&c, (moody){0, -1, 0}, &want);
         for (int way = 0; way < WAYS; way++)
@@ -1225,7 +1225,7 @@ static void what_was_sampled_may_be_the_prompts_of_best_of_n(void **state) {
     ppo_generator *generator = NULL;
     ppo_sampling how = ppo_sampling_default();
     ppo_samples samples;
-    how.max_new = 2;
+    how.max_new_tokens = 2;
     assert_ok(ppo_generator_create(lm, 4, &generator));
     for (int n = 2; n < 30; n += 20) {
         assert_ok(ppo_generate(generator, &prompts, &how, &samples));
@@ -1529,7 +1529,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.kl_place = 2, words = "kl_place is 2";
             break;
         case 14:
-            c.kl_target = 1, c.kl_horizon = 7, words = "kl_horizon is 7|8 sequences";
+            c.penalty_target_kl = 1, c.kl_horizon = 7, words = "kl_horizon is 7|8 sequences";
             break;
         case 15:
             c.sampling.temperature = 0, words = "temperature is 0";
@@ -1550,7 +1550,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.kl_place = PPO_KL_IN_LOSS, words = "k1|PPO_K2, PPO_K3 or PPO_KL_EXACT";
             break;
         case 21:
-            c.kl_target = 1, c.kl_coef = 0, words = "kl_coef is 0|kl_target";
+            c.penalty_target_kl = 1, c.kl_coef = 0, words = "kl_coef is 0|penalty_target_kl";
             break;
         case 22:
             c.learning_rate_schedule = PPO_LINEAR, words = "iterations is 0|schedule";
@@ -1623,7 +1623,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             c.refills = 1, words = "refills is 1|one sample";
             break;
         case 44:
-            c.sampling.call = 3, words = "call is 3|tool is NULL";
+            c.sampling.tool_token = 3, words = "tool_token is 3|tool is NULL";
             break;
         case 45:
             c.whiten_advantages = -2, words = "whiten_advantages is -2";
@@ -1636,7 +1636,7 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
             words = "k3-penalty|aggregation must be tokens";
             break;
         case 48:
-            c.aggregation = PPO_AGGREGATE_CONSTANT, words = "aggregation is constant|max_new is 0";
+            c.aggregation = PPO_AGGREGATE_CONSTANT, words = "aggregation is constant|max_new_tokens is 0";
             break;
         case 49:
             c.mask_truncated = 1, c.sampling.eos = -1, words = "mask_truncated is yes|eos is -1";
@@ -1776,7 +1776,7 @@ static void begin_recorded(recorded *x, const ppo_rlhf_config *config, const flo
     ppo_tokens tokens = {0};
     memset(x, 0, sizeof *x);
     c.prompts = tl_prompts, c.samples = tl_samples, c.minibatch_size = tl_sequences;
-    c.sampling.max_new = tl_width;
+    c.sampling.max_new_tokens = tl_width;
     if (c.kl_place == PPO_KL_IN_LOSS && c.kl_estimator == PPO_K1) c.kl_weighted = 1; /* else it is refused */
     x->b.policy = small_lm(VOCAB, 1 + tl_width, 0);
     assert_ok(ppo_tokens_add(&x->b.prompts, token, 1, 1));
@@ -2169,7 +2169,8 @@ static void truncated_sequences_can_be_left_out(void **state) {
     for (int kind = 0; kind < 3; kind++) { /* none ends, some end, all count */
         ppo_rlhf_config c = small_config();
         ppo_rlhf_progress p;
-        c.sampling.max_new = kind ? 3 : 1, c.mask_truncated = kind < 2; /* 1: the prompts' reward ends none */
+        c.sampling.max_new_tokens = kind ? 3 : 1,
+        c.mask_truncated = kind < 2; /* 1: the prompts' reward ends none */
         c.sampling.temperature = kind ? 1 : 0.05f;
         c.missing_eos_penalty = 1;
         bench b = begin(&c);
@@ -2190,7 +2191,8 @@ static void truncated_sequences_can_be_left_out(void **state) {
 static void the_last_tokens_before_the_limit_cost(void **state) {
     (void)state;
     ppo_rlhf_config c = small_config();
-    c.overlong_buffer = 3, c.overlong_penalty = 0.6f, c.sampling.max_new = 5, c.kl_coef = 0, c.prompts = 32;
+    c.overlong_buffer = 3, c.overlong_penalty = 0.6f, c.sampling.max_new_tokens = 5, c.kl_coef = 0,
+    c.prompts = 32;
     bench b = begin(&c);
     ppo_samples samples;
     int64_t next = 0;
@@ -2246,11 +2248,12 @@ static void presets_train(void **state) {
         if ((bar = strchr(name, '|'))) *bar = 0;
         ppo_rlhf_config c = small_config();
         ppo_rlhf_progress first, p;
-        c.entropy_coef = 9, c.kl_target = 9, c.refills = 9, c.aggregation = 9; /* which a preset resets */
+        c.entropy_coef = 9, c.penalty_target_kl = 9, c.refills = 9,
+        c.aggregation = 9; /* which a preset resets */
         c.kl_horizon = 9, c.entropy_step = 9;
-        assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, name));
+        assert_ok(ppo_rlhf_config_preset(&c, name));
         c.prompts = 8, c.minibatch_size = 16, c.learning_rate = 1e-2f, c.target_kl = 0.02f;
-        c.sampling.max_new = POSITIONS - 2;
+        c.sampling.max_new_tokens = POSITIONS - 2;
         c.normalize_rewards = 1;
         bench b = begin(&c);
         assert_ok(ppo_rlhf_iterate(b.rlhf, &first));
@@ -2265,13 +2268,11 @@ static void presets_train(void **state) {
     assert_int_equal(count, 9);
     ppo_rlhf_config c = ppo_rlhf_config_default();
     const ppo_rlhf_config usual = c;
-    assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, "dapo"));
-    assert_ok(ppo_settings_preset(ppo_rlhf_settings(), &c, "ppo"));
+    assert_ok(ppo_rlhf_config_preset(&c, "dapo"));
+    assert_ok(ppo_rlhf_config_preset(&c, "ppo"));
     assert_memory_equal(&c, &usual, sizeof c);
-    assert_fails(ppo_settings_preset(ppo_rlhf_settings(), &c, "trpo"), PPO_ERROR_ARGUMENT,
-                 "no preset \"trpo\"|rloo|grpo");
-    assert_fails(ppo_settings_preset(ppo_rlhf_settings(), NULL, "grpo"), PPO_ERROR_ARGUMENT,
-                 "ppo_settings_preset");
+    assert_fails(ppo_rlhf_config_preset(&c, "trpo"), PPO_ERROR_ARGUMENT, "no preset \"trpo\"|rloo|grpo");
+    assert_fails(ppo_rlhf_config_preset(NULL, "grpo"), PPO_ERROR_ARGUMENT, "ppo_settings_preset");
 }
 
 /* A tool that answers with two tokens: 5, and how many tokens there are; or none, or too many, or it fails. */
@@ -2290,7 +2291,7 @@ static ppo_status counting_tool(const int *token, int n, int *answer, int room, 
 
 static ppo_sampling with_tool(int *mode) {
     ppo_sampling how = ppo_sampling_default();
-    how.eos = EOS, how.call = CALL, how.tool = counting_tool, how.tool_user = mode;
+    how.eos = EOS, how.tool_token = CALL, how.tool = counting_tool, how.tool_user = mode;
     return how;
 }
 
@@ -2367,11 +2368,11 @@ static void a_tool_that_fails_is_told(void **state) {
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     how.tool = NULL;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 4|tool is NULL");
-    how = with_tool(&mode), how.call = -1;
+    how = with_tool(&mode), how.tool_token = -1;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is -1|tool is not NULL");
-    how = with_tool(&mode), how.call = VOCAB;
+    how = with_tool(&mode), how.tool_token = VOCAB;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 7|0 .. 6");
-    how.call = EOS;
+    how.tool_token = EOS;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call and eos are both 0");
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
@@ -2472,7 +2473,7 @@ static void a_generator_in_use_is_refused(void **state) {
                  PPO_ERROR_ARGUMENT, "the generator is in use");
     assert_fails(ppo_compare(shared_generator, &prompts, &how, reward_that_samples, NULL, NULL, &a, &b),
                  PPO_ERROR_ARGUMENT, "the generator is in use");
-    how.call = CALL, how.tool = tool_that_samples;
+    how.tool_token = CALL, how.tool = tool_that_samples;
     assert_fails(ppo_generate(shared_generator, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
                  "the generator is in use");
     how = ppo_sampling_default();
@@ -2702,7 +2703,7 @@ static void many_samples_allocate_nothing_after_the_first_iteration(void **state
     const int token = BOS;
     long calls = 0;
     assert_ok(ppo_tokens_add(&prompts, &token, 1, 1));
-    c.prompts = 128, c.minibatch_size = 64, c.epochs = 1, c.sampling.eos = -1, c.sampling.max_new = 5;
+    c.prompts = 128, c.minibatch_size = 64, c.epochs = 1, c.sampling.eos = -1, c.sampling.max_new_tokens = 5;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
     for (int k = 0; k < 5; k++) {
         assert_ok(ppo_rlhf_iterate(r, NULL));
@@ -2727,7 +2728,7 @@ static void a_longer_prompt_that_comes_later_allocates_nothing(void **state) {
         ppo_rng rng = test_rng(90);
         long calls = 0;
         for (int s = 0; s < 20; s++) add_random(&prompts, &rng, VOCAB, s < 18 ? 1 : 90, s < 18 ? 1 : 90);
-        c.prompts = c.minibatch_size = 4, c.epochs = 1, c.sampling.max_new = 3, c.seed = seed;
+        c.prompts = c.minibatch_size = 4, c.epochs = 1, c.sampling.max_new_tokens = 3, c.seed = seed;
         if (seed > 2) c.slots = 8, c.shards = 2; /* on two threads */
         assert_ok(ppo_set_threads(seed > 2 ? 2 : 1));
         ppo_set_allocator(heap_hook, &h);
@@ -2755,7 +2756,7 @@ static const struct saved_kind {
     int critic, reference; /* 0: the library's own; 1: another model; 2: the policy */
 } saved_kinds[] = {
     {"normalize_rewards=yes target_kl=0.01 learning_rate=0.03", 0, 0},
-    {"kl_target=0.1 kl_horizon=20 entropy_target=1.5 weight_decay=0.1 adam_beta2=0.95", 2, 0},
+    {"penalty_target_kl=0.1 kl_horizon=20 entropy_target=1.5 weight_decay=0.1 adam_beta2=0.95", 2, 0},
     {"reference_every=2 critic_learning_rate=0.01 learning_rate_schedule=cosine iterations=7 "
      "min_learning_rate=0.001",
      0, 0},
@@ -2953,7 +2954,7 @@ static void memory_follows_what_is_sampled_not_the_context(void **state) {
     c.micro_batch = 16;
     size_t all = bytes_of_a_creation(large, &c);
     assert_true(parts < all / 8);
-    c.sampling.max_new = POSITIONS - 2;
+    c.sampling.max_new_tokens = POSITIONS - 2;
     size_t some = bytes_of_a_creation(large, &c), least = bytes_of_a_creation(small, &c);
     assert_true(some < all / 50);
     assert_true(some < 2 * least); /* caches and results of sampling go by the context, the rest does not */

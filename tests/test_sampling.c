@@ -89,7 +89,8 @@ static void any_of_several_tokens_ends_a_sequence_as_its_last(void **state) {
             int by[V] = {0}, cut = 0;
             how.temperature = 3;
             assert_ok(ppo_generate(free_one, &prompts, &how, &all));
-            how.ends = ends, how.end_count = COUNT(ends), how.eos = eos, how.max_new = 15;
+            how.stop_tokens = ends, how.stop_token_count = COUNT(ends), how.eos = eos,
+            how.max_new_tokens = 15;
             assert_ok(ppo_generate(g, &prompts, &how, &x));
             for (int s = 0; s < PROMPTS; s++) { /* what is sampled without ends, up to the first of them */
                 const int *text = all.tokens.token + all.tokens.start[s], prompt = all.tokens.prompt[s];
@@ -119,17 +120,18 @@ static void ends_that_mean_nothing_are_refused(void **state) {
     ppo_generator *g = generator_of(lm, 2);
     ppo_sampling how = ppo_sampling_default();
     ppo_samples x;
-    how.ends = bad, how.end_count = 2;
+    how.stop_tokens = bad, how.stop_token_count = 2;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[1] is 9|0 .. 8");
-    how.end_count = -1;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "end_count is -1");
-    how.ends = NULL, how.end_count = 1;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "end_count is 1|ends is NULL");
-    how.ends = below;
+    how.stop_token_count = -1;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "stop_token_count is -1");
+    how.stop_tokens = NULL, how.stop_token_count = 1;
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
+                 "stop_token_count is 1|ends is NULL");
+    how.stop_tokens = below;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[0] is -1");
-    how.ends = bad, how.call = 3, how.tool = use_tool;
+    how.stop_tokens = bad, how.tool_token = 3, how.tool = use_tool;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call|one of ends|both 3");
-    how.call = -1, how.tool = NULL;
+    how.tool_token = -1, how.tool = NULL;
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
@@ -141,7 +143,7 @@ static void settings_of_sampling_have_names(void **state) {
     ppo_sampling how = ppo_sampling_default();
     char text[32];
     assert_ok(ppo_settings_set_all(ppo_sampling_settings(), &how, "temperature=0.5 top_p=0.75 max-new=3"));
-    assert_true(how.temperature == 0.5f && how.top_p == 0.75f && how.eos == -1 && how.max_new == 3);
+    assert_true(how.temperature == 0.5f && how.top_p == 0.75f && how.eos == -1 && how.max_new_tokens == 3);
     assert_fails(ppo_settings_get(ppo_sampling_settings(), &how, "seed", text, sizeof text),
                  PPO_ERROR_ARGUMENT, "seed");
 }
@@ -163,7 +165,7 @@ static void a_watch_sees_every_token_in_its_order_and_may_end_the_sequence(void 
         w.prompts = unseen.prompts = prompts;
         w.ends = i / 4 % 2, w.tools = unseen.tools = i / 8 - 1;
         how.eos = 3;
-        if (i / 8) how.call = CALL, how.tool = use_tool, how.tool_user = &unseen;
+        if (i / 8) how.tool_token = CALL, how.tool = use_tool, how.tool_user = &unseen;
         assert_ok(ppo_generate(other, &prompts, &how, &plain));
         how.watch = see, how.watch_user = how.tool_user = &w;
         ppo_fail(PPO_OK, "(a sentence of before)");
@@ -374,17 +376,18 @@ static void ppo_on_tokens_learns_to_write_what_stops_it(void **state) {
     ppo_stops stops = {tokenizer, texts, 1};
     for (int s = 0; s < 4; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
     config.prompts = 64, config.minibatch_size = 16, config.learning_rate = 5e-3f, config.target_kl = 0;
-    config.kl_coef = 0, config.sampling.max_new = 12;
+    config.kl_coef = 0, config.sampling.max_new_tokens = 12;
     config.mask_truncated = 1;
     assert_fails(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf),
                  PPO_ERROR_ARGUMENT, "mask_truncated|eos is -1");
     config.mask_truncated = 0, config.missing_eos_penalty = 1;
     assert_fails(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf),
                  PPO_ERROR_ARGUMENT, "missing_eos_penalty is 1|eos is -1");
-    config.sampling.watch = ppo_stop_at, config.sampling.watch_user = &stops, config.sampling.reuse = 1;
+    config.sampling.watch = ppo_stop_at, config.sampling.watch_user = &stops,
+    config.sampling.prefix_cache = 1;
     assert_fails(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf),
                  PPO_ERROR_ARGUMENT, "reuse|the weights change");
-    config.sampling.reuse = 0;
+    config.sampling.prefix_cache = 0;
     assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf));
     assert_ok(ppo_rlhf_iterate(rlhf, &first));
     for (int i = 0; i < 12; i++) {
@@ -410,7 +413,7 @@ static void reused_keys_and_values_give_the_same_bits(void **state) {
     ppo_lm *lm = random_lm(lm_config(V, LONG, 12, 2, 3), 0.25f);
     ppo_rng rng = test_rng(7);
     ppo_sampling how = ppo_sampling_default(), fresh;
-    how.max_new = 6, how.eos = 3, how.reuse = 1;
+    how.max_new_tokens = 6, how.eos = 3, how.prefix_cache = 1;
     for (int slots = 1; slots <= 4; slots++) {
         ppo_generator *a = generator_of(lm, slots), *b = generator_of(lm, slots);
         ppo_samples x, y;
@@ -418,7 +421,7 @@ static void reused_keys_and_values_give_the_same_bits(void **state) {
         for (int s = 0; s < slots + slots / 2; s++) add_random(&prompts, &rng, V, 5 + s, 5 + s);
         for (int round = 0; round < 30; round++) {
             how.seed = (uint64_t)round;
-            fresh = how, fresh.reuse = 0;
+            fresh = how, fresh.prefix_cache = 0;
             assert_ok(ppo_generate(a, &prompts, &how, &x));
             assert_ok(ppo_generate(b, &prompts, &fresh, &y));
             ppo_tokens_clear(&next);
@@ -453,7 +456,7 @@ static void reuse_trusts_that_the_weights_are_the_same(void **state) {
         ppo_sampling how = ppo_sampling_default();
         ppo_samples x, y;
         add_random(&prompts, &rng, V, 9, 9);
-        how.reuse = reuse;
+        how.prefix_cache = reuse;
         assert_ok(ppo_generate(g, &prompts, &how, &x));
         for (size_t i = 0; i < (size_t)V * 12; i++) lm->token_embedding->data[i] += 0.5f;
         assert_ok(ppo_generate(g, &prompts, &how, &x));
@@ -479,7 +482,7 @@ static void after_a_failure_nothing_is_reused(void **state) {
         ppo_samples x, y;
         float *w = &lm->block[0].norm_bias[0]->data[0], was = *w;
         for (int s = 0; s < count; s++) add_random(&prompts, &rng, V, 9, 9);
-        how.reuse = 1;
+        how.prefix_cache = 1;
         *w = NAN;
         assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_NUMERIC,
                      "logits are not finite (sequence |, position 8)");
@@ -607,7 +610,7 @@ static ppo_status sample_once(void *user) {
     ppo_stops stops = {j->tokenizer, texts, 2};
     int end[2], count = 0;
     ppo_status status = ppo_lm_load_ends(folder, end, 2, &count);
-    how.ends = end, how.end_count = count, how.max_new = 5, how.reuse = 1;
+    how.stop_tokens = end, how.stop_token_count = count, how.max_new_tokens = 5, how.prefix_cache = 1;
     how.watch = ppo_stop_at, how.watch_user = &stops;
     if (!status) status = ppo_generator_create(j->lm, 2, &g);
     if (!status) status = ppo_generate(g, &j->prompts, &how, &x);

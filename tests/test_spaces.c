@@ -51,7 +51,7 @@ static ppo_config kind_of_policy(int kind, ppo_env *env) {
         break;
     default:
         *env = dials_env();
-        cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.01f, cfg.recurrent = 3;
+        cfg.objective = PPO_KL_PENALTY, cfg.penalty_target_kl = 0.01f, cfg.recurrent = 3;
         cfg.sequence_steps = 5;
     }
     return cfg;

@@ -356,7 +356,7 @@ static void a_language_model_has_the_same_bits_for_any_number(void **state) {
         if (with_lora) assert_ok(ppo_lm_adapt(base, &lora, 0, &lm));
         const size_t bytes = lm->params->count * sizeof(float);
         c.prompts = SMALL(24, 10), c.slots = SMALL(16, 7), c.epochs = SMALL(4, 1),
-        c.recompute = fit.recompute = with_lora;
+        c.gradient_checkpointing = fit.gradient_checkpointing = with_lora;
         c.shards = fit.shards = run < 6 ? 1 : 5;
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_fit_sft(lm, &data, &fit));
@@ -393,7 +393,7 @@ static void a_large_packed_table_is_converted_in_parts(void **state) {
             b->data[i] = (float)ppo_rng_below(&rng, 99) - 49; /* exact in BF16 */
         for (int i = 0; i < N * COLS; i++) a->data[i] = ppo_rng_uniform(&rng);
         assert_ok(ppo_params_freeze(table, 1));
-        if (packed) assert_ok(ppo_params_pack(table));
+        if (packed) assert_ok(ppo_params_to_bf16(table));
         assert_ok(ppo_tape_create(&tape));
         ppo_tensor *y = ppo_tape_matmul_transposed(tape, a, b);
         assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, ppo_tape_square(tape, y))));
@@ -437,7 +437,7 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
             for (int i = 0; i < OUTPUTS; i++) b->data[i] = (float)(i % 99) / 256;
             fill_normal(&rng, x->data, rows * INPUTS, 1);
             assert_ok(ppo_params_freeze(layer, 1));
-            if (packed) assert_ok(ppo_params_pack(layer));
+            if (packed) assert_ok(ppo_params_to_bf16(layer));
             assert_ok(ppo_tape_create(&tape));
             assert_ok(ppo_set_threads(threads));
             ppo_tensor *y = ppo_tape_linear(tape, x, w, b, PPO_GELU);

@@ -678,7 +678,7 @@ static void a_file_names_its_arrays_and_texts_as_documented(void **state) {
         assert_string_equal(ppo_file_text(file, "tokenizer"), kind ? "bpe" : "characters");
         assert_string_equal(ppo_file_text(file, "tokenizer.specials"), "<eos>\n<pad>\n\303\251\303\251");
         assert_ok(ppo__file_expect(file, kind ? "tokenizer.merges" : "tokenizer.characters", PPO_I32, shape,
-                                  kind ? 2 : 1, &array));
+                                   kind ? 2 : 1, &array));
         assert_memory_equal(array->data, kind ? (const void *)g_bpe_merge : characters, array->bytes);
         ppo_file_free(file);
         ppo_tokenizer_free(tok);

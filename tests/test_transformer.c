@@ -160,7 +160,7 @@ static ppo_tensor *build_rms_norm(ppo_tape *on, ppo_tensor *const *in, void *use
 }
 
 static ppo_tensor *build_gated(ppo_tape *on, ppo_tensor *const *in, void *user) {
-    return weighted_sum(on, ppo_tape_gated(on, in[0], *(int *)user));
+    return weighted_sum(on, ppo_tape_glu(on, in[0], *(int *)user));
 }
 
 /* Two heads of 5 columns, of which 4 are turned, and 2 columns more; the angles are no cosines, but any numbers. */
@@ -831,8 +831,8 @@ static void operations_refuse_operands_that_do_not_fit_and_name_themselves(void 
     assert_refused(ppo_tape_layer_norm(tape, &a, &row, &row, 0), "layer_norm: eps is 0, must be above 0");
     assert_refused(ppo_tape_rms_norm(tape, &a, &b, 1e-5f), "rms_norm|(3, 6)");
     assert_refused(ppo_tape_rms_norm(tape, &a, NULL, 1e-5f), "rms_norm|NULL");
-    assert_refused(ppo_tape_gated(tape, &odd, PPO_SILU), "gated: 7 columns");
-    assert_refused(ppo_tape_gated(tape, &a, 77), "gated|no activation 77");
+    assert_refused(ppo_tape_glu(tape, &odd, PPO_SILU), "glu: 7 columns");
+    assert_refused(ppo_tape_glu(tape, &a, 77), "glu|no activation 77");
     assert_refused(ppo_tape_rotary(tape, &a, &odd, 1, 6), "rotary|(4, 7)");
     assert_refused(ppo_tape_rotary(tape, &a, &a, 2, 6), "rotary: 2 heads of 6 columns in 6");
     assert_refused(ppo_tape_attention(tape, &a, NULL, start, 2), "attention|NULL");

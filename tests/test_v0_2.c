@@ -80,16 +80,16 @@ static void settings_keep_their_values_under_new_names(void **state) {
     (void)state;
     ppo_env two = line_env(ppo_discrete(2)), box = line_env(ppo_box(1, -1, 1));
     ppo_agent *agent = policy(FILE_OF(g_discrete_policy), &two, g_discrete_action);
-    assert_close(agent->config.adaptive_kl_target, 0.01, 1e-6);
+    assert_close(agent->config.penalty_target_kl, 0.01, 1e-6);
     assert_int_equal(agent->config.objective, PPO_KL_PENALTY);
-    assert_int_equal(agent->config.baseline, 1);
+    assert_int_equal(agent->config.use_critic, 1);
     ppo_agent_free(agent);
     agent = policy(FILE_OF(g_box_policy), &box, g_box_action);
-    assert_close(agent->config.desired_kl, 0.01, 1e-6);
+    assert_close(agent->config.lr_target_kl, 0.01, 1e-6);
     assert_close(agent->config.huber_delta, 1, 1e-6);
     ppo_agent_free(agent);
     agent = policy(FILE_OF(g_reinforce_policy), &two, g_reinforce_action);
-    assert_int_equal(agent->config.baseline, 0);
+    assert_int_equal(agent->config.use_critic, 0);
     ppo_agent_free(agent);
 }
 
@@ -134,15 +134,15 @@ static void a_model_and_its_run_continue_to_the_same_figures(void **state) {
     ppo_rlhf_config config = ppo_rlhf_config_default();
     assert_ok(ppo_lm_load(FILE_OF(g_lm_model), &lm));
     assert_ok(ppo_tokenizer_load("file", &tokenizer));
-    assert_int_equal(lm->config.gated, 1);
-    assert_int_equal(lm->config.head_norm, 1);
+    assert_int_equal(lm->config.glu, 1);
+    assert_int_equal(lm->config.qk_norm, 1);
     for (int s = 0; s < 4; ++s)
         assert_ok(ppo_tokens_add_text(&prompts, tokenizer, -1, s % 2 ? "a" : "b", NULL, -1));
 
     const char *path = FILE_OF(g_lm_checkpoint);
     assert_ok(ppo_settings_load(ppo_rlhf_settings(), path, &config));
-    assert_close(config.kl_target, 2, 1e-6);
-    assert_int_equal(config.sampling.max_new, 4);
+    assert_close(config.penalty_target_kl, 2, 1e-6);
+    assert_int_equal(config.sampling.max_new_tokens, 4);
     config.sampling.eos = lm->config.eos;
     assert_ok(ppo_rlhf_resume(path, lm, NULL, NULL, &prompts, many_ones, NULL, &config, &rlhf));
     assert_int_equal(ppo_rlhf_iterations(rlhf), 1);

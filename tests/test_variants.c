@@ -62,7 +62,7 @@ static void the_reported_kl_is_the_exact_one_over_the_rollout_and_moves_the_pena
         ppo_config cfg = eight_environments(0);
         ppo_progress p;
         float coef = 0.25f;
-        cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.02f, cfg.kl_coef = coef;
+        cfg.objective = PPO_KL_PENALTY, cfg.penalty_target_kl = 0.02f, cfg.kl_coef = coef;
         cfg.learning_rate = i < COUNT(envs) ? 3e-3f : 0.02f, cfg.gsde = kind == 3, cfg.epochs = 3;
         cfg.total_steps = 128 * 6;
         if (i % 3 == 0) /* minibatches so large that they are cut into parts */
@@ -88,7 +88,7 @@ static void the_reported_kl_of_a_recurrent_policy_follows_its_sequences(void **s
     ppo_env env = walk_env();
     ppo_config cfg = eight_environments(0);
     ppo_progress p;
-    cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = 0.01f, cfg.recurrent = 4;
+    cfg.objective = PPO_KL_PENALTY, cfg.penalty_target_kl = 0.01f, cfg.recurrent = 4;
     cfg.sequence_steps = 16, cfg.num_envs = 3, cfg.rollout_steps = 16, cfg.total_steps = 48 * 3;
     cfg.learning_rate = 0.02f;
     bench b = start_bench(&env, &cfg);
@@ -131,7 +131,7 @@ static void the_penalty_stays_within_bounds(void **state) {
         ppo_env env = walk_env();
         ppo_config cfg = tiny_config();
         log_of_run log;
-        cfg.objective = PPO_KL_PENALTY, cfg.adaptive_kl_target = up ? 1e-12f : 100, cfg.kl_coef = up ? 1 : 0;
+        cfg.objective = PPO_KL_PENALTY, cfg.penalty_target_kl = up ? 1e-12f : 100, cfg.kl_coef = up ? 1 : 0;
         cfg.total_steps = 16 * 60, cfg.learning_rate_schedule = PPO_CONSTANT, cfg.learning_rate = 1e-3f;
         log = run_with_log(&env, cfg, 0);
         assert_true(log.p[59].kl_coef >= 1e-6f && log.p[59].kl_coef <= 1e6f);
@@ -145,7 +145,7 @@ static void a_rollout_keeps_the_outputs_of_the_policy_for_a_penalty_alone(void *
         ppo_env env = i / 2 == 0 ? fenced_env() : reach_env();
         ppo_config cfg = eight_environments(0);
         cfg.objective = i % 2 ? PPO_KL_PENALTY : PPO_CLIP, cfg.learning_rate = 0, cfg.gsde = i / 2 == 2;
-        cfg.adaptive_kl_target = i % 2 ? 0.01f : 0;
+        cfg.penalty_target_kl = i % 2 ? 0.01f : 0;
         bench b = start_bench(&env, &cfg);
         ppo_progress p;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
@@ -354,7 +354,7 @@ static void the_learning_rate_follows_the_kl(void **state) {
         double want = 3e-4;
         cfg.num_envs = 4, cfg.rollout_steps = 32, cfg.epochs = 4;
         cfg.learning_rate_schedule = PPO_CONSTANT;
-        cfg.desired_kl = k ? 1e6f : 1e-12f; /* always too little, too much */
+        cfg.lr_target_kl = k ? 1e6f : 1e-12f; /* always too little, too much */
         bench b = start_bench(&env, &cfg);
         for (int i = 0; i < 2; i++) {
             assert_ok(ppo_trainer_iterate(b.trainer, &progress));
@@ -403,7 +403,7 @@ static void without_a_critic_the_advantage_is_the_discounted_return_that_followe
         ppo_env env = i % 2 ? reach_env() : walk_env(); /* truncated; ended both ways */
         ppo_config cfg = eight_environments(0);
         float before[1024];
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &cfg, "reinforce"));
+        assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.gamma = 0.9f, cfg.shared_trunk = i / 2, cfg.total_steps = 128 * 2;
         bench b = start_bench(&env, &cfg);
         ppo_progress p;
@@ -439,7 +439,7 @@ static void without_a_critic_unfinished_episodes_are_left_out(void **state) {
         ppo_env env = ticks_env(i % 2 ? 40 : 7); /* every reward is 1; longer or shorter than a rollout */
         ppo_config cfg = eight_environments(0);
         float before[1024];
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &cfg, "reinforce"));
+        assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.gamma = 1, cfg.total_steps = 128 * 3, cfg.normalize_advantage = i / 2 == 2;
         if (i / 2) cfg.recurrent = 3, cfg.sequence_steps = 5, cfg.minibatch_size = 20;
         bench b = start_bench(&env, &cfg);
@@ -467,7 +467,7 @@ static void without_a_critic_its_values_do_not_matter(void **state) {
     for (int shared = 0; shared < 2; shared++) {
         ppo_env env = walk_env();
         ppo_config cfg = eight_environments(0);
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &cfg, "reinforce"));
+        assert_ok(ppo_config_preset(&cfg, "reinforce"));
         cfg.shared_trunk = shared;
         bench b[2];
         for (int k = 0; k < 2; k++) {
@@ -567,7 +567,7 @@ static void initial_weights_are_as_configured(void **state) {
         ppo_agent_free(agent);
     }
     assert_true(size[0] < 0.01 && size[1] > 0.1); /* a gain of 0.01; up to 1 / sqrt(7) */
-    assert_ok(ppo_settings_set(ppo_config_settings(), &cfg, "init", "orthogonal"));
+    assert_ok(ppo_config_set(&cfg, "init", "orthogonal"));
     assert_int_equal(cfg.init, PPO_ORTHOGONAL);
 }
 
@@ -591,8 +591,8 @@ static void the_critic_alone_reads_the_rest_of_an_observation(void **state) {
         ppo_agent *agent = NULL;
         ppo_rng rng = test_rng((uint32_t)k);
         float obs[2 * ALL], value[2];
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, "hidden=6 normalize_obs=yes"));
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, kinds[k]));
+        assert_ok(ppo_config_set_all(&cfg, "hidden=6 normalize_obs=yes"));
+        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         const ppo_actor_critic *model = &agent->model;
         fill_normal(&rng, obs, ALL, 1);
@@ -750,7 +750,7 @@ static void layers_with_layer_norm_follow_the_formula_and_its_gradient(void **st
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
         ppo_rng rng = test_rng((uint32_t)a);
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, "hidden=5,4,6,3,5 layer_norm=yes"));
+        assert_ok(ppo_config_set_all(&cfg, "hidden=5,4,6,3,5 layer_norm=yes"));
         cfg.activation = a % PPO__ACTIVATIONS, cfg.shared_trunk = a >= PPO__ACTIVATIONS;
         assert_ok(ppo_agent_create(&env, &cfg, &agent));
         ppo_params *params = agent->model.params;
@@ -790,10 +790,9 @@ static void each_epoch_has_advantages_by_the_critic_as_it_is(void **state) {
     for (int k = 0; k < COUNT(kinds); k++) {
         ppo_env env = walk_env();
         ppo_config cfg = ppo_config_default();
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                       "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
-                                       "learning_rate=0.01 total_steps=75"));
-        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, kinds[k]));
+        assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=25 minibatch_size=20 hidden=8 epochs=1 "
+                                           "learning_rate=0.01 total_steps=75"));
+        assert_ok(ppo_config_set_all(&cfg, kinds[k]));
         env.max_steps = 4;
         bench first = start_bench(&env, &cfg), both;
         cfg.epochs = 2, cfg.recompute_advantages = 1;
@@ -853,9 +852,8 @@ static void the_update_sees_means_that_moved_by_uniform_noise(void **state) {
     const ppo_env env = reach_env();
     ppo_config cfg = ppo_config_default();
     ppo_progress p, plain;
-    assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                   "num_envs=3 rollout_steps=40 minibatch_size=0 hidden=8 epochs=1 "
-                                   "total_steps=120 rpo_alpha=0.5"));
+    assert_ok(ppo_config_set_all(&cfg, "num_envs=3 rollout_steps=40 minibatch_size=0 hidden=8 epochs=1 "
+                                       "total_steps=120 rpo_alpha=0.5"));
     bench b = start_bench(&env, &cfg);
     cfg.rpo_alpha = 0;
     bench without = start_bench(&env, &cfg);
@@ -899,24 +897,24 @@ static void the_update_sees_means_that_moved_by_uniform_noise(void **state) {
 
 #define GRADIENT                                                                     \
     "objective=unclipped epochs=1 minibatch_size=0 learning_rate_schedule=constant " \
-    "normalize_advantage=no gae_lambda=1 target_kl=0 dual_clip=0 kl_coef=1 adaptive_kl_target=0 "
-#define PAPER                                                                                           \
-    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=0.0003 "                   \
-    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 hidden=64,64 activation=tanh "          \
-    "shared_trunk=no entropy_coef=0 entropy_schedule=constant baseline=yes value_coef=0.5 target_kl=0 " \
+    "normalize_advantage=no gae_lambda=1 target_kl=0 dual_clip=0 kl_coef=1 penalty_target_kl=0 "
+#define PAPER                                                                                             \
+    "num_envs=1 rollout_steps=2048 minibatch_size=64 epochs=10 learning_rate=0.0003 "                     \
+    "learning_rate_schedule=constant gamma=0.99 gae_lambda=0.95 hidden=64,64 activation=tanh "            \
+    "shared_trunk=no entropy_coef=0 entropy_schedule=constant use_critic=yes value_coef=0.5 target_kl=0 " \
     "dual_clip=0 "
 
 static const char *const presets[][2] = {
-    {"reinforce", GRADIENT "baseline=no learning_rate=0.003 max_grad_norm=0 value_coef=0.5 value_clip=0 "
+    {"reinforce", GRADIENT "use_critic=no learning_rate=0.003 max_grad_norm=0 value_coef=0.5 value_clip=0 "
                            "huber_delta=0 critic_learning_rate=0 "},
-    {"reinforce-baseline", GRADIENT "baseline=yes learning_rate=0.003 max_grad_norm=0 "},
+    {"reinforce-baseline", GRADIENT "use_critic=yes learning_rate=0.003 max_grad_norm=0 "},
     {"a2c", GRADIENT
-     "baseline=yes num_envs=16 rollout_steps=5 learning_rate=0.0007 value_coef=1 max_grad_norm=0.5 "},
+     "use_critic=yes num_envs=16 rollout_steps=5 learning_rate=0.0007 value_coef=1 max_grad_norm=0.5 "},
     {"ppo-paper", PAPER "objective=clip clip_low=0.2 clip_high=0.2 clip_schedule=constant kl_coef=1 "
-                        "adaptive_kl_target=0 "},
-    {"ppo-paper-fixed-kl", PAPER "objective=kl-penalty kl_coef=3 adaptive_kl_target=0 "},
-    {"ppo-paper-adaptive-kl", PAPER "objective=kl-penalty kl_coef=1 adaptive_kl_target=0.01 "},
-    {"ppo-paper-unclipped", PAPER "objective=unclipped kl_coef=1 adaptive_kl_target=0 "}};
+                        "penalty_target_kl=0 "},
+    {"ppo-paper-fixed-kl", PAPER "objective=kl-penalty kl_coef=3 penalty_target_kl=0 "},
+    {"ppo-paper-adaptive-kl", PAPER "objective=kl-penalty kl_coef=1 penalty_target_kl=0.01 "},
+    {"ppo-paper-unclipped", PAPER "objective=unclipped kl_coef=1 penalty_target_kl=0 "}};
 
 /* A value for every field that no preset has. */
 static ppo_config unusual(void) {
@@ -925,7 +923,7 @@ static ppo_config unusual(void) {
     cfg.learning_rate = 0.123f, cfg.learning_rate_schedule = PPO_COSINE, cfg.critic_learning_rate = 0.2f;
     cfg.gamma = 0.5f, cfg.gae_lambda = 0.25f, cfg.objective = PPO_CLIP, cfg.clip_low = 0.11f;
     cfg.clip_high = 0.33f, cfg.clip_schedule = PPO_LINEAR, cfg.dual_clip = 3, cfg.kl_coef = 0.17f;
-    cfg.adaptive_kl_target = 0.5f, cfg.target_kl = 0.07f, cfg.value_coef = 0.77f, cfg.value_clip = 0.6f;
+    cfg.penalty_target_kl = 0.5f, cfg.target_kl = 0.07f, cfg.value_coef = 0.77f, cfg.value_clip = 0.6f;
     cfg.huber_delta = 5, cfg.entropy_coef = 0.09f, cfg.entropy_schedule = PPO_COSINE;
     cfg.normalize_advantage = 1, cfg.max_grad_norm = 0.9f, cfg.hidden[0] = 5, cfg.hidden_layers = 1;
     cfg.activation = PPO_RELU, cfg.shared_trunk = 1, cfg.seed = 99, cfg.weight_decay = 0.3f;
@@ -950,14 +948,14 @@ static void a_preset_sets_what_it_says_and_leaves_the_rest(void **state) {
     count = ppo_config_settings()->count;
     for (int i = 0; i < COUNT(presets); i++) {
         ppo_config before = unusual(), after = before;
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &after, presets[i][0]));
+        assert_ok(ppo_config_preset(&after, presets[i][0]));
         assert_ok(ppo_config_check(&after));
         assert_ok(ppo_config_check_effect(&after, NULL, NULL)); /* whatever it was before */
         for (int k = 0; k < count; k++) {
             char is[64], was[64], value[64];
             const char *want = setting_in(presets[i][1], fields[k].name, value);
-            assert_ok(ppo_settings_get(ppo_config_settings(), &after, fields[k].name, is, sizeof is));
-            assert_ok(ppo_settings_get(ppo_config_settings(), &before, fields[k].name, was, sizeof was));
+            assert_ok(ppo_config_get(&after, fields[k].name, is, sizeof is));
+            assert_ok(ppo_config_get(&before, fields[k].name, was, sizeof was));
             if (strcmp(is, want ? want : was))
                 fail_msg("%s: %s is %s, not %s", presets[i][0], fields[k].name, is, want ? want : was);
             spoken += want != NULL;
@@ -978,14 +976,13 @@ static void presets_are_known_by_their_names_alone(void **state) {
     assert_string_equal(ppo_config_settings()->preset_names, names);
     for (int i = 0; i < COUNT(wrong); i++) {
         ppo_config cfg = unusual(), before = cfg;
-        assert_fails(ppo_settings_preset(ppo_config_settings(), &cfg, wrong[i]), PPO_ERROR_ARGUMENT,
-                     "preset|ppo-paper-fixed-kl");
+        assert_fails(ppo_config_preset(&cfg, wrong[i]), PPO_ERROR_ARGUMENT, "preset|ppo-paper-fixed-kl");
         assert_memory_equal(&cfg, &before, sizeof cfg);
     }
     ppo_config cfg = ppo_config_default();
-    assert_fails(ppo_settings_preset(ppo_config_settings(), &cfg, "ppo2"), PPO_ERROR_ARGUMENT, "\"ppo2\"");
-    assert_fails(ppo_settings_preset(ppo_config_settings(), NULL, "a2c"), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_settings_preset(ppo_config_settings(), &cfg, NULL), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_config_preset(&cfg, "ppo2"), PPO_ERROR_ARGUMENT, "\"ppo2\"");
+    assert_fails(ppo_config_preset(NULL, "a2c"), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_config_preset(&cfg, NULL), PPO_ERROR_ARGUMENT, "NULL");
 }
 
 static void every_preset_trains_with_choices_and_with_numbers(void **state) {
@@ -993,7 +990,7 @@ static void every_preset_trains_with_choices_and_with_numbers(void **state) {
     const ppo_env envs[] = {walk_env(), reach_env(), dials_env()};
     for (int i = 0; i < COUNT(presets) * COUNT(envs); i++) {
         ppo_config cfg = ppo_config_default();
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &cfg, presets[i / COUNT(envs)][0]));
+        assert_ok(ppo_config_preset(&cfg, presets[i / COUNT(envs)][0]));
         if (cfg.rollout_steps > 64) cfg.rollout_steps = 64; /* for the sake of time */
         cfg.total_steps = 2 * cfg.num_envs * cfg.rollout_steps;
         log_of_run log = run_with_log(&envs[i % COUNT(envs)], cfg, 0);
@@ -1003,8 +1000,8 @@ static void every_preset_trains_with_choices_and_with_numbers(void **state) {
             assert_true(p->first_ratio_min == 1 && p->first_ratio_max == 1);
             assert_true(isfinite(p->loss) && isfinite(p->policy_loss) && p->grad_norm > 0);
             assert_int_equal(p->epochs, cfg.epochs);
-            assert_true((p->value_loss > 0) == cfg.baseline);
-            assert_true(isnan(p->kl) == !(cfg.adaptive_kl_target > 0));
+            assert_true((p->value_loss > 0) == cfg.use_critic);
+            assert_true(isnan(p->kl) == !(cfg.penalty_target_kl > 0));
         }
     }
 }
@@ -1015,7 +1012,7 @@ static void the_gradient_presets_learn(void **state) {
     ppo_env env = lamps_env();
     for (int i = 0; i < 3; i++) {
         ppo_config cfg = ppo_config_default();
-        assert_ok(ppo_settings_preset(ppo_config_settings(), &cfg, presets[i][0]));
+        assert_ok(ppo_config_preset(&cfg, presets[i][0]));
         cfg.total_steps = 40000, cfg.rollout_steps = 20, cfg.num_envs = 16, cfg.learning_rate = 0.02f;
         cfg.hidden[0] = 16, cfg.hidden_layers = 1, cfg.gamma = 0;
         ppo_agent *agent = trained(&env, &cfg);

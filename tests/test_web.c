@@ -90,7 +90,7 @@ static void lander_has_no_findings(void **state) {
     (void)state;
     ppo_env env = lander_env();
     ppo_inspection report;
-    assert_ok(ppo_env_inspect(&env, 5000, 1, &report));
+    assert_ok(ppo_env_check(&env, 5000, 1, &report));
     assert_int_equal(report.findings, 0);
 }
 

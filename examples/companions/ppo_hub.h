@@ -33,8 +33,8 @@ STEP BY STEP
 
        int ends[8];
        ppo_sampling sampling = ppo_sampling_default();
-       ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &sampling.end_count);
-       sampling.ends = ends;
+       ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &sampling.stop_token_count);
+       sampling.stop_tokens = ends;
        ppo_generator_create(lm, 1, &generator);
        ppo_generate(generator, &chat, &sampling, &samples);    // ppo_stop_at() ends it at a text
        ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
@@ -52,7 +52,7 @@ STEP BY STEP
 
        ppo_lora lora = ppo_lora_default();
        ppo_lm_adapt(base, &lora, 0, &policy);
-       ppo_params_pack(base->params);
+       ppo_params_to_bf16(base->params);
        ppo_rlhf_create(policy, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
 
    5. Save. Others read the result: transformers a folder, peft an adapter.
@@ -187,7 +187,7 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
    cannot express, a number that the type cannot hold, a folder that has a model without LoRA if this one
    has it, and the other way round. */
 
-/* The tokens that end a text, for ppo_sampling.ends: eos_token_id of generation_config.json, or else of
+/* The tokens that end a text, for ppo_sampling.stop_tokens: eos_token_id of generation_config.json, or else of
    config.json. end [room]; *count: how many there are, which may exceed room; 0: neither file names any. */
 PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
 
@@ -1593,8 +1593,8 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
 /* The layout of a folder: its names of settings and arrays. */
 enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMA, PPO__LAYOUTS };
 
-#define PPO__LLAMA_SETTINGS                                                                             \
-    "norm=rms positions=rotary activation=silu gated=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
+#define PPO__LLAMA_SETTINGS                                                                           \
+    "norm=rms positions=rotary activation=silu glu=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
     "norm_eps=1e-6 "
 #define PPO__LLAMA_LORA \
     { "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj" }
@@ -1624,7 +1624,7 @@ static const struct {
     {"mistral", "Mistral", PPO__LLAMA, PPO__LLAMA_SETTINGS, "qkv_bias proj_bias ffn_bias", PPO__LLAMA_LORA},
     {"qwen2", "Qwen2", PPO__LLAMA, PPO__LLAMA_SETTINGS "qkv_bias=yes", "qkv_bias proj_bias ffn_bias",
      PPO__LLAMA_LORA},
-    {"qwen3", "Qwen3", PPO__LLAMA, PPO__LLAMA_SETTINGS "head_norm=yes", "ffn_bias", PPO__LLAMA_LORA},
+    {"qwen3", "Qwen3", PPO__LLAMA, PPO__LLAMA_SETTINGS "qk_norm=yes", "ffn_bias", PPO__LLAMA_LORA},
 };
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
@@ -1790,7 +1790,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     static const int layers[] = {PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_QKV, PPO__LAYER_PROJ,
                                  PPO__LAYER_UP,  PPO__LAYER_UP,  PPO__LAYER_DOWN};
     const int heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
-    const int column[] = {0, heads, heads + kv_heads, 0, 0, c->gated ? c->hidden : 0, 0};
+    const int column[] = {0, heads, heads + kv_heads, 0, 0, c->glu ? c->hidden : 0, 0};
     const int cols[] = {heads, kv_heads, kv_heads, c->width, c->hidden, c->hidden, c->width};
     const char *const *name = ppo__families[c->family].lora;
     at->name = name[place];
@@ -1799,7 +1799,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     at->column = column[place];
     at->cols = cols[place];
     if (place == PPO_LORA_Q && !name[PPO_LORA_K]) at->cols += 2 * kv_heads;
-    return at->name && (place != PPO_LORA_GATE || c->gated);
+    return at->name && (place != PPO_LORA_GATE || c->glu);
 }
 
 PPO_DEF ppo_lora ppo_lora_default(void) {

@@ -57,7 +57,7 @@ static run train(const ppo_env *env, const char *preset, uint64_t seed) {
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_tape *tape = NULL;
-    must(ppo_settings_preset(ppo_config_settings(), &cfg, preset));
+    must(ppo_config_preset(&cfg, preset));
     cfg.total_steps = POINTS * STEPS_PER_POINT;
     cfg.seed = seed;
     must(ppo_agent_create(env, &cfg, &agent));

@@ -64,9 +64,8 @@ int main(int argc, char **argv) {
             ppo_agent *agent = NULL;
             ppo_trainer *trainer = NULL;
             ppo_progress progress;
-            must(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                      "rollout_steps=64 minibatch_size=64 learning_rate=1e-3 hidden=16"));
-            must(ppo_settings_set_all(ppo_config_settings(), &cfg, settings[k].settings));
+            must(ppo_config_set_all(&cfg, "rollout_steps=64 minibatch_size=64 learning_rate=1e-3 hidden=16"));
+            must(ppo_config_set_all(&cfg, settings[k].settings));
             cfg.total_steps = 20000;
             cfg.seed = first + (uint64_t)j;
             must(ppo_agent_create(&env, &cfg, &agent));

@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
     cfg.total_steps = 100000;
     cfg.callback = ppo_print_progress;
     cfg.seed = lesson_seed(argc, argv);
-    must(ppo_env_inspect(&env, 2000, cfg.seed, &report));
+    must(ppo_env_check(&env, 2000, cfg.seed, &report));
     printf("inspected for %d steps: %d findings\n", report.steps, report.findings);
     for (int i = 0; i < report.findings; i++) printf("  %s\n", report.finding[i]);
 

@@ -53,9 +53,8 @@ int main(int argc, char **argv) {
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
-    must(
-        ppo_settings_set_all(ppo_config_settings(), &cfg,
-                             "num_envs=8 rollout_steps=256 gamma=0.9 learning_rate=1e-3 minibatch_size=128"));
+    must(ppo_config_set_all(&cfg,
+                            "num_envs=8 rollout_steps=256 gamma=0.9 learning_rate=1e-3 minibatch_size=128"));
     cfg.total_steps = 120000;
     cfg.seed = seed;
     must(ppo_agent_create(&env, &cfg, &agent));

@@ -29,10 +29,9 @@ static ppo_agent *train(const ppo_env *env, const char *settings, uint64_t seed,
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
-    must(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                              "num_envs=16 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "
-                              "epochs=5 hidden=32 entropy_coef=0.01"));
-    must(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
+    must(ppo_config_set_all(&cfg, "num_envs=16 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "
+                                  "epochs=5 hidden=32 entropy_coef=0.01"));
+    must(ppo_config_set_all(&cfg, settings));
     cfg.total_steps = 80000;
     cfg.seed = seed;
     must(ppo_agent_create(env, &cfg, &agent));

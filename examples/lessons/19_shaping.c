@@ -71,9 +71,8 @@ int main(int argc, char **argv) {
             ppo_agent *agent = NULL;
             ppo_trainer *trainer = NULL;
             ppo_progress p;
-            must(ppo_settings_set_all(ppo_config_settings(), &cfg,
-                                      "num_envs=8 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "
-                                      "hidden=32 entropy_coef=0.01"));
+            must(ppo_config_set_all(&cfg, "num_envs=8 rollout_steps=64 minibatch_size=128 learning_rate=1e-3 "
+                                          "hidden=32 entropy_coef=0.01"));
             cfg.gamma = discount;
             cfg.total_steps = POINTS * 512;
             cfg.seed = first + (uint64_t)run;

@@ -3,7 +3,7 @@
    PPO's paper proposes the clip or a penalty. On tokens both are used, for two different jobs (Ziegler 2019,
    Ouyang 2022): the clip keeps an update near the policy that sampled (old), the penalty keeps the whole
    training near the first model (reference). Small steps add up. The coefficient beta of the penalty is
-   either fixed, or adapts to hold a KL that is asked for (kl_target). Some trainings replace the reference by
+   either fixed, or adapts to hold a KL that is asked for (penalty_target_kl). Some trainings replace the reference by
    the policy every few iterations: then the penalty holds only what happened since, and small steps add up
    again.
 
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     static const char *const names[WAYS] = {"beta 0", "beta 0.05", "beta 1", "KL target 1.5",
                                             "beta 1, moving"};
     static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.05", "kl_coef=1",
-                                          "kl_coef=0.1 kl_target=1.5 kl_horizon=500",
+                                          "kl_coef=0.1 penalty_target_kl=1.5 kl_horizon=500",
                                           "kl_coef=1 reference_every=4"};
     static float x[ITERATIONS], kl[WAYS][ITERATIONS], late[WAYS], proxies[WAYS];
     uint64_t seed = lesson_seed(argc, argv);

@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
         ppo_lm *policy = NULL;
         ppo_rlhf *rlhf = NULL;
         ppo_rlhf_config config = settings(seed);
-        must(ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"));
+        must(ppo_rlhf_config_preset(&config, "grpo"));
         config.prompts = 16;
         config.learning_rate = 2e-3f;
         must(ppo_settings_set_all(ppo_rlhf_settings(), &config, how[k]));

@@ -38,7 +38,7 @@ static void reinforce(int method, const char *preset, float kl_coef) {
     ppo_lm *policy = copy_of(first);
     ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config config = settings(seed);
-    must(ppo_settings_preset(ppo_rlhf_settings(), &config, preset));
+    must(ppo_rlhf_config_preset(&config, preset));
     config.kl_coef = kl_coef, config.prompts = 64 / config.samples;
     must(ppo_rlhf_create(policy, first, NULL, &prompts, ppo_reward_by_model, proxy, &config, &rlhf));
     for (int i = 0; i < 30; i++) must(ppo_rlhf_iterate(rlhf, NULL));

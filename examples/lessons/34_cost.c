@@ -48,13 +48,13 @@ int main(int argc, char **argv) {
         shape.vocab = 2000, shape.context = 64, shape.width = 192, shape.layers = 8, shape.heads = 6,
         shape.seed = seed;
         shape.score = k == 3; /* one body: the policy has a score */
-        if (k >= 4) must(ppo_settings_preset(ppo_rlhf_settings(), &config, "grpo"));
+        if (k >= 4) must(ppo_rlhf_config_preset(&config, "grpo"));
         config.prompts = 64 / config.samples;
         config.micro_batch = k >= 1 ? 4 : config.minibatch_size;
-        config.recompute = k >= 2;
+        config.gradient_checkpointing = k >= 2;
         must(ppo_lm_create(&shape, &base));
         if (k >= 5) must(ppo_lm_adapt(base, &lora, 0, &adapted));
-        if (k >= 6) must(ppo_params_pack(base->params));
+        if (k >= 6) must(ppo_params_to_bf16(base->params));
         must(ppo_rlhf_create(adapted ? adapted : base, NULL, k == 3 ? base : NULL, &prompts, no_reward, NULL,
                              &config, &rlhf));
         ppo_memory m = ppo_rlhf_memory(rlhf);

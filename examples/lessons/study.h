@@ -18,7 +18,7 @@ static inline study study_run(const ppo_env *env, const char *settings, int64_t 
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
-    must(ppo_settings_set_all(ppo_config_settings(), &cfg, settings));
+    must(ppo_config_set_all(&cfg, settings));
     cfg.total_steps = steps;
     cfg.seed = seed;
     must(ppo_agent_create(env, &cfg, &agent));

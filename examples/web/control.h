@@ -166,11 +166,11 @@ static ppo_status control_start(int task, unsigned seed, const char *settings) {
     memset(&control, 0, sizeof control);
     control.env = task == 0 ? cartpole_env() : task == 1 ? pendulum_env() : lander_env();
     control.config = ppo_config_default();
-    ppo_status status = ppo_settings_set_all(ppo_config_settings(), &control.config,
-                                             "total_steps=1000000000000 learning_rate_schedule=constant "
-                                             "hidden=32,32 activation=relu");
-    if (!status) status = ppo_settings_set_all(ppo_config_settings(), &control.config, control_presets[task]);
-    if (!status && settings) status = ppo_settings_set_all(ppo_config_settings(), &control.config, settings);
+    ppo_status status =
+        ppo_config_set_all(&control.config, "total_steps=1000000000000 learning_rate_schedule=constant "
+                                            "hidden=32,32 activation=relu");
+    if (!status) status = ppo_config_set_all(&control.config, control_presets[task]);
+    if (!status && settings) status = ppo_config_set_all(&control.config, settings);
     control.config.seed = seed;
     if (!status) status = ppo_tape_create(&control.tape);
     if (!status) status = ppo_agent_create(&control.env, &control.config, &control.agent);
@@ -187,7 +187,7 @@ static ppo_status control_start(int task, unsigned seed, const char *settings) {
 /* Settings by name, as "clip_low=0.1 clip_high=0.1": they count from the next iteration on. */
 static ppo_status control_set(const char *settings) {
     control.changed = 1;
-    return ppo_settings_set_all(ppo_config_settings(), &control.config, settings);
+    return ppo_config_set_all(&control.config, settings);
 }
 
 /* Keeps some samples of a rollout: evenly spaced, over all steps and sources. */

@@ -146,7 +146,7 @@ static ppo_status words_start(unsigned seed) {
     words.config = ppo_rlhf_config_default();
     words.config.prompts = WORDS_BATCH;
     words.config.sampling.eos = words.eos;
-    words.config.sampling.max_new = WORDS_LETTERS - 1;
+    words.config.sampling.max_new_tokens = WORDS_LETTERS - 1;
     words.config.normalize_rewards = 0;
     words.config.learning_rate = 5e-4f;
     words.config.target_kl = 0;
