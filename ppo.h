@@ -356,7 +356,7 @@ PPO_DEF double ppo_clock(void);
    -------------------------------------------------------------------------------------------------------- */
 
 /* What the library draws numbers for; your own streams may use purposes from PPO_STREAM_USER on. */
-enum {
+typedef enum ppo_stream_purpose {
     PPO_STREAM_ENV,      /* index: environment */
     PPO_STREAM_ACTION,   /* index: environment */
     PPO_STREAM_INIT,     /* index: 0 */
@@ -365,7 +365,7 @@ enum {
     PPO_STREAM_TOKEN,    /* index: sequence */
     PPO_STREAM_MATCH,    /* index: environment; who plays whom */
     PPO_STREAM_USER = 1024
-};
+} ppo_stream_purpose;
 
 typedef struct ppo_rng {
     uint32_t key[2];     /* the seed */
@@ -513,12 +513,21 @@ PPO_DEF ppo_tensor *ppo_tape_matmul(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b
 
 /* Activations. GELU (Hendrycks and Gimpel 2016) is its tanh form, as in GPT-2, or exact, with erf. SiLU is x times
    the logistic function of x. ELU (Clevert 2015) is x, below 0 exp(x) - 1. activate() applies one of them. */
-enum { PPO_IDENTITY, PPO_TANH, PPO_RELU, PPO_GELU, PPO_GELU_ERF, PPO_SILU, PPO_ELU, PPO__ACTIVATIONS };
-PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, int activation);
+typedef enum ppo_activation {
+    PPO_IDENTITY,
+    PPO_TANH,
+    PPO_RELU,
+    PPO_GELU,
+    PPO_GELU_ERF,
+    PPO_SILU,
+    PPO_ELU,
+    PPO__ACTIVATIONS
+} ppo_activation;
+PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, ppo_activation activation);
 
 /* activation(x w + b): x (n, in), w (in, out), b (1, out) or NULL -> (n, out). One fused operation. */
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
-                                    int activation);
+                                    ppo_activation activation);
 
 /* a b^T: (n, k) x (m, k) -> (n, m) */
 PPO_DEF ppo_tensor *ppo_tape_matmul_transposed(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
@@ -534,7 +543,7 @@ PPO_DEF ppo_tensor *ppo_tape_rms_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor 
 /* The columns of a, then those of b: (n, p), (n, q) -> (n, p + q). */
 PPO_DEF ppo_tensor *ppo_tape_concat(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b);
 /* From x (n, 2 k), f(the first k columns) times the others: (n, k) (gated linear units, Shazeer 2020). */
-PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, int activation);
+PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, ppo_activation activation);
 
 /* Pictures, one per row, pixel by pixel, the channels of a pixel side by side: [height][width][channels].
    shape: {channels, height, width}; conv and max_pool replace it by that of their result.
@@ -547,7 +556,7 @@ PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, int activation);
    Errors: x has no rows of this shape; kernel or stride is larger than the picture. */
 PPO_DEF ppo_tensor *ppo_tape_channels_last(ppo_tape *tape, ppo_tensor *x, const int shape[3]);
 PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,
-                                  int kernel, int stride, int activation);
+                                  int kernel, int stride, ppo_activation activation);
 PPO_DEF ppo_tensor *ppo_tape_max_pool(ppo_tape *tape, ppo_tensor *x, int shape[3], int kernel, int stride);
 
 /* An operation: forward fills out from in; backward ADDS to in[k]->grad (where not NULL) from out->grad.
@@ -616,12 +625,24 @@ enum { PPO_MAX_LAYERS = 64 }; /* of any network, transformer or setting of width
 
 /* Element types. Files with others (I16, F8_E4M3, ...) are refused. F16 and BF16 are floats of 2 bytes: those of
    IEEE 754, and the upper half of a float. */
-enum { PPO_BOOL, PPO_U8, PPO_F16, PPO_BF16, PPO_I32, PPO_U32, PPO_F32, PPO_F64, PPO_I64, PPO_U64 };
+typedef enum ppo_dtype {
+    PPO_BOOL,
+    PPO_U8,
+    PPO_F16,
+    PPO_BF16,
+    PPO_I32,
+    PPO_U32,
+    PPO_F32,
+    PPO_F64,
+    PPO_I64,
+    PPO_U64
+} ppo_dtype;
 enum { PPO_MAX_RANK = 8 };
 
 typedef struct ppo_array {
     const char *name;
-    int type, rank;              /* rank 0: a single number */
+    ppo_dtype type;
+    int rank;                    /* rank 0: a single number */
     int64_t shape[PPO_MAX_RANK]; /* [rank]; a 0 among them: no elements */
     size_t bytes;
     const void *data; /* row-major; on a 64-byte boundary if it was read from a file */
@@ -636,8 +657,8 @@ PPO_DEF void ppo_file_free(ppo_file *file);
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text);
 
 /* Adds an array under a new name (UTF-8, copied). data is borrowed: it must last until the last write. */
-PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
-                                const void *data);
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, ppo_dtype type, const int64_t *shape,
+                                int rank, const void *data);
 
 /* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order
    it was added and on every machine: those of Python's package, up to the order of the texts. The new file
@@ -661,7 +682,7 @@ PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index); /* of a te
 
 /* Settings by name, for command lines and files: a table with one row for each field of a struct of settings.
    In a name '-' may stand for '_'. */
-enum {
+typedef enum ppo_field_type {
     PPO_FIELD_INT,
     PPO_FIELD_I64,
     PPO_FIELD_U64,
@@ -669,19 +690,20 @@ enum {
     PPO_FIELD_CHOICE,
     PPO_FIELD_WIDTHS,
     PPO_FIELD_KERNELS
-};
+} ppo_field_type;
 enum { PPO_FIELD_NETWORK = 1 };
 typedef struct ppo_field {
     const char *name;
     /* WIDTHS: int [PPO_MAX_LAYERS], followed by an int that says how many are used; KERNELS: int [PPO_MAX_LAYERS][3],
        likewise */
-    int type;
+    ppo_field_type type;
     size_t offset;       /* in the struct */
     const char *initial; /* its default as text; NULL: it has none and is 0 */
     double min, max;     /* both allowed */
     const char *choices; /* CHOICE: the words for min, min + 1, ... as "constant|linear|cosine"; else NULL */
     const char *help;
-    int kind; /* 0 or PPO_FIELD_NETWORK */
+    int kind;    /* 0 or PPO_FIELD_NETWORK */
+    size_t size; /* CHOICE: of the field if it is an enum, in bytes; 0: it is an int */
 } ppo_field;
 
 /* A setting that has an effect only if another one is one of these words, as "a|b", or none of them, as "!a|b"
@@ -804,7 +826,7 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
 /* Bits of an argument `want`, which outputs of a model to compute: logits or means; V, the critic's value. */
-enum { PPO_POLICY = 1, PPO_VALUE = 2 };
+typedef enum ppo_output_bits { PPO_POLICY = 1, PPO_VALUE = 2 } ppo_output_bits;
 
 /* --------------------------------------------------------------------------------------------------------
    8 Advantages
@@ -843,10 +865,17 @@ PPO_DEF float ppo_explained_variance(const float *value, const float *target, in
        PPO_CISPO       -mean(c A logp), c = clip(r, 1 - clip_low, 1 + clip_high), held constant: samples that
                        the clip would leave out keep a gradient (MiniMax 2025)
    The exact KL needs both distributions, so PPO_KL_PENALTY is for ppo_config.objective alone. */
-enum { PPO_CLIP, PPO_KL_PENALTY, PPO_UNCLIPPED, PPO_K3_PENALTY, PPO_CISPO, PPO__OBJECTIVES };
+typedef enum ppo_objective {
+    PPO_CLIP,
+    PPO_KL_PENALTY,
+    PPO_UNCLIPPED,
+    PPO_K3_PENALTY,
+    PPO_CISPO,
+    PPO__OBJECTIVES
+} ppo_objective;
 
 typedef struct ppo_policy_objective {
-    int objective;             /* any but PPO_KL_PENALTY */
+    ppo_objective objective;   /* any but PPO_KL_PENALTY */
     float clip_low, clip_high; /* 0.2 and 0.2 in the paper */
     float dual_clip;           /* > 1: where A < 0, r A is at least dual_clip A (Ye 2020); else off */
     float kl_coef;             /* of PPO_K3_PENALTY */
@@ -882,9 +911,9 @@ PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_val
                                         const unsigned char *mask, int n, float clip_range, float delta,
                                         float *loss, float *grad_value);
 
-enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
+typedef enum ppo_kl_estimator { PPO_K1 = 1, PPO_K2, PPO_K3, PPO_KL_EXACT } ppo_kl_estimator;
 
-/* kl[i]: estimates of KL(pi || ref), one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
+/* kl[i]: estimates of KL(pi || ref) by PPO_K1, PPO_K2 or PPO_K3, one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
    k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020.
 
    So: report k1, as ppo_rlhf_progress and ppo_lm_evaluation do. It is noisy and may be negative, but its mean
@@ -907,7 +936,8 @@ enum { PPO_K1 = 1, PPO_K2, PPO_K3 };
 
    This is for one choice. In a sequence, a term of the loss leaves out that earlier tokens lead to later ones;
    a cost in the reward is credited to them, too. */
-PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator, float *kl);
+PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n,
+                                   ppo_kl_estimator estimator, float *kl);
 
 /* Direct preference optimization (Rafailov 2023): h = beta ((c - c_ref) - (r - r_ref)),
    loss = mean(-(1 - s) log sigmoid(h) - s log sigmoid(-h)), s = label_smoothing in [0, 0.5). */
@@ -969,8 +999,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
 
 /* A value at `progress`, from 0 to 1: initial throughout; from initial to 0 linearly; the same along half a
    cosine. PPO_CUSTOM is for settings, where ppo_config.schedule is asked; here it acts as PPO_CONSTANT. */
-enum { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM };
-PPO_DEF float ppo_schedule(int schedule, float initial, float progress);
+typedef enum ppo_schedule_kind { PPO_CONSTANT, PPO_LINEAR, PPO_COSINE, PPO_CUSTOM } ppo_schedule_kind;
+PPO_DEF float ppo_schedule(ppo_schedule_kind schedule, float initial, float progress);
 
 /* Ziegler 2019: coef (1 + clip(observed / target - 1, -0.2, 0.2) n_steps / horizon). target_kl and horizon
    must be above 0, n_steps at most horizon. */
@@ -1010,10 +1040,16 @@ PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows,
    12 Spaces: the actions that an agent may take
    -------------------------------------------------------------------------------------------------------- */
 
-enum { PPO_DISCRETE = 1, PPO_BOX, PPO_MULTI_DISCRETE, PPO_MULTI_BINARY };
+typedef enum ppo_space_kind {
+    PPO_DISCRETE = 1,
+    PPO_BOX,
+    PPO_MULTI_DISCRETE,
+    PPO_MULTI_BINARY
+} ppo_space_kind;
 enum { PPO_MAX_CHOICES = 128 };
 typedef struct ppo_space {
-    int kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
+    ppo_space_kind
+        kind; /* PPO_DISCRETE: one of n actions; PPO_BOX: n numbers; PPO_MULTI_...: n choices at once */
     int n;
     float low, high;            /* PPO_BOX: the environment sees numbers in [low, high] */
     int sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
@@ -1070,7 +1106,7 @@ PPO_DEF ppo_tensor *ppo_mlp_forward(ppo_tape *tape, const ppo_mlp *mlp, ppo_tens
    the set; see ppo_tape_conv(). */
 typedef struct ppo_conv {
     int layers; /* 0: there are none */
-    int activation;
+    ppo_activation activation;
     int shape[PPO_MAX_LAYERS + 1][3]; /* of the pictures before each layer, and of the results */
     int kernel[PPO_MAX_LAYERS], stride[PPO_MAX_LAYERS];
     ppo_tensor *weight[PPO_MAX_LAYERS]; /* NULL: max pooling */
@@ -1118,7 +1154,7 @@ typedef struct ppo_actor_critic {
 } ppo_actor_critic;
 
 /* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). */
-enum { PPO_ORTHOGONAL, PPO_UNIFORM };
+typedef enum ppo_weight_init { PPO_ORTHOGONAL, PPO_UNIFORM } ppo_weight_init;
 
 /* What the networks read and compute. */
 typedef struct ppo_inputs {
@@ -1321,7 +1357,12 @@ typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 
 /* A schedule of your own, for the settings whose schedule is PPO_CUSTOM: the value, 0 or more, for the
    iteration that begins when `progress` (0 to 1) of the steps are done. */
-enum { PPO_SETTING_LEARNING_RATE, PPO_SETTING_CLIP_LOW, PPO_SETTING_CLIP_HIGH, PPO_SETTING_ENTROPY_COEF };
+typedef enum ppo_scheduled_setting {
+    PPO_SETTING_LEARNING_RATE,
+    PPO_SETTING_CLIP_LOW,
+    PPO_SETTING_CLIP_HIGH,
+    PPO_SETTING_ENTROPY_COEF
+} ppo_scheduled_setting;
 typedef float (*ppo_schedule_fn)(int setting, float initial, float progress, void *user);
 
 /* Defaults in brackets. */
@@ -1337,7 +1378,8 @@ typedef struct ppo_config {
     int minibatch_size;
     int shards;          /* of a minibatch, for threads and processes; 0: by its and the network's size [0] */
     float learning_rate; /* Adam's [3e-4] */
-    int learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE or PPO_CUSTOM [linear] */
+    ppo_schedule_kind
+        learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE or PPO_CUSTOM [linear] */
     float critic_learning_rate; /* of the critic's own layers, scheduled alike; 0: learning_rate [0] */
     float max_grad_norm;        /* the gradient's norm is clipped to this; 0: off [0.5] */
     float adam_beta1;           /* [0.9] */
@@ -1352,17 +1394,17 @@ typedef struct ppo_config {
     int recompute_advantages; /* 1: before each epoch, by the critic as it is then [no] */
 
     /* the loss */
-    int objective;        /* any but PPO_K3_PENALTY [clip] */
-    float clip_low;       /* no gain from ratios below 1 - clip_low [0.2] */
-    float clip_high;      /* no gain from ratios above 1 + clip_high [0.2] */
-    int clip_schedule;    /* as learning_rate_schedule, for both ranges [constant] */
-    float dual_clip;      /* > 1: bound for negative advantages; 0: off [0] */
-    float value_coef;     /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float value_clip;     /* > 0: clip range of the value loss; 0: off [0] */
-    float huber_delta;    /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int use_critic;       /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
-    float entropy_coef;   /* weight of the entropy bonus [0] */
-    int entropy_schedule; /* as learning_rate_schedule [constant] */
+    ppo_objective objective;         /* any but PPO_K3_PENALTY [clip] */
+    float clip_low;                  /* no gain from ratios below 1 - clip_low [0.2] */
+    float clip_high;                 /* no gain from ratios above 1 + clip_high [0.2] */
+    ppo_schedule_kind clip_schedule; /* as learning_rate_schedule, for both ranges [constant] */
+    float dual_clip;                 /* > 1: bound for negative advantages; 0: off [0] */
+    float value_coef;   /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    float value_clip;   /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;  /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int use_critic;     /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
+    float entropy_coef; /* weight of the entropy bonus [0] */
+    ppo_schedule_kind entropy_schedule; /* as learning_rate_schedule [constant] */
 
     /* holding the policy near the one that acted */
     float target_kl; /* > 0: epochs end when approx_kl > 1.5 target_kl; 0: off [0] */
@@ -1377,12 +1419,12 @@ typedef struct ppo_config {
     int conv_layers;
     int hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers, hidden_layers of them [64,64] */
     int hidden_layers;
-    int activation;     /* any of section 5 [tanh] */
-    int layer_norm;     /* 1: layer norm of hidden layers, before the activation [no] */
-    int shared_trunk;   /* 1: one set of hidden layers for actor and critic [no] */
-    int recurrent;      /* > 0: width of a core of gated recurrent units; 0: none [0] */
-    int sequence_steps; /* recurrent: steps of a rollout that gradients go back through [32] */
-    int init;           /* PPO_ORTHOGONAL or PPO_UNIFORM [orthogonal] */
+    ppo_activation activation; /* any of section 5 [tanh] */
+    int layer_norm;            /* 1: layer norm of hidden layers, before the activation [no] */
+    int shared_trunk;          /* 1: one set of hidden layers for actor and critic [no] */
+    int recurrent;             /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int sequence_steps;        /* recurrent: steps of a rollout that gradients go back through [32] */
+    ppo_weight_init init;      /* PPO_ORTHOGONAL or PPO_UNIFORM [orthogonal] */
 
     /* exploration, of PPO_BOX alone */
     float log_std_init; /* initial log standard deviation [0] */
@@ -1714,12 +1756,12 @@ PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, 
 /* The same with flags, which may be added up. Do not use SPECIALS for a text of somebody else: it could end the
    turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is encode() without special tokens
    in the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
-enum {
+typedef enum ppo_encode_bits {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
     PPO_ENCODE_BOUNDS =
         2, /* with the tokens that a tokenizer.json puts before and after a text, such as <s> */
     PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a tokenizer.json puts first */
-};
+} ppo_encode_bits;
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
                                  int *tokens, int capacity, int *count);
 
@@ -1740,9 +1782,9 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given);
 /* The text of sequence s, or of its prompt, or of what follows it, as ppo_decode(), without special tokens. */
-enum { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT };
-PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
-                                   char *text, size_t capacity);
+typedef enum ppo_text_part { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT } ppo_text_part;
+PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, ppo_text_part what,
+                                   const ppo_tokenizer *tokenizer, char *text, size_t capacity);
 
 /* A tokenizer in a file of its own, or in one with other things. Put borrows from the tokenizer, which must
    outlive the last write; what get makes does not need the file. The file holds a text "tokenizer", which is
@@ -1790,9 +1832,9 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
    2019): layer norms, learned positions, f = gelu, biases everywhere, logits by the transposed token
    embedding. What differs in other families is a setting; ppo_lm_config_family() of ppo_hub.h sets all
    that a family has. */
-enum { PPO_RMS_NORM, PPO_LAYER_NORM };
-enum { PPO_LEARNED_POSITIONS, PPO_ROTARY };
-enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 };
+typedef enum ppo_norm { PPO_RMS_NORM, PPO_LAYER_NORM } ppo_norm;
+typedef enum ppo_positions { PPO_LEARNED_POSITIONS, PPO_ROTARY } ppo_positions;
+typedef enum ppo_rope_scaling { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 } ppo_rope_scaling;
 typedef struct ppo_lm_config { /* defaults in brackets */
     int vocab;                 /* tokens are 0 .. vocab-1; the one setting without a default */
     int context;               /* tokens of the longest sequence, 2 or more [64] */
@@ -1805,9 +1847,9 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     int kv_heads;                      /* see ppo_attention; 0: heads [0] */
     int head_size;                     /* 0: width / heads, which must be a whole number [0] */
     int hidden;                        /* width of the feed-forward layers; 0: 4 width [0] */
-    int norm;                          /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
+    ppo_norm norm;                     /* PPO_LAYER_NORM or PPO_RMS_NORM [PPO_LAYER_NORM] */
     float norm_eps;                    /* [1e-5] */
-    int activation;                    /* any of section 5 [PPO_GELU] */
+    ppo_activation activation;         /* any of section 5 [PPO_GELU] */
     int glu;                           /* 1: feed-forward layers with a gate [0] */
     int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
     int qk_norm;                       /* 1: RMS norms of queries and keys, before rotary positions [0] */
@@ -1817,13 +1859,13 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     int window;                        /* see ppo_attention [0] */
     uint64_t window_layers;            /* bit k: layer k has the window; 0: all layers have it [0] */
 
-    int positions;             /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
-    int rotary_size;           /* columns of a head that are rotated; 0: all [0] */
-    float rope_theta;          /* base of the wavelengths [10000] */
-    int rope_scaling;          /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
-    float rope_factor;         /* linear, Llama 3: wavelengths are multiplied by it [1] */
-    float rope_low, rope_high; /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
-    int rope_context;          /* Llama 3: original_max_position_embeddings [8192] */
+    ppo_positions positions;       /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
+    int rotary_size;               /* columns of a head that are rotated; 0: all [0] */
+    float rope_theta;              /* base of the wavelengths [10000] */
+    ppo_rope_scaling rope_scaling; /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
+    float rope_factor;             /* linear, Llama 3: wavelengths are multiplied by it [1] */
+    float rope_low, rope_high;     /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
+    int rope_context;              /* Llama 3: original_max_position_embeddings [8192] */
 } ppo_lm_config;
 PPO_DEF ppo_lm_config ppo_lm_config_default(void);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
@@ -1877,7 +1919,7 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
    backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
 /* Needs ppo_hub.h: writes a folder for transformers. dtype: PPO_F32, PPO_F16 or PPO_BF16. */
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype);
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
    "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be
@@ -2024,9 +2066,9 @@ typedef struct ppo_fit_config { /* defaults in brackets */
        epoch learns each token once [0] */
     int random_windows;
 
-    float learning_rate;          /* [1e-3] */
-    int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
-    float min_learning_rate;      /* at the end of the schedule [0] */
+    float learning_rate;                      /* [1e-3] */
+    ppo_schedule_kind learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [cosine] */
+    float min_learning_rate;                  /* at the end of the schedule [0] */
     float warmup;                 /* share of the steps in which the learning rate rises from 0 [0.05] */
     int warmup_steps;             /* > 0: number of these steps, instead of a share [0] */
     float adam_beta1, adam_beta2; /* [0.9, 0.999] */
@@ -2096,10 +2138,10 @@ typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, v
 /* One model, or an ensemble of models: the mean of their scores, or the minimum, which is harder to
    exploit (Coste 2023). The members have a score, and are borrowed. batch: sequences in memory at once. */
 enum { PPO_MAX_MEMBERS = 16 };
-enum { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM };
+typedef enum ppo_ensemble { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM } ppo_ensemble;
 typedef struct ppo_reward_model ppo_reward_model;
-PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
-                                           ppo_reward_model **model);
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
+                                           int batch, ppo_reward_model **model);
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model);
 /* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors,
    which change nothing: a score that is not finite, scores that are all equal. */
@@ -2156,28 +2198,36 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
        GROUP_MEAN     R - mean of all samples (Dr. GRPO, Liu 2025)
      and neither:
        RETURN         the discounted sum of the rewards from this token on (REINFORCE++, Hu 2025) */
-enum {
+typedef enum ppo_advantage_kind {
     PPO_ADVANTAGE_GAE,
     PPO_ADVANTAGE_SEQUENCE,
     PPO_ADVANTAGE_GROUP,
     PPO_ADVANTAGE_LEAVE_ONE_OUT,
     PPO_ADVANTAGE_GROUP_MEAN,
     PPO_ADVANTAGE_RETURN
-};
+} ppo_advantage_kind;
 /* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
-enum { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS };
-enum { PPO_KL_EXACT = 4 }; /* beside PPO_K1, PPO_K2, PPO_K3: over the whole vocabulary */
+typedef enum ppo_kl_place { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS } ppo_kl_place;
 
 /* How the terms of tokens become a loss: their mean; the mean over sequences of each sequence's mean, in
    which tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and
    by max_new_tokens (Dr. GRPO). The value loss and the entropy are always means over tokens. */
-enum { PPO_AGGREGATE_TOKENS, PPO_AGGREGATE_SEQUENCES, PPO_AGGREGATE_CONSTANT };
+typedef enum ppo_aggregation {
+    PPO_AGGREGATE_TOKENS,
+    PPO_AGGREGATE_SEQUENCES,
+    PPO_AGGREGATE_CONSTANT
+} ppo_aggregation;
 /* The ratio of a token: its own, or the geometric mean over its sequence (GSPO, Zheng 2025). */
-enum { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE };
+typedef enum ppo_ratio_kind { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE } ppo_ratio_kind;
 /* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
    probabilities of each token, or of the whole sequence. TRUNCATE: the ratio is limited to a range. MASK:
    it is 0 outside the range. The KL, the entropy and the values of these tokens count in full. */
-enum { PPO_TOKEN_TRUNCATE, PPO_TOKEN_MASK, PPO_SEQUENCE_TRUNCATE, PPO_SEQUENCE_MASK };
+typedef enum ppo_importance_mode {
+    PPO_TOKEN_TRUNCATE,
+    PPO_TOKEN_MASK,
+    PPO_SEQUENCE_TRUNCATE,
+    PPO_SEQUENCE_MASK
+} ppo_importance_mode;
 
 typedef struct ppo_rlhf_config { /* defaults in brackets */
     /* sampling */
@@ -2205,26 +2255,26 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int refills;
 
     /* KL to the reference */
-    int kl_place;            /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
-    int kl_estimator;        /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
-    float kl_coef;           /* strength of the KL constraint [0.05] */
+    ppo_kl_place kl_place;         /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
+    ppo_kl_estimator kl_estimator; /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    float kl_coef;                 /* strength of the KL constraint [0.05] */
     int kl_weighted;         /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
     float penalty_target_kl; /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int kl_horizon;          /* samples in which kl_coef can change by a fifth [10000] */
     int reference_every; /* > 0: the policy becomes the reference, if that is the library's, this often [0] */
 
     /* advantages */
-    int advantage;           /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda; /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
-    int whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
+    ppo_advantage_kind advantage; /* PPO_ADVANTAGE_... [GAE] */
+    float gamma, gae_lambda;      /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
+    int whiten_rewards;           /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
 
     /* training */
-    int aggregation;    /* PPO_AGGREGATE_... [tokens] */
-    int ratio;          /* PPO_RATIO_... [token] */
-    int mask_truncated; /* 1: does not learn from sequences that were cut off (DAPO) [0] */
-    int epochs;         /* passes over the samples of an iteration [4] */
+    ppo_aggregation aggregation; /* PPO_AGGREGATE_... [tokens] */
+    ppo_ratio_kind ratio;        /* PPO_RATIO_... [token] */
+    int mask_truncated;          /* 1: does not learn from sequences that were cut off (DAPO) [0] */
+    int epochs;                  /* passes over the samples of an iteration [4] */
     /* > 0: the epochs end when approx_kl of a minibatch exceeds 1.5 target_kl. If it exceeds 4 target_kl,
        the policy returns to where the iteration began and learns from it again with half the learning
        rate, which recovers later; a critic keeps what it has learned. 0: off [0.02] */
@@ -2240,22 +2290,22 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
        while it is above, entropy_coef falls and has no effect. It stays within 0 .. 1 (Skywork-OR1, He
        2025) [0] */
     float entropy_target;
-    float entropy_step;           /* [0.005] */
-    float max_grad_norm;          /* 0: off [1] */
-    float learning_rate;          /* [3e-4] */
-    float critic_learning_rate;   /* of a separate critic; target_kl does not lower it. 0: the policy's [0] */
-    int learning_rate_schedule;   /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
-    float min_learning_rate;      /* at the end of the schedule [0] */
-    int iterations;               /* number of iterations of the schedule [0] */
-    float adam_beta1, adam_beta2; /* [0.9, 0.999] */
-    float adam_eps;               /* [1e-5] */
-    float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
+    float entropy_step;         /* [0.005] */
+    float max_grad_norm;        /* 0: off [1] */
+    float learning_rate;        /* [3e-4] */
+    float critic_learning_rate; /* of a separate critic; target_kl does not lower it. 0: the policy's [0] */
+    ppo_schedule_kind learning_rate_schedule; /* PPO_CONSTANT, PPO_LINEAR, PPO_COSINE [constant] */
+    float min_learning_rate;                  /* at the end of the schedule [0] */
+    int iterations;                           /* number of iterations of the schedule [0] */
+    float adam_beta1, adam_beta2;             /* [0.9, 0.999] */
+    float adam_eps;                           /* [1e-5] */
+    float weight_decay; /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
 
     /* samples of another policy: needs samples->logp */
     float importance_cap;   /* > 0: upper bound of the importance weight; 0: no other policy's samples [0] */
     float importance_floor; /* lower bound of the importance weight [0] */
-    int importance_mode;    /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
-    uint64_t seed;          /* [1] */
+    ppo_importance_mode importance_mode; /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
+    uint64_t seed;                       /* [1] */
 } ppo_rlhf_config;
 PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
 /* By name, for ppo_settings_set() and its like (section 6): all fields; those of sampling and objective by
@@ -6314,7 +6364,7 @@ static ppo_tensor *ppo__tape_layer(ppo_tape *tape, const char *name, ppo_tensor 
 }
 
 PPO_DEF ppo_tensor *ppo_tape_linear(ppo_tape *tape, ppo_tensor *x, ppo_tensor *w, ppo_tensor *b,
-                                    int activation) {
+                                    ppo_activation activation) {
     return ppo__tape_layer(tape, "linear", x, w, b, activation);
 }
 
@@ -6547,7 +6597,7 @@ static void ppo__gated_backward(ppo_node *node) {
         ppo__parallel_for(node->out[0]->rows, 1, 20.0 * node->out[0]->cols, ppo__gated_rows_backward, node);
 }
 
-PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, int activation) {
+PPO_DEF ppo_tensor *ppo_tape_glu(ppo_tape *tape, ppo_tensor *x, ppo_activation activation) {
     static const ppo_op op = {"glu", 1, ppo__gated_forward, ppo__gated_backward};
     if (!ppo__operands(tape, op.name, x, x)) return NULL;
     ppo_status status = ppo__check_activation(op.name, activation);
@@ -6573,7 +6623,7 @@ static void ppo__activate_backward(ppo_node *node) {
     ppo__k()->add(y->grad, x->grad, ppo__size(x));
 }
 
-PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, int activation) {
+PPO_DEF ppo_tensor *ppo_tape_activate(ppo_tape *tape, ppo_tensor *x, ppo_activation activation) {
     static const ppo_op op = {"activate", 1, ppo__activate_forward, ppo__activate_backward};
     if (!ppo__operands(tape, op.name, x, x)) return NULL;
     ppo_status status = ppo__check_activation(op.name, activation);
@@ -6801,7 +6851,7 @@ static void ppo__conv_backward(ppo_node *node) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_conv(ppo_tape *tape, ppo_tensor *x, int shape[3], ppo_tensor *w, ppo_tensor *b,
-                                  int kernel, int stride, int activation) {
+                                  int kernel, int stride, ppo_activation activation) {
     static const ppo_op op = {"conv", 1, ppo__conv_forward, ppo__conv_backward};
     ppo_tensor *in[3] = {x, w, b};
     ppo__window window;
@@ -7106,8 +7156,8 @@ static ppo_status ppo__check_array(const char *name, int type, const int64_t *sh
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, int type, const int64_t *shape, int rank,
-                                const void *data) {
+PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, ppo_dtype type, const int64_t *shape,
+                                int rank, const void *data) {
     if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array(name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
@@ -7310,7 +7360,7 @@ static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *
     for (; *type >= 0; --*type, *index = 0) {
         while (*index < ppo_file_count(file)) {
             const ppo_array *array = ppo_file_at(file, (*index)++);
-            if (array->type == *type) return array;
+            if ((int)array->type == *type) return array;
         }
     }
     return NULL;
@@ -7545,7 +7595,7 @@ static ppo_status ppo__json_entry(ppo__json *json, ppo__entry *entry) {
         return ppo__file_fail(path, "\"%.60s\" is %s, but lies in bytes %lld to %lld", name,
                               ppo__shape_text(text, type, array->shape, rank), (long long)offsets[0],
                               (long long)offsets[1]);
-    array->type = type;
+    array->type = (ppo_dtype)type;
     array->rank = rank;
     array->bytes = (size_t)bytes;
     entry->begin = offsets[0];
@@ -7690,7 +7740,8 @@ enum { PPO__SAVE, PPO__LOAD, PPO__GATHER }; /* to gather: for a group, before ra
 /* An array of an object that is saved. Floats must be finite. */
 typedef struct ppo__item {
     const char *name;
-    int type, rank;
+    ppo_dtype type;
+    int rank;
     int64_t shape[2];
     void *data;      /* NULL: the object has none */
     double min, max; /* of its numbers; PPO__ANY */
@@ -7797,8 +7848,11 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 
 /* A row of a table of settings: a field of the struct PPO__OF, PPO_FIELD_..., its default, bounds, words, help.
    _AS: under another name, or of a kind. */
-#define PPO__SETTING_AS(name, kind, field, type, initial, min, max, choices, help) \
-    { name, PPO_FIELD_##type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind }
+#define PPO__SETTING_AS(name, kind, field, type, initial, min, max, choices, help)                \
+    {                                                                                             \
+        name, PPO_FIELD_##type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind, \
+            sizeof(((PPO__OF *)NULL)->field)                                                      \
+    }
 #define PPO__SETTING(field, type, initial, min, max, choices, help) \
     PPO__SETTING_AS(#field, 0, field, type, initial, min, max, choices, help)
 
@@ -7865,10 +7919,12 @@ static int ppo__field_parts(const ppo_field *field) {
     return field->type == PPO_FIELD_WIDTHS ? 1 : field->type == PPO_FIELD_KERNELS ? 3 : 0;
 }
 
-/* The value of any field but a seed and lists. */
+/* The value of any field but a seed and lists. A choice is an int, or an enum, for which some compilers take a
+   byte (-fshort-enums). */
 static double ppo__field_number(const ppo_field *field, const void *at) {
     if (field->type == PPO_FIELD_FLOAT) return (double)*(const float *)at;
-    return field->type == PPO_FIELD_I64 ? (double)*(const int64_t *)at : *(const int *)at;
+    if (field->type == PPO_FIELD_I64) return (double)*(const int64_t *)at;
+    return field->size == 1 ? *(const unsigned char *)at : *(const int *)at;
 }
 
 /* A float setting is compared as a float: 0.1f is not outside a bound of 0.1. */
@@ -7934,13 +7990,14 @@ static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, in
 }
 
 /* One of the words, or its number. */
-static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, int *choice) {
+static ppo_status ppo__parse_choice(const ppo_field *field, const char *text, void *at) {
     for (int k = (int)field->min; k <= (int)field->max; ++k) {
         char word[64], digits[16];
         snprintf(digits, sizeof digits, "%d", k);
         if (strcmp(text, digits) && strcmp(text, ppo__choice(field->choices, k - (int)field->min, word)))
             continue;
-        *choice = k;
+        if (field->size == 1) *(unsigned char *)at = (unsigned char)k;
+        else *(int *)at = k;
         return PPO_OK;
     }
     return ppo__refuse("%s: \"%.60s\" is none of %s", field->name, text, field->choices);
@@ -7960,7 +8017,7 @@ static ppo_status ppo__parse_u64(const ppo_field *field, const char *text, uint6
 static ppo_status ppo__parse_field(const ppo_field *field, const char *text, void *at) {
     double number = 0;
     if (ppo__field_parts(field)) return ppo__parse_layers(field, text, (int *)at);
-    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, text, (int *)at);
+    if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, text, at);
     if (field->type == PPO_FIELD_U64) return ppo__parse_u64(field, text, (uint64_t *)at);
     if (!ppo__parse_number(text, &number)) return ppo__not_a(field, text, "a number");
     if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
@@ -7979,7 +8036,7 @@ static ppo_status ppo__field_text(const ppo_field *field, const void *at, char t
     if ((parts || field->type == PPO_FIELD_CHOICE) && ppo__check_field(field, at)) return PPO_ERROR_ARGUMENT;
     strcpy(text, "none");
     if (field->type == PPO_FIELD_CHOICE) {
-        ppo__choice(field->choices, *value - (int)field->min, text);
+        ppo__choice(field->choices, (int)ppo__field_number(field, at) - (int)field->min, text);
     } else if (parts) {
         for (int k = 0, used = 0; k < parts * value[parts * PPO_MAX_LAYERS]; ++k) {
             const char *before = k == 0 ? "" : k % parts ? "x" : ",";
@@ -8976,8 +9033,8 @@ static ppo_status ppo__check_objective(const char *function, const ppo_policy_ob
                            "PPO_K3_PENALTY, or PPO_UNCLIPPED and add the mean of ppo_gaussian_kl() or "
                            "ppo_categorical_kl()",
                            function);
-    if (o->objective < 0 || o->objective >= PPO__OBJECTIVES)
-        return ppo__refuse("%s: there is no objective %d", function, o->objective);
+    if ((unsigned)o->objective >= PPO__OBJECTIVES)
+        return ppo__refuse("%s: there is no objective %d", function, (int)o->objective);
     if (o->clip_low >= 0 && o->clip_high >= 0 && o->kl_coef >= 0) return PPO_OK;
     return ppo__refuse("%s: clip_low %g, clip_high %g, kl_coef %g must be 0 or more", function,
                        (double)o->clip_low, (double)o->clip_high, (double)o->kl_coef);
@@ -9087,8 +9144,8 @@ static ppo_status ppo__check_kl(const char *function, int given, int n, int esti
     return ppo__refuse("%s: there is no estimator %d", function, estimator);
 }
 
-PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n, int estimator,
-                                   float *kl) {
+PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n,
+                                   ppo_kl_estimator estimator, float *kl) {
     if (ppo__check_kl("ppo_kl_estimate", logp && ref_logp && kl, n, estimator)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
@@ -9457,7 +9514,7 @@ static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int 
     return status;
 }
 
-PPO_DEF float ppo_schedule(int schedule, float initial, float progress) {
+PPO_DEF float ppo_schedule(ppo_schedule_kind schedule, float initial, float progress) {
     progress = ppo__clamp(progress, 0, 1);
     if (schedule == PPO_LINEAR) return initial * (1 - progress);
     if (schedule == PPO_COSINE) return initial * 0.5f * (1 + cosf(3.14159265f * progress));
@@ -9574,7 +9631,7 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
 static ppo_space ppo__space(int kind, int n, const int *sizes) {
     ppo_space space;
     memset(&space, 0, sizeof space);
-    space.kind = kind;
+    space.kind = (ppo_space_kind)kind;
     space.n = n;
     for (int j = 0; j < n && j < PPO_MAX_CHOICES; ++j)
         space.sizes[j] = kind == PPO_MULTI_BINARY ? 2 : sizes ? sizes[j] : 0;
@@ -9890,8 +9947,9 @@ static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tenso
         const int k = from + count - 1;
         x = ppo__tape_chain(tape, "linear", x, mlp->weight + from, mlp->bias + from, activation, count);
         if (normed)
-            x = ppo_tape_activate(
-                tape, ppo_tape_layer_norm(tape, x, mlp->norm_weight[k], mlp->norm_bias[k], 1e-5f), own);
+            x = ppo_tape_activate(tape,
+                                  ppo_tape_layer_norm(tape, x, mlp->norm_weight[k], mlp->norm_bias[k], 1e-5f),
+                                  (ppo_activation)own);
     }
     return x;
 }
@@ -9909,7 +9967,7 @@ static ppo_status ppo__conv_init(ppo_conv *conv, ppo_params *params, const char 
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     ppo_status status = ppo__check_activation(name, activation);
     memset(conv, 0, sizeof *conv);
-    conv->activation = activation;
+    conv->activation = (ppo_activation)activation;
     memcpy(conv->shape[0], shape, sizeof conv->shape[0]);
     for (int k = 0; k < layers && !status; ++k, ++conv->layers) {
         ppo__window window;
@@ -12432,8 +12490,8 @@ static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
     enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
     const float initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
-    const int schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
-                                 c->entropy_schedule};
+    const ppo_schedule_kind schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
+                                               c->entropy_schedule};
     const float done = (float)((double)trainer->steps / (double)c->total_steps);
     float now[COUNT];
     int valid = 1;
@@ -13980,11 +14038,11 @@ typedef struct ppo__hub_functions {
     ppo_status (*tokenizer_save)(const ppo_tokenizer *tokenizer, const char *path);
     /* A model in a folder; loads one file, too. */
     ppo_status (*lm_load)(const char *path, ppo_lm **lm);
-    ppo_status (*lm_save)(const ppo_lm *lm, const char *folder, int dtype);
+    ppo_status (*lm_save)(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
     /* With LoRA: a layer of a block, as ppo__lm_layer(); and another model of the same layers, without
        numbers. */
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
-                            int activation);
+                            ppo_activation activation);
     ppo_status (*lm_twin)(const ppo_lm *lm, int score, ppo_lm **twin);
 } ppo__hub_functions;
 PPO__COMPANION(ppo__hub_functions, ppo__in_hub);
@@ -14986,13 +15044,13 @@ static int ppo__prompt_end(const ppo_tokens *tokens, int s) {
     return start + (prompt < 0 ? 0 : prompt < n ? prompt : n);
 }
 
-PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, const ppo_tokenizer *tokenizer,
-                                   char *text, size_t capacity) {
+PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, ppo_text_part what,
+                                   const ppo_tokenizer *tokenizer, char *text, size_t capacity) {
     if (!ppo__given("ppo_tokens_text", tokens && tokenizer && text && capacity)) return PPO_ERROR_ARGUMENT;
     *text = 0;
     if (s < 0 || s >= tokens->count)
         return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
-    if (what < PPO_WHOLE_TEXT || what > PPO_RESPONSE_TEXT)
+    if ((unsigned)what > PPO_RESPONSE_TEXT)
         return ppo__refuse("ppo_tokens_text: what is %d, outside 0 .. %d", what, PPO_RESPONSE_TEXT);
     int i = tokens->start[s], end = tokens->start[s + 1], prompt = ppo__prompt_end(tokens, s);
     if (what == PPO_RESPONSE_TEXT) i = prompt;
@@ -15008,7 +15066,8 @@ PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, int what, co
 
 static const struct {
     const char *name, *array;
-    int type, rank; /* of the array */
+    ppo_dtype type; /* of the array */
+    int rank;
 } ppo__tokenizer_kinds[] = {{"characters", "tokenizer.characters", PPO_I32, 1},
                             {"bpe", "tokenizer.merges", PPO_I32, 2},
                             {"json", "tokenizer.json", PPO_U8, 1}};
@@ -15754,7 +15813,7 @@ static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x,
 /* f(x W + b) of one of the four layers of a block. */
 enum { PPO__LAYER_QKV, PPO__LAYER_PROJ, PPO__LAYER_UP, PPO__LAYER_DOWN };
 static ppo_tensor *ppo__lm_linear(ppo_tape *tape, const ppo_lm_block *b, int layer, ppo_tensor *x,
-                                  int activation) {
+                                  ppo_activation activation) {
     ppo_tensor *const weight[] = {b->qkv_weight, b->proj_weight, b->up_weight, b->down_weight};
     ppo_tensor *const bias[] = {b->qkv_bias, b->proj_bias, b->up_bias, b->down_bias};
     return ppo_tape_linear(tape, x, weight[layer], bias[layer], activation);
@@ -15762,7 +15821,7 @@ static ppo_tensor *ppo__lm_linear(ppo_tape *tape, const ppo_lm_block *b, int lay
 
 /* The same, with LoRA if the model has that. */
 static ppo_tensor *ppo__lm_layer(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
-                                 int activation) {
+                                 ppo_activation activation) {
     return lm->base ? ppo__in_hub.lm_layer(tape, lm, block, layer, x, activation)
                     : ppo__lm_linear(tape, &lm->block[block], layer, x, activation);
 }
@@ -16017,7 +16076,7 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     return ppo__is_special(path) ? ppo__needs_hub(path) : ppo__lm_load_file(path, lm);
 }
 
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, int dtype) {
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype) {
     if (!ppo__given("ppo_lm_save", lm && folder)) return PPO_ERROR_ARGUMENT;
     return ppo__in_hub.lm_save ? ppo__in_hub.lm_save(lm, folder, dtype) : ppo__needs_hub(folder);
 }
@@ -18087,8 +18146,8 @@ static double ppo__mean_std(const float *x, int n, double *std) {
 
 PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
 
-PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, int ensemble, int batch,
-                                           ppo_reward_model **model) {
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
+                                           int batch, ppo_reward_model **model) {
     if (model) *model = NULL;
     if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 ||

@@ -29,11 +29,11 @@ typedef struct chat {
 
 static const ppo_field own[] = {
     {"form", PPO_FIELD_CHOICE, offsetof(chat, form), NULL, AUTO, PPO_CHAT_ZEPHYR,
-     "auto|raw|chatml|llama3|zephyr", "of the chat; raw: continues your text", 0},
-    {"context", PPO_FIELD_INT, offsetof(chat, context), NULL, 2, 1e9, NULL, "tokens that it remembers", 0},
+     "auto|raw|chatml|llama3|zephyr", "of the chat; raw: continues your text", 0, 0},
+    {"context", PPO_FIELD_INT, offsetof(chat, context), NULL, 2, 1e9, NULL, "tokens that it remembers", 0, 0},
     {"seed", PPO_FIELD_U64, offsetof(chat, how.seed), NULL, 0, 1.8446744073709552e19, NULL,
-     "of all random numbers", 0},
-    {"threads", PPO_FIELD_INT, offsetof(chat, threads), NULL, 1, 1024, NULL, "to compute with", 0}};
+     "of all random numbers", 0, 0},
+    {"threads", PPO_FIELD_INT, offsetof(chat, threads), NULL, 1, 1024, NULL, "to compute with", 0, 0}};
 static const ppo_settings own_settings = {own, sizeof own / sizeof *own, NULL, NULL, NULL};
 
 static int usage(const chat *c) {

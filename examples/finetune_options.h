@@ -76,7 +76,7 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 /* Checkpoints of the others are a setting of ppo_fit_settings(). */
 static const ppo_settings *own_settings(int with_checkpoints) {
 #define OWN_AT(name, place, type, min, max, choices, help) \
-    { #name, PPO_FIELD_##type, offsetof(job, place), NULL, min, max, choices, help, 0 }
+    { #name, PPO_FIELD_##type, offsetof(job, place), NULL, min, max, choices, help, 0, 0 }
 #define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
     static const ppo_field fields[] = {
         OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),

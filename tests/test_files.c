@@ -1367,7 +1367,7 @@ static int leave_folder(void **state) {
 
 static void settings_and_their_struct_must_not_be_null(void **state) {
     (void)state;
-    static const ppo_field field = {"rate", PPO_FIELD_FLOAT, 0, NULL, 0, 1, NULL, "", 0};
+    static const ppo_field field = {"rate", PPO_FIELD_FLOAT, 0, NULL, 0, 1, NULL, "", 0, 0};
     const ppo_settings settings = {&field, 1, NULL, NULL, NULL};
     const float rate = 0.5f;
     assert_ok(ppo__settings_check(&settings, &rate));

@@ -1929,7 +1929,7 @@ static float ppo__lora_scale(const ppo_lm *lm) {
 }
 
 static ppo_tensor *ppo__lora_layer(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
-                                   int activation) {
+                                   ppo_activation activation) {
     static const ppo_op op = {"lora", 1, ppo__lora_forward, ppo__lora_backward};
     const ppo_lm_block *b = &lm->block[block];
     ppo__lora_args args = {0, {0, 0, 0}, activation, ppo__lora_scale(lm)};
@@ -2343,9 +2343,9 @@ typedef struct ppo__hub {
     ppo__arena memory;
     ppo_file **files; /* with the arrays */
     ppo_lm *lm;
-    int bare;      /* 1: names lack their first word, as "transformer." */
-    int type;      /* of what is saved */
-    float *floats; /* room for twice PPO__ROWS_AT_ONCE rows of this many columns */
+    int bare;       /* 1: names lack their first word, as "transformer." */
+    ppo_dtype type; /* of what is saved */
+    float *floats;  /* room for twice PPO__ROWS_AT_ONCE rows of this many columns */
     int room;
 } ppo__hub;
 
@@ -2418,7 +2418,7 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
     const int64_t shape[2] = {rows, cols};
     const ppo_file *file = NULL;
     const ppo_array *array = way == PPO__LOAD ? ppo__hub_find(hub, name, &file) : NULL;
-    const int type = array ? array->type : hub->type;
+    const ppo_dtype type = array ? array->type : hub->type;
     const size_t row = ppo__at(cols, ppo__types[type].size);
     const float most = type == PPO_F16 ? 65504 : FLT_MAX;
     if (way == PPO__SAVE) {
@@ -2592,7 +2592,7 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
 }
 
 static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__hub_json read;
     ppo_lm likely;
     memset(&likely, 0, sizeof likely);
@@ -2619,7 +2619,7 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     static const char *const names[] = {"generation_config.json", "config.json"};
     if (count) *count = 0;
     if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__json json;
     json.status = PPO_OK;
     for (int i = 0; i < 2 && !*count && !json.status; ++i) {
@@ -2896,7 +2896,7 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, 0, NULL, 0};
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__hub_json read;
     ppo_lora lora = ppo_lora_default();
     const ppo_file *file;
@@ -2931,7 +2931,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     return ppo__hub_free(&hub), status;
 }
 
-static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, int dtype) {
+static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
@@ -3269,7 +3269,8 @@ static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
     const int64_t shape[4] = {m, m ? m - 1 : 0, n, n};
     int bounds[2] = {0, (int)n};
     for (int k = 0; k < 4; ++k) {
-        const int type = k == 3 ? PPO_U8 : PPO_I32, needed = k == 2;
+        const ppo_dtype type = k == 3 ? PPO_U8 : PPO_I32;
+        const int needed = k == 2;
         array[k] = ppo_file_find(file, names[k]);
         if ((array[k] || needed) && ppo__file_expect(file, names[k], type, &shape[k], 1, &array[k]))
             return ppo__failed;
