@@ -4,6 +4,7 @@
 #include "ppo.h"
 
 /* Companions: those that the program uses. */
+#include "companions/ppo_check.h"
 #include "companions/ppo_export.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_hub.h"

@@ -9,6 +9,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_export.h"
+#include "companions/ppo_check.h"
 #include "companions/ppo_report.h"
 #include "processes.h"
 #include "options.h"

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../examples/companions/ppo_check.h"
+
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 /* A size or a number of rounds: programs with a sanitizer are some ten times slower and use the small one, but in

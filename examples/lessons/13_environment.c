@@ -8,6 +8,8 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
+#include "../companions/ppo_check.h"
+
 #include "lesson.h"
 
 /* ------------------------------------ the environment, from here ------------------------------------ */

@@ -12,6 +12,8 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
+#include "../companions/ppo_check.h"
+
 #include "lesson.h"
 #include "trpo.h"
 
