@@ -8,6 +8,7 @@
    The command line is read in options.h. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_conv.h"
 #include "companions/ppo_export.h"
 #include "companions/ppo_check.h"
 #include "companions/ppo_report.h"

@@ -98,6 +98,27 @@ static int needs(const char *companion, ppo_status status) {
     fprintf(stderr, "%s is not asked for, but: %s\n", companion, ppo_last_error());
     return 0;
 }
+static int needs_conv(const char *path) { /* a policy, and a file of one */
+    static const char missing[] = "conv needs ppo_conv.h: include it after ppo.h, where PPO_IMPLEMENTATION is";
+    ppo_env env = cartpole_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_file *file = NULL;
+    int good = !ppo_agent_create(&env, &cfg, &agent) && !ppo_agent_save(agent, path) &&
+               !ppo_file_read(path, &file) && !ppo_file_set_text(file, "conv", "1x1x1") &&
+               !ppo_file_set_text(file, "observation_shape", "1x2x2") && !ppo_file_write(file, path);
+    ppo_agent_free(agent);
+    ppo_file_free(file);
+    agent = NULL;
+    env.shape[0] = 1, env.shape[1] = env.shape[2] = 2;
+    cfg.conv_layers = 1;
+    for (int k = 0; k < 3; ++k) cfg.conv[0][k] = 1;
+    good = good && needs(missing, ppo_agent_create(&env, &cfg, &agent)) && !agent &&
+           needs(missing, ppo_train(&env, &cfg, &agent)) && !agent &&
+           needs(missing, ppo_agent_load(path, NULL, &agent)) && !agent;
+    remove(path);
+    return good;
+}
 #ifndef PPO_NO_LANGUAGE
 static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it */
     const int64_t n = 2;
@@ -122,11 +143,14 @@ static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it
     return good;
 }
 #endif
-int main(void) {
+int main(int argc, char **argv) {
+    char path[200] = "";
 #ifndef PPO_NO_REPORTS
     ppo_log *log = NULL;
     if (!needs("ppo_report.h", ppo_log_open(NULL, "runs", 0, &log)) || log) return 1;
 #endif
+    if (argc) snprintf(path, sizeof path, "%s.policy", argv[0]);
+    if (!needs_conv(path)) return 1;
 #ifndef PPO_NO_LANGUAGE
     return needs_hub() && !short_training() ? 0 : 1;
 #endif

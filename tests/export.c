@@ -3,6 +3,7 @@
    answer: per line 1 where an episode begins, an observation, the outputs, the action. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

@@ -11,6 +11,7 @@
 #undef fsync
 #include "../examples/companions/ppo_amx.h"
 #include "../examples/companions/ppo_check.h"
+#include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_report.h"

@@ -9,6 +9,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
 
 #undef fsync

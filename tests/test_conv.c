@@ -1,6 +1,7 @@
-/* Pictures: convolution and max pooling (section 5) against PyTorch and central differences, networks with convolutions
-   (section 13) in training and in files, the setting "conv", and the game examples/envs/breakout.h against MinAtar's. */
+/* ppo_conv.h: convolution and max pooling against PyTorch and central differences, networks with convolutions in
+   training and in files, the setting "conv", and the game examples/envs/breakout.h against MinAtar's. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_conv.h"
 
 #include "../examples/envs/breakout.h"
 #include "golden/conv.h"

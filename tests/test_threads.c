@@ -3,6 +3,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_hub.h"
 
 #include "test.h"
@@ -260,7 +261,6 @@ static void layers_that_share_a_weight_have_the_same_gradient_for_any_number(voi
 static void convolutions_have_the_same_bits_for_any_number(void **state) {
     (void)state;
     enum { ROWS = 40, INPUTS = 4 * 10 * 10 };
-    static const int layers[][3] = {{16, 3, 1}, {20, 2, 2}};
     static float alone[1 << 12];
     const int picture[3] = {4, 10, 10};
     ppo_tensor x = {ROWS, INPUTS, numbers(ROWS * INPUTS, 7), numbers(ROWS * INPUTS, 7)};
@@ -269,9 +269,12 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
     ppo_params *params = NULL;
     ppo_tape *tape = NULL;
     ppo_conv conv;
+    ppo_config c = ppo_config_default();
+    assert_ok(ppo_config_set(&c, "conv", "16x3x1,20x2x2"));
+    assert_ok(ppo_config_set(&c, "activation", "tanh"));
     assert_ok(ppo_params_create(&params));
     assert_ok(ppo_tape_create(&tape));
-    assert_ok(ppo__conv_init(&conv, params, "conv", picture, layers, 2, PPO_TANH, &rng));
+    assert_ok(ppo__conv_init(&conv, params, picture, &c, &rng));
     assert_true(params->count < COUNT(alone));
     for (int run = 0; run < SMALL(20, 5); run++) {
         int shape[3] = {20, 4, 4};
@@ -279,7 +282,7 @@ static void convolutions_have_the_same_bits_for_any_number(void **state) {
         ppo_tape_reset(tape);
         ppo_params_zero_grad(params);
         memset(x.grad, 0, ROWS * INPUTS * sizeof(float));
-        ppo_tensor *y = ppo_tape_max_pool(tape, ppo__conv_layers(tape, &conv, &x), shape, 2, 1);
+        ppo_tensor *y = ppo_tape_max_pool(tape, ppo__conv.forward(tape, &conv, &x), shape, 2, 1);
         assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, ppo_tape_square(tape, y))));
         if (run) assert_memory_equal(alone, params->grad, params->count * sizeof(float));
         else memcpy(alone, params->grad, params->count * sizeof(float));

@@ -193,9 +193,10 @@ static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2],
     for (int k = 0; k < m[0]->conv.layers; ++k)
         if (m[0]->conv.weight[k])
             ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
-    for (int s = 0; s < 2; ++s)
-        x[s] = ppo__conv_layers(tape, &m[s]->conv,
-                                ppo__obs_columns(tape, &inputs, met->size, 0, m[s]->actor_obs));
+    for (int s = 0; s < 2; ++s) {
+        x[s] = ppo__obs_columns(tape, &inputs, met->size, 0, m[s]->actor_obs);
+        if (m[s]->conv.layers) x[s] = ppo__conv.forward(tape, &m[s]->conv, x[s]);
+    }
     for (int p = 0; p < 2; ++p) {
         if (p == 1 && m[0]->core.width) {
             ppo__int8_round(tape, m[0]->core.input_weight, x[0], x[1], m[1]->core.input_weight);
