@@ -129,7 +129,7 @@ PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const
 
 /* ppo_kl_estimate() */
 PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
-                                        int estimator, float *kl);
+                                        ppo_kl_estimator estimator, float *kl);
 
 /* --------------------------------------------------------------------------------------------------------
    5 Optimizer: arrays [n], fastest where all of them begin at multiples of 16 bytes
@@ -1380,7 +1380,7 @@ struct ppo__kl_job {
 };
 
 PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
-                                        int estimator, float *kl) {
+                                        ppo_kl_estimator estimator, float *kl) {
     const char *const name = "ppo_cuda_kl_estimate";
     ppo_status status = ppo__check_kl(name, cuda && logp && ref_logp && kl, n, estimator);
     if (status) return status;

@@ -201,7 +201,7 @@ static void check_policy(problem<T> &p, samples &in, int masked, int objective_k
     rows_of out(p.n);
     gradients<T> to(p, rng);
     float count = 0;
-    objective.objective = objective_kind;
+    objective.objective = (ppo_objective)objective_kind;
     assert_ok(
         ppo_token_logp(p.z.data(), p.token.data(), s.n, s.vocab, s.temperature, logp.data(), entropy.data()));
     assert_ok(ppo_policy_loss(logp.data(), in.old_logp.data(), in.advantage.data(), mask, s.n, &objective,

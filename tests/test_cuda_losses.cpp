@@ -446,7 +446,8 @@ static void the_policys_loss_refuses_bad_arguments(void **state) {
     device_array<float> grad(300);
     float *p = x.dlogp.at();
     ppo_policy_objective o = objectives[0], unknown = o, negative = o;
-    unknown.objective = 9, negative.clip_high = -0.5f;
+    unknown.objective = (ppo_objective)7;
+    negative.clip_high = -0.5f;
     assert_fails(ppo_cuda_policy_loss(NULL, p, p, p, NULL, 3, &o, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_policy_loss(cuda, NULL, p, p, NULL, 3, &o, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_policy_loss(cuda, p, NULL, p, NULL, 3, &o, NULL, NULL), PPO_ERROR_ARGUMENT, "NULL");
@@ -455,7 +456,7 @@ static void the_policys_loss_refuses_bad_arguments(void **state) {
                  "ppo_cuda_policy_loss|NULL");
     assert_fails(ppo_cuda_policy_loss(cuda, p, p, p, NULL, -8, &o, NULL, NULL), PPO_ERROR_ARGUMENT, "-8");
     assert_fails(ppo_cuda_policy_loss(cuda, p, p, p, NULL, 3, &unknown, NULL, NULL), PPO_ERROR_ARGUMENT,
-                 "ppo_cuda_policy_loss|objective|9");
+                 "ppo_cuda_policy_loss|objective|7");
     assert_fails(ppo_cuda_policy_loss(cuda, p, p, p, NULL, 3, &negative, NULL, NULL), PPO_ERROR_ARGUMENT,
                  "clip_high|-0.5");
     assert_ok(ppo_cuda_sync(cuda));
@@ -549,8 +550,10 @@ static void kl_estimates_agree_with_the_processor(void **state) {
             policy_samples x(&rng, n, 0.4f);
             device_array<float> kl((size_t)n);
             floats want((size_t)n);
-            assert_ok(ppo_kl_estimate(x.logp.data(), x.old_logp.data(), n, estimator, want.data()));
-            assert_ok(ppo_cuda_kl_estimate(cuda, x.dlogp.at(), x.dold.at(), n, estimator, kl.at()));
+            assert_ok(ppo_kl_estimate(x.logp.data(), x.old_logp.data(), n, (ppo_kl_estimator)estimator,
+                                      want.data()));
+            assert_ok(ppo_cuda_kl_estimate(cuda, x.dlogp.at(), x.dold.at(), n, (ppo_kl_estimator)estimator,
+                                           kl.at()));
             assert_ok(ppo_cuda_sync(cuda));
             assert_close_each(kl.read().data(), want.data(), n, 1e-6);
         }

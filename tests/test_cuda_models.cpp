@@ -263,8 +263,8 @@ static void layers_are_those_of_the_processor_whatever_their_activation(void **s
     for (int activation = 0; activation < PPO__ACTIVATIONS; activation++)
         check_gradients(w, [&](ppo_tape *tape, ppo_tensor *const *in, int) {
             ppo_tensor *y = ppo_tape_constant(tape, x.data(), ROWS, IN);
-            y = ppo_tape_linear(tape, y, in[0], in[1], activation);
-            y = ppo_tape_linear(tape, y, in[2], NULL, activation);
+            y = ppo_tape_linear(tape, y, in[0], in[1], (ppo_activation)activation);
+            y = ppo_tape_linear(tape, y, in[2], NULL, (ppo_activation)activation);
             return ppo_tape_mean(tape, ppo_tape_square(tape, y));
         });
 }
