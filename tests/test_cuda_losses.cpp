@@ -572,7 +572,7 @@ static void a_kl_of_bad_arguments_is_refused_and_of_bad_numbers_reported(void **
     assert_fails(ppo_cuda_kl_estimate(cuda, p, NULL, 700, PPO_K1, to), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_kl_estimate(cuda, p, p, 700, PPO_K1, NULL), PPO_ERROR_ARGUMENT, "NULL");
     assert_fails(ppo_cuda_kl_estimate(cuda, p, p, -1, PPO_K1, to), PPO_ERROR_ARGUMENT, "-1");
-    assert_fails(ppo_cuda_kl_estimate(cuda, p, p, 700, 4, to), PPO_ERROR_ARGUMENT,
+    assert_fails(ppo_cuda_kl_estimate(cuda, p, p, 700, PPO_KL_EXACT, to), PPO_ERROR_ARGUMENT,
                  "ppo_cuda_kl_estimate|estimator 4");
     assert_ok(ppo_cuda_sync(cuda));
     assert_ok(ppo_cuda_kl_estimate(cuda, p, bad.at(), 700, PPO_K3, to));
