@@ -2542,6 +2542,25 @@ PPO__WARNINGS_OFF
 #endif
 #endif
 
+/* What is between COLD and COLD_END is compiled for size and to be debugged, which takes gcc and clang half as long:
+   code that runs once or waits for kernels. Loops over samples, rows or numbers are left out of it, and TINY functions
+   become a part of their callers on both sides. The user's code and flags are as before after COLD_END. */
+#if !defined(__OPTIMIZE__) || defined(__OPTIMIZE_SIZE__) || defined(__CUDACC__) || defined(__TINYC__)
+#define PPO__COLD
+#define PPO__COLD_END
+#elif defined(__clang__)
+#define PPO__COLD     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#define PPO__COLD_END _Pragma("clang attribute pop")
+#else
+#define PPO__COLD     _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\", \"inline-small-functions\")")
+#define PPO__COLD_END _Pragma("GCC pop_options")
+#endif
+#if defined(__GNUC__) && !defined(__TINYC__) && !defined(__CUDACC__)
+#define PPO__TINY static inline __attribute__((always_inline))
+#else
+#define PPO__TINY static inline
+#endif
+
 /* A table of functions that a companion header fills, which is all zeros without it: PPO__COMPANION() declares it
    where this file calls it, and PPO__COMPANION_IS() in the companion says what is in it. C takes both as one constant
    (a tentative definition); C++ knows no such thing, and sets the table before main(). */
@@ -2580,6 +2599,8 @@ PPO__WARNINGS_OFF
    failures, and ppo__group_sum() of section 10 for gradients. All processes call these in the same order, also
    after a failure in one of them. */
 
+PPO__COLD
+
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
 static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
@@ -2613,18 +2634,18 @@ static ppo_status ppo__user_failed(ppo_status status, unsigned before, const cha
 }
 
 /* Not by isfinite(), which -ffast-math turns into 1. */
-PPO__BOTH static int ppo__finite(float x) {
+PPO__BOTH PPO__TINY int ppo__finite(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-PPO__BOTH static float ppo__clamp(float x, float low, float high) {
+PPO__BOTH PPO__TINY float ppo__clamp(float x, float low, float high) {
     return x < low ? low : x > high ? high : x;
 }
 
-static int ppo__min_int(int a, int b) { return a < b ? a : b; }
-static int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
+PPO__TINY int ppo__min_int(int a, int b) { return a < b ? a : b; }
+PPO__TINY int ppo__divide_up(int n, int size) { return (n - 1) / size + 1; }
 
 /* Where share k of n things begins when they are divided evenly into `of` shares; k = of: the end. */
 static int ppo__share(int n, int k, int of) { return (int)((int64_t)n * k / of); }
@@ -2633,7 +2654,7 @@ static int ppo__share(int n, int k, int of) { return (int)((int64_t)n * k / of);
 #define PPO__ASSERT(condition) ((void)sizeof(char[(condition) ? 1 : -1]))
 
 /* Where row `row` of a matrix of `cols` columns begins. */
-static size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
+PPO__TINY size_t ppo__at(int row, int cols) { return (size_t)row * (size_t)cols; }
 
 /* FNV-1a (Fowler, Noll, Vo), continued from `hash`, which is PPO__FNV1A at first. */
 static const uint64_t PPO__FNV1A = 0xcbf29ce484222325u;
@@ -3290,6 +3311,8 @@ static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char 
                              what);
     return ppo__group_agree(g, status, 0);
 }
+
+PPO__COLD_END
 
 /* --------------------------------------------------------------------------------------------------------
    @@ 2 Random
@@ -5110,7 +5133,9 @@ PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
    device's counts.
    -------------------------------------------------------------------------------------------------------- */
 
-static size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
+PPO__COLD
+
+PPO__TINY size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
 
 typedef struct ppo__mirror {
     ppo_params *params;
@@ -5891,6 +5916,8 @@ PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
 
+PPO__COLD_END
+
 /* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the
    derivative at one element, given x and y. */
 typedef struct ppo__unary {
@@ -5975,6 +6002,8 @@ PPO_DEF ppo_tensor *ppo_tape_sum(ppo_tape *tape, ppo_tensor *x) { return ppo__ta
 PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__tape_sum(tape, "mean", x, 1); }
 
 /* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
+PPO__COLD
+
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     enum { ROWS = 64 };
     int rows = node->in[0]->rows, cols = node->in[0]->cols;
@@ -7888,6 +7917,8 @@ static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name
    @@ PPO'S MATHEMATICS
    ======================================================================================================== */
 
+PPO__COLD_END
+
 /* --------------------------------------------------------------------------------------------------------
    @@ 7 Distributions. A row of logits holds one categorical distribution or several side by side, its heads.
    Up to 64 rows are computed at a time: the softmax of each head, from one read of its logits, then logp,
@@ -8857,6 +8888,8 @@ static void ppo__loss_backward(ppo_node *node) {
         for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
             node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
 }
+
+PPO__COLD
 
 typedef struct ppo__policy_args {
     const float *old_logp, *advantage;
@@ -9875,6 +9908,8 @@ static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
     return tape && given;
 }
 
+PPO__COLD_END
+
 /* Columns from .. to - 1 of observations of this size. */
 static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, int size, int from, int to) {
     const size_t n = (size_t)to - from;
@@ -9893,6 +9928,8 @@ static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, in
     }
     return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
 }
+
+PPO__COLD
 
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want) {
@@ -10116,6 +10153,8 @@ static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__agents(env) * (size_t)ppo__space_width(&env->action_space);
 }
 
+PPO__COLD_END
+
 /* Guard bytes after each state, observation and mask show if an environment writes beyond it. */
 enum { PPO__GUARD = 16, PPO__GUARD_BYTE = 0xa5 };
 
@@ -10124,6 +10163,8 @@ static int ppo__guard_holds(const void *guard) {
     memset(whole, PPO__GUARD_BYTE, sizeof whole);
     return memcmp(guard, whole, sizeof whole) == 0;
 }
+
+PPO__COLD
 
 /* Numbers in the observations of a copy's agents. */
 static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
@@ -10314,7 +10355,9 @@ static inline ppo_status ppo__check_numbers(const float *x, int n, const char *w
 }
 
 /* The byte that times scale is nearest to x. */
-static float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
+PPO__COLD_END
+
+PPO__TINY float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
 
 /* Makes obs [obs_size] agent e's latest observation. Errors: a number is not finite; with env.byte_scale: it
    is not near a byte times that. Otherwise it is rounded to that. */
@@ -10357,6 +10400,8 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
 }
 
 /* Agent e's episode begins with length and return 0. */
+PPO__COLD
+
 static void ppo__agent_begins(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
@@ -10763,6 +10808,8 @@ static const float *ppo__view(ppo__collector *c, int e) {
     return view;
 }
 
+PPO__COLD_END
+
 /* -- acting. A batch of agents that the same policy plays -- */
 
 typedef struct ppo__acting {
@@ -10990,6 +11037,8 @@ static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__keep_next(c, at, view, state);
     return ppo__value_next(worker, at, view, state);
 }
+
+PPO__COLD
 
 /* -- the end of a rollout -- */
 
@@ -11638,11 +11687,13 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     return loss;
 }
 
+PPO__COLD_END
+
 /* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of them for a
    recurrent policy, fewer where the steps to learn from end; one for any other policy. Segment k begins at
    step k / envs * segment_steps of environment k % envs. A minibatch holds whole segments -- */
 
-static int ppo__segment_length(const ppo_trainer *trainer, int k) {
+PPO__TINY int ppo__segment_length(const ppo_trainer *trainer, int k) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps;
     int left = trainer->usable[k % envs] - k / envs * steps;
     return left < 0 ? 0 : left < steps ? left : steps;
@@ -11745,6 +11796,8 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
         }
     }
 }
+
+PPO__COLD
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
    thread of any process of a group. Their number follows from the settings alone, and their gradients are
@@ -14558,6 +14611,8 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    uses ppo_lm_forward(), ppo_lm_logits(), ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
 
+PPO__COLD_END
+
 /* -- attention -- */
 
 /* Each head of each sequence is computed by itself, with its queries Q, keys K and values V, all (n, size):
@@ -14843,6 +14898,8 @@ static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor
     if (!x) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
 }
+
+PPO__COLD
 
 /* -- a model's parameters -- */
 
@@ -15773,6 +15830,8 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     return ppo__generator_make(lm, slots, lm->config.context, generator);
 }
 
+PPO__COLD_END
+
 /* -- attention of rows to the cached keys and values of their slots, and their own -- */
 
 typedef struct ppo__cached_args {
@@ -15856,6 +15915,8 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, p
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
 }
+
+PPO__COLD
 
 /* -- prompts and results -- */
 
@@ -19671,6 +19732,7 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
 
 #endif /* PPO_NO_REPORTS */
 
+PPO__COLD_END
 PPO__WARNINGS_BACK
 #define PPO__IMPLEMENTED
 #endif
