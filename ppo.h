@@ -205,6 +205,7 @@ COMPANIONS
         ppo_conv.h      convolutions and max pooling over pictures
         ppo_ocean.h     environments in the style of PufferLib's Ocean
         ppo_amx.h       faster products of large layers on processors with AMX
+        ppo_group.h     processes that train together, connected by a function of yours
         ppo_mpi.h       processes that train together, by MPI
         ppo_nccl.cuh    the same on GPUs, by NCCL
 
@@ -334,17 +335,10 @@ typedef struct ppo_group {
     void *user; /* handed to it */
 } ppo_group;
 
-/* Divides what the calling thread trains from now on among the processes of a group; NULL: it trains alone.
-   The group is borrowed, also by the trainers that are made meanwhile. Every process makes the same calls
-   with the same arguments, and gets the same results: the bits are those of a single process. Environments
-   and prompts are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward
-   function is asked about the samples of its own process, callbacks and schedules run in all of them. A
-   callback that stops one process stops all. Checkpoints are saved by all together, in a file that rank 0
-   writes; any number of processes can resume from it. A failure in one becomes that of all; a process that
-   ends without one is noticed by exchange(). Language models may be on GPUs of one kind, one for each process
-   (ppo_cuda.cuh): gradients then pass through the host; a GPU rounds by how many sequences it computes
-   together, so there PPO on tokens has the same bits in all processes, but not those of a single one. Errors:
-   rank, size or exchange cannot be. */
+/* Divides what the calling thread trains from now on among the processes of a group, as ppo_group.h says, which
+   it needs; NULL: it trains alone. The group is borrowed, also by the trainers that are made meanwhile. Every
+   process makes the same calls with the same arguments, and gets the same results: the bits are those of a single
+   process. Errors: rank, size or exchange cannot be; there is no ppo_group.h. */
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group);
 /* The rank in this thread's group; 0 if there is none. Files of the program's own are best written by rank 0. */
 PPO_DEF int ppo_group_rank(void);
@@ -2594,10 +2588,8 @@ PPO__WARNINGS_OFF
    Threads. ppo__parallel_for() cuts a loop into ranges, one for each thread of a pool. The pool of
    ppo_set_threads() belongs to the calling thread, the others to trainers.
 
-   Groups of processes. All that passes between them is built on exchange(): ppo__group_gather() for what each has
-   a part of, ppo__group_same() for what must be equal, ppo__group_any() for stops, ppo__group_agree() for
-   failures, and ppo__group_sum() of section 10 for gradients. All processes call these in the same order, also
-   after a failure in one of them. */
+   Groups of processes. The functions ppo__group_...() are those by which processes exchange what they have;
+   ppo_group.h has their bodies. All processes call them in the same order, also after a failure in one of them. */
 
 PPO__COLD
 
@@ -3217,6 +3209,16 @@ static int ppo__thread_count(void) {
 
 /* -- a group of processes: what passes between them -- */
 
+/* What the processes of a group do together: ppo_group.h. */
+typedef struct ppo__group_functions {
+    ppo_status (*gather)(const ppo_group *g, void *data, const size_t *start);
+    ppo_status (*agree)(const ppo_group *g, ppo_status status, int order);
+    ppo_status (*any)(const ppo_group *g, int *flag);
+    ppo_status (*same)(const ppo_group *g, uint64_t hash, const char *what);
+    ppo_status (*sum)(const ppo_group *g, float *data, size_t n, int most, int shards, float *received);
+} ppo__group_functions;
+PPO__COMPANION(ppo__group_functions, ppo__in_group);
+
 static PPO__THREAD_LOCAL const ppo_group *ppo__group_in_use;
 
 PPO_DEF ppo_status ppo_use_group(const ppo_group *group) {
@@ -3225,6 +3227,10 @@ PPO_DEF ppo_status ppo_use_group(const ppo_group *group) {
         return ppo__refuse("ppo_use_group: %d processes, must be 1, 2, 4, ... %d", size, (int)PPO_MAX_RANKS);
     if (rank < 0 || rank >= size) return ppo__refuse("ppo_use_group: rank %d of %d", rank, size);
     if (group && !ppo__given("ppo_use_group", group->exchange != NULL)) return PPO_ERROR_ARGUMENT;
+    if (size > 1 && !ppo__in_group.gather)
+        return ppo__refuse("ppo_use_group: %d processes need ppo_group.h: include it after ppo.h, where "
+                           "PPO_IMPLEMENTATION is",
+                           size);
     ppo__group_in_use = size > 1 ? group : NULL;
     return PPO_OK;
 }
@@ -3241,27 +3247,9 @@ static int ppo__ranks(const ppo_group *g) { return g ? g->size : 1; }
 static int ppo__own_begin(const ppo_group *g, int n) { return ppo__share(n, ppo__rank(g), ppo__ranks(g)); }
 static int ppo__own_end(const ppo_group *g, int n) { return ppo__share(n, ppo__rank(g) + 1, ppo__ranks(g)); }
 
-static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, size_t sent, void *receive,
-                                size_t received) {
-    const unsigned failures = ppo__failures;
-    if (!sent && !received) return PPO_OK;
-    ppo_status status = g->exchange(g->user, peer, send, sent, receive, received);
-    if (!status) return PPO_OK;
-    ppo__user_failed(status, failures, "exchange of the group");
-    return ppo_fail(PPO_ERROR_GROUP, "%s", ppo__error);
-}
-
-/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2,
-   4, ... ranks exchange what they have. */
+/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. */
 static ppo_status ppo__group_gather(const ppo_group *g, void *data, const size_t *start) {
-    char *bytes = (char *)data;
-    ppo_status status = PPO_OK;
-    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
-        const int own = g->rank & ~(n - 1), other = own ^ n;
-        status = ppo__exchange(g, g->rank ^ n, bytes + start[own], start[own + n] - start[own],
-                               bytes + start[other], start[other + n] - start[other]);
-    }
-    return status;
+    return g ? ppo__in_group.gather(g, data, start) : PPO_OK;
 }
 
 /* The same for n rows of `bytes` bytes that are divided evenly. */
@@ -3274,42 +3262,23 @@ static ppo_status ppo__group_share(const ppo_group *g, void *data, int n, size_t
 
 /* The failure of any rank becomes that of all: the earliest, by `order`, then by rank. */
 static ppo_status ppo__group_agree(const ppo_group *g, ppo_status status, int order) {
-    struct {
-        int status, order;
-        char text[PPO__ERROR_SIZE];
-    } own = {status, order, ""}, other;
-    if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
-    if (status) memcpy(own.text, ppo__error, sizeof own.text);
-    for (int n = 1; n < ppo__ranks(g); n *= 2) {
-        if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
-        const int before = other.order != own.order ? other.order < own.order : (g->rank & n) != 0;
-        if (other.status && (!own.status || before)) own = other;
-    }
-    return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
+    return g ? ppo__in_group.agree(g, status, order) : status;
 }
 
 /* *flag becomes 1 on all ranks if it is on any: a callback wants to stop. */
 static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
-    for (int n = 1, other; n < ppo__ranks(g); n *= 2) {
-        if (ppo__exchange(g, g->rank ^ n, flag, sizeof *flag, &other, sizeof other)) return ppo__failed;
-        *flag |= other;
-    }
-    return PPO_OK;
+    return g ? ppo__in_group.any(g, flag) : PPO_OK;
 }
 
 /* An error unless `hash` is the same on all ranks. */
 static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char *what) {
-    uint64_t first = hash;
-    ppo_status status = PPO_OK;
-    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
-        uint64_t other;
-        status = ppo__exchange(g, g->rank ^ n, &first, sizeof first, &other, sizeof other);
-        if (g->rank & n) first = other;
-    }
-    if (!status && first != hash)
-        status = ppo__refuse("process %d of the group differs from process 0: all need the same %s", g->rank,
-                             what);
-    return ppo__group_agree(g, status, 0);
+    return g ? ppo__in_group.same(g, hash, what) : PPO_OK;
+}
+
+/* data [n] is the sum of this process's shards, afterwards that of all `shards`. received [n]: scratch. */
+static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
+                                 float *received) {
+    return g ? ppo__in_group.sum(g, data, n, most, shards, received) : PPO_OK;
 }
 
 PPO__COLD_END
@@ -9136,8 +9105,8 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
     return ppo__settle(mirror ? mirror->device : NULL, status);
 }
 
-/* -- gradients in a group. Those of the shards of a minibatch, at most `most`, are added in a binary tree:
-   first of neighbours, then of every second one, ... Each process has the shards of one branch of it -- */
+/* Gradients of the shards of a minibatch, at most `most`, are added in a binary tree: first of neighbours, then
+   of every second one, ... Each process of a group has the shards of one branch of it. */
 
 /* The first shard of branch k of the tree, of 1, 2, 4, ... branches in all; its last one is before the first
    of the next. */
@@ -9145,41 +9114,6 @@ static int ppo__first_shard(int most, int k, int branches) {
     int leaves = 1;
     while (leaves < most) leaves *= 2;
     return ppo__min_int((int)(((int64_t)k * leaves + branches - 1) / branches), most);
-}
-
-/* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks
-   add up a half of what they have in common, a quarter, ..., and then exchange the sums: a process sends and
-   receives less than 2 n floats, however many there are. received [n]: scratch. */
-static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
-                                 float *received) {
-    const int ranks = ppo__ranks(g);
-    size_t begin[16] = {0}, end[16] = {n};
-    ppo_status status = PPO_OK;
-    int level = 0;
-    for (int size = 1; size < ranks && !status; size *= 2, ++level) {
-        const int own = g->rank & ~(size - 1), other = own ^ size, upper = own > other;
-        const int have = ppo__first_shard(most, own, ranks) <
-                         ppo__min_int(ppo__first_shard(most, own + size, ranks), shards);
-        const int has = ppo__first_shard(most, other, ranks) <
-                        ppo__min_int(ppo__first_shard(most, other + size, ranks), shards);
-        const size_t middle = begin[level] + ((end[level] - begin[level]) / 2 & ~(size_t)15);
-        const size_t given = upper ? begin[level] : middle;
-        const size_t kept = begin[level + 1] = upper ? middle : begin[level];
-        end[level + 1] = upper ? end[level] : middle;
-        const size_t count = end[level + 1] - kept, sent = end[level] - begin[level] - count;
-        status = ppo__exchange(g, g->rank ^ size, data + given, have ? sent * sizeof(float) : 0, received,
-                               has ? count * sizeof(float) : 0);
-        if (have && has) ppo__k()->add(received, data + kept, count);
-        else if (has) memcpy(data + kept, received, count * sizeof(float));
-    }
-    while (level-- > 0 && !status) {
-        const int upper = (g->rank & 1 << level) != 0;
-        const size_t count = end[level + 1] - begin[level + 1];
-        const size_t missing = upper ? begin[level] : end[level + 1];
-        status = ppo__exchange(g, g->rank ^ 1 << level, data + begin[level + 1], count * sizeof(float),
-                               data + missing, (end[level] - begin[level] - count) * sizeof(float));
-    }
-    return status;
 }
 
 PPO_DEF float ppo_schedule(ppo_schedule_kind schedule, float initial, float progress) {
@@ -10627,6 +10561,14 @@ static ppo_inputs ppo__inputs_now(int n, const float *obs, const float *state) {
 
 typedef struct ppo__collector ppo__collector;
 
+/* What a group adds to control: ppo_group.h. */
+typedef struct ppo__control_group {
+    ppo_status (*share_rollout)(ppo__collector *collector);
+    size_t (*agent_bytes)(ppo__collector *collector); /* of an agent's part of a rollout */
+    ppo_status (*share_gradient)(ppo_trainer *trainer, ppo_status status); /* of a minibatch */
+} ppo__control_group;
+PPO__COMPANION(ppo__control_group, ppo__control_in_group);
+
 /* A part of the copies, and the thread that steps them. */
 typedef struct ppo__worker {
     ppo__collector *collector;
@@ -11042,7 +10984,6 @@ PPO__COLD
 
 /* -- the end of a rollout -- */
 
-static ppo_status ppo__share_rollout(ppo__collector *c);
 static void ppo__blank(ppo__collector *c, int e, int first);
 static ppo_status ppo__values(ppo__collector *c);
 static ppo_status ppo__next_values(ppo__collector *c);
@@ -11054,7 +10995,7 @@ static void ppo__hold_open_row(ppo__collector *c, int e);
    losses. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     ppo_rollout *rollout = &c->rollout;
-    ppo_status status = ppo__share_rollout(c);
+    ppo_status status = c->group ? ppo__control_in_group.share_rollout(c) : PPO_OK;
     int samples = 0;
     if (status) return status;
     for (int e = 0; e < rollout->envs; ++e) {
@@ -11175,7 +11116,7 @@ static ppo_status ppo__values_again(ppo__collector *c) {
     return status;
 }
 
-/* -- workers, and processes of a group -- */
+/* -- workers -- */
 
 static void ppo__worker_run(void *user, int k) {
     ppo__collector *collector = (ppo__collector *)user;
@@ -11197,59 +11138,6 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
     }
     const ppo_status status = first ? ppo_fail(first->status, "%s", first->error) : PPO_OK;
     return ppo__group_agree(collector->group, status, first ? first->order : 0);
-}
-
-/* Copies n bytes from `own` to packed + at, or back, unless packed is NULL. Returns the next `at`. */
-static size_t ppo__move(char *packed, size_t at, void *own, size_t n, int back) {
-    if (packed) memcpy(back ? (char *)own : packed + at, back ? packed + at : (char *)own, n);
-    return at + n;
-}
-
-/* Packs the columns and the state of agents begin .. end - 1 after a rollout, or unpacks them (back). Returns
-   the number of bytes. */
-static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *packed, int back) {
-    ppo_rollout *r = &c->rollout;
-    const size_t n = (size_t)(end - begin);
-    const struct {
-        void *data;
-        size_t bytes;
-    } latest[] = {{r->recorded, sizeof(int)},
-                  {c->row, 1},
-                  {c->envs.steps, sizeof(int64_t)},
-                  {c->envs.obs, (size_t)c->envs.env.obs_size * sizeof(float)},
-                  {c->state, (size_t)c->width * sizeof(float)}};
-    ppo_normalizer *const seen[] = {c->seen_obs, c->seen_return};
-    size_t at = 0;
-    for (int i = 0; i < PPO__COLUMNS; ++i) {
-        const size_t bytes = c->columns[i].bytes;
-        char *data = ppo__column_data(r, &c->columns[i]);
-        for (int t = 0; bytes && c->columns[i].uses != PPO__FOR_LEARNING && t < r->steps; ++t)
-            at = ppo__move(packed, at, data + (ppo__at(t, r->envs) + begin) * bytes, n * bytes, back);
-    }
-    for (size_t i = 0; i < sizeof latest / sizeof *latest; ++i)
-        at = ppo__move(packed, at, (char *)latest[i].data + begin * latest[i].bytes, n * latest[i].bytes,
-                       back);
-    for (int k = 0; k < 2; ++k)
-        for (int e = begin; e < end && seen[k]; ++e) {
-            at = ppo__move(packed, at, &seen[k][e].count, sizeof(double), back);
-            at = ppo__move(packed, at, seen[k][e].mean, 2 * (size_t)seen[k][e].size * sizeof(double), back);
-        }
-    return at;
-}
-
-/* In a group: every process gets the whole rollout. */
-static ppo_status ppo__share_rollout(ppo__collector *c) {
-    const ppo_group *g = c->group;
-    if (!g) return PPO_OK;
-    const int agents = c->envs.agents, copies = c->envs.copies;
-    const size_t bytes = (size_t)agents * ppo__pack_agents(c, 0, 1, NULL, 0); /* of a copy */
-    ppo__pack_agents(c, c->envs.begin * agents, c->envs.end * agents, c->packed + c->envs.begin * bytes, 0);
-    ppo_status status = ppo__group_share(g, c->packed, copies, bytes);
-    for (int r = 0; r < g->size && !status; ++r) {
-        const int begin = ppo__share(copies, r, g->size), end = ppo__share(copies, r + 1, g->size);
-        if (r != g->rank) ppo__pack_agents(c, begin * agents, end * agents, c->packed + begin * bytes, 1);
-    }
-    return status;
 }
 
 /* -- making a collector -- */
@@ -11355,7 +11243,7 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
     if (!status) status = ppo__collector_workers(c, env, copies, threads);
     if (!status) status = ppo__envs_open(&c->envs, env, c->group, copies, seed, purpose, first);
     if (!status && c->group) {
-        c->packed = (char *)ppo__arena_array(&c->memory, (size_t)envs, ppo__pack_agents(c, 0, 1, NULL, 0));
+        c->packed = (char *)ppo__arena_array(&c->memory, (size_t)envs, ppo__control_in_group.agent_bytes(c));
         status = ppo__arena_status(&c->memory);
     }
     if (!status && c->records) status = ppo__envs_keep_actions(&c->envs);
@@ -11840,27 +11728,6 @@ static void ppo__add_shards(void *user, int thread, int begin, int end) {
             ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
 }
 
-/* In a group: every process gets the reports of all shards, and the sum of their gradients. status: of its
-   own. */
-static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
-    ppo__minibatch *batch = &trainer->minibatch;
-    ppo_params *params = trainer->agent->model.params;
-    const ppo_group *g = trainer->collector.group;
-    size_t start[PPO_MAX_RANKS + 1];
-    int failed = 0;
-    if (!g || batch->most_shards == 1) return status; /* all compute the same */
-    for (int r = 0; r <= g->size; ++r)
-        start[r] = sizeof *batch->stats *
-                   (size_t)ppo__min_int(ppo__first_shard(batch->most_shards, r, g->size), batch->shards);
-    for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
-    ppo_status shared = ppo__group_gather(g, batch->stats, start);
-    for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
-    if (!shared && failed) shared = ppo__group_agree(g, status, 0);
-    return shared ? shared
-                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
-                                   batch->received);
-}
-
 /* The gradient of the gathered minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     ppo__minibatch *batch = &trainer->minibatch;
@@ -11874,7 +11741,7 @@ static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     if (own > 1 && !status)
         ppo__parallel_for(ppo__grains(params->count), 1, (double)PPO__FLOAT_GRAIN * own, ppo__add_shards,
                           trainer);
-    status = ppo__share_gradient(trainer, status);
+    if (trainer->collector.group) status = ppo__control_in_group.share_gradient(trainer, status);
     if (status) return status;
 
     memset(stats, 0, sizeof *stats); /* means over all samples */

@@ -143,8 +143,14 @@ static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it
     return good;
 }
 #endif
+static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive, size_t received) {
+    (void)user, (void)peer, (void)send, (void)sent, (void)receive, (void)received;
+    return ppo_fail(PPO_ERROR_GROUP, "there is no peer");
+}
 int main(int argc, char **argv) {
+    const ppo_group group = {0, 2, exchange, NULL};
     char path[200] = "";
+    if (!needs("ppo_group.h", ppo_use_group(&group))) return 1;
 #ifndef PPO_NO_REPORTS
     ppo_log *log = NULL;
     if (!needs("ppo_report.h", ppo_log_open(NULL, "runs", 0, &log)) || log) return 1;

@@ -13,6 +13,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../ppo_cuda.cuh"
 

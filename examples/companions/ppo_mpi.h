@@ -16,10 +16,9 @@
        mpirun -n 4 ./a.out
 
    Every process gets the same results, to the bits of a single one. Usually one of them prints and writes files,
-   that with ppo_group_rank() 0. What is divided among the processes, and how, is said at ppo_use_group() in
-   ppo.h.
+   that with ppo_group_rank() 0. What is divided among the processes, and how, is said in ppo_group.h.
 
-   Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
+   Copy this file and ppo_group.h beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
    there: #include "companions/ppo_mpi.h". Its implementation uses public functions of ppo.h only: a program that
    is linked with a ppo.h compiled before defines PPO_MPI_IMPLEMENTATION in one of its files instead.
 
@@ -34,6 +33,8 @@
 #elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
 #error "ppo_mpi.h belongs to version 0.2 of ppo.h"
 #endif
+
+#include "ppo_group.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,7 +16,7 @@
        torchrun --no-python --nproc-per-node 4 ./a.out
 
    Bytes travel from GPU to GPU: an exchange copies a piece to its GPU, sends it while another arrives, and copies
-   that back. What is divided among the processes, and how, is said at ppo_use_group() in ppo.h.
+   that back. What is divided among the processes, and how, is said in ppo_group.h.
 
    The launcher says who a process is: torchrun by RANK, WORLD_SIZE and LOCAL_RANK, srun and mpirun by names of
    their own. All meet at MASTER_ADDR, on the port after MASTER_PORT (127.0.0.1 and 29500 are the defaults);
@@ -24,7 +24,7 @@
    launcher ends the others, or they fail when nothing has arrived for NCCL_PATIENCE seconds [600]: raise it if
    one of them may compute for longer than that while the others wait.
 
-   Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
+   Copy this file and ppo_group.h beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
    there: #include "companions/ppo_nccl.cuh". It has run on an emulation of NCCL, not yet on several GPUs.
 
    License: that of ppo.h. */
@@ -35,6 +35,8 @@
 #elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
 #error "ppo_nccl.cuh belongs to version 0.2 of ppo.h"
 #endif
+
+#include "ppo_group.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,0 +1,240 @@
+/* ppo_group.h - processes that train together with ppo.h, connected by whatever there is
+
+       #define PPO_IMPLEMENTATION
+       #include "ppo.h"
+       #include "ppo_group.h"             // after ppo.h, in the file with PPO_IMPLEMENTATION
+
+   ppo_mpi.h and ppo_nccl.cuh include it, and connect the processes by MPI and NCCL. A program that connects them
+   by something else, such as sockets, has a function that exchanges bytes with another process:
+
+       ppo_group group = {rank, size, exchange, &sockets};
+       if (ppo_use_group(&group) != PPO_OK) fprintf(stderr, "%s\n", ppo_last_error());
+
+   Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
+   there: #include "companions/ppo_group.h".
+
+WHAT IS DIVIDED
+
+   Environments and prompts are divided evenly, and so are the shards of each minibatch (setting `shards`). A reward
+   function is asked about the samples of its own process, callbacks and schedules run in all of them. A callback
+   that stops one process stops all. Checkpoints are saved by all together, in a file that rank 0 writes; any
+   number of processes can resume from it. A failure in one becomes that of all; a process that ends without one is
+   noticed by exchange().
+
+   Language models may be on GPUs of one kind, one for each process (ppo_cuda.cuh): gradients then pass through the
+   host; a GPU rounds by how many sequences it computes together, so there PPO on tokens has the same bits in all
+   processes, but not those of a single one.
+
+HOW IT WORKS
+
+   All that passes between processes is built on exchange(): gather for what each has a part of, same for what must
+   be equal, any for stops, agree for failures, and sum for gradients, whose order does not depend on the number of
+   processes.
+
+   License: that of ppo.h. */
+#ifndef PPO_GROUP_H
+#define PPO_GROUP_H
+#ifndef PPO_H
+#error "include ppo.h before ppo_group.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
+#error "ppo_group.h belongs to version 0.2 of ppo.h"
+#endif
+#endif
+
+/* ========================================================================================================
+   IMPLEMENTATION
+   ======================================================================================================== */
+
+#if defined(PPO_IMPLEMENTATION) && !defined(PPO__GROUP_IMPLEMENTED)
+#define PPO__GROUP_IMPLEMENTED
+
+PPO__WARNINGS_OFF
+
+static ppo_status ppo__exchange(const ppo_group *g, int peer, const void *send, size_t sent, void *receive,
+                                size_t received) {
+    const unsigned failures = ppo__failures;
+    if (!sent && !received) return PPO_OK;
+    ppo_status status = g->exchange(g->user, peer, send, sent, receive, received);
+    if (!status) return PPO_OK;
+    ppo__user_failed(status, failures, "exchange of the group");
+    return ppo_fail(PPO_ERROR_GROUP, "%s", ppo__error);
+}
+
+/* Rank r has bytes start[r] .. start[r + 1] - 1 of `data`; afterwards every rank has all of it. Blocks of 1, 2,
+   4, ... ranks exchange what they have. */
+static ppo_status ppo__ranks_gather(const ppo_group *g, void *data, const size_t *start) {
+    char *bytes = (char *)data;
+    ppo_status status = PPO_OK;
+    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
+        const int own = g->rank & ~(n - 1), other = own ^ n;
+        status = ppo__exchange(g, g->rank ^ n, bytes + start[own], start[own + n] - start[own],
+                               bytes + start[other], start[other + n] - start[other]);
+    }
+    return status;
+}
+
+/* The failure of any rank becomes that of all: the earliest, by `order`, then by rank. */
+static ppo_status ppo__ranks_agree(const ppo_group *g, ppo_status status, int order) {
+    struct {
+        int status, order;
+        char text[PPO__ERROR_SIZE];
+    } own = {status, order, ""}, other;
+    if (status == PPO_ERROR_GROUP) return status; /* the others cannot be told */
+    if (status) memcpy(own.text, ppo__error, sizeof own.text);
+    for (int n = 1; n < ppo__ranks(g); n *= 2) {
+        if (ppo__exchange(g, g->rank ^ n, &own, sizeof own, &other, sizeof other)) return ppo__failed;
+        const int before = other.order != own.order ? other.order < own.order : (g->rank & n) != 0;
+        if (other.status && (!own.status || before)) own = other;
+    }
+    return own.status ? ppo_fail((ppo_status)own.status, "%s", own.text) : PPO_OK;
+}
+
+/* *flag becomes 1 on all ranks if it is on any: a callback wants to stop. */
+static ppo_status ppo__ranks_any(const ppo_group *g, int *flag) {
+    for (int n = 1, other; n < ppo__ranks(g); n *= 2) {
+        if (ppo__exchange(g, g->rank ^ n, flag, sizeof *flag, &other, sizeof other)) return ppo__failed;
+        *flag |= other;
+    }
+    return PPO_OK;
+}
+
+/* An error unless `hash` is the same on all ranks. */
+static ppo_status ppo__ranks_same(const ppo_group *g, uint64_t hash, const char *what) {
+    uint64_t first = hash;
+    ppo_status status = PPO_OK;
+    for (int n = 1; n < ppo__ranks(g) && !status; n *= 2) {
+        uint64_t other;
+        status = ppo__exchange(g, g->rank ^ n, &first, sizeof first, &other, sizeof other);
+        if (g->rank & n) first = other;
+    }
+    if (!status && first != hash)
+        status = ppo__refuse("process %d of the group differs from process 0: all need the same %s", g->rank,
+                             what);
+    return ppo__ranks_agree(g, status, 0);
+}
+
+/* data [n] is the sum of this process's shards, afterwards that of all `shards`. Blocks of 1, 2, 4, ... ranks
+   add up a half of what they have in common, a quarter, ..., and then exchange the sums: a process sends and
+   receives less than 2 n floats, however many there are. received [n]: scratch. */
+static ppo_status ppo__ranks_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
+                                 float *received) {
+    const int ranks = ppo__ranks(g);
+    size_t begin[16] = {0}, end[16] = {n};
+    ppo_status status = PPO_OK;
+    int level = 0;
+    for (int size = 1; size < ranks && !status; size *= 2, ++level) {
+        const int own = g->rank & ~(size - 1), other = own ^ size, upper = own > other;
+        const int have = ppo__first_shard(most, own, ranks) <
+                         ppo__min_int(ppo__first_shard(most, own + size, ranks), shards);
+        const int has = ppo__first_shard(most, other, ranks) <
+                        ppo__min_int(ppo__first_shard(most, other + size, ranks), shards);
+        const size_t middle = begin[level] + ((end[level] - begin[level]) / 2 & ~(size_t)15);
+        const size_t given = upper ? begin[level] : middle;
+        const size_t kept = begin[level + 1] = upper ? middle : begin[level];
+        end[level + 1] = upper ? end[level] : middle;
+        const size_t count = end[level + 1] - kept, sent = end[level] - begin[level] - count;
+        status = ppo__exchange(g, g->rank ^ size, data + given, have ? sent * sizeof(float) : 0, received,
+                               has ? count * sizeof(float) : 0);
+        if (have && has) ppo__k()->add(received, data + kept, count);
+        else if (has) memcpy(data + kept, received, count * sizeof(float));
+    }
+    while (level-- > 0 && !status) {
+        const int upper = (g->rank & 1 << level) != 0;
+        const size_t count = end[level + 1] - begin[level + 1];
+        const size_t missing = upper ? begin[level] : end[level + 1];
+        status = ppo__exchange(g, g->rank ^ 1 << level, data + begin[level + 1], count * sizeof(float),
+                               data + missing, (end[level] - begin[level] - count) * sizeof(float));
+    }
+    return status;
+}
+
+PPO__COMPANION_IS(ppo__group_functions, ppo__in_group,
+                  {ppo__ranks_gather, ppo__ranks_agree, ppo__ranks_any, ppo__ranks_same, ppo__ranks_sum});
+
+#ifndef PPO_NO_CONTROL
+
+/* -- control -- */
+
+/* Copies n bytes from `own` to packed + at, or back, unless packed is NULL. Returns the next `at`. */
+static size_t ppo__move(char *packed, size_t at, void *own, size_t n, int back) {
+    if (packed) memcpy(back ? (char *)own : packed + at, back ? packed + at : (char *)own, n);
+    return at + n;
+}
+
+/* Packs the columns and the state of agents begin .. end - 1 after a rollout, or unpacks them (back). Returns
+   the number of bytes. */
+static size_t ppo__pack_agents(ppo__collector *c, int begin, int end, char *packed, int back) {
+    ppo_rollout *r = &c->rollout;
+    const size_t n = (size_t)(end - begin);
+    const struct {
+        void *data;
+        size_t bytes;
+    } latest[] = {{r->recorded, sizeof(int)},
+                  {c->row, 1},
+                  {c->envs.steps, sizeof(int64_t)},
+                  {c->envs.obs, (size_t)c->envs.env.obs_size * sizeof(float)},
+                  {c->state, (size_t)c->width * sizeof(float)}};
+    ppo_normalizer *const seen[] = {c->seen_obs, c->seen_return};
+    size_t at = 0;
+    for (int i = 0; i < PPO__COLUMNS; ++i) {
+        const size_t bytes = c->columns[i].bytes;
+        char *data = ppo__column_data(r, &c->columns[i]);
+        for (int t = 0; bytes && c->columns[i].uses != PPO__FOR_LEARNING && t < r->steps; ++t)
+            at = ppo__move(packed, at, data + (ppo__at(t, r->envs) + begin) * bytes, n * bytes, back);
+    }
+    for (size_t i = 0; i < sizeof latest / sizeof *latest; ++i)
+        at = ppo__move(packed, at, (char *)latest[i].data + begin * latest[i].bytes, n * latest[i].bytes,
+                       back);
+    for (int k = 0; k < 2; ++k)
+        for (int e = begin; e < end && seen[k]; ++e) {
+            at = ppo__move(packed, at, &seen[k][e].count, sizeof(double), back);
+            at = ppo__move(packed, at, seen[k][e].mean, 2 * (size_t)seen[k][e].size * sizeof(double), back);
+        }
+    return at;
+}
+
+/* Every process gets the whole rollout. */
+static ppo_status ppo__share_rollout(ppo__collector *c) {
+    const ppo_group *g = c->group;
+    const int agents = c->envs.agents, copies = c->envs.copies;
+    const size_t bytes = (size_t)agents * ppo__pack_agents(c, 0, 1, NULL, 0); /* of a copy */
+    ppo__pack_agents(c, c->envs.begin * agents, c->envs.end * agents, c->packed + c->envs.begin * bytes, 0);
+    ppo_status status = ppo__group_share(g, c->packed, copies, bytes);
+    for (int r = 0; r < g->size && !status; ++r) {
+        const int begin = ppo__share(copies, r, g->size), end = ppo__share(copies, r + 1, g->size);
+        if (r != g->rank) ppo__pack_agents(c, begin * agents, end * agents, c->packed + begin * bytes, 1);
+    }
+    return status;
+}
+
+static size_t ppo__agent_bytes(ppo__collector *c) { return ppo__pack_agents(c, 0, 1, NULL, 0); }
+
+/* Every process gets the reports of all shards, and the sum of their gradients. status: of its
+   own. */
+static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
+    ppo__minibatch *batch = &trainer->minibatch;
+    ppo_params *params = trainer->agent->model.params;
+    const ppo_group *g = trainer->collector.group;
+    size_t start[PPO_MAX_RANKS + 1];
+    int failed = 0;
+    if (batch->most_shards == 1) return status; /* all compute the same */
+    for (int r = 0; r <= g->size; ++r)
+        start[r] = sizeof *batch->stats *
+                   (size_t)ppo__min_int(ppo__first_shard(batch->most_shards, r, g->size), batch->shards);
+    for (int k = batch->begin; k < batch->end; ++k) batch->stats[k].failed = status;
+    ppo_status shared = ppo__group_gather(g, batch->stats, start);
+    for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
+    if (!shared && failed) shared = ppo__group_agree(g, status, 0);
+    return shared ? shared
+                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
+                                   batch->received);
+}
+
+PPO__COMPANION_IS(ppo__control_group, ppo__control_in_group,
+                  {ppo__share_rollout, ppo__agent_bytes, ppo__share_gradient});
+
+#endif
+
+PPO__WARNINGS_BACK
+
+#endif
