@@ -1371,7 +1371,8 @@ typedef struct ppo_config {
     float penalty_target_kl; /* PPO_KL_PENALTY: > 0: kl_coef doubles or halves to hold this KL; 0: off [0] */
 
     /* the network */
-    /* convolutions, first of all: channels (0: max pooling), kernel, stride; conv_layers of them [none] */
+    /* convolutions (ppo_conv.h), first of all: channels (0: max pooling), kernel, stride; conv_layers of
+       them [none] */
     int conv[PPO_MAX_LAYERS][3];
     int conv_layers;
     int hidden[PPO_MAX_LAYERS]; /* widths of the hidden layers, hidden_layers of them [64,64] */
