@@ -7832,18 +7832,23 @@ static ppo_status ppo__put_settings(ppo_file *file, const ppo_settings *settings
     return PPO_OK;
 }
 
-/* The text of a setting in a file, which may be older and have it under another name. */
-static const char *ppo__setting_in(const ppo_file *file, const char *name) {
-    const char *text = ppo_file_text(file, name);
-    for (int k = 0; k < PPO__RENAMED && !text; ++k)
-        if (!strcmp(ppo__renamed[k].now, name)) text = ppo_file_text(file, ppo__renamed[k].old);
+/* The text of a setting in a file, there with a prefix; an older file may have it under another name. */
+static const char *ppo__setting_in(const ppo_file *file, const char *prefix, const char *name) {
+    char key[96];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const char *text = ppo_file_text(file, key);
+    for (int k = 0; k < PPO__RENAMED && !text; ++k) {
+        if (strcmp(ppo__renamed[k].now, name)) continue;
+        snprintf(key, sizeof key, "%s%s", prefix, ppo__renamed[k].old);
+        text = ppo_file_text(file, key);
+    }
     return text;
 }
 
 /* Those that the file has. */
 static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *settings, void *config) {
     for (int i = 0; i < settings->count; ++i) {
-        const char *name = settings->field[i].name, *text = ppo__setting_in(file, name);
+        const char *name = settings->field[i].name, *text = ppo__setting_in(file, "", name);
         if (text && ppo_settings_set(settings, config, name, text)) return ppo__file_blame(file);
     }
     return PPO_OK;
@@ -15301,11 +15306,8 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
     char name[96];
     *config = ppo_lm_config_default();
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
-        const char *text;
-        snprintf(name, sizeof name, "lm.%s", ppo__lm_fields[i].name);
-        if ((text = ppo_file_text(file, name)) != NULL &&
-            ppo_settings_set(&ppo__lm_settings, config, ppo__lm_fields[i].name, text))
-            return ppo__file_blame(file);
+        const char *field = ppo__lm_fields[i].name, *text = ppo__setting_in(file, "lm.", field);
+        if (text && ppo_settings_set(&ppo__lm_settings, config, field, text)) return ppo__file_blame(file);
     }
     config->layers = 0;
     config->vocab = ppo__lm_size(file, "transformer.wte.weight", 0);

@@ -9,7 +9,7 @@
    The layer
    -------------------------------------------------------------------------------------------------------- */
 
-enum { IN = g_gru_in, WIDTH = g_gru_width, ROWS = g_gru_rows };
+enum { INPUTS = g_gru_in, WIDTH = g_gru_width, ROWS = g_gru_rows };
 
 typedef struct layer {
     ppo_params *params;
@@ -43,9 +43,9 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
          g_gru_grad_state_bias},
         {g_gru_out_start, g_gru_grad_x_start, g_gru_grad_input_weight_start, g_gru_grad_input_bias_start,
          g_gru_grad_state_weight_start, g_gru_grad_state_bias_start}};
-    layer l = create(IN, WIDTH, 1);
-    float x[ROWS * IN], x_grad[ROWS * IN];
-    ppo_tensor input = {ROWS, IN, x, x_grad};
+    layer l = create(INPUTS, WIDTH, 1);
+    float x[ROWS * INPUTS], x_grad[ROWS * INPUTS];
+    ppo_tensor input = {ROWS, INPUTS, x, x_grad};
     memcpy(x, g_gru_x, sizeof x);
     memcpy(l.gru.input_weight->data, g_gru_input_weight, sizeof g_gru_input_weight);
     memcpy(l.gru.input_bias->data, g_gru_input_bias, sizeof g_gru_input_bias);
@@ -63,8 +63,8 @@ static void gru_agrees_with_pytorch_over_packed_sequences_and_episodes_inside_th
             assert_true(out->rows == ROWS && out->cols == WIDTH);
             const float *const *expected = want[inside];
             assert_close_array(out->data, expected[0], ROWS * WIDTH, 1e-6);
-            assert_close_array(x_grad, expected[1], ROWS * IN, 2e-6);
-            assert_close_array(l.gru.input_weight->grad, expected[2], IN * 3 * WIDTH, 2e-6);
+            assert_close_array(x_grad, expected[1], ROWS * INPUTS, 2e-6);
+            assert_close_array(l.gru.input_weight->grad, expected[2], INPUTS * 3 * WIDTH, 2e-6);
             assert_close_array(l.gru.input_bias->grad, expected[3], 3 * WIDTH, 2e-6);
             assert_close_array(l.gru.state_weight->grad, expected[4], WIDTH * 3 * WIDTH, 2e-6);
             assert_close_array(l.gru.state_bias->grad, expected[5], 3 * WIDTH, 2e-6);
@@ -116,10 +116,10 @@ static void steps_at_once_are_single_steps_to_the_bit_in_any_batch(void **state)
 
 static void no_states_are_states_of_zeros(void **state) {
     (void)state;
-    layer l = create(IN, WIDTH, 4);
-    float zeros[ROWS * WIDTH] = {0}, x[ROWS * IN];
+    layer l = create(INPUTS, WIDTH, 4);
+    float zeros[ROWS * WIDTH] = {0}, x[ROWS * INPUTS];
     unsigned char all[ROWS];
-    ppo_tensor input = {ROWS, IN, x, NULL};
+    ppo_tensor input = {ROWS, INPUTS, x, NULL};
     memcpy(x, g_gru_x, sizeof x);
     memset(all, 1, sizeof all);
     ppo_sequences a = {g_gru_steps, g_gru_count, NULL, NULL}, b = a, none = {0, NULL, NULL, NULL},
@@ -168,11 +168,11 @@ static void a_gru_starts_orthogonal_with_biases_of_zero(void **state) {
 static void a_gru_refuses_what_cannot_work(void **state) {
     (void)state;
     static const int grows[3] = {2, 3, 1}, zero[3] = {6, 0, 0}, few[2] = {3, 2}, many[2] = {4, 3};
-    layer l = create(IN, 4, 6);
+    layer l = create(INPUTS, 4, 6);
     ppo_rng rng = test_rng(7);
     ppo_gru gru;
-    float x[6 * IN] = {0};
-    ppo_tensor six = {6, IN, x, NULL}, narrow = {6, IN - 1, x, NULL};
+    float x[6 * INPUTS] = {0};
+    ppo_tensor six = {6, INPUTS, x, NULL}, narrow = {6, INPUTS - 1, x, NULL};
     const struct {
         ppo_sequences sequences;
         const char *words;
@@ -208,20 +208,21 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
         model_config config = {0};
         ppo_actor_critic model;
         ppo_tape *tape;
-        config.obs_size = IN, config.action_space = ppo_discrete(3), config.hidden = hidden;
+        config.obs_size = INPUTS, config.action_space = ppo_discrete(3), config.hidden = hidden;
         config.layers = 2, config.activation = PPO_TANH, config.shared_trunk = shared, config.seed = 1;
         config.recurrent = WIDTH;
         assert_ok(model_init(&model, &config));
         assert_ok(ppo_tape_create(&tape));
         ppo_inputs inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0};
         ppo_outputs out = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY | PPO_VALUE);
-        ppo_tensor *x = ppo_mlp_forward(tape, &model.trunk, ppo_tape_constant(tape, g_gru_x, ROWS, IN));
+        ppo_tensor *x = ppo_mlp_forward(tape, &model.trunk, ppo_tape_constant(tape, g_gru_x, ROWS, INPUTS));
         ppo_tensor *h = ppo__gru_layer(tape, &model.core, x, &inputs.sequences);
         ppo_tensor *policy = ppo_mlp_forward(tape, &model.actor, h),
                    *value = ppo_mlp_forward(tape, &model.critic, h);
         assert_ok(ppo_tape_status(tape));
         assert_true(model.trunk.layers == (shared ? 2 : 0) && model.actor.layers == (shared ? 1 : 3));
-        assert_true(x->cols == (shared ? 8 : IN) && out.state->cols == WIDTH && out.features->rows == ROWS);
+        assert_true(x->cols == (shared ? 8 : INPUTS) && out.state->cols == WIDTH &&
+                    out.features->rows == ROWS);
         assert_false(bits_differ(out.state->data, h->data, ROWS * WIDTH));
         assert_false(bits_differ(out.policy->data, policy->data, ROWS * 3));
         assert_false(bits_differ(out.value->data, value->data, ROWS));

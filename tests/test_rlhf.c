@@ -2367,11 +2367,11 @@ static void a_tool_that_fails_is_told(void **state) {
     mode = 0;
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     how.tool = NULL;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 4|tool is NULL");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is 4|tool is NULL");
     how = with_tool(&mode), how.tool_token = -1;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is -1|tool is not NULL");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is -1|tool is not NULL");
     how = with_tool(&mode), how.tool_token = VOCAB;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call is 7|0 .. 6");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is 7|0 .. 6");
     how.tool_token = EOS;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call and eos are both 0");
     ppo_generator_free(g);

@@ -121,16 +121,16 @@ static void ends_that_mean_nothing_are_refused(void **state) {
     ppo_sampling how = ppo_sampling_default();
     ppo_samples x;
     how.stop_tokens = bad, how.stop_token_count = 2;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[1] is 9|0 .. 8");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "stop_tokens[1] is 9|0 .. 8");
     how.stop_token_count = -1;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "stop_token_count is -1");
     how.stop_tokens = NULL, how.stop_token_count = 1;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
-                 "stop_token_count is 1|ends is NULL");
+                 "stop_token_count is 1|stop_tokens is NULL");
     how.stop_tokens = below;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "ends[0] is -1");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "stop_tokens[0] is -1");
     how.stop_tokens = bad, how.tool_token = 3, how.tool = use_tool;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call|one of ends|both 3");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token|one of stop_tokens|both 3");
     how.tool_token = -1, how.tool = NULL;
     assert_ok(ppo_generate(g, &prompts, &how, &x));
     ppo_generator_free(g);
@@ -386,7 +386,7 @@ static void ppo_on_tokens_learns_to_write_what_stops_it(void **state) {
     config.sampling.watch = ppo_stop_at, config.sampling.watch_user = &stops,
     config.sampling.prefix_cache = 1;
     assert_fails(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf),
-                 PPO_ERROR_ARGUMENT, "reuse|the weights change");
+                 PPO_ERROR_ARGUMENT, "prefix_cache|the weights change");
     config.sampling.prefix_cache = 0;
     assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, reward_of_stops, &stops, &config, &rlhf));
     assert_ok(ppo_rlhf_iterate(rlhf, &first));
