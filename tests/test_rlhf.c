@@ -2373,7 +2373,7 @@ static void a_tool_that_fails_is_told(void **state) {
     how = with_tool(&mode), how.tool_token = VOCAB;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is 7|0 .. 6");
     how.tool_token = EOS;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "call and eos are both 0");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token and eos are both 0");
     ppo_generator_free(g);
     ppo_tokens_free(&prompts);
     ppo_lm_free(lm);
