@@ -120,8 +120,11 @@ static int needs_conv(const char *path) { /* a policy, and a file of one */
     return good;
 }
 #ifndef PPO_NO_LANGUAGE
-static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it */
+static int needs_others(void) { /* a folder, a file with a tokenizer.json in it, a training with a checkpoint */
     const int64_t n = 2;
+    int start[2] = {0, 2}, token[2] = {1, 2};
+    const ppo_tokens text = {1, start, NULL, token, NULL, NULL};
+    ppo_fit_config fit = ppo_fit_config_default();
     ppo_lm_config config = ppo_lm_config_default();
     ppo_tokenizer *made = NULL, *tokenizer = NULL;
     ppo_lm *lm = NULL, *loaded = NULL;
@@ -137,6 +140,8 @@ static int needs_hub(void) { /* a folder, and a file with a tokenizer.json in it
            needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, ".")) &&
            needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, "none/tokenizer.json")) &&
            needs("ppo_hub.h", ppo_tokenizer_get(file, &made)) && !made;
+    fit.checkpoint = "none";
+    good = good && needs("ppo_resume.h", ppo_fit_sft(lm, &text, &fit));
     ppo_lm_free(lm);
     ppo_tokenizer_free(tokenizer);
     ppo_file_free(file);
@@ -158,7 +163,7 @@ int main(int argc, char **argv) {
     if (argc) snprintf(path, sizeof path, "%s.policy", argv[0]);
     if (!needs_conv(path)) return 1;
 #ifndef PPO_NO_LANGUAGE
-    return needs_hub() && !short_training() ? 0 : 1;
+    return needs_others() && !short_training() ? 0 : 1;
 #endif
     return short_training();
 }

@@ -16,6 +16,7 @@
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_report.h"
+#include "../examples/companions/ppo_resume.h"
 
 /* The tests themselves need not be as fast as the library, and compile in half the time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

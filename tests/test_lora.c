@@ -5,6 +5,7 @@
 
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_resume.h"
 
 #include "golden/families.h"
 #include "test.h"

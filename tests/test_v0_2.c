@@ -1,6 +1,7 @@
 /* Files that version 0.2 wrote: policies, checkpoints and models are read, under the names that settings had then, and
    training continues to the figures of that version. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_resume.h"
 #include "golden/v0_2.h"
 
 #include "test.h"
