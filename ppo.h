@@ -1811,12 +1811,12 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     ppo_activation activation;         /* any of section 5 [PPO_GELU] */
     int glu;                           /* 1: feed-forward layers with a gate [0] */
     int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
-    int qk_norm;                       /* 1: RMS norms of queries and keys, before rotary positions [0] */
-    int parallel;                      /* 1: attention and feed-forward start from the same x [0] */
-    int tied;                          /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
-    float attention_scale;             /* see ppo_attention [0] */
-    int window;                        /* see ppo_attention [0] */
-    uint64_t window_layers;            /* bit k: layer k has the window; 0: all layers have it [0] */
+    int qk_norm;            /* 1: RMS norms of queries and keys, before positions; needs ppo_hub.h [0] */
+    int parallel;           /* 1: attention and feed-forward start from the same x [0] */
+    int tied;               /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
+    float attention_scale;  /* see ppo_attention [0] */
+    int window;             /* see ppo_attention [0] */
+    uint64_t window_layers; /* bit k: layer k has the window; 0: all layers have it [0] */
 
     ppo_positions positions;       /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
     int rotary_size;               /* columns of a head that are rotated; 0: all [0] */
@@ -1877,8 +1877,6 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 /* Loads a file of ppo_lm_save_file(); with ppo_hub.h also a folder of the model hub. The model is frozen: a
    backward of your own needs ppo_params_freeze(lm->params, 0). */
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
-/* Needs ppo_hub.h: writes a folder for transformers. dtype: PPO_F32, PPO_F16 or PPO_BF16. */
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
    "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be
@@ -2322,15 +2320,6 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf);
 PPO_DEF void ppo_rlhf_free(ppo_rlhf *rlhf);
-/* The bytes of a run, which ppo_rlhf_create() has taken. A model that is used twice counts once. */
-typedef struct ppo_memory {
-    double weights;     /* of the policy, the reference, the critic, and their bases */
-    double training;    /* gradients, also of threads and shards; Adam's moments; what target_kl returns to */
-    double activations; /* of a micro-batch, on each thread that computes one */
-    double sampling;    /* keys and values, and what the slots compute */
-    double samples;     /* prompts, and the numbers of each token */
-} ppo_memory;
-PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
 /* An iteration: samples, calls the reward function, and updates. progress may be NULL. A failure before
    the first gradient step changes nothing: the next call repeats the iteration. After a later failure
    (numbers that are not finite) the models keep the steps taken so far. */
@@ -13321,9 +13310,10 @@ typedef struct ppo__hub_functions {
     /* A tokenizer.json: at path, or in the folder there; or an array of the file at path. */
     ppo_status (*tokenizer_load)(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer);
     ppo_status (*tokenizer_save)(const ppo_tokenizer *tokenizer, const char *path);
-    /* A model in a folder; loads one file, too. */
+    /* A model in a folder, or in a file. */
     ppo_status (*lm_load)(const char *path, ppo_lm **lm);
-    ppo_status (*lm_save)(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
+    /* Norms of the queries and keys in x, the output of a block's first layer. */
+    ppo_tensor *(*qk_norm)(ppo_tape *tape, const ppo_lm *lm, int block, ppo_tensor *x);
     /* With LoRA: a layer of a block, as ppo__lm_layer(); and another model of the same layers, without
        numbers. */
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
@@ -14659,7 +14649,7 @@ PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const pp
         ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, attention->heads * args.size, &args, sizeof args));
 }
 
-/* -- rotary positions, and norms of heads -- */
+/* -- rotary positions -- */
 
 typedef struct ppo__rotary_args {
     int heads, size;
@@ -14703,55 +14693,6 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
         return PPO__TAPE_REFUSE(tape, "rotary: %d heads of %d columns in %d", heads, size, x->cols);
     ppo_tensor *in[2] = {x, angle};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
-}
-
-/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads`
-   heads with one weight (1, size), the next kv_heads with another. kept: of each, a mean of 0, and 1 /
-   root mean square. */
-typedef struct ppo__head_norm_args {
-    int heads, kv_heads;
-    float eps;
-} ppo__head_norm_args;
-
-static ppo_status ppo__head_norm_forward(ppo_node *node) {
-    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor *x = node->in[0];
-    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
-    float *kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, 2 * heads)), *y = node->out[0]->data;
-    node->kept = kept;
-    if (!kept) return PPO_ERROR_MEMORY;
-    memcpy(y, x->data, ppo__size(x) * sizeof(float));
-    for (int i = 0; i < x->rows; ++i)
-        for (int h = 0; h < heads; ++h, kept += 2) {
-            size_t at = ppo__at(i, x->cols) + ppo__at(h, size);
-            ppo__k()->norm(0, args->eps, x->data + at, node->in[h < args->heads ? 1 : 2]->data, NULL, y + at,
-                           size, &kept[0], &kept[1]);
-        }
-    return PPO_OK;
-}
-
-static void ppo__head_norm_backward(ppo_node *node) {
-    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
-    const ppo_tensor *x = node->in[0];
-    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
-    const float *kept = (const float *)node->kept, *dy = node->out[0]->grad;
-    for (int i = 0; i < x->rows; ++i) {
-        size_t at = ppo__at(i, x->cols), end = at + (size_t)x->cols;
-        for (int h = 0; h < heads; ++h, kept += 2, at += (size_t)size) {
-            const ppo_tensor *w = node->in[h < args->heads ? 1 : 2];
-            ppo__k()->norm_backward(0, x->data + at, w->data, kept[0], kept[1], dy + at,
-                                    x->grad ? x->grad + at : NULL, w->grad, NULL, size);
-        }
-        for (; at < end && x->grad; ++at) x->grad[at] += dy[at];
-    }
-}
-
-static ppo_tensor *ppo__tape_head_norm(ppo_tape *tape, ppo_tensor *x, ppo_tensor *q, ppo_tensor *k,
-                                       const ppo__head_norm_args *args) {
-    static const ppo_op op = {"qk_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
-    ppo_tensor *in[3] = {x, q, k};
-    if (!x) return NULL;
-    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, args, sizeof *args));
 }
 
 PPO__COLD
@@ -14835,6 +14776,8 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
+    if (c->qk_norm && !ppo__in_hub.qk_norm)
+        return ppo__refuse("qk_norm needs ppo_hub.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
     if (!c->head_size && c->width % c->heads)
         return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
     if (!c->head_size) c->head_size = c->width / c->heads;
@@ -15130,10 +15073,9 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     const ppo_lm *lm = args->lm;
     const ppo_lm_config *c = &lm->full;
     const ppo_lm_block *b = &lm->block[args->k];
-    const ppo__head_norm_args norm = {c->heads, c->kv_heads, c->norm_eps};
     ppo_tensor *y = ppo__lm_norm(tape, lm, x, b->norm_weight[0], b->norm_bias[0]);
     y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_QKV, y, PPO_IDENTITY);
-    if (c->qk_norm) y = ppo__tape_head_norm(tape, y, b->q_norm, b->k_norm, &norm);
+    if (c->qk_norm) y = ppo__in_hub.qk_norm(tape, lm, args->k, y);
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_PROJ, y, PPO_IDENTITY);
@@ -15360,11 +15302,6 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
     if (ppo__in_hub.lm_load) return ppo__in_hub.lm_load(path, lm);
     return ppo__is_special(path) ? ppo__needs_hub(path) : ppo__lm_load_file(path, lm);
-}
-
-PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype) {
-    if (!ppo__given("ppo_lm_save", lm && folder)) return PPO_ERROR_ARGUMENT;
-    return ppo__in_hub.lm_save ? ppo__in_hub.lm_save(lm, folder, dtype) : ppo__needs_hub(folder);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -18883,46 +18820,6 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
     if (!status) ppo_params_reset_optimizer(policy->params);
     if (!status && (*rlhf)->critic) ppo_params_reset_optimizer((*rlhf)->critic->params);
     return ppo__rlhf_agree(rlhf, config, prompts, status);
-}
-
-static double ppo__arena_bytes(const ppo__arena *arena) {
-    double bytes = 0;
-    for (const ppo__page *page = arena->page; page; page = page->next) bytes += (double)page->size;
-    return bytes;
-}
-
-static double ppo__tape_bytes(const ppo_tape *tape) {
-    const ppo__record *records[] = {&tape->now, &tape->block};
-    double bytes = ppo__arena_bytes(&tape->scratch);
-    for (int k = 0; k < 2; ++k)
-        bytes += ppo__arena_bytes(&records[k]->arena) + ppo__arena_bytes(&records[k]->numbers) +
-                 ppo__arena_bytes(&records[k]->grads);
-    return bytes;
-}
-
-PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
-    ppo_memory m = {0, 0, 0, 0, 0};
-    if (!ppo__given("ppo_rlhf_memory", r != NULL)) return m;
-    const ppo_lm *lm[6] = {r->policy, r->reference, r->critic, NULL, NULL, NULL};
-    for (int k = 0; k < 3; ++k) lm[3 + k] = lm[k] ? lm[k]->base : NULL;
-    for (int k = 0; k < 6; ++k) {
-        int before = 0;
-        while (before < k && lm[before] != lm[k]) ++before;
-        if (!lm[k] || before < k) continue;
-        const double one = (double)ppo__blocks_size(lm[k]->params, 1);
-        m.weights += one;
-        m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
-    }
-    const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
-    m.training += kept;
-    for (int k = 0; k < r->learner.lanes; ++k) m.activations += ppo__tape_bytes(r->learner.lane[k].tape);
-    for (int k = 0; k < r->generator->samplers; ++k)
-        m.sampling += ppo__tape_bytes(r->generator->sampler[k].tape);
-    m.sampling += ppo__arena_bytes(&r->generator->memory) + ppo__arena_bytes(&r->generator->numbers) +
-                  ppo__arena_bytes(&r->generator->results_memory);
-    m.training += ppo__arena_bytes(&r->learner.memory); /* gradients of lanes and shards */
-    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
-    return m;
 }
 
 #endif /* PPO_NO_LANGUAGE */

@@ -2955,6 +2955,7 @@ static void ppo__cuda_gated_backward(ppo_node *node) {
     if (x->grad) ppo__cuda_keep(node, ppo__cuda_for(ppo__cuda_of(node), "glu", job, ppo__size(y)));
 }
 
+#ifdef PPO__HUB_IMPLEMENTED
 /* One thread for each head of a row; a row has few of them, and they are short. */
 struct ppo__cuda_head_norm {
     const float *x, *weight[2], *dy;
@@ -3046,6 +3047,7 @@ static void ppo__cuda_head_norm_backward(ppo_node *node) {
     if (job.dw[0] || job.dw[1])
         ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, job.size));
 }
+#endif
 
 /* -- distributions and losses -- */
 
@@ -3292,13 +3294,13 @@ static const ppo_op *ppo__cuda_find(const char *name) {
         {"linear", 1, ppo__cuda_chain_forward, ppo__cuda_chain_backward},
 #ifdef PPO__HUB_IMPLEMENTED
         {"lora", 1, ppo__cuda_lora_forward, ppo__cuda_lora_backward},
+        {"qk_norm", 1, ppo__cuda_head_norm_forward, ppo__cuda_head_norm_backward},
 #endif
         {"matmul_transposed", 1, ppo__cuda_transposed_forward, ppo__cuda_transposed_backward},
         {"embedding", 1, ppo__cuda_embedding_forward, ppo__cuda_embedding_backward},
         {"norm", 1, ppo__cuda_norm_forward, ppo__cuda_norm_backward},
         {"glu", 1, ppo__cuda_gated_forward, ppo__cuda_gated_backward},
         {"rotary", 1, ppo__cuda_rotary_forward, ppo__cuda_rotary_backward},
-        {"qk_norm", 1, ppo__cuda_head_norm_forward, ppo__cuda_head_norm_backward},
         {"attention", 1, ppo__cuda_attention_forward, ppo__cuda_attention_backward},
         {"cached_attention", 1, ppo__cuda_cached_forward, NULL},
         {"sample", 2, ppo__cuda_sample_forward, NULL},

@@ -3,6 +3,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_resume.h"
 #include "test.h"
 #include "system.h"

@@ -22,8 +22,10 @@ SYNOPSIS
 
    It adds functions, and these functions of ppo.h, which otherwise take single files, accept more:
 
-       ppo_lm_load(), ppo_lm_save()                      folders
+       ppo_lm_load()                                     folders
        ppo_tokenizer_load(), ppo_tokenizer_save()        a tokenizer.json, or a folder with one
+
+   Of ppo_lm_config, the setting qk_norm needs it.
 
 STEP BY STEP
 
@@ -174,6 +176,16 @@ PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, p
 /* A model without LoRA, of the weights W + A B alpha / rank, frozen. */
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
 
+/* The bytes of a run, which ppo_rlhf_create() has taken. A model that is used twice counts once. */
+typedef struct ppo_memory {
+    double weights;     /* of the policy, the reference, the critic, and their bases */
+    double training;    /* gradients, also of threads and shards; Adam's moments; what target_kl returns to */
+    double activations; /* of a micro-batch, on each thread that computes one */
+    double sampling;    /* keys and values, and what the slots compute */
+    double samples;     /* prompts, and the numbers of each token */
+} ppo_memory;
+PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
+
 /* --------------------------------------------------------------------------------------------------------
    3 Models in folders
    -------------------------------------------------------------------------------------------------------- */
@@ -186,6 +198,7 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged);
    with LoRA it writes only the adapter: A, B and the score. Errors: settings that the family's config.json
    cannot express, a number that the type cannot hold, a folder that has a model without LoRA if this one
    has it, and the other way round. */
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
 
 /* The tokens that end a text, for ppo_sampling.stop_tokens: eos_token_id of generation_config.json, or else of
    config.json. end [room]; *count: how many there are, which may exceed room; 0: neither file names any. */
@@ -1980,6 +1993,99 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     return status;
 }
 
+/* -- norms of heads -- */
+
+/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads`
+   heads with one weight (1, size), the next kv_heads with another. kept: of each, a mean of 0, and 1 /
+   root mean square. */
+typedef struct ppo__head_norm_args {
+    int heads, kv_heads;
+    float eps;
+} ppo__head_norm_args;
+
+static ppo_status ppo__head_norm_forward(ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor *x = node->in[0];
+    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    float *kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, 2 * heads)), *y = node->out[0]->data;
+    node->kept = kept;
+    if (!kept) return PPO_ERROR_MEMORY;
+    memcpy(y, x->data, ppo__size(x) * sizeof(float));
+    for (int i = 0; i < x->rows; ++i)
+        for (int h = 0; h < heads; ++h, kept += 2) {
+            size_t at = ppo__at(i, x->cols) + ppo__at(h, size);
+            ppo__k()->norm(0, args->eps, x->data + at, node->in[h < args->heads ? 1 : 2]->data, NULL, y + at,
+                           size, &kept[0], &kept[1]);
+        }
+    return PPO_OK;
+}
+
+static void ppo__head_norm_backward(ppo_node *node) {
+    const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
+    const ppo_tensor *x = node->in[0];
+    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const float *kept = (const float *)node->kept, *dy = node->out[0]->grad;
+    for (int i = 0; i < x->rows; ++i) {
+        size_t at = ppo__at(i, x->cols), end = at + (size_t)x->cols;
+        for (int h = 0; h < heads; ++h, kept += 2, at += (size_t)size) {
+            const ppo_tensor *w = node->in[h < args->heads ? 1 : 2];
+            ppo__k()->norm_backward(0, x->data + at, w->data, kept[0], kept[1], dy + at,
+                                    x->grad ? x->grad + at : NULL, w->grad, NULL, size);
+        }
+        for (; at < end && x->grad; ++at) x->grad[at] += dy[at];
+    }
+}
+
+static ppo_tensor *ppo__qk_norm(ppo_tape *tape, const ppo_lm *lm, int block, ppo_tensor *x) {
+    static const ppo_op op = {"qk_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
+    const ppo__head_norm_args args = {lm->full.heads, lm->full.kv_heads, lm->full.norm_eps};
+    ppo_tensor *in[3] = {x, lm->block[block].q_norm, lm->block[block].k_norm};
+    if (!x) return NULL;
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, &args, sizeof args));
+}
+
+/* -- the memory of a run -- */
+
+static double ppo__arena_bytes(const ppo__arena *arena) {
+    double bytes = 0;
+    for (const ppo__page *page = arena->page; page; page = page->next) bytes += (double)page->size;
+    return bytes;
+}
+
+static double ppo__tape_bytes(const ppo_tape *tape) {
+    const ppo__record *records[] = {&tape->now, &tape->block};
+    double bytes = ppo__arena_bytes(&tape->scratch);
+    for (int k = 0; k < 2; ++k)
+        bytes += ppo__arena_bytes(&records[k]->arena) + ppo__arena_bytes(&records[k]->numbers) +
+                 ppo__arena_bytes(&records[k]->grads);
+    return bytes;
+}
+
+PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
+    ppo_memory m = {0, 0, 0, 0, 0};
+    if (!ppo__given("ppo_rlhf_memory", r != NULL)) return m;
+    const ppo_lm *lm[6] = {r->policy, r->reference, r->critic, NULL, NULL, NULL};
+    for (int k = 0; k < 3; ++k) lm[3 + k] = lm[k] ? lm[k]->base : NULL;
+    for (int k = 0; k < 6; ++k) {
+        int before = 0;
+        while (before < k && lm[before] != lm[k]) ++before;
+        if (!lm[k] || before < k) continue;
+        const double one = (double)ppo__blocks_size(lm[k]->params, 1);
+        m.weights += one;
+        m.training += (double)ppo__blocks_size(lm[k]->params, 4) - one;
+    }
+    const double kept = r->kept ? 3.0 * (double)r->policy->params->capacity * sizeof(float) : 0;
+    m.training += kept;
+    for (int k = 0; k < r->learner.lanes; ++k) m.activations += ppo__tape_bytes(r->learner.lane[k].tape);
+    for (int k = 0; k < r->generator->samplers; ++k)
+        m.sampling += ppo__tape_bytes(r->generator->sampler[k].tape);
+    m.sampling += ppo__arena_bytes(&r->generator->memory) + ppo__arena_bytes(&r->generator->numbers) +
+                  ppo__arena_bytes(&r->generator->results_memory);
+    m.training += ppo__arena_bytes(&r->learner.memory); /* gradients of lanes and shards */
+    m.samples = ppo__arena_bytes(&r->memory) + ppo__arena_bytes(&r->numbers) - kept;
+    return m;
+}
+
 /* --------------------------------------------------------------------------------------------------------
    @@ 3 Models in folders
    --------------------------------------------------------------------------------------------------------
@@ -2931,7 +3037,8 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     return ppo__hub_free(&hub), status;
 }
 
-static ppo_status ppo__hub_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
+PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
+    if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
@@ -3308,7 +3415,7 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
 }
 
 PPO__COMPANION_IS(ppo__hub_functions, ppo__in_hub,
-                  {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__hub_save, ppo__lora_layer,
+                  {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__qk_norm, ppo__lora_layer,
                    ppo__lora_twin});
 
 PPO__WARNINGS_BACK

@@ -11,6 +11,7 @@
    what the critic saves in noise grows with the length of a sequence, what it costs does not shrink. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "../companions/ppo_hub.h"
 
 #include "lesson.h"
 #include "letters.h"
