@@ -7460,6 +7460,13 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
     }
 #define PPO__SETTING(field, type, initial, min, max, choices, help) \
     PPO__SETTING_AS(#field, 0, field, type, initial, min, max, choices, help)
+#define PPO__SWITCH(field, initial, help) PPO__SETTING(field, CHOICE, initial, 0, 1, "no|yes", help)
+#define PPO__SCALAR(field, type, initial, min, max, help) \
+    PPO__SETTING(field, type, initial, min, max, NULL, help)
+#define PPO__SEED(help) PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, help)
+/* A field of a member, `in` its name and a point; empty: of the struct itself. */
+#define PPO__SETTING_IN(in, field, type, initial, min, max, choices, help) \
+    PPO__SETTING_AS(#field, 0, in field, type, initial, min, max, choices, help)
 
 /* Presets from a list of rows: a row of the table of presets, and a word of their names. */
 #define PPO__PRESET_ROW(name, resets, values)  {name, resets, values},
@@ -14567,16 +14574,8 @@ static void ppo__attention_head(const ppo__attention_job *job, int start, int n,
     ppo__k()->transpose(n, size, qkv->data + (job->backward ? v : k), ld, scratch, n);
     for (int head = kv * queries; head < (kv + 1) * queries; ++head, p += ppo__at(n, n)) {
         const size_t q = row + ppo__at(head, size), y = ppo__at(start, width) + ppo__at(head, size);
-        ppo__head h;
-        memset(&h, 0, sizeof h);
-        h.n = n;
-        h.size = size;
-        h.ld = ld;
-        h.width = width;
-        h.q = qkv->data + q;
-        h.k = qkv->data + k;
-        h.v = qkv->data + v;
-        h.p = p;
+        const float *x = qkv->data;
+        ppo__head h = {n, size, ld, width, x + q, x + k, x + v, NULL, NULL, NULL, NULL, NULL, p};
         if (!job->backward) {
             h.y = out->data + y;
             ppo__attend(attention, &h, scratch);
@@ -14706,44 +14705,42 @@ enum { PPO__FAMILIES = 7 };
 #define PPO__OF ppo_lm_config
 static const ppo_field ppo__lm_fields[] = {
     PPO__SETTING(family, CHOICE, "gpt2", 0, PPO__FAMILIES - 1, PPO__FAMILY_WORDS,
-                 "whose names and layout a saved folder has"),
-    PPO__SETTING(vocab, INT, NULL, 2, INT_MAX, NULL, "tokens"),
-    PPO__SETTING(context, INT, "64", 2, INT_MAX, NULL, "tokens of the longest sequence"),
-    PPO__SETTING(width, INT, "64", 2, INT_MAX / 4, NULL, "numbers of a token's hidden state"),
-    PPO__SETTING(layers, INT, "2", 1, PPO_MAX_LAYERS, NULL, "blocks"),
-    PPO__SETTING(heads, INT, "4", 1, INT_MAX / 8, NULL, "heads of queries"),
-    PPO__SETTING(kv_heads, INT, "0", 0, INT_MAX / 8, NULL, "heads of keys and values; 0: as many"),
-    PPO__SETTING(head_size, INT, "0", 0, INT_MAX / 8, NULL, "0: width / heads"),
-    PPO__SETTING(hidden, INT, "0", 0, INT_MAX / 2, NULL, "width of the feed-forward layers; 0: 4 width"),
+                 "whose layout a saved folder has"),
+    PPO__SCALAR(vocab, INT, NULL, 2, INT_MAX, "tokens"),
+    PPO__SCALAR(context, INT, "64", 2, INT_MAX, "tokens of the longest sequence"),
+    PPO__SCALAR(width, INT, "64", 2, INT_MAX / 4, "numbers of a token's hidden state"),
+    PPO__SCALAR(layers, INT, "2", 1, PPO_MAX_LAYERS, "blocks"),
+    PPO__SCALAR(heads, INT, "4", 1, INT_MAX / 8, "heads of queries"),
+    PPO__SCALAR(kv_heads, INT, "0", 0, INT_MAX / 8, "heads of keys and values; 0: as many"),
+    PPO__SCALAR(head_size, INT, "0", 0, INT_MAX / 8, "0: width / heads"),
+    PPO__SCALAR(hidden, INT, "0", 0, INT_MAX / 2, "width of the feed-forward layers; 0: 4 width"),
     PPO__SETTING(norm, CHOICE, "layer", PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "kind of the norms"),
-    PPO__SETTING(norm_eps, FLOAT, "1e-5", 1e-30, 1, NULL, "added to a norm's variance"),
+    PPO__SCALAR(norm_eps, FLOAT, "1e-5", 1e-30, 1, "added to a norm's variance"),
     PPO__SETTING(activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
-                 "of the feed-forward layers"),
-    PPO__SETTING(glu, CHOICE, "no", 0, 1, "no|yes", "gate in the feed-forward layers"),
-    PPO__SETTING(qkv_bias, CHOICE, "yes", 0, 1, "no|yes", "biases of queries, keys and values"),
-    PPO__SETTING(proj_bias, CHOICE, "yes", 0, 1, "no|yes", "bias after the attention"),
-    PPO__SETTING(ffn_bias, CHOICE, "yes", 0, 1, "no|yes", "biases of the feed-forward layers"),
-    PPO__SETTING(qk_norm, CHOICE, "no", 0, 1, "no|yes", "norms of queries and keys"),
-    PPO__SETTING(parallel, CHOICE, "no", 0, 1, "no|yes",
-                 "attention and feed-forward start from the same numbers"),
-    PPO__SETTING(tied, CHOICE, "yes", 0, 1, "no|yes", "logits by the token embedding"),
-    PPO__SETTING(attention_scale, FLOAT, "0", 0, 1e30, NULL,
-                 "scale of attention scores; 0: 1 / sqrt(head size)"),
-    PPO__SETTING(window, INT, "0", 0, INT_MAX, NULL, "tokens that a token attends to; 0: all"),
-    PPO__SETTING(window_layers, U64, "0", 0, 1.8446744073709552e19, NULL,
-                 "bit k: layer k has the window; 0: all have it"),
+                 "in feed-forward layers"),
+    PPO__SWITCH(glu, "no", "gate in the feed-forward layers"),
+    PPO__SWITCH(qkv_bias, "yes", "biases of queries, keys and values"),
+    PPO__SWITCH(proj_bias, "yes", "bias after the attention"),
+    PPO__SWITCH(ffn_bias, "yes", "biases of the feed-forward layers"),
+    PPO__SWITCH(qk_norm, "no", "norms of queries and keys"),
+    PPO__SWITCH(parallel, "no", "attention and feed-forward start from the same numbers"),
+    PPO__SWITCH(tied, "yes", "logits by the token embedding"),
+    PPO__SCALAR(attention_scale, FLOAT, "0", 0, 1e30, "scale of scores; 0: 1 / sqrt(head size)"),
+    PPO__SCALAR(window, INT, "0", 0, INT_MAX, "tokens that a token attends to; 0: all"),
+    PPO__SCALAR(window_layers, U64, "0", 0, 1.8446744073709552e19,
+                "bit k: layer k has the window; 0: all have it"),
     PPO__SETTING(positions, CHOICE, "learned", 0, PPO_ROTARY, "learned|rotary", "kind of positions"),
-    PPO__SETTING(rotary_size, INT, "0", 0, INT_MAX / 8, NULL, "columns of a head that are rotated; 0: all"),
-    PPO__SETTING(rope_theta, FLOAT, "10000", 1, 1e30, NULL, "base of the wavelengths"),
+    PPO__SCALAR(rotary_size, INT, "0", 0, INT_MAX / 8, "columns of a head that are rotated; 0: all"),
+    PPO__SCALAR(rope_theta, FLOAT, "10000", 1, 1e30, "base of the wavelengths"),
     PPO__SETTING(rope_scaling, CHOICE, "plain", 0, PPO_ROPE_LLAMA3, "plain|linear|llama3",
                  "scaling of the wavelengths"),
-    PPO__SETTING(rope_factor, FLOAT, "1", 1e-30, 1e30, NULL, "wavelengths are multiplied by it"),
-    PPO__SETTING(rope_low, FLOAT, "1", 1e-30, 1e30, NULL, "Llama 3: low_freq_factor"),
-    PPO__SETTING(rope_high, FLOAT, "4", 1e-30, 1e30, NULL, "Llama 3: high_freq_factor"),
-    PPO__SETTING(rope_context, INT, "8192", 1, INT_MAX, NULL, "Llama 3: context before the scaling"),
-    PPO__SETTING(score, CHOICE, "no", 0, 1, "no|yes", "head with one number per token"),
-    PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the initial weights"),
-    PPO__SETTING(eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a text; -1: none"),
+    PPO__SCALAR(rope_factor, FLOAT, "1", 1e-30, 1e30, "wavelengths are multiplied by it"),
+    PPO__SCALAR(rope_low, FLOAT, "1", 1e-30, 1e30, "Llama 3: low_freq_factor"),
+    PPO__SCALAR(rope_high, FLOAT, "4", 1e-30, 1e30, "Llama 3: high_freq_factor"),
+    PPO__SCALAR(rope_context, INT, "8192", 1, INT_MAX, "Llama 3: context before the scaling"),
+    PPO__SWITCH(score, "no", "head with one number per token"),
+    PPO__SEED("of the initial weights"),
+    PPO__SCALAR(eos, INT, "-1", -1, INT_MAX, "token that ends a text; -1: none"),
 };
 #undef PPO__OF
 static const ppo_need ppo__lm_needs[] = {
@@ -15320,21 +15317,16 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
    -------------------------------------------------------------------------------------------------------- */
 
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
-#define PPO__SAMPLING_ROWS(in)                                                              \
-    PPO__SETTING_AS("temperature", 0, in temperature, FLOAT, "1", 1e-30, 1e30, NULL,        \
-                    "logits are divided by it"),                                            \
-        PPO__SETTING_AS("greedy", 0, in greedy, CHOICE, "no", 0, 1, "no|yes",               \
-                        "always the most likely token"),                                    \
-        PPO__SETTING_AS("top_k", 0, in top_k, INT, "0", 0, INT_MAX, NULL,                   \
-                        "only the k most likely tokens; 0: all"),                           \
-        PPO__SETTING_AS("top_p", 0, in top_p, FLOAT, "1", 1e-30, 1, NULL,                   \
-                        "only the most likely, with this total probability"),               \
-        PPO__SETTING_AS("eos", 0, in eos, INT, "-1", -1, INT_MAX, NULL,                     \
-                        "token that ends a sequence; -1: none"),                            \
-        PPO__SETTING_AS("max_new_tokens", 0, in max_new_tokens, INT, "0", 0, INT_MAX, NULL, \
-                        "sampled tokens; 0: up to the context"),                            \
-        PPO__SETTING_AS("tool_token", 0, in tool_token, INT, "-1", -1, INT_MAX, NULL,       \
-                        "token that calls the tool; -1: none")
+#define PPO__SAMPLING_ROWS(in)                                                                           \
+    PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),         \
+        PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),       \
+        PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
+        PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL,                                           \
+                        "only the most likely, with this total probability"),                            \
+        PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),  \
+        PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL,                                  \
+                        "sampled tokens; 0: up to the context"),                                         \
+        PPO__SETTING_IN(in, tool_token, INT, "-1", -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 #define PPO__OF ppo_sampling
 PPO_DEF const ppo_settings *ppo_sampling_settings(void) {
@@ -16655,11 +16647,11 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
 /* -- fine-tuning -- */
 
 /* Rows that fine-tuning and PPO on tokens have in common. */
-#define PPO__ADAM_ROWS                                                                         \
-    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),     \
-        PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.999999, NULL, "and of the mean square"), \
-        PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),               \
-        PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e30, NULL, "decoupled weight decay (AdamW) of matrices")
+#define PPO__ADAM_ROWS                                                                  \
+    PPO__SCALAR(adam_beta1, FLOAT, "0.9", 0, 0.999999, "Adam's decay of the mean"),     \
+        PPO__SCALAR(adam_beta2, FLOAT, "0.999", 0, 0.999999, "and of the mean square"), \
+        PPO__SCALAR(adam_eps, FLOAT, "1e-5", 1e-12, 1, "Adam's epsilon"),               \
+        PPO__SCALAR(weight_decay, FLOAT, "0", 0, 1e30, "decoupled weight decay (AdamW) of matrices")
 
 static const ppo_need ppo__fit_needs[] = {
     {"min_learning_rate", "learning_rate_schedule", "linear|cosine"},
@@ -16672,40 +16664,30 @@ static const ppo_need ppo__fit_needs[] = {
 #define PPO__OF ppo_fit_config
 PPO_DEF const ppo_settings *ppo_fit_settings(void) {
     static const ppo_field fields[] = {
-        PPO__SETTING(epochs, INT, "1", 1, INT_MAX, NULL, "passes over the data"),
-        PPO__SETTING(steps, INT, "0", 0, INT_MAX, NULL, "number of gradient steps; 0: by epochs"),
-        PPO__SETTING(batch_size, INT, "32", 1, INT_MAX, NULL,
-                     "sequences, windows or pairs per gradient step"),
-        PPO__SETTING(micro_batch, INT, "0", 0, INT_MAX, NULL,
-                     "of a batch, in memory at once; 0: by their tokens"),
-        PPO__SETTING(shards, INT, "0", 0, 1024, NULL,
-                     "parts of a batch for threads and processes; 0: by size"),
-        PPO__SETTING(window, INT, "0", 0, INT_MAX, NULL,
-                     "tokens of a window of the text; 0: whole sequences"),
-        PPO__SETTING(random_windows, CHOICE, "no", 0, 1, "no|yes",
-                     "windows from anywhere, not adjacent ones"),
-        PPO__SETTING(learning_rate, FLOAT, "1e-3", 1e-30, 10, NULL, "Adam's learning rate"),
+        PPO__SCALAR(epochs, INT, "1", 1, INT_MAX, "passes over the data"),
+        PPO__SCALAR(steps, INT, "0", 0, INT_MAX, "number of gradient steps; 0: by epochs"),
+        PPO__SCALAR(batch_size, INT, "32", 1, INT_MAX, "sequences, windows or pairs of a gradient step"),
+        PPO__SCALAR(micro_batch, INT, "0", 0, INT_MAX, "of a batch, in memory at once; 0: by their tokens"),
+        PPO__SCALAR(shards, INT, "0", 0, 1024, "parts of a batch for threads and processes; 0: by size"),
+        PPO__SCALAR(window, INT, "0", 0, INT_MAX, "tokens of a window of the text; 0: whole sequences"),
+        PPO__SWITCH(random_windows, "no", "windows from anywhere, not adjacent ones"),
+        PPO__SCALAR(learning_rate, FLOAT, "1e-3", 1e-30, 10, "Adam's learning rate"),
         PPO__SETTING(learning_rate_schedule, CHOICE, "cosine", 0, 2, "constant|linear|cosine",
                      "of the learning rate"),
-        PPO__SETTING(min_learning_rate, FLOAT, "0", 0, 10, NULL, "at the end of the schedule"),
-        PPO__SETTING(warmup, FLOAT, "0.05", 0, 0.999999, NULL,
-                     "share of the steps in which the learning rate rises"),
-        PPO__SETTING(warmup_steps, INT, "0", 0, INT_MAX, NULL, "number of these steps; 0: by that share"),
+        PPO__SCALAR(min_learning_rate, FLOAT, "0", 0, 10, "at the end of the schedule"),
+        PPO__SCALAR(warmup, FLOAT, "0.05", 0, 0.999999,
+                    "share of the steps in which the learning rate rises"),
+        PPO__SCALAR(warmup_steps, INT, "0", 0, INT_MAX, "number of these steps; 0: by that share"),
         PPO__ADAM_ROWS,
-        PPO__SETTING(max_grad_norm, FLOAT, "1", 0, INFINITY, NULL,
-                     "gradient norms are clipped to it; 0: off"),
-        PPO__SETTING(beta, FLOAT, "0.1", 0, 1e30, NULL, "DPO: strength of the KL constraint"),
-        PPO__SETTING(label_smoothing, FLOAT, "0", 0, 0.5, NULL, "DPO: share of comparisons that are wrong"),
-        PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of the order of the data"),
-        PPO__SETTING(evaluate_every, INT, "0", 0, INT_MAX, NULL,
-                     "steps between held-out losses; 0: an epoch"),
-        PPO__SETTING(evaluate_first, CHOICE, "no", 0, 1, "no|yes",
-                     "held-out loss also before the first step"),
-        PPO__SETTING(patience, INT, "0", 0, INT_MAX, NULL,
-                     "held-out losses without a new best until the end; 0: any number"),
-        PPO__SETTING(checkpoint_every, INT, "100", 1, INT_MAX, NULL, "steps between checkpoints"),
-        PPO__SETTING(gradient_checkpointing, CHOICE, "no", 0, 1, "no|yes",
-                     "less memory for more time: ppo_tape_checkpointing()"),
+        PPO__SCALAR(max_grad_norm, FLOAT, "1", 0, INFINITY, "gradient norms are clipped to it; 0: off"),
+        PPO__SCALAR(beta, FLOAT, "0.1", 0, 1e30, "DPO: strength of the KL constraint"),
+        PPO__SCALAR(label_smoothing, FLOAT, "0", 0, 0.5, "DPO: share of comparisons that are wrong"),
+        PPO__SEED("of the order of the data"),
+        PPO__SCALAR(evaluate_every, INT, "0", 0, INT_MAX, "steps between held-out losses; 0: an epoch"),
+        PPO__SWITCH(evaluate_first, "no", "held-out loss also before the first step"),
+        PPO__SCALAR(patience, INT, "0", 0, INT_MAX, "held-out losses without a new best; 0: any number"),
+        PPO__SCALAR(checkpoint_every, INT, "100", 1, INT_MAX, "steps between checkpoints"),
+        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time: ppo_tape_checkpointing()"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__fit_needs, NULL, NULL};
     return &settings;
@@ -18494,83 +18476,76 @@ static const ppo_preset ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW
 #define PPO__OF ppo_rlhf_config
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
     static const ppo_field fields[] = {
-        PPO__SETTING(prompts, INT, "64", 1, PPO__MOST_SAMPLES, NULL, "prompts per iteration"),
-        PPO__SETTING(samples, INT, "1", 1, PPO__MOST_SAMPLES, NULL, "samples of each prompt"),
-        PPO__SETTING(slots, INT, "16", 1, PPO__MOST_SLOTS, NULL, "sequences that are sampled side by side"),
+        PPO__SCALAR(prompts, INT, "64", 1, PPO__MOST_SAMPLES, "prompts per iteration"),
+        PPO__SCALAR(samples, INT, "1", 1, PPO__MOST_SAMPLES, "samples of each prompt"),
+        PPO__SCALAR(slots, INT, "16", 1, PPO__MOST_SLOTS, "sequences that are sampled side by side"),
         PPO__SAMPLING_ROWS(sampling.),
-        PPO__SETTING(normalize_rewards, CHOICE, "yes", 0, 1, "no|yes",
-                     "rewards to mean 0, std 1 over all so far"),
-        PPO__SETTING(reward_clip, FLOAT, "0", 0, 1e30, NULL, "rewards are clipped to +- this; 0: off"),
-        PPO__SETTING(missing_eos_penalty, FLOAT, "0", -1e15, 1e15, NULL, "subtracted from sequences cut off"),
-        PPO__SETTING(length_penalty, FLOAT, "0", -1e15, 1e15, NULL, "subtracted for every sampled token"),
-        PPO__SETTING(overlong_buffer, INT, "0", 0, INT_MAX, NULL,
-                     "last tokens before the limit, which are penalized"),
-        PPO__SETTING(overlong_penalty, FLOAT, "1", 0, 1e15, NULL, "for all of these tokens"),
-        PPO__SETTING(refills, INT, "0", 0, 1000, NULL, "rounds that replace prompts of equal rewards"),
+        PPO__SWITCH(normalize_rewards, "yes", "rewards to mean 0, std 1 over all so far"),
+        PPO__SCALAR(reward_clip, FLOAT, "0", 0, 1e30, "rewards are clipped to +- this; 0: off"),
+        PPO__SCALAR(missing_eos_penalty, FLOAT, "0", -1e15, 1e15, "subtracted from sequences cut off"),
+        PPO__SCALAR(length_penalty, FLOAT, "0", -1e15, 1e15, "subtracted for every sampled token"),
+        PPO__SCALAR(overlong_buffer, INT, "0", 0, INT_MAX,
+                    "last tokens before the limit, which are penalized"),
+        PPO__SCALAR(overlong_penalty, FLOAT, "1", 0, 1e15, "for all of these tokens"),
+        PPO__SCALAR(refills, INT, "0", 0, 1000, "rounds that replace prompts of equal rewards"),
         PPO__SETTING(kl_place, CHOICE, "reward", 0, 1, "reward|loss", "where the KL to the reference counts"),
         PPO__SETTING(kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact",
                      "estimator of that KL"),
-        PPO__SETTING(kl_coef, FLOAT, "0.05", 0, 1e30, NULL, "strength of the KL constraint"),
-        PPO__SETTING(kl_weighted, CHOICE, "no", 0, 1, "no|yes", "KL in the loss times the ratio"),
-        PPO__SETTING(penalty_target_kl, FLOAT, "0", 0, 1e30, NULL, "kl_coef adapts to hold this KL; 0: off"),
-        PPO__SETTING(kl_horizon, INT, "10000", INT_MIN, INT_MAX, NULL,
-                     "samples in which kl_coef can change by a fifth"),
-        PPO__SETTING(reference_every, INT, "0", 0, INT_MAX, NULL,
-                     "iterations between new references; 0: none"),
+        PPO__SCALAR(kl_coef, FLOAT, "0.05", 0, 1e30, "strength of the KL constraint"),
+        PPO__SWITCH(kl_weighted, "no", "KL in the loss times the ratio"),
+        PPO__SCALAR(penalty_target_kl, FLOAT, "0", 0, 1e30, "kl_coef adapts to hold this KL; 0: off"),
+        PPO__SCALAR(kl_horizon, INT, "10000", INT_MIN, INT_MAX,
+                    "samples in which kl_coef can change by a fifth"),
+        PPO__SCALAR(reference_every, INT, "0", 0, INT_MAX, "iterations between new references; 0: none"),
         PPO__SETTING(advantage, CHOICE, "gae", 0, PPO_ADVANTAGE_RETURN,
                      "gae|sequence|group|leave-one-out|group-mean|return",
                      "how much better a token was than expected"),
-        PPO__SETTING(gamma, FLOAT, "1", 0, 1, NULL, "GAE, return: discount per token"),
-        PPO__SETTING(gae_lambda, FLOAT, "0.95", 0, 1, NULL, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__SETTING(whiten_rewards, CHOICE, "no", 0, 1, "no|yes", "GAE: rewards to unit variance"),
-        PPO__SETTING(bootstrap_truncated, CHOICE, "no", 0, 1, "no|yes", "GAE: bootstrap truncated sequences"),
+        PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
+        PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
+        PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),
         PPO__SETTING(aggregation, CHOICE, "tokens", 0, 2, "tokens|sequences|constant",
                      "how the loss is averaged"),
         PPO__SETTING(ratio, CHOICE, "token", 0, 1, "token|sequence",
                      "ratio of each token, or of its sequence"),
-        PPO__SETTING(mask_truncated, CHOICE, "no", 0, 1, "no|yes", "learn nothing from truncated sequences"),
-        PPO__SETTING(epochs, INT, "4", 1, 10000, NULL, "passes over the samples of an iteration"),
-        PPO__SETTING(target_kl, FLOAT, "0.02", 0, 1e30, NULL,
-                     "epochs end at 1.5 times this KL per token; 0: off"),
-        PPO__SETTING(minibatch_size, INT, "16", 1, INT_MAX, NULL, "sequences per gradient step"),
-        PPO__SETTING(micro_batch, INT, "0", 0, INT_MAX, NULL,
-                     "of a minibatch, in memory at once; 0: by their tokens"),
-        PPO__SETTING(shards, INT, "0", 0, 1024, NULL,
-                     "parts of a minibatch for threads and processes; 0: by size"),
-        PPO__SETTING(gradient_checkpointing, CHOICE, "no", 0, 1, "no|yes",
-                     "less memory for more time: ppo_tape_checkpointing()"),
-        PPO__SETTING_AS("objective", 0, objective.objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1,
-                        ppo__objectives, "of the policy"),
-        PPO__SETTING_AS("clip_low", 0, objective.clip_low, FLOAT, "0.2", 0, 1e30, NULL,
+        PPO__SWITCH(mask_truncated, "no", "learn nothing from truncated sequences"),
+        PPO__SCALAR(epochs, INT, "4", 1, 10000, "passes over the samples of an iteration"),
+        PPO__SCALAR(target_kl, FLOAT, "0.02", 0, 1e30, "epochs end at 1.5 times this KL per token; 0: off"),
+        PPO__SCALAR(minibatch_size, INT, "16", 1, INT_MAX, "sequences per gradient step"),
+        PPO__SCALAR(micro_batch, INT, "0", 0, INT_MAX,
+                    "of a minibatch, in memory at once; 0: by their tokens"),
+        PPO__SCALAR(shards, INT, "0", 0, 1024, "parts of a minibatch for threads and processes; 0: by size"),
+        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time: ppo_tape_checkpointing()"),
+        PPO__SETTING_IN(objective., objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
+                        "of the policy"),
+        PPO__SETTING_IN(objective., clip_low, FLOAT, "0.2", 0, 1e30, NULL,
                         "no gain from ratios below 1 - this"),
-        PPO__SETTING_AS("clip_high", 0, objective.clip_high, FLOAT, "0.2", 0, 1e30, NULL,
+        PPO__SETTING_IN(objective., clip_high, FLOAT, "0.2", 0, 1e30, NULL,
                         "no gain from ratios above 1 + this"),
-        PPO__SETTING_AS("dual_clip", 0, objective.dual_clip, FLOAT, "0", 0, 1e30, NULL,
+        PPO__SETTING_IN(objective., dual_clip, FLOAT, "0", 0, 1e30, NULL,
                         "bound for negative advantages; 0: off"),
         PPO__SETTING_AS("objective_kl_coef", 0, objective.kl_coef, FLOAT, "1", 0, 1e30, NULL,
                         "of KL(old || new), k3-penalty"),
-        PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e30, NULL, "weight of the value loss"),
-        PPO__SETTING(value_clip, FLOAT, "0.2", 0, 1e30, NULL, "clip range of the value loss; 0: off"),
-        PPO__SETTING(entropy_coef, FLOAT, "0", -1e30, 1e30, NULL, "weight of the entropy bonus"),
-        PPO__SETTING(entropy_target, FLOAT, "0", 0, 1e30, NULL, "entropy_coef adapts to hold this; 0: off"),
-        PPO__SETTING(entropy_step, FLOAT, "0.005", 0, 1e30, NULL, "step of entropy_coef"),
-        PPO__SETTING(max_grad_norm, FLOAT, "1", 0, 1e30, NULL,
-                     "the gradient's norm is clipped to it; 0: off"),
-        PPO__SETTING(learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
-        PPO__SETTING(critic_learning_rate, FLOAT, "0", 0, 10, NULL, "of a separate critic; 0: the policy's"),
+        PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e30, "weight of the value loss"),
+        PPO__SCALAR(value_clip, FLOAT, "0.2", 0, 1e30, "clip range of the value loss; 0: off"),
+        PPO__SCALAR(entropy_coef, FLOAT, "0", -1e30, 1e30, "weight of the entropy bonus"),
+        PPO__SCALAR(entropy_target, FLOAT, "0", 0, 1e30, "entropy_coef adapts to hold this; 0: off"),
+        PPO__SCALAR(entropy_step, FLOAT, "0.005", 0, 1e30, "step of entropy_coef"),
+        PPO__SCALAR(max_grad_norm, FLOAT, "1", 0, 1e30, "the gradient's norm is clipped to it; 0: off"),
+        PPO__SCALAR(learning_rate, FLOAT, "3e-4", 0, 10, "Adam's learning rate"),
+        PPO__SCALAR(critic_learning_rate, FLOAT, "0", 0, 10, "of a separate critic; 0: the policy's"),
         PPO__SETTING(learning_rate_schedule, CHOICE, "constant", 0, 2, "constant|linear|cosine",
                      "of the learning rate"),
-        PPO__SETTING(min_learning_rate, FLOAT, "0", 0, 10, NULL, "at the end of the schedule"),
-        PPO__SETTING(iterations, INT, "0", 0, INT_MAX, NULL, "number of iterations of the schedule"),
+        PPO__SCALAR(min_learning_rate, FLOAT, "0", 0, 10, "at the end of the schedule"),
+        PPO__SCALAR(iterations, INT, "0", 0, INT_MAX, "number of iterations of the schedule"),
         PPO__ADAM_ROWS,
-        PPO__SETTING(importance_cap, FLOAT, "0", 0, 1e30, NULL,
-                     "upper bound of the importance weight; 0: off"),
-        PPO__SETTING(importance_floor, FLOAT, "0", 0, 1e30, NULL, "lower bound of the importance weight"),
+        PPO__SCALAR(importance_cap, FLOAT, "0", 0, 1e30, "upper bound of the importance weight; 0: off"),
+        PPO__SCALAR(importance_floor, FLOAT, "0", 0, 1e30, "lower bound of the importance weight"),
         PPO__SETTING(importance_mode, CHOICE, "token-truncate", 0, 3,
                      "token-truncate|token-mask|sequence-truncate|sequence-mask",
                      "how the importance weight is bounded"),
-        PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
+        PPO__SEED("of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__rlhf_needs,
                                           ppo__rlhf_presets, &(PPO__RLHF_PRESETS(PPO__PRESET_WORD))[1]};
