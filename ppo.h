@@ -16217,6 +16217,18 @@ typedef struct ppo__learner {
     ppo__arena memory; /* of lanes and sums */
 } ppo__learner;
 
+/* What the processes of a group exchange, by ppo_group.h. status: of this process. */
+typedef struct ppo__language_group {
+    /* As ppo__backward_and_sum(), over all processes. */
+    ppo_status (*backward_and_sum)(ppo__learner *learner, ppo_tensor *loss, int shards, int own);
+    /* Every process gets what the losses of all have left for items and micro-batches of a batch. */
+    ppo_status (*share_learned)(ppo__learner *learner, const int *item, int n, int shards);
+    /* PPO: the samples for n prompts, and their scores; and what the models compute of them. */
+    ppo_status (*share_samples)(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples, float *score);
+    ppo_status (*share_evaluation)(ppo_rlhf *r, ppo_status status);
+} ppo__language_group;
+PPO__COMPANION(ppo__language_group, ppo__language_in_group);
+
 static void ppo__learner_free(ppo__learner *learner) {
     for (int k = 0; k < learner->lanes; ++k) {
         ppo_tape_free(learner->lane[k].tape);
@@ -16389,123 +16401,17 @@ static ppo_status ppo__copy_gradients(const ppo__learner *learner, int back) {
     return ppo__settle(device, status);
 }
 
-/* Adds the gradients of a batch over a group, in chunks of whole tensors, the last tensors first. While
-   the last backward of this process is running, a chunk waits until no node is left that adds to it. */
-typedef struct ppo__summing {
-    ppo__learner *learner;
-    int shards, own;
-    ppo_node **node; /* [nodes] of the tape; tape->now changes during backward */
-    int nodes;       /* 0: no backward is running */
-    ppo_status status;
-    char error[PPO__ERROR_SIZE];
-#ifdef PPO__THREADS
-    ppo__event walked;
-#endif
-} ppo__summing;
-
-enum { PPO__CHUNK = 1 << 18 }; /* floats: a megabyte */
-
-/* Number of nodes before the first one that uses a parameter; 0 also if it is used inside of a recomputed
-   block. */
-static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *parameter) {
-    for (int i = 0; i < sum->nodes; ++i)
-        for (int k = 0; k < PPO_MAX_INPUTS; ++k)
-            if (sum->node[i]->in[k] == parameter) return i;
-    return 0;
-}
-
-static ppo_status ppo__sum_chunks(ppo__summing *sum) {
-    const ppo__learner *learner = sum->learner;
-    ppo_status status = PPO_OK;
-    for (int i = learner->params[1] ? 1 : 0; i >= 0; --i) { /* backward comes to the critic first */
-        const ppo_params *params = learner->params[i];
-        int t = params->tensor_count;
-        for (size_t begin, end = params->count; end && !status; end = begin) {
-            int left = sum->nodes;
-            for (begin = end; begin && end - begin < PPO__CHUNK;) {
-                const int before = ppo__nodes_before(sum, params->tensors[--t]);
-                begin = t ? (size_t)(params->tensors[t]->data - params->data) : 0;
-                left = ppo__min_int(left, before);
-            }
-#ifdef PPO__THREADS
-            for (int32_t seen = 0; seen < sum->nodes - left;) seen = ppo__event_await(&sum->walked, seen);
-#endif
-            if (sum->own > 1)
-                ppo__add_waiting(learner, learner->lane, sum->own - 1, 1, i, begin, end - begin);
-            if (learner->group && learner->shards > 1)
-                status = ppo__group_sum(learner->group, params->grad + begin, end - begin, learner->shards,
-                                        sum->shards, learner->received);
-        }
-    }
-    return status;
-}
-
-#ifdef PPO__THREADS
-static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
-    ppo__summing *sum = (ppo__summing *)user;
-    sum->status = ppo__sum_chunks(sum);
-    if (sum->status) memcpy(sum->error, ppo__error, sizeof sum->error);
-    return 0;
-}
-#endif
-
 /* The last backward of the only lane, whose loss this is, unless the process has no shard (own 0); and the
-   sum over all shards. For a large model in a group both run at the same time, if they run on the host. */
+   sum over all shards. */
 static ppo_status ppo__backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
-    ppo__summing sum;
-    ppo_tape *tape = learner->lane[0].tape;
-    ppo_status status = PPO_OK;
-    memset(&sum, 0, sizeof sum);
-    sum.learner = learner;
-    sum.shards = shards;
-    sum.own = own;
-#ifdef PPO__THREADS
-    ppo__thread thread;
-    const int beside =
-        own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
-    if (beside) {
-        PPO__EVENT_INIT(&sum.walked);
-        sum.node = tape->now.nodes;
-        sum.nodes = (int)stbds_arrlen(tape->now.nodes);
-        if (PPO__THREAD_START(&thread, ppo__sum_beside, &sum)) {
-            tape->walked = &sum.walked;
-            status = ppo_tape_backward(tape, loss);
-            tape->walked = NULL;
-            PPO__ATOMIC_STORE(sum.walked.count, INT_MAX - 1); /* all, also if it failed */
-            ppo__event_happens(&sum.walked);
-            PPO__THREAD_JOIN(thread);
-            if (!status && sum.status) status = ppo_fail(sum.status, "%s", sum.error);
-            PPO__EVENT_FREE(&sum.walked);
-            return status;
-        }
-        PPO__EVENT_FREE(&sum.walked);
-        sum.nodes = 0;
-    }
-#endif
-    if (own > 0) status = ppo_tape_backward(tape, loss);
+    ppo__lane *lane = learner->lane;
+    if (learner->group && learner->shards > 1)
+        return ppo__language_in_group.backward_and_sum(learner, loss, shards, own);
+    ppo_status status = own > 0 ? ppo_tape_backward(lane->tape, loss) : PPO_OK;
     if (own > 0 && !status) status = ppo__copy_gradients(learner, 0);
-    const ppo_status summed = ppo__sum_chunks(&sum);
-    if (!status) status = summed;
+    for (int i = 0; i < 2 && learner->params[i] && own > 1; ++i)
+        ppo__add_waiting(learner, lane, own - 1, 1, i, 0, learner->params[i]->count);
     return status ? status : ppo__copy_gradients(learner, 1);
-}
-
-/* In a group: every process gets what the losses of all have left for items and micro-batches. */
-static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
-    const ppo_group *g = learner->group;
-    size_t start[PPO_MAX_RANKS + 1];
-    ppo_status status = PPO_OK;
-    for (int i = 0; i < 4 && !status; ++i) {
-        const ppo__learned *one = &learner->learned[i];
-        if (!one->data) continue;
-        for (int r = 0; r <= g->size; ++r) {
-            const int first = ppo__min_int(ppo__first_shard(learner->shards, r, g->size), shards);
-            start[r] =
-                one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
-                                                    : ppo__micros_before(learner, item, n, shards, first));
-        }
-        status = ppo__group_gather(g, one->data, start);
-    }
-    return status;
 }
 
 /* A batch of n items. */
@@ -16604,7 +16510,7 @@ static ppo_status ppo__gradients(ppo__learner *learner, const int *item, int n, 
         status =
             ppo__backward_and_sum(learner, loss, shards, one ? ppo__branch_shards(learner, shards, 0, 1) : 0);
     status = ppo__group_agree(learner->group, status, 0);
-    if (!status && g) status = ppo__share_learned(learner, item, n, shards);
+    if (!status && g) status = ppo__language_in_group.share_learned(learner, item, n, shards);
     *total = 0;
     for (int i = 0; i < learner->micros; ++i) *total += learner->weight[i];
     for (int k = 0; k < 2 && learner->data[k]; ++k)
@@ -17445,7 +17351,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
 
    The real loop follows, then the functions that it calls, in the order of the calls. Sampling is in section
    20; the gradient of a minibatch, from micro-batches and shards, is in section 21. What the processes of a
-   group exchange has functions of its own after the end of the iteration. Settings, checks and memory come last.
+   group exchange is in ppo_group.h. Settings, checks and memory come last.
 
    Three defaults keep the policy from collapsing. Rewards are normalized, so that no setting depends on their
    scale. The critic is a separate model: a value loss in the policy's layers moves the policy at random.
@@ -17524,7 +17430,7 @@ struct ppo_rlhf {
     ppo__arena memory, numbers;           /* numbers: where the tape computes */
 };
 
-/* The steps of an iteration, in the order of the calls; then what the processes of a group exchange. */
+/* The steps of an iteration, in the order of the calls. */
 static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_progress *p);
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *score);
 static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples);
@@ -17537,11 +17443,6 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_r
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl);
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl);
 static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p);
-
-static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples,
-                                     float *score);
-static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status);
-static void ppo__own_sequences(const ppo_rlhf *r, int *begin, int *end);
 
 /* -- the loop -- */
 
@@ -17615,7 +17516,8 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
         if (!status)
             status = ppo__call_reward(r->generator, r->reward, r->user, samples, score + r->generator->first);
     }
-    return ppo__share_samples(r, n, status, samples, score);
+    if (!r->learner.group) return status;
+    return ppo__language_in_group.share_samples(r, n, status, samples, score);
 }
 
 /* Keeps the k samples from `first` on. */
@@ -17736,6 +17638,18 @@ static ppo_status ppo__rlhf_evaluate_batch(const ppo_rlhf *r, ppo__lane *lane, i
     return ppo__tape_settle(tape);
 }
 
+/* Each process evaluates a part of the samples, unless the logits of each token would have to be
+   exchanged. */
+static const ppo_group *ppo__evaluating_group(const ppo_rlhf *r) {
+    return r->rows.ref_logits ? NULL : r->learner.group;
+}
+
+static void ppo__own_sequences(const ppo_rlhf *r, int *begin, int *end) {
+    const int count = r->learner.data[0]->count;
+    *begin = ppo__own_begin(ppo__evaluating_group(r), count);
+    *end = ppo__own_end(ppo__evaluating_group(r), count);
+}
+
 /* Lanes begin .. end - 1, each with its part of the sequences; a failure stays on the lane's tape. */
 static void ppo__rlhf_evaluate_lanes(void *user, int range, int begin, int end) {
     const ppo_rlhf *r = (const ppo_rlhf *)user;
@@ -17784,7 +17698,7 @@ static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples) {
     ppo__rlhf_index(r, &samples->tokens);
     ppo__for_each(lanes, ppo__rlhf_evaluate_lanes, r);
     for (int k = 0; k < lanes && !status; ++k) status = ppo_tape_status(r->learner.lane[k].tape);
-    status = ppo__share_evaluation(r, status);
+    if (r->learner.group) status = ppo__language_in_group.share_evaluation(r, status);
     if (!status) ppo__rlhf_next_values(r, samples);
     return status;
 }
@@ -18350,77 +18264,6 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
         r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->penalty_target_kl, r->sequences, c->kl_horizon);
     r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
     return ppo__rlhf_renew_reference(r);
-}
-
-/* -- in a group of processes -- */
-
-/* Puts the samples of this process among those of all for n prompts. Every process gets them, and their
-   scores. status: of this process. */
-static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples,
-                                     float *score) {
-    const ppo_group *g = r->learner.group;
-    const int k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
-    const ppo_tokens *from = &samples->tokens;
-    ppo_samples *all = &r->group_samples;
-    ppo_tokens *to = &all->tokens;
-    size_t start[PPO_MAX_RANKS + 1];
-    status = ppo__group_agree(g, status, 0);
-    if (status || !g) return status;
-    to->count = n * k;
-    to->start[0] = 0;
-    for (int s = 0; s < own; ++s) {
-        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
-        to->prompt[first + s] = from->prompt[s];
-        all->ended[first + s] = samples->ended[s];
-    }
-    if (ppo__group_share(g, to->start + 1, n, k * sizeof(int)) ||
-        ppo__group_share(g, to->prompt, n, k * sizeof(int)) || ppo__group_share(g, all->ended, n, k) ||
-        ppo__group_share(g, score, n, k * sizeof(float)))
-        return ppo__failed;
-    for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
-    const struct {
-        void *to;
-        const void *from;
-        size_t bytes;
-    } tokens[] = {{to->token, from->token, sizeof(int)},
-                  {all->logp, samples->logp, sizeof(float)},
-                  {to->given, from->given, 1}};
-    for (int i = 0; i < 3 && tokens[i].to; ++i) {
-        for (int rank = 0; rank <= g->size; ++rank)
-            start[rank] = (size_t)to->start[ppo__share(n, rank, g->size) * k] * tokens[i].bytes;
-        if (own)
-            memcpy((char *)tokens[i].to + start[g->rank], tokens[i].from,
-                   start[g->rank + 1] - start[g->rank]);
-        if (ppo__group_gather(g, tokens[i].to, start)) return ppo__failed;
-    }
-    *samples = *all;
-    return PPO_OK;
-}
-
-/* Each process evaluates a part of the samples, unless the logits of each token would have to be
-   exchanged. */
-static const ppo_group *ppo__evaluating_group(const ppo_rlhf *r) {
-    return r->rows.ref_logits ? NULL : r->learner.group;
-}
-
-static void ppo__own_sequences(const ppo_rlhf *r, int *begin, int *end) {
-    const int count = r->learner.data[0]->count;
-    *begin = ppo__own_begin(ppo__evaluating_group(r), count);
-    *end = ppo__own_end(ppo__evaluating_group(r), count);
-}
-
-/* Every process gets what the others computed. status: of this process. */
-static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status) {
-    const ppo_group *g = ppo__evaluating_group(r);
-    const int count = r->learner.data[0]->count;
-    float *const rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
-    size_t start[PPO_MAX_RANKS + 1];
-    status = ppo__group_agree(r->learner.group, status, 0);
-    if (status || !g) return status;
-    for (int k = 0; k <= g->size; ++k)
-        start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
-    for (int k = 0; k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
-    return status ? status : ppo__group_share(g, r->end_value, count, sizeof(float));
 }
 
 /* -- settings -- */

@@ -235,6 +235,192 @@ PPO__COMPANION_IS(ppo__control_group, ppo__control_in_group,
 
 #endif
 
+#ifndef PPO_NO_LANGUAGE
+
+/* -- language models -- */
+
+/* Adds the gradients of a batch over a group, in chunks of whole tensors, the last tensors first. While
+   the last backward of this process is running, a chunk waits until no node is left that adds to it. */
+typedef struct ppo__summing {
+    ppo__learner *learner;
+    int shards, own;
+    ppo_node **node; /* [nodes] of the tape; tape->now changes during backward */
+    int nodes;       /* 0: no backward is running */
+    ppo_status status;
+    char error[PPO__ERROR_SIZE];
+#ifdef PPO__THREADS
+    ppo__event walked;
+#endif
+} ppo__summing;
+
+enum { PPO__CHUNK = 1 << 18 }; /* floats: a megabyte */
+
+/* Number of nodes before the first one that uses a parameter; 0 also if it is used inside of a recomputed
+   block. */
+static int ppo__nodes_before(const ppo__summing *sum, const ppo_tensor *parameter) {
+    for (int i = 0; i < sum->nodes; ++i)
+        for (int k = 0; k < PPO_MAX_INPUTS; ++k)
+            if (sum->node[i]->in[k] == parameter) return i;
+    return 0;
+}
+
+static ppo_status ppo__sum_chunks(ppo__summing *sum) {
+    const ppo__learner *learner = sum->learner;
+    ppo_status status = PPO_OK;
+    for (int i = learner->params[1] ? 1 : 0; i >= 0; --i) { /* backward comes to the critic first */
+        const ppo_params *params = learner->params[i];
+        int t = params->tensor_count;
+        for (size_t begin, end = params->count; end && !status; end = begin) {
+            int left = sum->nodes;
+            for (begin = end; begin && end - begin < PPO__CHUNK;) {
+                const int before = ppo__nodes_before(sum, params->tensors[--t]);
+                begin = t ? (size_t)(params->tensors[t]->data - params->data) : 0;
+                left = ppo__min_int(left, before);
+            }
+#ifdef PPO__THREADS
+            for (int32_t seen = 0; seen < sum->nodes - left;) seen = ppo__event_await(&sum->walked, seen);
+#endif
+            if (sum->own > 1)
+                ppo__add_waiting(learner, learner->lane, sum->own - 1, 1, i, begin, end - begin);
+            if (learner->group && learner->shards > 1)
+                status = ppo__group_sum(learner->group, params->grad + begin, end - begin, learner->shards,
+                                        sum->shards, learner->received);
+        }
+    }
+    return status;
+}
+
+#ifdef PPO__THREADS
+static PPO__THREAD_MAIN ppo__sum_beside(void *user) {
+    ppo__summing *sum = (ppo__summing *)user;
+    sum->status = ppo__sum_chunks(sum);
+    if (sum->status) memcpy(sum->error, ppo__error, sizeof sum->error);
+    return 0;
+}
+#endif
+
+/* The last backward of the only lane, whose loss this is, unless the process has no shard (own 0); and the
+   sum over all shards. For a large model both run at the same time, if they run on the host. */
+static ppo_status ppo__group_backward_and_sum(ppo__learner *learner, ppo_tensor *loss, int shards, int own) {
+    ppo__summing sum;
+    ppo_tape *tape = learner->lane[0].tape;
+    ppo_status status = PPO_OK;
+    memset(&sum, 0, sizeof sum);
+    sum.learner = learner;
+    sum.shards = shards;
+    sum.own = own;
+#ifdef PPO__THREADS
+    ppo__thread thread;
+    const int beside =
+        own > 0 && learner->group && shards > 1 && !tape->device && learner->params[0]->count > PPO__CHUNK;
+    if (beside) {
+        PPO__EVENT_INIT(&sum.walked);
+        sum.node = tape->now.nodes;
+        sum.nodes = (int)stbds_arrlen(tape->now.nodes);
+        if (PPO__THREAD_START(&thread, ppo__sum_beside, &sum)) {
+            tape->walked = &sum.walked;
+            status = ppo_tape_backward(tape, loss);
+            tape->walked = NULL;
+            PPO__ATOMIC_STORE(sum.walked.count, INT_MAX - 1); /* all, also if it failed */
+            ppo__event_happens(&sum.walked);
+            PPO__THREAD_JOIN(thread);
+            if (!status && sum.status) status = ppo_fail(sum.status, "%s", sum.error);
+            PPO__EVENT_FREE(&sum.walked);
+            return status;
+        }
+        PPO__EVENT_FREE(&sum.walked);
+        sum.nodes = 0;
+    }
+#endif
+    if (own > 0) status = ppo_tape_backward(tape, loss);
+    if (own > 0 && !status) status = ppo__copy_gradients(learner, 0);
+    const ppo_status summed = ppo__sum_chunks(&sum);
+    if (!status) status = summed;
+    return status ? status : ppo__copy_gradients(learner, 1);
+}
+
+/* In a group: every process gets what the losses of all have left for items and micro-batches. */
+static ppo_status ppo__share_learned(ppo__learner *learner, const int *item, int n, int shards) {
+    const ppo_group *g = learner->group;
+    size_t start[PPO_MAX_RANKS + 1];
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < 4 && !status; ++i) {
+        const ppo__learned *one = &learner->learned[i];
+        if (!one->data) continue;
+        for (int r = 0; r <= g->size; ++r) {
+            const int first = ppo__min_int(ppo__first_shard(learner->shards, r, g->size), shards);
+            start[r] =
+                one->bytes * (size_t)(one->of_items ? ppo__share(n, first, shards)
+                                                    : ppo__micros_before(learner, item, n, shards, first));
+        }
+        status = ppo__group_gather(g, one->data, start);
+    }
+    return status;
+}
+
+/* Puts the samples of this process among those of all for n prompts. Every process gets them, and their
+   scores. status: of this process. */
+static ppo_status ppo__share_samples(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples,
+                                     float *score) {
+    const ppo_group *g = r->learner.group;
+    const int k = r->config.samples, own = samples->tokens.count, first = r->generator->first;
+    const ppo_tokens *from = &samples->tokens;
+    ppo_samples *all = &r->group_samples;
+    ppo_tokens *to = &all->tokens;
+    size_t start[PPO_MAX_RANKS + 1];
+    status = ppo__group_agree(g, status, 0);
+    if (status) return status;
+    to->count = n * k;
+    to->start[0] = 0;
+    for (int s = 0; s < own; ++s) {
+        to->start[first + s + 1] = from->start[s + 1] - from->start[s]; /* its length */
+        to->prompt[first + s] = from->prompt[s];
+        all->ended[first + s] = samples->ended[s];
+    }
+    if (ppo__group_share(g, to->start + 1, n, k * sizeof(int)) ||
+        ppo__group_share(g, to->prompt, n, k * sizeof(int)) || ppo__group_share(g, all->ended, n, k) ||
+        ppo__group_share(g, score, n, k * sizeof(float)))
+        return ppo__failed;
+    for (int s = 0; s < n * k; ++s) to->start[s + 1] += to->start[s];
+    const struct {
+        void *to;
+        const void *from;
+        size_t bytes;
+    } tokens[] = {{to->token, from->token, sizeof(int)},
+                  {all->logp, samples->logp, sizeof(float)},
+                  {to->given, from->given, 1}};
+    for (int i = 0; i < 3 && tokens[i].to; ++i) {
+        for (int rank = 0; rank <= g->size; ++rank)
+            start[rank] = (size_t)to->start[ppo__share(n, rank, g->size) * k] * tokens[i].bytes;
+        if (own)
+            memcpy((char *)tokens[i].to + start[g->rank], tokens[i].from,
+                   start[g->rank + 1] - start[g->rank]);
+        if (ppo__group_gather(g, tokens[i].to, start)) return ppo__failed;
+    }
+    *samples = *all;
+    return PPO_OK;
+}
+
+/* Every process gets what the others computed. status: of this process. */
+static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status) {
+    const ppo_group *g = ppo__evaluating_group(r);
+    const int count = r->learner.data[0]->count;
+    float *const rows[] = {r->rows.old_logp, r->rows.entropy, r->rows.value, r->rows.ref_logp};
+    size_t start[PPO_MAX_RANKS + 1];
+    status = ppo__group_agree(r->learner.group, status, 0);
+    if (status || !g) return status;
+    for (int k = 0; k <= g->size; ++k)
+        start[k] = (size_t)r->first_row[ppo__share(count, k, g->size)] * sizeof(float);
+    for (int k = 0; k < 4 && !status; ++k) status = ppo__group_gather(g, rows[k], start);
+    return status ? status : ppo__group_share(g, r->end_value, count, sizeof(float));
+}
+
+PPO__COMPANION_IS(ppo__language_group, ppo__language_in_group,
+                  {ppo__group_backward_and_sum, ppo__share_learned, ppo__share_samples,
+                   ppo__share_evaluation});
+
+#endif
+
 PPO__WARNINGS_BACK
 
 #endif
