@@ -1664,8 +1664,8 @@ typedef struct ppo_tokens {
    Errors: a number out of range, arrays that are not the library's; clear and free leave those alone. */
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt);
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s);
-/* Says that tokens first .. first + n - 1 of the last sequence are given, too: what a tool answered, or another
-   speaker said. Nothing is learned from them, and they have no rows in section 21. Errors: as above. */
+/* Tokens first .. first + n - 1 of the last sequence are given, too: what a tool or another speaker said. Nothing
+   is learned from them, and they have no rows in section 21. Errors: as above. */
 PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n);
 PPO_DEF void ppo_tokens_clear(ppo_tokens *tokens); /* no sequences; keeps the memory */
 PPO_DEF void ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct, which is zero then */
@@ -1712,9 +1712,9 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with flags, which may be added up. Do not use SPECIALS for a text of somebody else: it could end the
-   turn of a chat. Hugging Face's encode() is SPECIALS + BOUNDS; ppo_encode() is encode() without special tokens
-   in the text (split_special_tokens) or around it. Added tokens that are not special are always found. */
+/* The same with flags, which may be added up. SPECIALS is not for somebody else's text, which could end the turn
+   of a chat. Hugging Face's encode() is SPECIALS + BOUNDS, with split_special_tokens and without
+   add_special_tokens it is ppo_encode(). Added tokens that are not special are always found. */
 typedef enum ppo_encode_bits {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
     PPO_ENCODE_BOUNDS =
@@ -1778,9 +1778,8 @@ typedef struct ppo_attention {
 PPO_DEF ppo_tensor *ppo_tape_attention(ppo_tape *tape, ppo_tensor *qkv, const ppo_attention *attention,
                                        const int *start, int count);
 
-/* Rotary positions (Su 2021) for the first `heads` heads of x, each of `size` columns. In each head,
-   columns j and j + r/2 are rotated by an angle; column j of angle (rows, r) is its cosine, column j + r/2
-   its sine. r <= size. */
+/* Rotary positions (Su 2021) for the first `heads` heads of x, each of `size` columns: columns j and j + r/2 are
+   rotated by an angle, whose cosine is column j of angle (rows, r <= size), and whose sine column j + r/2. */
 PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *angle, int heads, int size);
 
 /* A language model: a decoder of `layers` blocks, between an embedding of tokens and a last norm,
@@ -1854,17 +1853,15 @@ typedef struct ppo_lm {
     struct ppo_adapter *adapter;
 } ppo_lm;
 
-/* Weights are normal with std 0.02, those of proj and down with 0.02 / sqrt(2 layers); biases are 0, norms
-   1. */
+/* Weights are normal with std 0.02, those of proj and down 0.02 / sqrt(2 layers); biases 0, norms 1. */
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm);
 PPO_DEF void ppo_lm_free(ppo_lm *lm);
 
 /* A frozen model with the same weights: a reference, or a new start. `score` not 0: with a score head. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy);
 
-/* The hidden state of each token (rows, width), after the last norm; rows is tokens->start[count]. The
-   arrays of tokens must outlive the tape's round. Errors: an unknown token, a sequence that is empty or
-   exceeds the context. */
+/* The hidden state of each token (start[count], width), after the last norm. The arrays of tokens must outlive
+   the tape's round. Errors: an unknown token, a sequence that is empty or exceeds the context. */
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens);
 /* From hidden states, or some of their rows (see ppo_tape_embedding()): logits (n, vocab), score (n, 1). */
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x);
@@ -1890,12 +1887,11 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
    20 Sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
-/* A tool that a sampled sequence calls: token [n] is the sequence so far, from its prompt to the token
-   ppo_sampling.tool_token. It writes what follows to answer [capacity], and the number of these tokens to
-   *count, which is 0 before. capacity, 1 or more, is what max_new_tokens and the context leave. The sequence then
-   continues. The answer is given, not sampled: calls and ends in it mean nothing. On failure it returns a
-   status, after ppo_fail() with the reason. It runs on the caller's thread and must not use the same
-   generator. */
+/* A tool that a sampled sequence calls: token [n] is the sequence so far, up to ppo_sampling.tool_token. It writes
+   what follows to answer [capacity], and the number of these tokens to *count, which is 0 before; capacity, 1 or
+   more, is what max_new_tokens and the context leave. The answer is given, not sampled: calls and ends in it mean
+   nothing. On failure it returns a status, after ppo_fail() with the reason. It runs on the caller's thread, and
+   must not use the same generator. */
 typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int capacity, int *count, void *user);
 
 /* Watches the sampling, to show a text while it is written, or to end it. It is called after each sampled
@@ -1924,14 +1920,12 @@ typedef struct ppo_sampling { /* defaults in brackets */
     int prefix_cache;
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
-/* By name, for ppo_settings_set() and the others of section 6: the numbers of ppo_sampling except seed and
-   reuse. */
+/* By name, for ppo_settings_set() and its like: the numbers of ppo_sampling except seed and prefix_cache. */
 PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
 /* The probabilities p [vocab] of the next token under these settings, from its logits [vocab]. The
-   temperature comes first, then top_k, then top_p, as in Hugging Face's generate(); of equally likely
-   tokens, all are kept or none. scratch [vocab]. Errors: a setting out of range, logits that are not
-   finite. */
+   temperature comes first, then top_k, then top_p, as in Hugging Face's generate(); of equally likely tokens,
+   all are kept or none. scratch [vocab]. Errors: a setting out of range, logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch);
 
@@ -1954,12 +1948,11 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
 PPO_DEF void ppo_generator_free(ppo_generator *generator);
 
 /* Continues each prompt: sequence s of `prompts`, or its first prompt[s] tokens if prompts->prompt is not
-   NULL. The samples belong to the generator, and are valid until the end of its next call, whose prompts
-   they may be: set tokens.prompt to NULL to continue all sequences. Sequence s has a random stream of its
-   own (sampling->seed, s), so it does not depend on slots and the other prompts. logp is taken from the
-   full softmax at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and
-   ppo_token_logp(). Errors: a prompt that is empty or leaves no room, an unknown token, logits that are
-   not finite. */
+   NULL. The samples belong to the generator, and are valid until the end of its next call, whose prompts they
+   may be: set tokens.prompt to NULL to continue all sequences. Sequence s has a random stream of its own
+   (sampling->seed, s), so it does not depend on slots and the other prompts. logp is taken from the full
+   softmax at the temperature, before top_k and top_p, with the bits of ppo_lm_forward() and ppo_token_logp().
+   Errors: a prompt that is empty or leaves no room, an unknown token, logits that are not finite. */
 PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prompts,
                                 const ppo_sampling *sampling, ppo_samples *samples);
 
@@ -2202,9 +2195,8 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
        overlong_penalty * k / overlong_buffer (DAPO, Yu 2025) [0] */
     int overlong_buffer;
     float overlong_penalty; /* [1] */
-    /* > 0: dynamic sampling (DAPO): a prompt whose samples all have the same reward, which teaches
-       nothing, is replaced by another prompt, at most this often in an iteration; not by ppo_rlhf_update()
-       [0] */
+    /* > 0: dynamic sampling (DAPO): a prompt whose samples all have the same reward, which teaches nothing,
+       is replaced by another prompt, at most this often in an iteration; not by ppo_rlhf_update() [0] */
     int refills;
 
     /* KL to the reference */
@@ -2239,9 +2231,8 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
     float value_coef, value_clip;   /* of 0.5 mse; value_clip 0: no clipping [0.5, 0.2] */
     float entropy_coef;             /* [0] */
-    /* > 0: while the entropy per token of the samples is at most this, entropy_coef grows by entropy_step;
-       while it is above, entropy_coef falls and has no effect. It stays within 0 .. 1 (Skywork-OR1, He
-       2025) [0] */
+    /* > 0: while the samples' entropy per token is at most this, entropy_coef grows by entropy_step; above, it
+       falls and has no effect. It stays within 0 .. 1 (Skywork-OR1, He 2025) [0] */
     float entropy_target;
     float entropy_step;         /* [0.005] */
     float max_grad_norm;        /* 0: off [1] */
@@ -2384,8 +2375,7 @@ typedef struct ppo_log ppo_log;
    dropped. Error: a CSV with other columns. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
-/* Writes at once. Errors: those of the files. After a failure the next call continues after the last complete
-   row. */
+/* Writes at once. Errors: those of the files; the next call then continues after the last complete row. */
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress);
 PPO_DEF void ppo_log_close(ppo_log *log);
 #endif
@@ -13321,8 +13311,7 @@ typedef struct ppo__hub_functions {
     ppo_status (*lm_load)(const char *path, ppo_lm **lm);
     /* Norms of the queries and keys in x, the output of a block's first layer. */
     ppo_tensor *(*qk_norm)(ppo_tape *tape, const ppo_lm *lm, int block, ppo_tensor *x);
-    /* With LoRA: a layer of a block, as ppo__lm_layer(); and another model of the same layers, without
-       numbers. */
+    /* With LoRA: a layer of a block, as ppo__lm_layer(); another model of the same layers, without numbers. */
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
                             ppo_activation activation);
     ppo_status (*lm_twin)(const ppo_lm *lm, int score, ppo_lm **twin);
@@ -14531,8 +14520,7 @@ static void ppo__attend(const ppo_attention *attention, const ppo__head *h, cons
     }
 }
 
-/* Adds to dQ, dK and dV of a head. vt: V transposed (size, n). ds: scratch (ATTENTION_ROWS, n) for dP,
-   then scale dS. */
+/* Adds to dQ, dK and dV of a head. vt: V transposed (size, n). ds: scratch (ATTENTION_ROWS, n), dP then dS. */
 static void ppo__attend_backward(const ppo_attention *attention, const ppo__head *h, const float *vt,
                                  float *ds) {
     const ppo__kernels *k = ppo__k();
@@ -14801,9 +14789,8 @@ static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
     return attention;
 }
 
-/* The angles of a position: wavelength j is 2 pi theta^(2j / r). Linear scaling multiplies it by the
-   factor; that of Llama 3 (Dubey 2024) leaves short waves as they are, multiplies long ones, and those in
-   between partly. */
+/* The angles of a position: wavelength j is 2 pi theta^(2j / r). Linear scaling multiplies it by the factor, that
+   of Llama 3 (Dubey 2024) only if it is long, and partly in between. */
 static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angle) {
     const int half = c->rotary_size / 2;
     for (int j = 0; j < half; ++j) {
@@ -14930,8 +14917,7 @@ PPO_DEF void ppo_lm_free(ppo_lm *lm) {
     ppo__free(lm);
 }
 
-/* Makes the parameters that visit_all() lists: ppo__lm_visit(), or that of LoRA. random 0: they will be
-   overwritten. */
+/* Makes the parameters that ppo__lm_visit(), or that of LoRA, lists. random 0: they will be overwritten. */
 static ppo_status ppo__lm_fill(ppo_lm *lm, ppo_status (*visit_all)(ppo_lm *, ppo__lm_visit_fn, void *),
                                uint64_t seed, int random) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_INIT, 0);
@@ -15428,8 +15414,7 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, cons
     return status ? status : ppo__probabilities(sampling, logits, vocab, p, scratch);
 }
 
-/* Draws a token by its probability. If rounding leaves their sum below the threshold: the last possible
-   one. */
+/* Draws a token by its probability; if rounding leaves their sum below the threshold, the last possible one. */
 static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
     float sum = 0, threshold = ppo_rng_uniform(rng);
     int last = 0;
@@ -16014,9 +15999,8 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, con
 
 /* -- responses -- */
 
-/* The first token of sequence s at index i or later that is not given, or the sequence's end. The tokens
-   to learn from are those at i = ppo__response_token(tokens, s, 0), then ppo__response_token(tokens, s, i
-   + 1), ... */
+/* The first token of sequence s at index i or later that is not given, or the sequence's end. To go through the
+   tokens to learn from: i = ppo__response_token(tokens, s, 0), then ppo__response_token(tokens, s, i + 1), ... */
 static int ppo__response_token(const ppo_tokens *tokens, int s, int i) {
     int first = ppo__prompt_end(tokens, s), end = tokens->start[s + 1];
     if (first == tokens->start[s] && first < end) ++first;
@@ -16117,8 +16101,7 @@ static ppo_tensor *ppo__sequence_logp(ppo_tape *tape, const ppo_lm *lm, const pp
                                  tokens);
 }
 
-/* For each sequence of the data, a batch at a time: its score or, with a temperature above 0, its sum of
-   logp. */
+/* For each sequence of the data, a batch at a time: its score or, at a temperature above 0, its sum of logp. */
 static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int batch, float temperature,
                                float *numbers) {
     ppo_tape *tape = NULL;
@@ -16186,9 +16169,8 @@ typedef struct ppo__learned {
 } ppo__learned;
 
 typedef struct ppo__learner {
-    /* An item is a sequence of data[0], with the one of data[1] if that is not NULL. If first is not NULL,
-       data[0] is one sequence, and an item is a window of it: `window` tokens from first[item] on, or as
-       many as there are. */
+    /* An item is a sequence of data[0], with the one of data[1] if that is not NULL; or, if first is not NULL, a
+       window of the only sequence: at most `window` tokens from first[item] on. */
     const ppo_tokens *data[2];
     const int *first;
     int window;
@@ -16200,8 +16182,7 @@ typedef struct ppo__learner {
     int most_micros; /* and of any batch */
     int64_t tokens;  /* trained on since the start */
 
-    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or
-       pairs. */
+    /* The loss of a lane's micro-batch, item[0 .. batch[0].count - 1]: a mean over *weight tokens or pairs. */
     ppo_tensor *(*loss)(void *user, ppo__lane *lane, const int *item, float *weight);
     void *user;
     float *weight;           /* [most_micros] */
@@ -16237,8 +16218,7 @@ static void ppo__learner_free(ppo__learner *learner) {
     ppo__arena_free(&learner->memory);
 }
 
-/* The first shard of branch k, if this process divides its shards into `branches`. A single shard is
-   computed by all processes. */
+/* The first shard of branch k of `branches` of this process. A single shard is computed by all processes. */
 static int ppo__branch_begin(const ppo__learner *learner, int shards, int k, int branches) {
     const ppo_group *g = learner->shards > 1 ? learner->group : NULL;
     k += ppo__rank(g) * branches;
@@ -16313,9 +16293,8 @@ static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const p
     return status ? status : ppo__arena_status(memory);
 }
 
-/* Room for batches of at most n items, of sequences of at most `longest` tokens. A batch has at most
-   `tokens` tokens, from which the number of shards follows unless it is set. The caller has set params and
-   group. */
+/* Room for batches of at most n items, of sequences of at most `longest` tokens. A batch has at most `tokens`
+   tokens, from which the number of shards follows unless it is set. The caller has set params and group. */
 static ppo_status ppo__learner_alloc(ppo__learner *learner, int n, int64_t tokens, int longest, int shards,
                                      int micro_batch, int recompute, const ppo_lm *lm) {
     for (int i = 0; i < 2 && learner->params[i]; ++i) learner->floats += learner->params[i]->count;
@@ -16525,10 +16504,9 @@ static ppo_status ppo__learner_settle(const ppo__learner *learner, ppo_status st
     return device ? ppo__group_agree(learner->group, status, 0) : status;
 }
 
-/* Brings the memory of the lanes to its final size by the largest micro-batch there can be: sequences
-   (pairs) of `longest` tokens, from all of which but the first it learns. The items do not matter. In
-   other micro-batches gradients may find less room free than here, where all sequences are alike: they get
-   as much again. */
+/* Brings the memory of the lanes to its final size by the largest micro-batch there can be: sequences (pairs) of
+   `longest` tokens. The items do not matter. In other micro-batches gradients may find less room free than here,
+   where all sequences are alike: they get as much again. */
 static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, int longest) {
     ppo_status status = PPO_OK;
     for (ppo__lane *lane = learner->lane; lane < learner->lane + learner->lanes && !status; ++lane) {
@@ -16959,8 +16937,7 @@ static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *sett
 
 /* -- a training -- */
 
-/* Checkpoints, by ppo_resume.h. resume() continues from the file if there is one, and restarts the optimizer
-   otherwise. */
+/* Checkpoints, by ppo_resume.h. resume() continues from the file or, if there is none, restarts the optimizer. */
 typedef struct ppo__fit_functions {
     ppo_status (*resume)(ppo__fit *fit, ppo_fit_progress *p);
     ppo_status (*save)(ppo__fit *fit, ppo_fit_progress *p);
@@ -17609,8 +17586,7 @@ static ppo_response ppo__rlhf_forward(const ppo_rlhf *r, ppo__lane *lane) {
     return out;
 }
 
-/* What the policy before the epochs, the critic and the reference compute for the micro-batch whose first
-   sequence is s. */
+/* What the policy before the epochs, critic and reference compute for the micro-batch that begins with s. */
 static ppo_status ppo__rlhf_evaluate_batch(const ppo_rlhf *r, ppo__lane *lane, int s) {
     const ppo_rlhf_config *c = &r->config;
     const ppo__response_rows *rows = &r->rows;
@@ -17638,8 +17614,7 @@ static ppo_status ppo__rlhf_evaluate_batch(const ppo_rlhf *r, ppo__lane *lane, i
     return ppo__tape_settle(tape);
 }
 
-/* Each process evaluates a part of the samples, unless the logits of each token would have to be
-   exchanged. */
+/* Each process evaluates a part of the samples, unless the logits of each token had to be exchanged. */
 static const ppo_group *ppo__evaluating_group(const ppo_rlhf *r) {
     return r->rows.ref_logits ? NULL : r->learner.group;
 }
@@ -17801,8 +17776,7 @@ static double ppo__group_advantage(const ppo_rlhf *r, int s) {
     return (S - mean_S) / (sqrt(squares / (k - 1)) + 1e-4) + (K - (sum_R - sum_S) / k);
 }
 
-/* The advantages of sequence s. Most are the same for all its tokens, and are made of R, the sum of its
-   rewards. */
+/* The advantages of sequence s: most are the same for all its tokens, and made of R, the sum of its rewards. */
 static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
     const int k = r->config.samples;
     const float R = r->total[s], *group = r->total + s / k * k; /* of the k samples of the same prompt */
@@ -17966,10 +17940,9 @@ static float ppo__rlhf_rate(const ppo_rlhf *r, float initial) {
     return least + ppo_schedule(c->learning_rate_schedule, initial - least, (float)done);
 }
 
-/* The epochs, within a trust region: target_kl. Later steps do not repair the damage of a step far beyond
-   it. So the policy then returns to where it was and learns from the same samples with half the learning
-   rate. That rate is lowered, too, if it ends the first epoch early, and recovers after iterations that it
-   does not end. */
+/* The epochs, within a trust region: target_kl. Later steps do not repair the damage of a step far beyond it, so
+   the policy then returns to where it was and learns from the same samples with half the learning rate. That is
+   lowered, too, if target_kl ends the first epoch, and recovers after iterations that it does not end. */
 static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
     ppo_params *params = r->policy->params;
@@ -17998,8 +17971,7 @@ static ppo_status ppo__rlhf_learn(ppo_rlhf *r, const ppo_samples *samples, ppo_r
     return PPO_OK;
 }
 
-/* Epochs of minibatches of the sequences to learn from, until *kl, how far their steps took the policy, is
-   too large. */
+/* Epochs of minibatches of the sequences to learn from, until *kl, how far they took the policy, is too large. */
 static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl) {
     const ppo_rlhf_config *c = &r->config;
     const int count = r->trained, batches = count ? ppo__divide_up(count, c->minibatch_size) : 0;
@@ -18021,8 +17993,7 @@ static ppo_status ppo__rlhf_epochs(ppo_rlhf *r, ppo_rlhf_progress *p, double *kl
     return status;
 }
 
-/* The factor from the mean over the tokens of n sequences to their sum, divided by n and by 1 or the
-   constant. */
+/* From the mean over the tokens of n sequences to their sum, divided by n and by 1 or the constant. */
 static float ppo__rlhf_per_token(const ppo_rlhf *r, const int *item, int n) {
     const int most = ppo__longest(&r->config.sampling, r->policy->config.context, 1) - 1;
     const float by = r->config.aggregation == PPO_AGGREGATE_CONSTANT ? (float)most : 1;
@@ -18064,8 +18035,7 @@ static ppo_status ppo__rlhf_measure_kl(const ppo_rlhf *r, const ppo__rlhf_stats 
     return status;
 }
 
-/* A gradient step on n sequences. With target_kl, there is no step if *kl shows that earlier ones went too
-   far. */
+/* A gradient step on n sequences; with target_kl, none if *kl shows that earlier ones went too far. */
 static ppo_status ppo__rlhf_minibatch(ppo_rlhf *r, const int *item, int n, ppo_rlhf_progress *p, double *kl) {
     const ppo__rlhf_stats *stats = &r->stats[r->micros];
     double rows = 0;
@@ -18120,9 +18090,8 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
     return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
 }
 
-/* Log-probabilities whose ratio to the old ones is the geometric mean over the sequence, and whose
-   gradient is that of each token's own (GSPO-token, Zheng 2025): log pi + mean log-ratio - own log-ratio,
-   the last two held constant. */
+/* Log-probabilities whose ratio to the old ones is the geometric mean over the sequence, and whose gradient is each
+   token's own (GSPO-token, Zheng 2025): log pi + mean log-ratio - own log-ratio, the last two held constant. */
 static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
                                        const ppo__response_rows *rows) {
     int *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
@@ -18135,8 +18104,7 @@ static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const p
     return ppo_tape_add(tape, logp, ppo_tape_add(tape, mean, ppo_tape_scale(tape, own, -1, 0)));
 }
 
-/* KL(policy || reference) of each token (n, 1), as a term of the loss: the estimators are those of section
-   9. */
+/* KL(policy || reference) of each token (n, 1), as a term of the loss, by the estimators of section 9. */
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
                                 const ppo__response_rows *rows) {
     if (c->kl_estimator == PPO_KL_EXACT)
