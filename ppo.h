@@ -3177,7 +3177,6 @@ typedef struct ppo__group_functions {
     ppo_status (*agree)(const ppo_group *g, ppo_status status, int order);
     ppo_status (*any)(const ppo_group *g, int *flag);
     ppo_status (*same)(const ppo_group *g, uint64_t hash, const char *what);
-    ppo_status (*sum)(const ppo_group *g, float *data, size_t n, int most, int shards, float *received);
 } ppo__group_functions;
 PPO__COMPANION(ppo__group_functions, ppo__in_group);
 
@@ -3235,12 +3234,6 @@ static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
 /* An error unless `hash` is the same on all ranks. */
 static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char *what) {
     return g ? ppo__in_group.same(g, hash, what) : PPO_OK;
-}
-
-/* data [n] is the sum of this process's shards, afterwards that of all `shards`. received [n]: scratch. */
-static ppo_status ppo__group_sum(const ppo_group *g, float *data, size_t n, int most, int shards,
-                                 float *received) {
-    return g ? ppo__in_group.sum(g, data, n, most, shards, received) : PPO_OK;
 }
 
 PPO__COLD_END
@@ -6815,12 +6808,6 @@ static int ppo__is_special(const char *path) {
 #else
     return 0;
 #endif
-}
-
-static int ppo__exists(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (file) fclose(file);
-    return file != NULL;
 }
 
 /* Makes the directories of a path that are missing. Returns 0, or the errno of the first that could not be
@@ -11311,7 +11298,7 @@ typedef struct ppo__minibatch {
     int begin, end;                          /* this process's, in a full minibatch */
     ppo__shard shard[PPO__MOST_SHARDS];      /* [shards] */
     ppo__step_stats stats[PPO__MOST_SHARDS]; /* [shards] their own means */
-    float *received;                         /* in a group: [params->count], for ppo__group_sum() */
+    float *received;                         /* in a group: [params->count], for ppo__ranks_sum() */
 } ppo__minibatch;
 
 struct ppo_trainer {
@@ -16194,7 +16181,7 @@ typedef struct ppo__learner {
     ppo__lane *lane;       /* [lanes] */
     int lanes;             /* 1, 2, 4, ... */
     const ppo_group *group;
-    float *received;   /* in a group: for ppo__group_sum() */
+    float *received;   /* in a group: for ppo__ranks_sum() */
     ppo__arena memory; /* of lanes and sums */
 } ppo__learner;
 

@@ -149,7 +149,7 @@ static ppo_status ppo__ranks_sum(const ppo_group *g, float *data, size_t n, int 
 }
 
 PPO__COMPANION_IS(ppo__group_functions, ppo__in_group,
-                  {ppo__ranks_gather, ppo__ranks_agree, ppo__ranks_any, ppo__ranks_same, ppo__ranks_sum});
+                  {ppo__ranks_gather, ppo__ranks_agree, ppo__ranks_any, ppo__ranks_same});
 
 #ifndef PPO_NO_CONTROL
 
@@ -226,7 +226,7 @@ static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
     for (int k = 0; k < batch->shards && !shared; ++k) failed |= batch->stats[k].failed;
     if (!shared && failed) shared = ppo__group_agree(g, status, 0);
     return shared ? shared
-                  : ppo__group_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
+                  : ppo__ranks_sum(g, params->grad, params->count, batch->most_shards, batch->shards,
                                    batch->received);
 }
 
@@ -283,7 +283,7 @@ static ppo_status ppo__sum_chunks(ppo__summing *sum) {
             if (sum->own > 1)
                 ppo__add_waiting(learner, learner->lane, sum->own - 1, 1, i, begin, end - begin);
             if (learner->group && learner->shards > 1)
-                status = ppo__group_sum(learner->group, params->grad + begin, end - begin, learner->shards,
+                status = ppo__ranks_sum(learner->group, params->grad + begin, end - begin, learner->shards,
                                         sum->shards, learner->received);
         }
     }

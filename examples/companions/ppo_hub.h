@@ -2094,6 +2094,12 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
    arrays that depend on the family (ppo__hub_serialize()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
 
+static int ppo__exists(const char *path) {
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
 static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
 
 /* Settings, and their keys in the config.json of each layout; NULL: it has no such key. "a|b": a or b,

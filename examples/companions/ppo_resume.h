@@ -230,8 +230,10 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     ppo_fit_config own = ppo_fit_config_default();
     ppo_file *file = NULL;
     ppo_lm *read = NULL;
-    const int there = path && (ppo__exists(path) || errno != ENOENT);
-    for (int k = 0; k < 4 && path; ++k) {
+    FILE *found = fopen(path, "rb");
+    const int there = found || errno != ENOENT;
+    if (found) fclose(found);
+    for (int k = 0; k < 4; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
