@@ -120,7 +120,6 @@ LANGUAGE MODELS
         cfg = ppo_rlhf_config_default(); cfg.sampling.eos = eos;
         ppo_rlhf_create(lm, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
-        ppo_lm_evaluate(lm, before, &held_out, &cfg.sampling, ppo_reward_by_model, model, &evaluation);
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
     The critic is a copy of the model with a score. Presets need none, such as GRPO: ppo_rlhf_config_preset(&cfg,
@@ -129,8 +128,8 @@ LANGUAGE MODELS
 
         sampling                 ppo_generate()                        a tool may write, a watch sees each token
                                  ppo_sampling_probabilities()          what a token is drawn from
-        without PPO              ppo_best_of_n(), ppo_fit_dpo()        the latter from comparisons
-        comparisons              ppo_compare()                         by a judge, who may err
+        without PPO              ppo_fit_dpo()                         from comparisons
+        before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare()
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
         to be continued          ppo_resume.h: fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
@@ -200,6 +199,7 @@ COMPANIONS
 
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
+        ppo_judge.h     what samples of a language model are worth: evaluation, best of n, comparisons
         ppo_resume.h    trainings of language models that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
@@ -2095,40 +2095,6 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
 /* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
-
-/* Adds to best, which is not prompts, the sample of the highest reward of n samples of each prompt. Its
-   reward is written to score [prompts->count], which may be NULL. reward is called once for each prompt,
-   with its n samples. A failure leaves best unchanged. ppo_best_of_n_kl(): log n - (n - 1) / n, an upper
-   bound of the KL to the model. */
-PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
-                                 ppo_tokens *best, float *score);
-PPO_DEF float ppo_best_of_n_kl(int n);
-
-/* Comparisons for ppo_fit_reward() and ppo_fit_dpo(): of two samples of each prompt, adds the one to which
-   the judge gives the higher reward to chosen, the other to rejected; neither is prompts. Pairs of equal
-   rewards are left out, so there may be fewer than prompts. With `mistakes` not NULL the judge errs as
-   people do: the first sample is chosen with probability sigmoid(difference of rewards) (Bradley and Terry
-   1952), and no pair is left out. A failure leaves chosen and rejected unchanged. */
-PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts,
-                               const ppo_sampling *sampling, ppo_reward_fn judge, void *user,
-                               ppo_rng *mistakes, ppo_tokens *chosen, ppo_tokens *rejected);
-
-/* What a model is worth: means over one sample of each prompt. */
-typedef struct ppo_lm_evaluation {
-    float reward, reward_std; /* NaN without a reward function */
-    /* share of prompts for which the reference's sample has the lower reward, plus half of those for which
-       both have the same; NaN without a reference or a reward function */
-    float win_rate;
-    float kl;                 /* to the reference, summed over a sequence: mean of k1; NaN without one */
-    float entropy;            /* per sampled token: mean of -logp */
-    float mean_length, ended; /* sampled tokens; share of sequences that were not cut off */
-    double tokens_per_second; /* of sampling */
-} ppo_lm_evaluation;
-/* reference and reward may be NULL. Both models sample with the same random numbers. */
-PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
-                                   const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
-                                   ppo_lm_evaluation *evaluation);
 
 /* --------------------------------------------------------------------------------------------------------
    22 PPO on tokens: PPO against a reward function
@@ -17137,141 +17103,6 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
     ppo_status status = reward(samples, score, user);
     generator->busy = 0;
     return status ? ppo__user_failed(status, failures, "reward function") : PPO_OK;
-}
-
-PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
-
-PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *prompts, int n,
-                                 const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
-                                 ppo_tokens *best, float *score) {
-    ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
-    ppo_tokens given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
-    ppo_samples samples;
-    if (!ppo__given("ppo_best_of_n", generator && prompts && sampling && best)) return PPO_ERROR_ARGUMENT;
-    if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
-    if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
-    ppo_sampling now = *sampling;
-    int before = best->count;
-    ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
-    if (status) return status;
-    float *scores = (float *)ppo__alloc(n * sizeof(float));
-    if (!scores) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&given, prompts, s, 1);
-    for (int s = 0; s < given.count && !status; ++s) {
-        int top = 0;
-        ppo_tokens_clear(&asked);
-        status = ppo__add_prompt(&asked, &given, s, n);
-        now.seed = sampling->seed + (uint64_t)s * 0x9e3779b97f4a7c15u;
-        if (!status) status = ppo_generate(generator, &asked, &now, &samples);
-        if (!status) status = ppo__call_reward(generator, reward, user, &samples, scores);
-        for (int i = 0; i < n && !status; ++i) {
-            if (scores[i] > scores[top]) top = i;
-            if (ppo__finite(scores[i])) continue;
-            status =
-                ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d of prompt %d is %g", i, s, scores[i]);
-        }
-        if (!status) status = ppo_tokens_add_from(best, &samples.tokens, top);
-        if (!status && score) score[s] = scores[top];
-    }
-    if (status) best->count = before;
-    ppo__free(scores);
-    ppo_tokens_free(&asked);
-    ppo_tokens_free(&given);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *prompts,
-                               const ppo_sampling *sampling, ppo_reward_fn judge, void *user,
-                               ppo_rng *mistakes, ppo_tokens *chosen, ppo_tokens *rejected) {
-    ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
-    ppo_samples samples;
-    if (!ppo__given("ppo_compare", generator && prompts && sampling && chosen && rejected))
-        return PPO_ERROR_ARGUMENT;
-    if (chosen == prompts || rejected == prompts || chosen == rejected)
-        return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
-    const int before[2] = {chosen->count, rejected->count};
-    ppo_status status = ppo__check_sequences(generator->lm, prompts, PPO__BEFORE_MORE);
-    if (status) return status;
-    float *reward = (float *)ppo__alloc(2 * (size_t)prompts->count * sizeof(float));
-    if (!reward) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < prompts->count && !status; ++s) status = ppo__add_prompt(&asked, prompts, s, 2);
-    if (!status) status = ppo_generate(generator, &asked, sampling, &samples);
-    if (!status) status = ppo__call_reward(generator, judge, user, &samples, reward);
-    for (int s = 0; s < asked.count && !status; s += 2) {
-        float more = reward[s] - reward[s + 1];
-        int second = mistakes ? !(ppo_rng_uniform(mistakes) < 1 / (1 + expf(-more))) : more < 0;
-        if (!ppo__finite(more))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the rewards of prompt %d are %g and %g", s / 2, reward[s],
-                              reward[s + 1]);
-        if (!mistakes && more == 0) continue;
-        if (!status) status = ppo_tokens_add_from(chosen, &samples.tokens, s + second);
-        if (!status) status = ppo_tokens_add_from(rejected, &samples.tokens, s + !second);
-    }
-    if (status) {
-        chosen->count = before[0];
-        rejected->count = before[1];
-    }
-    ppo__free(reward);
-    ppo_tokens_free(&asked);
-    return status;
-}
-
-/* Samples once from each prompt, and calls the reward function. */
-static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *sampling,
-                                   ppo_reward_fn reward, void *user, ppo_generator **generator,
-                                   ppo_samples *samples, float *score) {
-    ppo_status status = ppo_generator_create(lm, ppo__device_in_use ? 256 : 16, generator);
-    if (!status) status = ppo_generate(*generator, prompts, sampling, samples);
-    return status || !reward ? status : ppo__call_reward(*generator, reward, user, samples, score);
-}
-
-PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
-                                   const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
-                                   ppo_lm_evaluation *evaluation) {
-    ppo_generator *generator[2] = {NULL, NULL};
-    ppo_samples samples, others;
-    double std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
-    int rows = 0, ended = 0;
-    if (!ppo__given("ppo_lm_evaluate", lm && prompts && sampling && evaluation)) return PPO_ERROR_ARGUMENT;
-    memset(evaluation, 0, sizeof *evaluation);
-    ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
-    if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;
-    int n = prompts->count;
-    float *numbers = (float *)ppo__alloc(3 * (size_t)n * sizeof(float));
-    float *score = numbers, *other = numbers + n, *ref = numbers + 2 * (size_t)n;
-    double began = ppo_clock();
-    if (!numbers) return PPO_ERROR_MEMORY;
-    status = ppo__sample_once(lm, prompts, sampling, reward, user, &generator[0], &samples, score);
-    double seconds = ppo_clock() - began;
-    if (!status && reference)
-        status = ppo__measure(reference, &samples.tokens, 64, sampling->temperature, ref);
-    if (!status && reference && reward)
-        status = ppo__sample_once(reference, prompts, sampling, reward, user, &generator[1], &others, other);
-    for (int s = 0; s < n && !status; ++s) {
-        if (!ppo__finite(score[s]) || !ppo__finite(other[s]))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "the reward of sample %d is %g, the reference's %g", s,
-                              score[s], other[s]);
-        wins += score[s] > other[s] ? 1 : score[s] == other[s] ? 0.5 : 0;
-        ref_logp += ref[s];
-        rows += ppo__response_length(&samples.tokens, s);
-        ended += samples.ended[s];
-    }
-    if (!status) mean = ppo__mean_std(score, n, &std);
-    for (int i = 0; !status && i < samples.tokens.start[n]; ++i) logp += samples.logp[i];
-    if (!status) {
-        evaluation->reward = reward ? (float)mean : NAN;
-        evaluation->reward_std = reward ? (float)std : NAN;
-        evaluation->win_rate = reward && reference ? (float)(wins / n) : NAN;
-        evaluation->kl = reference ? (float)((logp - ref_logp) / n) : NAN;
-        evaluation->entropy = (float)(-logp / rows);
-        evaluation->mean_length = (float)rows / (float)n;
-        evaluation->ended = (float)ended / (float)n;
-        evaluation->tokens_per_second = seconds > 0 ? rows / seconds : 0;
-    }
-    ppo_generator_free(generator[0]);
-    ppo_generator_free(generator[1]);
-    ppo__free(numbers);
-    return status;
 }
 
 /* --------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_hub.h"
+#include "companions/ppo_judge.h"
 #include "companions/ppo_resume.h"
 
 #include <errno.h>

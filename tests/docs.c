@@ -8,7 +8,9 @@
 #include "examples/companions/ppo_check.h"
 #include "examples/companions/ppo_export.h"
 #include "examples/companions/ppo_hub.h"
+#include "examples/companions/ppo_judge.h"
 #include "examples/companions/ppo_report.h"
+#include "examples/companions/ppo_resume.h"
 
 int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
 

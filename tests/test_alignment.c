@@ -2,6 +2,7 @@
    known, and against Hugging Face's and TRL's numbers. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_resume.h"
 
 #include "golden/fit.h"

@@ -4,6 +4,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_resume.h"
 #include "test.h"
 #include "system.h"

@@ -9,6 +9,8 @@
 #ifndef LETTERS_H
 #define LETTERS_H
 
+#include "../companions/ppo_judge.h"
+
 enum { START, END, FIRST_LETTER, VOWELS = 5, SOFT = 4, TOKENS = FIRST_LETTER + 13, CONTEXT = 16, PROMPT = 3 };
 
 static const char letters[] = "aeioulmnrktpg"; /* token FIRST_LETTER + i is letters[i] */
