@@ -8453,7 +8453,7 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
                        (double)lambda);
 }
 
-/* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16) */
+/* A_t = delta_t + gamma lambda (1 - done_t) A_{t+1}  (Schulman 2016, eq. 16); A is 0 beyond the last row. */
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
@@ -8553,7 +8553,8 @@ PPO__BOTH static float ppo__k3(float l) {
        PPO_K3_PENALTY  -r A + kl_coef k3
        PPO_CLIP        -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)   (Schulman 2017, eq. 7)
        PPO_CISPO       -clip(r, ...) A logp, with clip(r, ...) held constant
-   A sample on the flat side of the clip has derivative 0. */
+   With dual_clip c > 1, where A < 0 the gain of PPO_CLIP is at least c A (Ye 2020). A sample on a flat side has
+   derivative 0. */
 PPO__BOTH static float ppo__policy_term(const ppo_policy_objective *o, float logp, float ratio,
                                         float log_ratio, float advantage, float *dlogp) {
     float gain = ratio * advantage;
@@ -8774,7 +8775,7 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
 static ppo_status ppo__loss_keep(ppo_node *node) {
     size_t size = 0;
     for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; ++k) size += ppo__size(node->in[k]);
-    if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, size);
+    if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, size); /* a gradient is wanted */
     return node->out[0]->grad && !node->kept ? PPO_ERROR_MEMORY : PPO_OK;
 }
 
@@ -10260,9 +10261,9 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
     return status;
 }
 
-/* Agent e's episode begins with length and return 0. */
 PPO__COLD
 
+/* Agent e's episode begins with length and return 0. */
 static void ppo__agent_begins(ppo__envs *envs, int e) {
     envs->length[e] = 0;
     envs->episode_return[e] = 0;
@@ -10516,8 +10517,8 @@ enum { PPO__MASKS, PPO__POLICY, PPO__OUTPUTS, PPO__ENVIRONMENTS, PPO__PHASES };
 
 static void ppo__enter(ppo__worker *worker, int phase) { worker->order = worker->step * PPO__PHASES + phase; }
 
-/* The latest row of an agent's column: its outcome is known (or it has no row yet); its outcome is still to
-   come; it is the last one that the column has room for, and the agent has acted again. */
+/* The latest row of an agent's column. COMPLETE: its outcome is known, or there is no row yet. OPEN: its outcome
+   is still to come. LAST: the column is full, and the agent acts on, unrecorded. */
 enum { PPO__ROW_COMPLETE, PPO__ROW_OPEN, PPO__ROW_LAST };
 
 struct ppo__collector {
@@ -10571,7 +10572,7 @@ static void ppo__rollout_begin(ppo__collector *c, int steps);
 static ppo_status ppo__collect_steps(ppo__worker *worker);
 static ppo_status ppo__begin_copy(ppo__collector *c, int k);
 static void ppo__begin_episode(ppo__collector *c, int e);
-static void ppo__count_obs(ppo__collector *c, int e);
+static void ppo__track_obs(ppo__collector *c, int e);
 static ppo_status ppo__act(ppo__worker *worker);
 static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outcome *out);
 static ppo_status ppo__rollout_end(ppo__collector *c);
@@ -10607,7 +10608,7 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
                 if (envs->length[e]) status = ppo__record_outcome(worker, e, out);
                 if (out->joins) ppo__begin_episode(c, e);
                 else if (envs->turn[e] == PPO__OUT) envs->length[e] = 0;
-                else if (envs->turn[e] == PPO__ACTS) ppo__count_obs(c, e);
+                else if (envs->turn[e] == PPO__ACTS) ppo__track_obs(c, e);
             }
             if (!status && ppo__env_is_over(envs, k)) status = ppo__begin_copy(c, k);
         }
@@ -10615,7 +10616,7 @@ static ppo_status ppo__collect_steps(ppo__worker *worker) {
     return status;
 }
 
-/* Before a rollout of `steps` steps: columns that are empty but for open rows. */
+/* Before a rollout of `steps` steps: empties the columns, except for rows that are still open. */
 static void ppo__rollout_begin(ppo__collector *c, int steps) {
     const size_t samples = ppo__at(steps, c->rollout.envs) * sizeof(float);
     c->rollout.steps = steps;
@@ -10656,7 +10657,7 @@ static void ppo__begin_episode(ppo__collector *c, int e) {
     ppo__agent_begins(&c->envs, e);
     c->start[e] = 1;
     c->discounted[e] = c->earned[e] = 0;
-    if (c->envs.turn[e] == PPO__ACTS) ppo__count_obs(c, e);
+    if (c->envs.turn[e] == PPO__ACTS) ppo__track_obs(c, e);
 }
 
 /* The policy that plays agent e. */
@@ -10664,8 +10665,8 @@ static const ppo_agent *ppo__player(const ppo__collector *c, int e) {
     return c->player[e] < 0 ? c->agent : c->snapshots[c->player[e]];
 }
 
-/* normalize_obs: agent e's latest observation counts in the statistics of the learner. */
-static void ppo__count_obs(ppo__collector *c, int e) {
+/* normalize_obs: takes agent e's latest observation into the statistics of the learner. */
+static void ppo__track_obs(ppo__collector *c, int e) {
     if (c->seen_obs && c->player[e] < 0) ppo_normalizer_update(&c->seen_obs[e], ppo__obs(&c->envs, e), 1);
 }
 
@@ -10742,8 +10743,8 @@ static ppo_rollout ppo__batch_rows(const ppo__worker *worker, ppo__acting *batch
                : ppo__some_samples(&worker->rows, c->columns, (size_t)from, batch->n);
 }
 
-/* Writes what the agents see into their rows. An agent that acts although its column is full ends its last
-   row. */
+/* Writes what the agents see into their rows. Where a column is full and its agent acts on, sets
+   next_value of the last row. */
 static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int from) {
     ppo__collector *c = worker->collector;
     const ppo_actor_critic *model = &batch->player->model;
@@ -10985,6 +10986,7 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     return status;
 }
 
+/* The critic's values of all rows, and of what follows each. */
 static ppo_status ppo__values(ppo__collector *c) {
     ppo_status status = ppo__workers_run(c, ppo__value_samples);
     if (status) return status;
@@ -11007,7 +11009,7 @@ static ppo_status ppo__next_values(ppo__collector *c) {
             const size_t at = ppo__at(t, r->envs) + e, below = at + r->envs;
             const int has = t + 1 < rows; /* a row below */
             if (r->terminated[at] || r->truncated[at]) continue;
-            if (!has && c->row[e] == PPO__ROW_LAST) continue; /* it is there: time went on */
+            if (!has && c->row[e] == PPO__ROW_LAST) continue; /* set by ppo__fill_rows() */
             r->next_value[at] = has ? r->value[below] : out.value->data[e];
             if (t + 1 == complete)
                 ppo__keep_next(c, at, c->view + e * size, /* that of the row below, if there is one */
@@ -11190,13 +11192,16 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
                action[t] = sample(outputs)
                logp[t] = log pi(action[t] | obs[t])
                obs[t + 1], reward[t], terminated[t], truncated[t] = env.step(action[t])
+                                                                     ppo__env_step(), ppo__record_outcome()
+               where it was truncated: next_value[t] = critic(obs[t + 1]), as the reset overwrites it
                where an episode ended: obs[t + 1] = env.reset()
            value[t] = critic(obs[t])                                                 ppo__rollout_end()
-           next_value[t] = 0 if terminated[t], else critic(what was seen after action[t])
+           next_value[t] = 0 if terminated[t], else critic(obs[t + 1])               ppo__next_values()
 
            for t = rollout_steps - 1 .. 0                                            ppo__advantages()
                delta = reward[t] + gamma next_value[t] - value[t]
-               advantage[t] = delta + gamma gae_lambda advantage[t + 1], the latter 0 where an episode ended
+               advantage[t] = delta + gamma gae_lambda advantage[t + 1], the latter 0 where an episode or the
+                   rollout ended
            value_target = advantage + value
 
            for each of `epochs` epochs                                               ppo__epochs()
@@ -11210,14 +11215,18 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
                    value_loss = 0.5 mean((V - value_target)^2)
                    loss = policy_loss + value_coef value_loss - entropy_coef mean(entropy(outputs))
 
-                   if mean(ratio - 1 - log ratio) > 1.5 target_kl: no more epochs
                    gradient = d loss / d parameters                                  ppo__gradient()
+                   if mean(ratio - 1 - log ratio) > 1.5 target_kl: no more epochs
                    gradient *= min(1, max_grad_norm / |gradient|)
                    parameters -= Adam(gradient)                                      ppo_params_step()
 
            report the returns of the episodes that ended, losses, KL                 ppo__report()
 
-   Below the way, in sub-sections of their own: how minibatches are put together, also for recurrent policies
+   An episode's end: ppo__env_step() sets terminated and truncated, ppo__record_outcome() stores them with V of the
+   last observation, ppo__next_values() leaves both alone, ppo_gae() cuts there; without a critic,
+   ppo__list_segments() leaves out the steps after the last end.
+
+   Below these functions, in sub-sections of their own: how minibatches are put together, also for recurrent policies
    ("minibatches of segments"); how their gradients are divided among threads and processes ("shards"); pauses and
    a program that pushes experience; opponents of self-play; settings, the agent, creation, evaluation.
 
@@ -11422,6 +11431,7 @@ static ppo_status ppo__begin_epoch(ppo_trainer *trainer) {
     return PPO_OK;
 }
 
+/* Takes x into the mean of `count` numbers, as the last of them. */
 static void ppo__average(float *mean, float x, int count) { *mean += (x - *mean) / (float)count; }
 
 /* A step of Adam along the gradient of minibatch b. *stop 1: the policy is too far from the one that acted
@@ -11655,7 +11665,7 @@ static void ppo__add_shards(void *user, int thread, int begin, int end) {
             ppo__k()->add(own[k + step].grad + at, own[k].grad + at, n);
 }
 
-/* The gradient of the gathered minibatch's loss, and what it reports. */
+/* The gradient of the chosen minibatch's loss, and what it reports. */
 static ppo_status ppo__gradient(ppo_trainer *trainer, ppo__step_stats *stats) {
     ppo__minibatch *batch = &trainer->minibatch;
     const ppo_params *params = trainer->agent->model.params;
@@ -11969,7 +11979,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         c->row[e] = PPO__ROW_COMPLETE;
         envs->turn[e] = PPO__OUT;
     } else if (!outcome) ppo__begin_episode(c, e);
-    else if (acts && c->records && c->row[e] != PPO__ROW_LAST) ppo__count_obs(c, e);
+    else if (acts && c->records && c->row[e] != PPO__ROW_LAST) ppo__track_obs(c, e);
     return status;
 }
 
@@ -17114,21 +17124,23 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
        samples = ppo_generate(policy, prompts);                                  // ppo__rlhf_collect()
        score[s] = reward(samples[s]);                                            // the user's function
 
-       old_logp, entropy = policy(samples);                                      // ppo__rlhf_evaluate()
+       logp_now, entropy = policy(samples);                                      // ppo__rlhf_evaluate()
        ref_logp = reference(samples);
        value = critic(samples);
 
        score = (score - mean) / std;            // of all scores so far          // ppo__rlhf_rewards()
        for each row:
-           reward[row] = -kl_coef * (old_logp[row] - ref_logp[row]);
+           reward[row] = -kl_coef * (logp_now[row] - ref_logp[row]);
        for each sequence s:
            reward[last row of s] += score[s];
 
-       for each sequence, its rows from the last to the first:                   // ppo__rlhf_advantages()
+       for each sequence, its rows from the last to the first, beyond which      // ppo__rlhf_advantages()
+       value and advantage are 0 (bootstrap_truncated: a cut-off sequence has a last value):
            delta = reward[row] + gamma * value[row + 1] - value[row];
            advantage[row] = delta + gamma * gae_lambda * advantage[row + 1];
            value_target[row] = advantage[row] + value[row];
        advantage = (advantage - mean) / std;
+       old_logp = samples.logp;                 // of sampling, the same bits    // ppo__rlhf_importance()
 
        for (epoch = 0; epoch < epochs; ++epoch)                                  // ppo__rlhf_epochs()
            for each minibatch of the shuffled sequences {                        // ppo__rlhf_minibatch()
@@ -17144,12 +17156,13 @@ static ppo_status ppo__call_reward(ppo_generator *generator, ppo_reward_fn rewar
                clip the gradient's norm to max_grad_norm; take a step of Adam;   // ppo__rlhf_step()
            }
 
-   The real loop follows, then the functions that it calls, in the order of the calls. Sampling is in section
-   20; the gradient of a minibatch, from micro-batches and shards, is in section 21. What the processes of a
+   The real loop follows, then the functions that it calls, step by step. Sampling is in section 20. From
+   ppo__rlhf_minibatch() the way to the loss leads through ppo__rlhf_gradient() and ppo__gradients() of section
+   21, which calls ppo__rlhf_loss() for each micro-batch, and that ppo__token_loss(). What the processes of a
    group exchange is in ppo_group.h. Settings, checks and memory come last.
 
    Three defaults keep the policy from collapsing. Rewards are normalized, so that no setting depends on their
-   scale. The critic is a separate model: a value loss in the policy's layers moves the policy at random.
+   scale. The critic is a separate model: a value loss in the policy's layers would disturb the policy.
    target_kl bounds how far an iteration may move the policy (ppo__rlhf_learn()).
 
    To add state that outlives an iteration: a row in ppo__serialize_rlhf() of ppo_resume.h.
@@ -17363,6 +17376,7 @@ static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_
     return status;
 }
 
+/* Samples and scores that ppo_rlhf_update() can learn from: as many as the run has, none too long, all finite. */
 static ppo_status ppo__check_samples(const ppo_rlhf *r, const ppo_samples *samples, const float *score) {
     const ppo_tokens *tokens = &samples->tokens;
     if (tokens->count != r->sequences)
@@ -17484,6 +17498,7 @@ static void ppo__rlhf_next_values(ppo_rlhf *r, const ppo_samples *samples) {
     }
 }
 
+/* What policy, critic and reference say of the samples: log-probabilities, entropies and values of all rows. */
 static ppo_status ppo__rlhf_evaluate(ppo_rlhf *r, const ppo_samples *samples) {
     const int lanes = r->learner.lanes;
     ppo_status status = PPO_OK;
@@ -17624,6 +17639,7 @@ static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
     return PPO_OK;
 }
 
+/* The advantage of each row, by GAE or from the whole sequences, whitened if it is so set. */
 static ppo_status ppo__rlhf_advantages(ppo_rlhf *r, const ppo_samples *samples) {
     const ppo_rlhf_config *c = &r->config;
     const int count = samples->tokens.count;
@@ -17696,8 +17712,8 @@ static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
     return r->config.target_kl > 0 ? 1.5 * r->config.target_kl : INFINITY;
 }
 
-/* Without importance_cap, the ratio of the loss is to the probabilities of sampling, whose bits are those
-   of training. With it, the samples are another policy's, and are weighted by importance sampling: the
+/* Chooses the policy that the loss's ratio refers to. Without importance_cap it is the one that sampled:
+   old_logp becomes samples->logp, whose bits are those of training. With it, the samples are another policy's, and are weighted by importance sampling: the
    advantages are multiplied by the ratio of this policy's probabilities to those of sampling, within a
    range (Espeholt 2018), and the ratio of the loss is to this policy. */
 static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
@@ -17967,7 +17983,7 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
     return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), kl_coef, 0));
 }
 
-/* The loss that ppo__gradients() asks for. */
+/* The loss of a micro-batch, which ppo__gradients() calls as learner.loss. */
 static ppo_tensor *ppo__rlhf_loss(void *user, ppo__lane *lane, const int *item, float *weight) {
     const ppo_rlhf *r = (const ppo_rlhf *)user;
     ppo__rlhf_stats *stats = &r->stats[r->micros + lane->micro];
