@@ -81,7 +81,7 @@ STEP BY STEP
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
        If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
        episode begins.
-    5. ppo_agent_save() and ppo_agent_load(); ppo_trainer_save() and ppo_trainer_resume() to continue a run
+    5. ppo_agent_save() and ppo_agent_load(); in ppo_resume.h ppo_trainer_save() and _resume() to continue a run
        another day with the same bits; ppo_export.h for a device that has no room for this file.
 
     What else an environment may need:
@@ -200,7 +200,7 @@ COMPANIONS
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
         ppo_judge.h     what samples of a language model are worth: evaluation, best of n, comparisons
-        ppo_resume.h    trainings of language models that continue after they were stopped
+        ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_conv.h      convolutions and max pooling over pictures
@@ -1595,7 +1595,7 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
                                           int episodes, uint64_t seed);
 
 /* --------------------------------------------------------------------------------------------------------
-   16 Policies in files: save, checkpoint
+   16 Policies in files
    -------------------------------------------------------------------------------------------------------- */
 
 /* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
@@ -1612,24 +1612,6 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
 /* Reads the settings in such a file, and the environment's name ("" if it had none). Either may be NULL, and
    does not change on an error. config->threads is at most the number of processors. */
 PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char environment[64]);
-
-/* Saves a checkpoint: a policy's file with the optimizer, random streams, running statistics, counters, and
-   the environments in the middle of their episodes. A run that is resumed from it ends with the same bits as
-   one that never stopped.
-
-   An environment without open() is saved as the bytes of its state, which reach it as they are: the checksum
-   detects damage, not malice. One with open() is restored by replaying its episode. It must depend on its
-   random numbers and actions alone, and needs a max_steps: num_envs episodes may have 16 million numbers of
-   actions. */
-PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path);
-
-/* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
-   and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
-   ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
-   are not in the file. Nor are rollouts, so a small file could ask for much memory: with config NULL,
-   settings that need more than 256 MB and also more than 1024 times the file's size are an error. */
-PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
-                                      ppo_agent **agent, ppo_trainer **trainer);
 
 #endif /* PPO_NO_CONTROL */
 
@@ -7333,12 +7315,6 @@ static ppo_status ppo__serialize(ppo_file *file, int way, const ppo__item *item)
     return status ? status : ppo__check_item(file, way, item);
 }
 
-static ppo_status ppo__serialize_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
-    ppo_status status = PPO_OK;
-    for (size_t i = 0; i < n && !status; ++i) status = ppo__serialize(file, way, &items[i]);
-    return status;
-}
-
 /* A block as large as the parameters (themselves, or a moment of Adam's), each under prefix + its name;
    rows of numbers with `row_rank` dimensions, 1 or 2. */
 static ppo_status ppo__serialize_params(ppo_file *file, int way, const char *prefix, const ppo_params *params,
@@ -12799,18 +12775,12 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
    @@ 16 Policies in files
 
    A policy's file holds arrays (the parameters, the running statistics) and texts (all settings by name, the
-   environment's name, the sizes). A checkpoint is such a file with what training keeps from one iteration to
-   the next: counters, Adam's moments, random streams, and the environments in the middle of their episodes.
-   ppo__serialize_agent() and ppo__serialize_trainer() list these as items (section 6); saving walks a list one way,
-   loading the other. To resume is to create an agent and a trainer with the saved settings, and to load both
-   lists into them. Everything else in a trainer is written anew in each iteration, so a resumed run computes
-   the same bits.
+   environment's name, the sizes). ppo__serialize_agent() lists the arrays as items (section 6); saving walks the
+   list one way, loading the other. Checkpoints of a training, which go on from there, are in ppo_resume.h.
 
-   To add state: that of a trainer that lasts beyond an iteration is a row in ppo__serialize_trainer(); state of
-   a policy is a row in ppo__serialize_agent(). Older files lack the array: leave `data` NULL when loading if
-   ppo_file_find() does not find it. A setting is saved without further work, but if memory grows with it, it
-   belongs in ppo__trainer_bytes(), or in ppo__check_weights() if the network does. Add a run that uses the
-   state to `kinds` in tests/test_checkpoints.c.
+   To add state of a policy: a row in ppo__serialize_agent(). Older files lack the array: leave `data` NULL when
+   loading if ppo_file_find() does not find it. A setting is saved without further work, but if the network grows
+   with it, it belongs in ppo__check_weights().
    -------------------------------------------------------------------------------------------------------- */
 
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
@@ -12974,286 +12944,6 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     if (!status && config) *config = read;
     if (!status && environment) ppo__keep_name(environment, env.name);
     ppo_file_free(file);
-    return status;
-}
-
-/* -- checkpoints -- */
-
-/* A trainer, and what its file holds in another form. Must exist until the file is written. */
-typedef struct ppo__checkpoint {
-    ppo_trainer *trainer;
-    int64_t counters[5];
-    double seconds;
-    int fresh; /* 1: every environment begins a new episode */
-} ppo__checkpoint;
-
-/* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
-static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
-    enum {
-        EPISODES = PPO__LAST_EPISODES,
-        FIGURES = PPO_MAX_METRICS,
-        RNG = sizeof(ppo_rng) / sizeof(uint32_t)
-    };
-    ppo_trainer *trainer = kept->trainer;
-    ppo__collector *collector = &trainer->collector;
-    ppo__envs *envs = &collector->envs;
-    ppo_rollout *held = &collector->held; /* NULLs but with several agents */
-    ppo_params *params = trainer->agent->model.params;
-    const ppo_space *space = &envs->env.action_space;
-    const int64_t n = envs->count, copies = envs->copies, width = collector->model->core.width;
-    const int64_t wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
-    const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
-    const double most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
-    const int several = envs->agents > 1, rivals = collector->snapshot_room;
-    const double last_rival = rivals - 1;
-    const int adapts =
-        trainer->config.lr_target_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
-    const int has_figures =
-        ppo__metric_count(&envs->env) && (way != PPO__LOAD || ppo_file_find(file, "trainer.last_metrics"));
-    void *figures = has_figures ? trainer->last_metrics : NULL;
-    char *bytes = envs->env.open ? NULL : envs->state;
-    ppo_rng *const streams[] = {envs->rng, envs->episode_rng, collector->match_rng, collector->action_rng,
-                                &trainer->shuffle_rng};
-    int64_t *const counters[5] = {&trainer->iteration, &trainer->steps, &trainer->episodes, &trainer->updates,
-                                  &params->step};
-    const ppo__item items[] = {
-        {"trainer.counters", PPO_I64, 2, {1, 5}, kept->counters, 0, most},
-        {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
-        {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
-        {"trainer.rate", PPO_F32, 2, {1, 1}, adapts ? &trainer->rate : NULL, 0, 10},
-        {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
-        {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
-        {"trainer.last_metrics", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
-        {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
-        {"environments.fresh", PPO_I32, 2, {1, 1}, &kept->fresh, 0, 1},
-        {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
-        {"environments.action_rng", PPO_U32, 2, {n, RNG}, collector->action_rng, PPO__ANY},
-        {"environments.observation", PPO_F32, 2, {n, obs}, envs->obs, PPO__ANY},
-        {"environments.return", PPO_F64, 2, {n, 1}, envs->episode_return, PPO__ANY},
-        {"environments.length", PPO_I32, 2, {n, 1}, envs->length, 0, most_length},
-        {"environments.steps", PPO_I64, 2, {n, 1}, envs->steps, 0, most},
-        {"environments.discounted", PPO_F32, 2, {n, 1}, collector->discounted, PPO__ANY},
-        {"environments.start", PPO_U8, 2, {n, 1}, collector->start, 0, 1},
-        {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
-        {"environments.episode_rng", PPO_U32, 2, {copies, RNG}, envs->episode_rng, PPO__ANY},
-        {"environments.played", PPO_U32, 2, {copies, words}, envs->played, PPO__ANY},
-        {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
-        {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
-        {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
-        {"environments.player", PPO_I32, 2, {n, 1}, rivals ? collector->player : NULL, -1, last_rival},
-        {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
-        {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
-        {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->row : NULL, 0, 1},
-        {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
-        {"open.observation", PPO_F32, 2, {n, obs}, held->obs, PPO__ANY},
-        {"open.observation_bytes", PPO_U8, 2, {n, obs}, held->obs_bytes, PPO__ANY},
-        {"open.choices", PPO_I32, 2, {n, wide}, held->actions.discrete, 0, INT_MAX},
-        {"open.box", PPO_F32, 2, {n, wide}, held->actions.box, PPO__ANY},
-        {"open.mask", PPO_U8, 2, {n, outputs}, held->mask, 0, 1},
-        {"open.logp", PPO_F32, 2, {n, 1}, held->logp, PPO__ANY},
-        {"open.policy", PPO_F32, 2, {n, outputs}, held->policy, PPO__ANY},
-        {"open.log_std", PPO_F32, 2, {n, wide}, held->log_std, PPO__ANY},
-        {"open.recurrent_state", PPO_F32, 2, {n, width}, held->state, PPO__ANY},
-        {"open.start", PPO_U8, 2, {n, 1}, held->start, 0, 1},
-    };
-    const ppo__item second = {"adam.v", PPO_F32, 1, {(int64_t)params->count, 0}, params->v, 0, FLT_MAX};
-    for (size_t i = 0; way == PPO__GATHER && i < sizeof items / sizeof *items; ++i)
-        if (items[i].data && (items[i].shape[0] == n || items[i].shape[0] == copies) &&
-            ppo__group_share(collector->group, items[i].data, (int)copies,
-                             (size_t)ppo__shape_bytes(items[i].type, items[i].shape, 2) / (size_t)copies))
-            return ppo__failed;
-    if (way == PPO__GATHER) return PPO_OK;
-    for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
-    kept->fresh = !ppo__is_pushed(&envs->env) && ppo__env_is_over(envs, envs->begin);
-    ppo_status status = ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
-    if (!status) status = ppo__serialize_params(file, way, "adam.m.", params, params->m, 2);
-    if (!status) status = ppo__serialize_params(file, way, "adam.v.", params, params->v, 2);
-    if (!status) status = ppo__check_item(file, way, &second);
-    for (int k = 0; k < rivals && !status; ++k) {
-        char prefix[32];
-        snprintf(prefix, sizeof prefix, "snapshot.%d.", k);
-        status = ppo__serialize_agent(file, way, prefix, collector->snapshots[k]);
-    }
-    if (status || way == PPO__SAVE) return status;
-    for (int k = 0; k < 5; ++k)
-        for (int64_t e = 0; e < (k < 3 ? copies : k < 4 ? n : 1) && streams[k]; ++e)
-            if (streams[k][e].used > 4)
-                return ppo__file_fail(file->path, "corrupt file: invalid state of a random stream");
-    for (int64_t e = 0; e < n && held->actions.discrete; ++e)
-        if (!ppo__kind(space)->valid(space,
-                                     (const uint32_t *)(const void *)(held->actions.discrete + e * wide)))
-            return ppo__file_fail(file->path, "corrupt file: open.choices: no action of agent %d", (int)e);
-    for (int k = 0; k < 5; ++k) *counters[k] = kept->counters[k];
-    trainer->started = ppo_clock() - kept->seconds;
-    return PPO_OK;
-}
-
-/* The size of an environment's state, whose bytes have the machine's order. */
-static const char *ppo__state_size_text(const ppo_env *env, char text[32]) {
-    snprintf(text, 32, "%.0f%s", (double)env->state_size, ppo__is_big_endian() ? " big-endian" : "");
-    return text;
-}
-
-static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
-    ppo__checkpoint *kept = (ppo__checkpoint *)object;
-    const ppo_trainer *trainer = kept->trainer;
-    const ppo__envs *envs = &trainer->collector.envs;
-    char text[32];
-    if (envs->env.open && !envs->played)
-        return ppo__refuse(
-            "ppo_trainer_save: set env.max_steps, which is %d: environments with open() are saved as "
-            "the actions of their episodes, and num_envs of these may have at most %d numbers",
-            envs->env.max_steps, (int)PPO__MOST_PLAYED);
-    if (trainer->learning)
-        return ppo__refuse(
-            "ppo_trainer_save: an iteration is half learned: call ppo_trainer_learn() to its end first");
-    ppo_status status = ppo__put_agent(file, trainer->agent);
-    if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
-    if (!status) /* the agent may have another trainer, too */
-        status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
-    if (!status) status = ppo__serialize_trainer(file, PPO__SAVE, kept);
-    return status ? status : ppo_file_set_text(file, "checksum", ppo__file_checksum(file, text));
-}
-
-PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
-    if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0};
-    const ppo_group *g = trainer->collector.group;
-    ppo_status status = g ? ppo__serialize_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
-    if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
-    return ppo__group_agree(g, status, 0);
-}
-
-/* Brings copy k back to its state by playing the same episode with the same random numbers. */
-static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
-    const ppo_env *env = &envs->env;
-    const ppo__space_kind *kind = ppo__kind(&env->action_space);
-    const int agents = envs->agents, width = ppo__space_width(&env->action_space);
-    const uint32_t *played = envs->played + (size_t)k * ppo__played_words(env);
-    const float *saved = ppo__obs(envs, k * agents), *obs = ppo__own_obs(envs, k);
-    ppo_action *action = envs->action + k * agents;
-    const ppo_rng rng = envs->rng[k];
-    const int age = envs->age[k];
-    int same = 1;
-    envs->rng[k] = envs->episode_rng[k];
-    envs->age[k] = 0;
-    ppo_status status = ppo__env_call(envs, k, 0, NULL);
-    for (; envs->age[k] < age && same && !status; ++envs->age[k]) {
-        for (int i = 0; i < agents; ++i, played += width) {
-            const ppo_action none = {0, NULL, NULL};
-            action[i] = none;
-            if (kind->continuous) action[i].box = (const float *)(const void *)played;
-            else
-                action[i].choices = (const int *)(const void *)played,
-                action[i].discrete = action[i].choices[0];
-            int idle = agents > 1; /* of agents that did not act there are zeros */
-            for (int j = 0; j < width; ++j) idle &= !played[j];
-            same &= idle || kind->valid(&env->action_space, played);
-        }
-        if (same) status = ppo__env_call(envs, k, 1, NULL);
-    }
-    if (status) return status;
-    for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
-        same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);
-    if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_written(envs, k);
-    return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", k);
-}
-
-/* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments'
-   states, noise and actions, and the tapes of the shards that are computed at the same time (of the whole
-   minibatch if the policy is recurrent or large). */
-static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, const ppo_config *config) {
-    const ppo_actor_critic *model = &agent->model;
-    const double outputs = ppo__space_outputs(&env->action_space), recurrent = config->recurrent;
-    const double samples = (double)config->num_envs * config->rollout_steps;
-    const double seen = env->obs_size + recurrent;
-    const double kept =
-        recurrent + env->obs_size * (env->byte_scale > 0 && !config->normalize_obs ? 0.25 : 1);
-    const double sample = kept + seen * config->recompute_advantages + 2 * outputs + 16; /* floats */
-    const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
-    double batch = config->minibatch_size ? config->minibatch_size : samples;
-    double tape = seen + sample + 12 * recurrent, shards = config->threads;
-    for (int k = 0; k < config->hidden_layers; ++k)
-        tape += (config->layer_norm ? 12.0 : 8.0) * config->hidden[k];
-    for (int k = 0; k < model->conv.layers; ++k) tape += 3.0 * ppo__picture_size(model->conv.shape[k + 1]);
-    if (config->recurrent && batch < config->sequence_steps) batch = config->sequence_steps;
-    if (batch > samples) batch = samples;
-    if (config->recurrent || model->params->count > PPO__SHARD_PARAMS || shards > (int)PPO__SHARDS)
-        shards = PPO__SHARDS;
-    double floats = samples * sample + batch * (sample + tape * (shards / (double)(int)PPO__SHARDS)) +
-                    config->num_envs * (noise + tape / 4);
-    return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
-}
-
-static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
-                              ppo_trainer **trainer) {
-    static const char *const fixed[] = {"num_envs", "seed", "self_play", NULL};
-    const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
-    char wanted_name[64], wanted_size[32];
-    if (!ppo_file_text(file, "checksum"))
-        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo_status status = config ? ppo_config_check(config) : PPO_OK;
-    if (!status) status = ppo__get_agent(file, env, agent);
-    if (status) return status;
-    ppo__keep_name(wanted_name, env->name);
-    if (name && strcmp(name, wanted_name) != 0)
-        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", name,
-                              wanted_name);
-    if (!size || strcmp(size, ppo__state_size_text(env, wanted_size)) != 0)
-        return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
-                              size ? size : "no", ppo__state_size_text(env, wanted_size));
-
-    /* before making anything whose size is not that of an array in the file */
-    const ppo_config own = (*agent)->config;
-    const int64_t shape[2] = {own.num_envs, env->obs_size};
-    const ppo_array *array;
-    double have = 0, need = ppo__trainer_bytes(env, *agent, &own);
-    if (config) status = ppo__check_same(&own, config, fixed);
-    else if (ppo_config_check(&own)) status = ppo__file_blame(file);
-    if (!status) status = ppo__file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
-    for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
-    if (!status && !config && need > 256e6 && need > 1024 * have)
-        status = ppo__file_fail(file->path,
-                                "its settings ask for %.0f bytes: pass a configuration to resume it", need);
-    if (!status && ppo__check_room(env, config ? config : &own)) status = ppo__file_blame(file);
-    if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
-    if (status) return status;
-
-    ppo_trainer *made = *trainer;
-    ppo__envs *envs = &made->collector.envs;
-    ppo__checkpoint kept = {made, {0}, 0, 0};
-    status = ppo__serialize_trainer(file, PPO__LOAD, &kept);
-    if (status) return status;
-    if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
-    else if (envs->agents == 1) {
-        memset(envs->turn, PPO__ACTS, (size_t)envs->count);
-        memcpy(envs->age, envs->length, envs->count * sizeof(int));
-    }
-    if (kept.fresh) memset(envs->turn, PPO__OUT, (size_t)envs->count);
-    ppo__envs_guard(envs);
-    if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
-    for (int k = envs->begin; envs->env.open && !kept.fresh && k < envs->end && !status; ++k)
-        status = ppo__replay(file, envs, k);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
-                                      ppo_agent **agent, ppo_trainer **trainer) {
-    ppo_file *file = NULL;
-    if (agent) *agent = NULL;
-    if (trainer) *trainer = NULL;
-    if (!ppo__given("ppo_trainer_resume", path && agent && trainer)) return PPO_ERROR_ARGUMENT;
-    ppo_status status = ppo__check_functions(env);
-    if (!status) status = ppo_file_read(path, &file);
-    if (!status) status = ppo__resume(file, env, config, agent, trainer);
-    ppo_file_free(file);
-    status = ppo__trainer_agree(trainer, status);
-    if (status) {
-        ppo_trainer_free(*trainer);
-        ppo_agent_free(*agent);
-        *trainer = NULL;
-        *agent = NULL;
-    }
     return status;
 }
 

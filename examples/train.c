@@ -12,6 +12,7 @@
 #include "companions/ppo_export.h"
 #include "companions/ppo_check.h"
 #include "companions/ppo_report.h"
+#include "companions/ppo_resume.h"
 #include "processes.h"
 #include "options.h"
 #include "watch.h"

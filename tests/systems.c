@@ -6,6 +6,7 @@
                                             the other byte order; its policy is read all the same.
    Prints one line, and returns 0 if all is well. */
 #include "ppo.h"
+#include "examples/companions/ppo_resume.h"
 #include "examples/envs/cartpole.h"
 
 #include <stdlib.h>

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "../examples/companions/ppo_check.h"
+#include "../examples/companions/ppo_resume.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
