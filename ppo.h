@@ -1526,8 +1526,9 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
        ppo_trainer_observe(trainer, source, obs, mask, &outcome);    what it sees, and what its action brought
        ppo_trainer_act(trainer, source, &action);                    what it does
 
-   outcome is NULL where an episode begins. An outcome that is terminated or truncated ends it: obs may then be
-   NULL unless it is truncated only, and the next call begins the next one. A call that fails changes nothing,
+   outcome is NULL where an episode begins. Where it ends, a call says so by an outcome that is terminated (obs
+   may be NULL) or truncated (obs is what the source sees); the next call, at once or later, begins the next
+   episode. The time limit is yours: set truncated. A call that fails changes nothing,
    but for a return beyond the range of float, which ends the episode. Where outcome->waits is 1, obs may be
    NULL, and no action follows. mask [options] may be NULL. action's numbers are valid until the source's next
    call.
@@ -1538,6 +1539,8 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
    unless the iteration is complete. In between, sources act with the weights as they are, and what they do is
    not recorded. Learning at once, after all sources were observed, gives the bits of ppo_trainer_iterate() for
    the same experience.
+   After total_steps it learns no more, and the others go on: a game without an end sets total_steps high, and
+   learning_rate_schedule to PPO_CONSTANT. With a budget in milliseconds the results depend on the machine's speed.
    An action that is taken between the last observation and the call is not recorded: to lose none, learn before
    you act. ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations:
    what was pushed since is not in the file, and all sources of a resumed trainer begin new episodes. To learn in
@@ -10199,11 +10202,11 @@ PPO__TINY float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x /
 
 /* Makes obs [obs_size] agent e's latest observation. Errors: a number is not finite; with env.byte_scale: it
    is not near a byte times that. Otherwise it is rounded to that. */
-static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
+static ppo_status ppo__keep_obs(ppo__envs *envs, int e, int64_t step, const float *obs) {
     const int size = envs->env.obs_size;
     const float scale = envs->env.byte_scale;
     float *to = ppo__obs(envs, e);
-    ppo_status status = ppo__check_numbers(obs, size, "observation", envs, e, envs->steps[e]);
+    ppo_status status = ppo__check_numbers(obs, size, "observation", envs, e, step);
     if (status) return status;
     memcpy(to, obs, (size_t)size * sizeof(float));
     for (int j = 0; j < size && scale > 0; ++j) {
@@ -10211,8 +10214,7 @@ static ppo_status ppo__keep_obs(ppo__envs *envs, int e, const float *obs) {
         if (fabsf(obs[j] - to[j]) <= 1e-3f * scale) continue;
         return ppo__refuse("observation[%d] is %g (%s, step %lld): with env.byte_scale %g it must be a whole "
                            "number from 0 to 255 times that",
-                           j, (double)obs[j], ppo__label_of(envs, e).text, (long long)envs->steps[e],
-                           (double)scale);
+                           j, (double)obs[j], ppo__label_of(envs, e).text, (long long)step, (double)scale);
     }
     return PPO_OK;
 }
@@ -10231,7 +10233,7 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
                            envs->first + c, env->obs_size);
     for (int e = from; e < from + envs->agents && !status; ++e, own += env->obs_size) {
         const int read = envs->turn[e] == PPO__ACTS || envs->outcome[e].truncated;
-        if (read) status = ppo__keep_obs(envs, e, own);
+        if (read) status = ppo__keep_obs(envs, e, envs->steps[e], own);
         else if (envs->agents == 1) memcpy(ppo__obs(envs, e), own, (size_t)env->obs_size * sizeof(float));
     }
     return status;
@@ -11928,13 +11930,14 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
     if (outcome && envs->turn[e] == PPO__ACTS)
         return ppo__refuse("source %d has not acted since its last observation", source);
     if (!outcome && envs->turn[e] != PPO__OUT)
-        return ppo__refuse("source %d is in an episode: its outcome is needed", source);
+        return ppo__refuse("source %d is in an episode: its outcome is needed, also the one that ended it",
+                           source);
     if (!obs && (acts || (outcome->truncated && !outcome->terminated)))
         return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
                            acts ? "acts next" : "was truncated");
-    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, obs);
-    if (outcome && !status)
-        status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, envs->steps[e] + 1);
+    const int64_t step = envs->steps[e] + (outcome != NULL);
+    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, step, obs);
+    if (outcome && !status) status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, step);
     int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
     if (!status && choice >= 0)
         status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);

@@ -296,7 +296,10 @@ static void what_is_pushed_in_the_wrong_order_is_refused(void **state) {
     assert_int_equal(action.discrete, 1); /* the mask left no other */
     assert_fails(ppo_trainer_act(trainer, 0, &action), PPO_ERROR_ARGUMENT, "source 0");
     assert_fails(ppo_trainer_observe(trainer, 0, NULL, NULL, &out), PPO_ERROR_ARGUMENT, "NULL");
-    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &bad), PPO_ERROR_NUMERIC, "reward|NaN|source 0");
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &bad), PPO_ERROR_NUMERIC,
+                 "reward|NaN|source 0|step 1");
+    assert_fails(ppo_trainer_observe(trainer, 0, nan, NULL, &out), PPO_ERROR_NUMERIC,
+                 "observation|NaN|source 0|step 1");
     assert_fails(ppo_trainer_observe(trainer, 0, NULL, NULL, &cut), PPO_ERROR_ARGUMENT,
                  "obs is NULL|truncated");
     assert_ok(ppo_trainer_observe(trainer, 0, nan, NULL, &both)); /* what failed changed nothing */
