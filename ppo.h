@@ -1697,18 +1697,6 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The same with flags, which may be added up. SPECIALS is not for somebody else's text, which could end the turn
-   of a chat. Hugging Face's encode() is SPECIALS + BOUNDS, with split_special_tokens and without
-   add_special_tokens it is ppo_encode(). Added tokens that are not special are always found. */
-typedef enum ppo_encode_bits {
-    PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
-    PPO_ENCODE_BOUNDS =
-        2, /* with the tokens that a tokenizer.json puts before and after a text, such as <s> */
-    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a tokenizer.json puts first */
-} ppo_encode_bits;
-PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
-                                 int *tokens, int capacity, int *count);
-
 /* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
    without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
    need not be UTF-8; a tokenizer.json may drop the space that it puts first. Errors: capacity does not exceed
@@ -1719,7 +1707,7 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
 
 /* Adds a sequence of texts, which end with a 0: the token `start` (-1: none) and the prompt are given; the
    response and the token `end` (-1: none) follow. response NULL: only a prompt, without `end`. Prompt and
-   response (PPO_ENCODE_CONTINUES) are encoded apart, as in sampling. Errors: as above, and no token at all. */
+   response are encoded apart, as in sampling. Errors: as above, and no token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
 /* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
@@ -13430,9 +13418,12 @@ typedef struct ppo__symbol {
     int previous, next; /* -1 and the number of symbols: none */
 } ppo__symbol;
 
+/* Flags of an encoding: PPO_ENCODE_... of ppo_hub.h. */
+enum { PPO__FIND_SPECIALS = 1, PPO__ADD_BOUNDS = 2, PPO__CONTINUES = 4 };
+
 typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
-    int flags;        /* PPO_ENCODE_... */
+    int flags;        /* PPO__FIND_SPECIALS, ... */
     const char *text; /* all of it, for messages */
     int *tokens;      /* [count] an stb_ds array */
     int count;
@@ -13816,7 +13807,7 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
     while ((found = ppo__find_added(tok, step, text, bytes, &at)) != NULL) {
         size_t begin = at, back;
         at += (size_t)found->bytes;
-        if (found->special && !(encoder->flags & PPO_ENCODE_SPECIALS)) continue;
+        if (found->special && !(encoder->flags & PPO__FIND_SPECIALS)) continue;
         for (back = begin; found->left && back > done;) {
             do --back;
             while (back > done && ((unsigned char)text[back] & 0xc0) == 0x80);
@@ -13848,7 +13839,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     encoder->text = text;
     for (int side = 0; side < 2; ++side) {
         if (side) ppo__encode_from(encoder, 0, text, bytes, is_start);
-        for (int i = 0; i < tok->bounds[side] && flags & PPO_ENCODE_BOUNDS; ++i)
+        for (int i = 0; i < tok->bounds[side] && flags & PPO__ADD_BOUNDS; ++i)
             ppo__emit(encoder, tok->bound[side][i]);
     }
 }
@@ -13862,11 +13853,10 @@ static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
     return status;
 }
 
-PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
-                                 int *tokens, int capacity, int *count) {
+/* ppo_encode() with flags, which ppo_hub.h offers as ppo_encode_as(). */
+static ppo_status ppo__encode(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
+                              int *tokens, int capacity, int *count) {
     if (!ppo__given("ppo_encode", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
-    if (flags & ~(PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES))
-        return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
     ppo__encode_text(&encoder, flags, text, bytes, 1);
@@ -13881,7 +13871,7 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
 
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count) {
-    return ppo_encode_as(tokenizer, 0, text, bytes, tokens, capacity, count);
+    return ppo__encode(tokenizer, 0, text, bytes, tokens, capacity, count);
 }
 
 /* Writes the text of tokens first .. end - 1 as far as there is room, without its first `strip` spaces; returns its
@@ -13939,7 +13929,7 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
     if (start >= 0) ppo__emit(&encoder, start);
     ppo__encode_text(&encoder, 0, prompt, strlen(prompt), 1);
     int given = encoder.count;
-    if (response) ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, response, strlen(response), 1);
+    if (response) ppo__encode_text(&encoder, PPO__CONTINUES, response, strlen(response), 1);
     if (response && end >= 0) ppo__emit(&encoder, end);
     if (!encoder.memory.failed)
         encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, given);
@@ -13953,7 +13943,7 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
     int s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    ppo__encode_text(&encoder, PPO_ENCODE_CONTINUES, text, strlen(text), 1);
+    ppo__encode_text(&encoder, PPO__CONTINUES, text, strlen(text), 1);
     if (encoder.count && !encoder.memory.failed)
         encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, 0);
     if (tokens->count > s + 1) { /* the two sequences, which are side by side, become one */

@@ -141,6 +141,18 @@ typedef struct ppo_stops {
 } ppo_stops;
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops);
 
+/* ppo_encode() with flags, which may be added up. SPECIALS is not for somebody else's text, which could end the turn
+   of a chat. Hugging Face's encode() is SPECIALS + BOUNDS, with split_special_tokens and without
+   add_special_tokens it is ppo_encode(). Added tokens that are not special are always found. */
+typedef enum ppo_encode_bits {
+    PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
+    PPO_ENCODE_BOUNDS =
+        2, /* with the tokens that a tokenizer.json puts before and after a text, such as <s> */
+    PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a tokenizer.json puts first */
+} ppo_encode_bits;
+PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
+                                 int *tokens, int capacity, int *count);
+
 /* --------------------------------------------------------------------------------------------------------
    2 Families and LoRA
    -------------------------------------------------------------------------------------------------------- */
@@ -1589,6 +1601,13 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
             *end = ppo__ends_with(all->tokenizer, first, last, but, all->text[k], n);
     }
     return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
+                                 int *tokens, int capacity, int *count) {
+    if (flags & ~(PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES))
+        return ppo__refuse("ppo_encode_as: flags are %d, which has unknown ones", flags);
+    return ppo__encode(tokenizer, flags, text, bytes, tokens, capacity, count);
 }
 
 /* --------------------------------------------------------------------------------------------------------
