@@ -1657,12 +1657,8 @@ PPO_DEF void ppo_tokens_free(ppo_tokens *tokens);  /* the arrays, not the struct
 
 typedef struct ppo_tokenizer ppo_tokenizer;
 
-enum {
-    PPO_MAX_VOCAB = 262144, /* tokens of a tokenizer */
-    PPO_MAX_SPECIALS =
-        1024, /* special tokens given to the functions below (a tokenizer.json may have more) */
-    PPO_MAX_TOKEN_BYTES = 256 /* bytes of a token's text (likewise) */
-};
+/* Of a tokenizer: tokens; special tokens, and bytes of a token's text (a tokenizer.json may have more of both). */
+enum { PPO_MAX_VOCAB = 262144, PPO_MAX_SPECIALS = 1024, PPO_MAX_TOKEN_BYTES = 256 };
 
 /* One token for each character (code point of UTF-8) of the text, in ascending order; then the special
    tokens. specials [special_count]: their names, all different, UTF-8 without control characters, 1 to
@@ -1849,9 +1845,9 @@ PPO_DEF ppo_tensor *ppo_lm_score(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm);
 
 /* A language model in one file, exactly: the parameters under their names, sizes as texts "vocab_size",
-   "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names. The tokenizer may be
-   NULL; ppo_tokenizer_load() reads it from the same file. put and get use a file in memory, which may hold
-   other things, too; what was put is borrowed until the last write. */
+   "n_positions", "n_embd", "n_layer", "n_head", other settings as "lm." and their names; and the tokenizer, unless
+   it is NULL, for ppo_tokenizer_load(). put and get use a file in memory, which may hold other things, too; what
+   was put is borrowed until the last write. */
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path);
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file);
 PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
@@ -1876,18 +1872,17 @@ typedef struct ppo_sampling { /* defaults in brackets */
     float temperature;        /* logits are divided by it; above 0 [1] */
     int greedy;               /* 1: always the most likely token, the first of equals [0] */
     int top_k;                /* > 0: only the k most likely tokens; 0: all [0] */
-    float top_p;        /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    int eos;            /* this token ends a sequence, as its last; -1: none does [-1] */
-    int max_new_tokens; /* most tokens after the prompt; 0: up to the context [0] */
-    uint64_t seed;      /* [1] */
-    int tool_token;     /* this token calls the tool; -1: none does [-1] */
-    ppo_tool_fn tool;   /* [NULL] */
-    void *tool_user;    /* passed to it [NULL] */
-    const int *
-        stop_tokens; /* [stop_token_count] further tokens that end a sequence, see ppo_lm_load_ends() [NULL] */
-    int stop_token_count; /* [0] */
-    ppo_watch_fn watch;   /* [NULL] */
-    void *watch_user;     /* passed to it [NULL] */
+    float top_p;            /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int eos;                /* this token ends a sequence, as its last; -1: none does [-1] */
+    int max_new_tokens;     /* most tokens after the prompt; 0: up to the context [0] */
+    uint64_t seed;          /* [1] */
+    int tool_token;         /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;       /* [NULL] */
+    void *tool_user;        /* passed to it [NULL] */
+    const int *stop_tokens; /* [stop_token_count] further tokens that end a sequence [NULL] */
+    int stop_token_count;   /* [0] */
+    ppo_watch_fn watch;     /* [NULL] */
+    void *watch_user;       /* passed to it [NULL] */
     /* 1: the weights are those of the generator's previous call. Where a prompt begins as a sequence of
        that call, as in a chat, the cached keys and values are used; the results are the same [0] */
     int prefix_cache;
@@ -1904,18 +1899,16 @@ PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, cons
 
 /* Sampled sequences: each its prompt, followed by the tokens sampled. */
 typedef struct ppo_samples {
-    ppo_tokens tokens; /* tokens.prompt[s]: the length of prompt s; tokens.given: what a tool wrote */
-    float *logp;       /* [start[count]] of each sampled token; 0 for tokens that are given */
-    unsigned char
-        *ended; /* [count] 1: by eos, stop_tokens or watch; 0: cut off by max_new_tokens or the context */
+    ppo_tokens tokens;    /* tokens.prompt[s]: the length of prompt s; tokens.given: what a tool wrote */
+    float *logp;          /* [start[count]] of each sampled token; 0 for tokens that are given */
+    unsigned char *ended; /* [count] 1: by eos, stop_tokens or watch; 0: cut off by one of the limits */
 } ppo_samples;
 
-/* Samples up to `slots` sequences side by side, with cached keys and values. A sequence that ends gives
-   its slot to the next prompt. slots: 1 to 65536. 8 to 16 for each thread are fastest: the keys and values
-   of more do not fit a processor's cache. With 8 or more, each thread (ppo_set_threads()) samples some of
-   them; with a tool, a watch, or a model of more than 4 million weights, the threads share the work of
-   each operation. lm is borrowed; its weights may change between calls. A call takes memory only for more
-   or longer prompts than before. */
+/* Samples up to `slots` (1 to 65536) sequences side by side, with cached keys and values. A sequence that ends
+   gives its slot to the next prompt. 8 to 16 for each thread are fastest: the cache of a processor holds no more.
+   With 8 or more, each thread (ppo_set_threads()) samples some of them; with a tool, a watch, or a model of more
+   than 4 million weights, the threads share the work of each operation. lm is borrowed; its weights may change
+   between calls. A call takes memory only for more or longer prompts than before. */
 typedef struct ppo_generator ppo_generator;
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator);
 PPO_DEF void ppo_generator_free(ppo_generator *generator);
@@ -2027,31 +2020,28 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void);
    setting out of range, data that does not fit the model (see ppo_lm_forward()), no token after a prompt;
    numbers that are not finite, a file that cannot be written: then the model keeps the steps taken so far.
 
-   Supervised fine-tuning: the mean of -logp over the tokens after the prompts. They should end with
+   Supervised fine-tuning: the mean of -logp over the tokens after the prompts, the last of which should be
    sampling.eos, so that the model learns to end its sequences. */
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config);
 
-/* A reward model (lm has a score): ppo_pairwise_loss() of the scores of each sequence of `chosen` and the
-   same one of `rejected`. */
+/* A reward model (lm has a score): ppo_pairwise_loss() of the scores of sequences s of `chosen` and `rejected`. */
 PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
-/* Direct preference optimization (Rafailov 2023): ppo_dpo_loss() of the sums of log-probabilities.
-   reference has the same vocabulary and no shorter context, and does not change; it may be lm, whose
-   weights at the start then count. DPO needs a lower learning rate than the default, such as 1e-4: it
-   never samples, so nothing limits how far it goes. */
+/* Direct preference optimization (Rafailov 2023): ppo_dpo_loss() of the sums of logp. reference has the same
+   vocabulary and no shorter context, and does not change; it may be lm, as it is at the start. DPO needs a lower
+   learning rate than the default, such as 1e-4: it never samples, so nothing limits how far it goes. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
-/* For each sequence of the data [count], `batch` of them at a time: its score; and the sum of the
-   log-probabilities of the tokens after its prompt, from which the perplexity is exp(-sum / number of
-   tokens). Errors: as above, and a result that is not finite. */
+/* For each sequence of the data [count], `batch` of them at a time: its score; and the sum of logp of the tokens
+   after its prompt (perplexity: exp(-sum / number of tokens)). Errors: as above, and a result that is not finite. */
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score);
 PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int batch, float *logp);
 
-/* Computes the reward of each sample, by a rule, a verifier or a model: reward [samples->tokens.count],
-   within +-1e15. The samples are valid during the call only; those of a prompt are adjacent. On failure it
-   returns a status, after ppo_fail() with the reason. It runs on the caller's thread. */
+/* The reward of each sample, by a rule, a verifier or a model: reward [samples->tokens.count], within +-1e15. The
+   samples are valid during the call only; those of a prompt are adjacent. On failure it returns a status, after
+   ppo_fail() with the reason. It runs on the caller's thread. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
 /* One model, or an ensemble of models: the mean of their scores, or the minimum, which is harder to
@@ -13258,8 +13248,8 @@ enum { PPO__MAX_STEPS = 16, PPO__MAX_BOUNDS = 8 };
    becomes tokens by the merges alone. */
 typedef struct ppo__step {
     int first, end; /* without cut: finds these added tokens; the next step gets what is between them */
-    size_t (*cut)(const ppo_tokenizer *tok, const char *text,
-                  size_t bytes); /* the length of the first piece */
+    /* The length of the first piece. */
+    size_t (*cut)(const ppo_tokenizer *tok, const char *text, size_t bytes);
     /* Step k rewrites a text; NULL: it does not. is_start: the whole text starts here. */
     const char *(*rewrite)(struct ppo__encoder *encoder, int k, const char *text, size_t *bytes,
                            int is_start);
@@ -13429,8 +13419,7 @@ typedef struct ppo__encoder {
     int count;
     ppo__symbol *symbols; /* [room] */
     size_t room;
-    uint64_t
-        *queue; /* an stb_ds array of possible merges: in the order of learning, then from left to right */
+    uint64_t *queue; /* an stb_ds array of possible merges: as they were learned, then from left to right */
     char *rewritten[PPO__MAX_STEPS]; /* by each step, [rewritten_room] */
     size_t rewritten_room[PPO__MAX_STEPS];
     ppo__arena memory; /* of all but the stb_ds arrays; it remembers what failed */
@@ -15681,8 +15670,7 @@ PPO_DEF ppo_response ppo_lm_response(ppo_tape *tape, const ppo_lm *lm, const ppo
     else if (!(outputs & (PPO_POLICY | PPO_VALUE)))
         ppo__tape_fail(tape, ppo__refuse("ppo_lm_response: no output of %d exists", outputs));
     int *token = (int *)ppo__tape_take(tape, n, sizeof *token);
-    int *row =
-        (int *)ppo__tape_take(tape, n, sizeof *row); /* that predicts the token: of the one before it */
+    int *row = (int *)ppo__tape_take(tape, n, sizeof *row); /* that predicts it: of the token before */
     if (ppo_tape_status(tape)) return out;
     for (int s = 0, at = 0; s < tokens->count; ++s) {
         int i = ppo__response_token(tokens, s, 0);

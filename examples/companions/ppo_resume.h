@@ -36,7 +36,7 @@ PPO ON TOKENS
        ...
        ppo_settings_load(ppo_rlhf_settings(), "run.safetensors", &config);
        ppo_rlhf_resume("run.safetensors", policy, NULL, NULL, &prompts, reward, NULL, &config, &rlhf);
-       while (ppo_rlhf_iterations(rlhf) < 100) ...
+       while (ppo_rlhf_iterations(rlhf) < 100) ppo_rlhf_iterate(rlhf, NULL);
 
    ppo_lm_load() reads both kinds of files as models, unless these have LoRA.
 
