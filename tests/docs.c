@@ -31,8 +31,9 @@ int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
 #else
 #define PARAMETERS                                                                                         \
     ppo_lm *lm, ppo_lm *base, ppo_lm *policy, ppo_lm *whole, ppo_tokenizer *tok, ppo_generator *generator, \
-        ppo_samples samples, ppo_tokens data, ppo_tokens prompts, ppo_tokens chat, ppo_fit_config fit,     \
-        ppo_rlhf_config cfg, ppo_reward_fn reward, ppo_rlhf *rlhf
+        ppo_samples samples, ppo_tokens data, ppo_tokens prompts, ppo_tokens chat, ppo_tokens chosen,      \
+        ppo_tokens rejected, ppo_tokens held_out, ppo_fit_config fit, ppo_rlhf_config cfg,                 \
+        ppo_reward_fn reward, ppo_rlhf *rlhf
 #endif
 
 void example(PARAMETERS);

@@ -9,12 +9,11 @@
 
    A judge is a reward function (ppo_reward_fn): a rule, a verifier, or ppo_reward_by_model() with a reward model.
 
-       ppo_compare(generator, &prompts, &sampling, judge, NULL, NULL, &chosen, &rejected);
-       ppo_fit_reward(model, &chosen, &rejected, &fit);           // or ppo_fit_dpo()
-       ...                                                        // PPO on tokens
-       ppo_lm_evaluation evaluation;
-       ppo_lm_evaluate(policy, reference, &held_out, &sampling, judge, NULL, &evaluation);
-       printf("%.2f, wins %.0f %%, KL %.1f\n", evaluation.reward, 100 * evaluation.win_rate, evaluation.kl);
+       ppo_compare(generator, &prompts, &cfg.sampling, reward, NULL, NULL, &chosen, &rejected);
+       ppo_fit_dpo(policy, base, &chosen, &rejected, &fit);        // or a reward model, and PPO on tokens
+       ppo_lm_evaluation e;
+       ppo_lm_evaluate(policy, base, &held_out, &cfg.sampling, reward, NULL, &e);
+       printf("%.2f, wins %.0f %%, KL %.1f\n", e.reward, 100 * e.win_rate, e.kl);
 
    License: that of ppo.h. */
 #ifndef PPO_JUDGE_H

@@ -33,9 +33,11 @@ FINE-TUNING
 PPO ON TOKENS
 
        ppo_rlhf_save(rlhf, "run.safetensors");                          // between two iterations
-       ...
-       ppo_settings_load(ppo_rlhf_settings(), "run.safetensors", &config);
-       ppo_rlhf_resume("run.safetensors", policy, NULL, NULL, &prompts, reward, NULL, &config, &rlhf);
+
+   and in a program that is started later:
+
+       ppo_settings_load(ppo_rlhf_settings(), "run.safetensors", &cfg);
+       ppo_rlhf_resume("run.safetensors", policy, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
        while (ppo_rlhf_iterations(rlhf) < 100) ppo_rlhf_iterate(rlhf, NULL);
 
    ppo_lm_load() reads both kinds of files as models, unless these have LoRA.
