@@ -7,8 +7,14 @@
    ppo_mpi.h and ppo_nccl.cuh include it, and connect the processes by MPI and NCCL. A program that connects them
    by something else, such as sockets, has a function that exchanges bytes with another process:
 
-       ppo_group group = {rank, size, exchange, &sockets};
-       if (ppo_use_group(&group) != PPO_OK) fprintf(stderr, "%s\n", ppo_last_error());
+       static ppo_status exchange(void *user, int peer, const void *send, size_t sent, void *receive,
+                                  size_t received) {
+           // send to and receive from `peer`, both at once; then return PPO_OK
+           return ppo_fail(PPO_ERROR_GROUP, "process %d has ended", peer);
+       }
+
+       ppo_group group = {0, 2, exchange, NULL};                              // this process is rank 0 of 2
+       if (ppo_use_group(&group) != PPO_OK) puts(ppo_last_error());
 
    Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
    there: #include "companions/ppo_group.h".

@@ -9,10 +9,9 @@
 
 CONTROL
 
-       ppo_trainer_save(trainer, "run.safetensors");                    // between two iterations
-       ...
-       ppo_trainer_resume("run.safetensors", &env, NULL, &agent, &trainer);
-       while (ppo_trainer_iterate(trainer, NULL) == PPO_OK) ...
+       ppo_trainer_save(trainer, "run.safetensors");                          // between two iterations
+       ppo_trainer_resume("run.safetensors", &env, NULL, &agent, &trainer);   // another day
+       while (!ppo_trainer_done(trainer)) ppo_trainer_iterate(trainer, &progress);
 
    It ends with the same bits as if it had never stopped. ppo_agent_load() reads the file as a policy.
 
@@ -109,11 +108,14 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
 
 PPO__WARNINGS_OFF
 
+#if !defined(PPO_NO_CONTROL) || !defined(PPO_NO_LANGUAGE)
 static ppo_status ppo__serialize_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
     ppo_status status = PPO_OK;
     for (size_t i = 0; i < n && !status; ++i) status = ppo__serialize(file, way, &items[i]);
     return status;
 }
+
+#endif
 
 #ifndef PPO_NO_CONTROL
 
