@@ -6,6 +6,7 @@
 
 #include "ppo.h"
 #include "examples/companions/ppo_check.h"
+#include "examples/companions/ppo_conv.h"
 #include "examples/companions/ppo_export.h"
 #include "examples/companions/ppo_hub.h"
 #include "examples/companions/ppo_judge.h"
@@ -20,7 +21,7 @@ int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
 #define PARAMETERS                                                                                           \
     ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress, int source,  \
         const float *obs, const unsigned char *mask, ppo_outcome outcome, ppo_action action, ppo_tape *tape, \
-        ppo_tensor *x
+        ppo_tensor *x, ppo_tensor *w, ppo_tensor *b
 #elif defined(LANGUAGE)
 #define PARAMETERS                                                                                        \
     const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,      \
