@@ -5284,9 +5284,12 @@ static void ppo__fill_normal(ppo_tensor *weight, float std, ppo_rng *rng) {
 
    To add
        an elementwise operation   a line PPO__BINARY or PPO__UNARY with its value and derivatives
-       an activation              as gelu (search for it): a constant and its word, two kernels in section 3
-                                  and a line of PPO__KERNEL_TABLE; for a GPU both formulas in three functors
-                                  of ppo_cuda.cuh; C code in ppo_export.h
+       an activation              as gelu (search for it): a constant before PPO__ACTIVATIONS, and its word at
+                                  that position of PPO__ACTIVATION_WORDS; in section 3 its value and derivative
+                                  twice, as PPO__PLAIN and PPO__PLAIN_BACKWARD, PPO__MAP and PPO__MAP_BACKWARD,
+                                  and a line of PPO__KERNEL_TABLE (keeps_z 1: the derivative is computed from z,
+                                  0: from y); for a GPU both formulas in three functors of ppo_cuda.cuh; C code
+                                  in ppo_export.h; its formula in tests/test_variants.c, bounds in test_math.c
        any other operation        a ppo_op with its forward and backward, as those below
    test_autograd.c compares all derivatives with finite differences.
    -------------------------------------------------------------------------------------------------------- */
@@ -9377,7 +9380,8 @@ static ppo_space ppo__parse_space(const char *text) {
    Multilayer perceptrons, convolutions, a recurrent core, and the policy and value networks that are made of
    them: ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
-   To add a layer: its struct with an init and a forward function like ppo_gru's; the operation is one or more
+   To add a layer: its struct with an init and a forward function, private like those of ppo_gru or public like
+   ppo_mlp's; its parameters end in .weight, .bias, .norm.weight, .norm.bias; the operation is one or more
    of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_config, with a row in section 15 of the kind
    PPO_FIELD_NETWORK. Parameters that are added to the set are trained and saved by themselves, and
@@ -11186,11 +11190,13 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
    ("minibatches of segments"); how their gradients are divided among threads and processes ("shards"); pauses and
    a program that pushes experience; opponents of self-play; settings, the agent, creation, evaluation.
 
-   To add a setting: a field of ppo_config, a row of ppo__fields with its default, if it may be without effect a
-   row of ppo__config_needs, and its name in tests/test_control.c. The command line, files and checks follow from
-   that. To add an objective, also for language models: in section 9 a constant before PPO__OBJECTIVES, its word in
-   ppo__objectives in the same place, and its term in ppo__policy_term(). What needs more than log-probabilities
-   goes to ppo__loss().
+   To add a setting: a field of ppo_config, a row of ppo__fields with its default, and its name in
+   tests/test_control.c; if it may be without effect, a row of ppo__config_needs, and where a preset changes what it
+   needs, its name among the preset's resets. The command line, files and checks follow from that; the margin above
+   says which function will use it. To add an objective, also for language models: in section 9 a constant before
+   PPO__OBJECTIVES, its word at that position of ppo__objectives, and its term in ppo__policy_term(); if the term
+   reads clip_low, clip_high, dual_clip or kl_coef, its word in those rows of ppo__config_needs and of
+   ppo__rlhf_needs (22). What needs more than log-probabilities goes to ppo__loss().
    -------------------------------------------------------------------------------------------------------- */
 
 /* -- the trainer -- */

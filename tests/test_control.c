@@ -996,7 +996,7 @@ static void settings_that_do_not_go_together_are_refused(void **state) {
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "hidden_layers|-1");
     d.hidden_layers = 0, d.activation = PPO__ACTIVATIONS;
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT,
-                 "activation is 7, none of identity|tanh|elu");
+                 "activation is |, none of identity|tanh|elu");
     memset(&d, 0, sizeof d);
     assert_fails(ppo_train(&env, &d, &agent), PPO_ERROR_ARGUMENT, "all zeros|ppo_config_default()");
     e.objective = PPO_K3_PENALTY;
@@ -1258,6 +1258,44 @@ static void settings_are_read_from_words_and_numbers(void **state) {
     assert_int_equal(c.hidden_layers, 0);
 }
 
+/* A constant without its word would show only in use. */
+static void every_choice_has_a_word_for_each_value(void **state) {
+    (void)state;
+    const ppo_settings *all = ppo_config_settings();
+    for (int i = 0; i < all->count; ++i) {
+        const ppo_field *field = &all->field[i];
+        const char *c = field->choices;
+        int words = 1;
+        if (field->type != PPO_FIELD_CHOICE) continue;
+        for (; *c; ++c) words += *c == '|';
+        if (words != (int)(field->max - field->min) + 1)
+            fail_msg("%s: %d words, values %g to %g", field->name, words, field->min, field->max);
+    }
+}
+
+/* For each setting whose effect needs another one that the preset sets. */
+static void a_preset_leaves_no_setting_without_effect(void **state) {
+    (void)state;
+    static const char *const values[] = {"yes", "no", "0.5", "2", "linear"};
+    const ppo_settings *all = ppo_config_settings();
+    int tried = 0;
+    for (const ppo_preset *preset = all->preset; preset->name; ++preset) {
+        for (const ppo_need *need = all->need; need->name; ++need) {
+            char sets[64];
+            snprintf(sets, sizeof sets, "%s=", need->other);
+            if (!strstr(preset->values, sets)) continue;
+            for (int k = 0; k < COUNT(values); ++k) {
+                ppo_config c = ppo_config_default();
+                if (ppo_config_set(&c, need->name, values[k])) continue;
+                assert_ok(ppo_config_preset(&c, preset->name));
+                assert_ok(ppo_config_check_effect(&c, NULL, need->name));
+                ++tried;
+            }
+        }
+    }
+    assert_true(tried > 50);
+}
+
 static void nonsense_is_refused_and_changes_nothing(void **state) {
     (void)state;
     static const char *const cases[][3] = {{"num_envs", "12x", "12x"},
@@ -1288,7 +1326,7 @@ static void nonsense_is_refused_and_changes_nothing(void **state) {
                                            {"objective", "klip", "klip"},
                                            {"objective", "", "objective"},
                                            {"objective", "clip|kl-penalty", "clip|kl-penalty"},
-                                           {"objective", "5", "5"},
+                                           {"objective", "99", "99"},
                                            {"objective", "cli", "cli"},
                                            {"activation", "sigmoid", "sigmoid"},
                                            {"shared_trunk", "maybe", "maybe"},
@@ -1651,6 +1689,8 @@ int main(void) {
         cmocka_unit_test(every_setting_survives_being_written_and_read_as_text),
 #endif
         cmocka_unit_test(settings_are_read_from_words_and_numbers),
+        cmocka_unit_test(every_choice_has_a_word_for_each_value),
+        cmocka_unit_test(a_preset_leaves_no_setting_without_effect),
         cmocka_unit_test(nonsense_is_refused_and_changes_nothing),
         cmocka_unit_test(a_text_that_does_not_fit_is_an_error_not_another_number),
         cmocka_unit_test(an_agent_is_refused_where_its_actions_would_not_fit),
