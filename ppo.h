@@ -147,6 +147,19 @@ THREE DOORS, ONE ROOM
     Building blocks   sections 4, 5, 10, 13, 18: tensors, a tape that differentiates, layers, models, Adam.
     Trainers          sections 15 and 22: fill a config, call one function. Built from the two above.
 
+    Among the blocks, beside those that the lessons use:
+
+        operations of a tape     ppo_tape_div(), ppo_tape_min(), ppo_tape_clamp(), ppo_tape_concat(),
+                                 ppo_tape_detach(), ppo_tape_layer_norm(), ppo_tape_rms_norm(), ppo_tape_mask()
+        distributions            ppo_tape_gaussian(), ppo_tape_multi_categorical(), ppo_tape_categorical_kl_to(),
+                                 over arrays ppo_gaussian_logp_backward(), ppo_multi_categorical_logp(),
+                                 ppo_multi_categorical_logp_backward(), ppo_multi_categorical_kl()
+        losses of preferences    ppo_dpo_loss(), ppo_tape_dpo_loss(), ppo_tape_pairwise_loss()
+        running statistics       ppo_normalizer_init(), ppo_normalizer_update(), ppo_normalize(), and
+                                 ppo_normalizer_free()
+        numbers in files         ppo_file_add(), ppo_file_count(), ppo_file_at()
+        checks, room             ppo_config_check(), ppo_params_reserve()
+
 MAP
 
     Five wings (groups of sections), in both parts of this file in this order; a wing uses only wings above
