@@ -1,4 +1,4 @@
-/* ppo.h - v0.2 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
+/* ppo.h - v0.3 - Proximal Policy Optimization in one C header - MIT or public domain, see the end of the file
 
    Trains a policy inside your own program: no Python, no framework, no build system.
    C99, also valid C++17. Needs the C library, libm, and stb_ds.h (Debian: libstb-dev).
@@ -276,9 +276,9 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
 #define PPO_H
 
 #define PPO_VERSION_MAJOR 0
-#define PPO_VERSION_MINOR 2
+#define PPO_VERSION_MINOR 3
 #define PPO_VERSION_PATCH 0
-#define PPO_VERSION       "0.2.0"
+#define PPO_VERSION       "0.3.0"
 
 #include <stddef.h>
 #include <stdint.h>

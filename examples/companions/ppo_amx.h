@@ -21,8 +21,8 @@ ONE CALL
 #define PPO_AMX_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_amx.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_amx.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_amx.h belongs to version 0.3 of ppo.h"
 #endif
 #endif
 

@@ -36,8 +36,8 @@ DERIVATIVES
 #define PPO_CHECK_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_check.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_check.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_check.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifdef __cplusplus

@@ -34,8 +34,8 @@ A NETWORK OF YOUR OWN
 #define PPO_CONV_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_conv.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_conv.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_conv.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifdef __cplusplus

@@ -44,8 +44,8 @@ IN 8 BITS
 #define PPO_EXPORT_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_export.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_export.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_export.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifndef PPO_NO_CONTROL

@@ -42,8 +42,8 @@ HOW IT WORKS
 #define PPO_GROUP_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_group.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_group.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_group.h belongs to version 0.3 of ppo.h"
 #endif
 #endif
 

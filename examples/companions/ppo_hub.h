@@ -94,8 +94,8 @@ ERRORS
 #define PPO_HUB_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_hub.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_hub.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_hub.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifndef PPO_NO_LANGUAGE

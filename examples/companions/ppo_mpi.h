@@ -30,8 +30,8 @@
 #define PPO_MPI_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_mpi.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_mpi.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_mpi.h belongs to version 0.3 of ppo.h"
 #endif
 
 #include "ppo_group.h"

@@ -32,8 +32,8 @@
 #define PPO_NCCL_CUH
 #ifndef PPO_H
 #error "include ppo.h before ppo_nccl.cuh"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_nccl.cuh belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_nccl.cuh belongs to version 0.3 of ppo.h"
 #endif
 
 #include "ppo_group.h"

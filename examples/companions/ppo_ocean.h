@@ -27,8 +27,8 @@
 #define PPO_OCEAN_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_ocean.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_ocean.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_ocean.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifndef PPO_NO_CONTROL

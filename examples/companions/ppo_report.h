@@ -39,8 +39,8 @@ CHARTS
 #define PPO_REPORT_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_report.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_report.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_report.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifndef PPO_NO_REPORTS

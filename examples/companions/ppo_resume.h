@@ -46,8 +46,8 @@ PPO ON TOKENS
 #define PPO_RESUME_H
 #ifndef PPO_H
 #error "include ppo.h before ppo_resume.h"
-#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 2
-#error "ppo_resume.h belongs to version 0.2 of ppo.h"
+#elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
+#error "ppo_resume.h belongs to version 0.3 of ppo.h"
 #endif
 
 #ifdef __cplusplus
