@@ -158,7 +158,7 @@ THREE DOORS, ONE ROOM
         running statistics       ppo_normalizer_init(), ppo_normalizer_update(), ppo_normalize(), and
                                  ppo_normalizer_free()
         numbers in files         ppo_file_add(), ppo_file_count(), ppo_file_at()
-        checks, room             ppo_config_check(), ppo_params_reserve()
+        checks                   ppo_config_check()
 
 MAP
 
@@ -438,9 +438,6 @@ PPO_DEF void ppo_params_free(ppo_params *params);
 /* Adds a parameter of zeros, with a name of its own. The tensor stays valid until ppo_params_free(), but the
    next call may move its data and grad. NULL on failure. */
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols);
-
-/* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
-PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count);
 
 /* Frozen 1: frees the gradients and moments of a set that nothing trains, three quarters of its memory; 0: takes
    new ones, zeros, if it is frozen. Language models that were loaded or copied are frozen until something trains
@@ -2700,8 +2697,9 @@ static PPO__NOINLINE void ppo__free(void *block) {
 }
 
 /* stb_ds: its declarations only, without its warnings and short names, whether or not the program has its
-   implementation. It does not survive a failed allocation, so ppo__array_grow() makes them through our hook,
-   in stb_ds's layout, before an element is pushed. */
+   implementation. It does not survive a failed allocation: ppo__array_grow() makes room in its arrays through our
+   hook, in stb_ds's layout, before an element is pushed. Its hash maps allocate within an insertion, so they are not
+   used: parameters and settings are few and searched by name, the pairs of BPE are in a map of an arena (17). */
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
 #pragma push_macro("STBDS_NO_SHORT_NAMES")
@@ -5169,8 +5167,8 @@ static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen)
     return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_params_reserve(ppo_params *params, size_t count) {
-    if (!ppo__given("ppo_params_reserve", params != NULL)) return PPO_ERROR_ARGUMENT;
+/* Makes room for `count` floats in all, gaps included. Without it, each ppo_params_add() copies the set. */
+static ppo_status ppo__params_reserve(ppo_params *params, size_t count) {
     return count <= params->capacity ? PPO_OK : ppo__params_move(params, count, params->frozen);
 }
 
@@ -5216,7 +5214,7 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     ppo__param *param = (ppo__param *)ppo__alloc(sizeof *param + strlen(name) + 1);
     ppo_tensor *tensor = (ppo_tensor *)(void *)param;
     size_t start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
-    if (!param || ppo_params_sync(params) || ppo_params_reserve(params, end)) {
+    if (!param || ppo_params_sync(params) || ppo__params_reserve(params, end)) {
         ppo__free(param);
         return NULL;
     }
@@ -14584,7 +14582,7 @@ static ppo_status ppo__lm_fill(ppo_lm *lm, ppo_status (*visit_all)(ppo_lm *, ppo
         lm->params = all.params;
         lm->params->frozen = !random;
         lm->params->decay_matrices = 1;
-        status = ppo_params_reserve(lm->params, all.floats);
+        status = ppo__params_reserve(lm->params, all.floats);
     }
     return status;
 }

@@ -94,6 +94,10 @@
 #include "test_rlhf.c"
 #undef FILE_NAME
 
+#define FILE_NAME test_tensors
+#include "test_tensors.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_tokenizers
 #include "test_tokenizers.c"
 #undef FILE_NAME
@@ -110,6 +114,7 @@ static const test_program programs[] = {{"test_checkpoints", test_checkpoints_ma
                                         {"test_models", test_models_main},
                                         {"test_normalizers", test_normalizers_main},
                                         {"test_rlhf", test_rlhf_main},
+                                        {"test_tensors", test_tensors_main},
                                         {"test_tokenizers", test_tokenizers_main}
 #endif
 };
