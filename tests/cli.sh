@@ -62,8 +62,9 @@ help_is_complete() { # every field of ppo_config that is not a pointer is there,
     train --help
     cp $work/out $work/help
     [ $status -eq 0 ] && [ ! -s $work/err ] || return 1
-    sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | grep -v -e typedef -e callback -e schedule_fn -e schedule_user -e '^}' |
-        sed -e 's,/\*.*,,' -e 's/\[.*\]//' -e 's/^ *[a-z0-9_]* *//' | tr -d ' ;' | tr ',' '\n' | tr _ - |
+    sed -n '/^typedef struct ppo_config {/,/^} ppo_config;/p' ppo.h | sed '1d;$d' | tr '\n' ' ' | sed 's,/\*[^*]*\*/,,g' |
+        tr ';' '\n' | grep -v -e callback -e schedule_fn -e schedule_user |
+        sed -e 's/\[.*\]//' -e 's/^ *[a-z0-9_]* *//' | tr -d ' ' | tr ',' '\n' | tr _ - |
         grep -v -e '^hidden-layers$' -e '^conv-layers$' -e '^3$' >$work/fields
     [ "$(wc -l <$work/fields)" -gt 30 ] || return 1
     for flag in $(cat $work/fields) env eval-episodes kernels json quiet steps; do

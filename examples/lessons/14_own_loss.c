@@ -11,7 +11,6 @@
    range. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-
 #include "../companions/ppo_check.h"
 
 #include "lesson.h"
