@@ -18210,7 +18210,7 @@ static double ppo__curve_at(const float *x, const float *y, int n, double at) {
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height) {
     enum { LABEL = 10, MOST = 256 };
-    float low[2], high[2];
+    float low[2] = {0, 0}, high[2] = {0, 0};
     int level[MOST]; /* the row of each column's point; -1: none */
     if (!file || !x || !y) return;
     if (title) fprintf(file, "%s\n", title);
