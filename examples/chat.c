@@ -3,7 +3,7 @@
        build/chat FOLDER --temperature 0.7 --system "You answer in one sentence."
 
    It teaches how a program samples: ppo_tokens_add_chat() writes the chat in the model's form; a watch shows each token
-   when it is sampled, and ends the answer at Ctrl-C; several tokens can end it; and with `reuse` nothing is computed
+   when it is sampled, and ends the answer at Ctrl-C; several tokens can end it; and with `prefix_cache` nothing is computed
    again for the turns before. You will see the answer while it is written. A model without a form of chat continues
    your text. At the prompt, Ctrl-C or the end of the input ends the program. Only answers go to stdout, so that
    echo "Hello!" | build/chat FOLDER works, too. */

@@ -367,7 +367,7 @@ static ppo_status fit(job *j, ppo_lm *lm) {
 /* A run continues with the settings that it began with, to the same result. These may differ; the judge, too, which
    may have been mended. */
 static ppo_status check_checkpoint(const job *j) {
-    static const char may[] = " iterations slots micro_batch recompute ";
+    static const char may[] = " iterations slots micro_batch gradient_checkpointing ";
     const ppo_settings *settings = ppo_rlhf_settings();
     ppo_rlhf_config began = j->rlhf;
     ppo_status status = ppo_settings_load(settings, j->checkpoint, &began);
