@@ -197,13 +197,14 @@ REPRODUCIBLE
 
     The same seed gives the same bits on the same machine, for any number of threads and processes. The random
     numbers are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every
-    batch, so the first minibatch of an iteration sees ratios of exactly 1.0f.
+    batch, so the first minibatch of an iteration sees ratios of exactly 1.0f. Learning in slices of time
+    (ppo_trainer_learn()) depends on the machine's speed as well.
 
 GPU
 
     ppo_cuda.cuh beside this file puts language models on an NVIDIA GPU with one call, ppo_use_cuda(0), in a
-    program that nvcc compiles; and it has the plain functions of sections 7 to 10 for arrays there. Control
-    stays on the processor, where networks of its size are faster.
+    program that nvcc compiles; and it has the plain functions of sections 7 to 10 for arrays there. It has never
+    run on hardware. Control stays on the processor, where networks of its size are faster.
 
 COMPANIONS
 

@@ -1,4 +1,5 @@
-/* ppo_cuda.cuh - language models of ppo.h, and its functions on tokens, on an NVIDIA GPU
+/* ppo_cuda.cuh - language models of ppo.h, and its functions on tokens, on an NVIDIA GPU. It has never run on hardware:
+   it is compiled by nvcc, and tested in an emulation.
 
    Include it after the ppo.h that has the implementation, in a file that nvcc compiles:
 

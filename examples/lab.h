@@ -108,7 +108,8 @@ static ppo_status compare(const lab *l, const ppo_lm *model, const ppo_tokens *p
 
 /* A reward model of some members, whose scores of the first model's samples have mean 0 and standard deviation 1. */
 static ppo_status make_proxy(const lab *l, const ppo_lm *first, const ppo_tokens *prompts,
-                             ppo_lm *const *members, int count, ppo_ensemble ensemble, ppo_reward_model **proxy) {
+                             ppo_lm *const *members, int count, ppo_ensemble ensemble,
+                             ppo_reward_model **proxy) {
     ppo_generator *generator = NULL;
     ppo_samples samples;
     ppo_sampling how = sampling(l, 5);
