@@ -9505,6 +9505,8 @@ static ppo_status ppo__gru_init(ppo_gru *gru, ppo_params *params, const char *na
     return status;
 }
 
+PPO__COLD_END
+
 static void ppo__sigmoid(float *x, size_t n) {
     for (size_t i = 0; i < n; ++i) x[i] *= 0.5f;
     ppo__k()->vtanh(x, x, n);
@@ -9592,6 +9594,8 @@ static void ppo__gru_backward(ppo_node *node) {
     if (u->grad) ppo__k()->gemm(w, 3 * w, rows, states, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
     if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
 }
+
+PPO__COLD
 
 /* 1 if the counts fit the rows. */
 static int ppo__sequences_fit(const ppo_sequences *sequences, int rows) {
