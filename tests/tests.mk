@@ -39,7 +39,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 # The longest come first.
 SCRIPTS_FIRST := tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh
 SCRIPTS := tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh \
-    tests/docs.sh tests/lessons.sh
+    tests/docs.sh tests/lessons.sh $(wildcard tests/traps_*.sh)
 RUN_ALL = sh tests/run.sh -j$(PROCESSORS)
 
 test-all:
@@ -55,6 +55,12 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
+
+# What users of such libraries reported as faults, and what they fell into here: test_traps_SUBJECT.c, traps_SUBJECT.sh.
+TRAPS := $(filter build/plain/test_traps_%,$(PLAIN)) $(wildcard tests/traps_*.sh)
+
+traps: $(TRAPS) ## what users of such libraries fell into, each as a test
+	@$(RUN_ALL) $(TRAPS)
 
 # What takes long to compile comes first.
 OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o
@@ -116,4 +122,4 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
-.PHONY: test test-all test-long test-programs systems
+.PHONY: test test-all test-long test-programs systems traps
