@@ -7,10 +7,12 @@
 
        build/cuda/bench             takes up to 30 GiB of the device, and skips what does not fit
        build/cuda/bench --quick     with an eighth of the rows, for a smaller GPU
+       build/cuda/bench --models    only what whole models take: updates, training steps, samples
        build/cuda/bench --device    only prints the device's name */
 #define _POSIX_C_SOURCE 200809L
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "examples/companions/ppo_hub.h"
 #include "ppo_cuda.cuh"
 
 #include "measure.h"
@@ -681,6 +683,117 @@ static void update(void) {
     must(ppo_set_threads(1));
 }
 
+/* -- models: tokens per second -- */
+
+/* A shape by settings of ppo_lm_config, on the processor or on the device; the weights are random. */
+static ppo_lm *model_of(const char *settings) {
+    ppo_lm *lm = NULL;
+    ppo_lm_config shape = ppo_lm_config_default();
+    must(ppo_settings_set_all(ppo_lm_settings(), &shape, settings));
+    must(ppo_lm_create(&shape, &lm));
+    return lm;
+}
+
+static ppo_tokens random_tokens(int sequences, int length, int prompt, int vocab) {
+    ppo_tokens tokens = {};
+    ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    int *token = (int *)malloc((size_t)length * sizeof *token);
+    if (!token) exit(fail());
+    for (int s = 0; s < sequences; s++) {
+        for (int i = 0; i < length; i++) token[i] = ppo_rng_below(&rng, vocab);
+        must(ppo_tokens_add(&tokens, token, length, prompt));
+    }
+    free(token);
+    return tokens;
+}
+
+/* Samples `sequences` side by side, `length` tokens each, after one token. Tokens per second. */
+static double sampling_rate(const ppo_lm *lm, int sequences, int length) {
+    ppo_generator *generator = NULL;
+    ppo_samples samples;
+    ppo_sampling how = ppo_sampling_default();
+    ppo_tokens prompts = random_tokens(sequences, 1, 1, lm->config.vocab);
+    double began = 0;
+    how.max_new_tokens = length;
+    must(ppo_generator_create(lm, sequences, &generator));
+    for (int i = 0; i < 2; i++) { /* the first takes memory */
+        began = ppo_clock();
+        must(ppo_generate(generator, &prompts, &how, &samples));
+    }
+    const double seconds = ppo_clock() - began;
+    ppo_generator_free(generator);
+    ppo_tokens_free(&prompts);
+    return (double)sequences * length / seconds;
+}
+
+static int keep_time(const ppo_fit_progress *p, void *user) {
+    if (p->step == 1) *(double *)user = ppo_clock(); /* the first takes memory */
+    return 0;
+}
+
+/* Steps of fine-tuning with `batch` sequences. Tokens per second. */
+static double training_rate(ppo_lm *lm, int batch, int length) {
+    enum { STEPS = 5 };
+    double began = 0;
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_tokens data = random_tokens(batch * STEPS, length + 1, 0, lm->config.vocab);
+    fit.batch_size = batch, fit.callback = keep_time, fit.callback_user = &began;
+    must(ppo_fit_sft(lm, &data, &fit));
+    const double seconds = ppo_clock() - began;
+    ppo_tokens_free(&data);
+    return (double)batch * length * (STEPS - 1) / seconds;
+}
+
+static void report_models_peer(const char *name, const char *request, double rate) {
+    if (!ask) return;
+    const peer_time t = ask_peers(request);
+    if (t.seconds > 0)
+        printf("%-44s %9.0f tokens/s, of which ours is %.2f\n", name, 1 / t.seconds, rate * t.seconds);
+    else printf("%s: not measured, %s\n", name, t.reason);
+}
+
+static void models(void) {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double rate[3][REPETITIONS], ratio[REPETITIONS];
+    char name[64];
+    ppo_lm *tiny[2];
+    must(ppo_set_threads((int)cores));
+    for (int k = 0; k < 2; k++) {
+        must(ppo_use_cuda(k ? 0 : -1));
+        tiny[k] = model_of("vocab=320 context=64");
+    }
+    for (int i = 0; i < REPETITIONS; i++) {
+        for (int k = 0; k < 2; k++) {
+            must(ppo_use_cuda(k ? 0 : -1));
+            rate[k][i] = sampling_rate(tiny[k], 1024, 32);
+        }
+        ratio[i] = rate[1][i] / rate[0][i];
+    }
+    snprintf(name, sizeof name, "sampling, tiny model, 1024 x 32, %ld cores", cores);
+    report(name, rate[0], 0, "tokens/s");
+    report("    the GPU", rate[1], 0, "tokens/s");
+    report("        its rate / the cores'", ratio, 2, "times");
+    for (int k = 0; k < 2; k++) ppo_lm_free(tiny[k]);
+    must(ppo_set_threads(1));
+
+    ppo_lm *gpt2 = model_of("vocab=50257 context=1024 width=768 layers=12 heads=12");
+    for (int i = 0; i < REPETITIONS; i++) rate[0][i] = training_rate(gpt2, 4, 1024);
+    report("training, GPT-2 124M, 4 x 1024", rate[0], 0, "tokens/s");
+    report_models_peer("    PyTorch, float32", "gpt2 float32 4 1024", rate[0][0]);
+    report_models_peer("    PyTorch, bf16 products", "gpt2 bfloat16 4 1024", rate[0][0]);
+    ppo_lm_free(gpt2);
+
+    ppo_lm *qwen = model_of(
+        "vocab=151936 context=160 width=1024 layers=28 heads=16 kv_heads=8 head_size=128 hidden=3072 "
+        "norm=rms glu=yes activation=silu qkv_bias=no proj_bias=no ffn_bias=no qk_norm=yes "
+        "positions=rotary rope_theta=1000000");
+    must(ppo_params_freeze(qwen->params, 1));
+    for (int i = 0; i < REPETITIONS; i++) rate[0][i] = sampling_rate(qwen, 256, 128);
+    report("sampling, Qwen3-0.6B's shape, 256 x 128", rate[0], 0, "tokens/s");
+    ppo_lm_free(qwen);
+    must(ppo_use_cuda(-1));
+}
+
 /* --------------------------------------------------------------------------------------------------------
    The run
    -------------------------------------------------------------------------------------------------------- */
@@ -694,16 +807,13 @@ static const char *driver_version(char text[40]) {
     return text;
 }
 
-static void measure_all(void) {
+static void measure_rows(void) {
     arrays a;
     double rate[REPETITIONS];
-    char versions[160];
     copied.size = ((size_t)1 << 30) / (size_t)shrink;
     copied.from = normal<float>(&a, copied.size / sizeof(float), 0, 1);
     copied.to = a.take<char>(copied.size);
     if (left_out("copy", a)) return;
-    open_peers(versions);
-    printf("%s\n\n", *versions ? versions : "no peers");
     copy_rate(); /* warms up */
     for (int i = 0; i < REPETITIONS; i++) rate[i] = copy_rate() * 1e-9;
     report("copy, read and written", rate, 0, "GB/s");
@@ -714,7 +824,15 @@ static void measure_all(void) {
     gae();
     adam();
     linear();
+}
+
+static void measure_all(int only_models) {
+    char versions[160];
+    open_peers(versions);
+    printf("%s\n\n", *versions ? versions : "no peers");
+    if (!only_models) measure_rows();
     update();
+    models();
     if (!*versions)
         printf("PyTorch: not measured, no Python with it and CUDA (PPO_BENCH_PYTHON names one; see "
                "build/cuda/peers.log)\n");
@@ -723,13 +841,15 @@ static void measure_all(void) {
 
 int main(int argc, char **argv) {
     char driver[40];
-    const int names = argc == 2 && !strcmp(argv[1], "--device");
+    const int names = argc == 2 && !strcmp(argv[1], "--device"),
+              only_models = argc == 2 && !strcmp(argv[1], "--models");
     if (argc == 2 && !strcmp(argv[1], "--quick")) shrink = 8;
-    else if (argc > 1 && !names) return fprintf(stderr, "usage: bench [--quick | --device]\n"), 1;
+    else if (argc > 1 && !names && !only_models)
+        return fprintf(stderr, "usage: bench [--quick | --models | --device]\n"), 1;
     if (!open_device()) return printf("CUDA is not there, %s\n", ppo_last_error()), names;
     printf("%s, %.0f GiB, driver %s, CUDA %d.%d\n", device.name, gib((double)device.totalGlobalMem),
            driver_version(driver), CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    if (!names) measure_all();
+    if (!names) measure_all(only_models);
     close_device();
     return 0;
 }
