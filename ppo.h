@@ -116,9 +116,8 @@ LANGUAGE MODELS
         ppo_fit_sft(lm, &data, &fit);                               // supervised fine-tuning
         ppo_lm_copy(lm, 1, &judge);                                // with a score: a reward model
         ppo_fit_reward(judge, &chosen, &rejected, &fit);             // trained on comparisons
-        ppo_reward_model_create(&judge, 1, PPO_ENSEMBLE_MEAN, 64, &model);
         cfg = ppo_rlhf_config_default(); cfg.sampling.eos = eos;
-        ppo_rlhf_create(lm, NULL, NULL, &prompts, ppo_reward_by_model, model, &cfg, &rlhf);
+        ppo_rlhf_create(lm, NULL, NULL, &prompts, ppo_reward_by_lm, judge, &cfg, &rlhf);
         ppo_rlhf_iterate(rlhf, &progress);                           // sample, compute rewards, PPO
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
@@ -129,7 +128,8 @@ LANGUAGE MODELS
         sampling                 ppo_generate()                        a tool may write, a watch sees each token
                                  ppo_sampling_probabilities()          what a token is drawn from
         without PPO              ppo_fit_dpo()                         from comparisons
-        before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare()
+        before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare(), ensembles
+                                 of reward models
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
         to be continued          ppo_resume.h: fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
@@ -213,7 +213,7 @@ COMPANIONS
 
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
-        ppo_judge.h     what samples of a language model are worth: evaluation, best of n, comparisons
+        ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
@@ -2055,20 +2055,8 @@ PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int bat
    ppo_fail() with the reason. It runs on the caller's thread. */
 typedef ppo_status (*ppo_reward_fn)(const ppo_samples *samples, float *reward, void *user);
 
-/* One model, or an ensemble of models: the mean of their scores, or the minimum, which is harder to
-   exploit (Coste 2023). The members have a score, and are borrowed. batch: sequences in memory at once. */
-enum { PPO_MAX_MEMBERS = 16 };
-typedef enum ppo_ensemble { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM } ppo_ensemble;
-typedef struct ppo_reward_model ppo_reward_model;
-PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
-                                           int batch, ppo_reward_model **model);
-PPO_DEF void ppo_reward_model_free(ppo_reward_model *model);
-/* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors,
-   which change nothing: a score that is not finite, scores that are all equal. */
-PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
-/* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
-PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
-PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
+/* The scores of the model `lm` (a ppo_lm) as a ppo_reward_fn. ppo_judge.h has ensembles of models, normalized. */
+PPO_DEF ppo_status ppo_reward_by_lm(const ppo_samples *samples, float *reward, void *lm);
 
 /* --------------------------------------------------------------------------------------------------------
    22 PPO on tokens: PPO against a reward function
@@ -16591,8 +16579,6 @@ static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *sett
 
 /* -- a training -- */
 
-/* -- a training -- */
-
 /* Checkpoints, by ppo_resume.h. resume() continues from the file or, if there is none, restarts the optimizer. */
 typedef struct ppo__fit_functions {
     ppo_status (*resume)(ppo__fit *fit, ppo_fit_progress *p);
@@ -16713,12 +16699,6 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_to
 
 /* -- rewards -- */
 
-struct ppo_reward_model {
-    ppo_lm *member[PPO_MAX_MEMBERS];
-    float mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
-    int count, ensemble, batch;
-};
-
 /* The mean and the standard deviation of n numbers. */
 static double ppo__mean_std(const float *x, int n, double *std) {
     double sum = 0, squares = 0;
@@ -16728,71 +16708,9 @@ static double ppo__mean_std(const float *x, int n, double *std) {
     return sum / n;
 }
 
-PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
-
-PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
-                                           int batch, ppo_reward_model **model) {
-    if (model) *model = NULL;
-    if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
-    if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 ||
-        (ensemble != PPO_ENSEMBLE_MEAN && ensemble != PPO_ENSEMBLE_MINIMUM))
-        return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
-                           ensemble);
-    for (int k = 0; k < count; ++k)
-        if (!members[k] || !members[k]->score_weight)
-            return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
-    *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
-    if (!*model) return PPO_ERROR_MEMORY;
-    (*model)->count = count;
-    (*model)->ensemble = ensemble;
-    (*model)->batch = batch;
-    for (int k = 0; k < count; ++k) {
-        (*model)->member[k] = members[k];
-        (*model)->inv_std[k] = 1;
-    }
-    return PPO_OK;
-}
-
-PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
-    if (!ppo__given("ppo_reward_model_normalize", model && reference)) return PPO_ERROR_ARGUMENT;
-    ppo_reward_model normal = *model;
-    int n = reference->count;
-    float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
-    ppo_status status = score ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int k = 0; k < model->count && !status; ++k) {
-        status = ppo_lm_scores(model->member[k], reference, model->batch, score);
-        if (status) break;
-        double std, mean = ppo__mean_std(score, n, &std);
-        normal.mean[k] = (float)mean;
-        normal.inv_std[k] = (float)(1 / std);
-        if (!(std > 0))
-            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
-    }
-    if (!status) *model = normal;
-    ppo__free(score);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
-    if (!ppo__given("ppo_reward_model_score", model && tokens && score)) return PPO_ERROR_ARGUMENT;
-    int n = tokens->count;
-    float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
-    ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
-    for (int k = 0; k < model->count && !status; ++k) {
-        status = ppo_lm_scores(model->member[k], tokens, model->batch, one);
-        for (int s = 0; s < n && !status; ++s) {
-            float x = (one[s] - model->mean[k]) * model->inv_std[k];
-            if (model->ensemble == PPO_ENSEMBLE_MEAN) score[s] = (k ? score[s] : 0) + x / (float)model->count;
-            else score[s] = k && score[s] < x ? score[s] : x;
-        }
-    }
-    ppo__free(one);
-    return status;
-}
-
-PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
-    if (!ppo__given("ppo_reward_by_model", model && samples && reward)) return PPO_ERROR_ARGUMENT;
-    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
+PPO_DEF ppo_status ppo_reward_by_lm(const ppo_samples *samples, float *reward, void *lm) {
+    if (!ppo__given("ppo_reward_by_lm", samples && reward && lm)) return PPO_ERROR_ARGUMENT;
+    return ppo_lm_scores((const ppo_lm *)lm, &samples->tokens, 16, reward);
 }
 
 /* Calls a reward function for samples of a generator, which it must not use. If it fails without

@@ -387,12 +387,10 @@ static ppo_status check_checkpoint(const job *j) {
 /* PPO and its relatives: the model samples, the reward function judges, the model learns. */
 static ppo_status reinforce(job *j, ppo_lm *lm) {
     ppo_rlhf *rlhf = NULL;
-    ppo_reward_model *model = NULL;
     ppo_rlhf_progress p = {0};
     ppo_status status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
-    if (!status && j->scorer) status = ppo_reward_model_create(&j->scorer, 1, PPO_ENSEMBLE_MEAN, 16, &model);
-    j->give = model ? ppo_reward_by_model : ask_judge;
-    j->give_user = model ? (void *)model : (void *)j;
+    j->give = j->scorer ? ppo_reward_by_lm : ask_judge;
+    j->give_user = j->scorer ? (void *)j->scorer : (void *)j;
     const int resumes = exists(j->checkpoint);
     if (!status && resumes)
         status = ppo_rlhf_resume(j->checkpoint, lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf,
@@ -427,7 +425,6 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
     if (!status && !j->stopped) status = save_model(j, lm);
     if (!status && !j->stopped) status = measure(j, lm, "after");
     ppo_rlhf_free(rlhf);
-    ppo_reward_model_free(model);
     return status;
 }
 

@@ -27,8 +27,7 @@ int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
     const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,      \
         ppo_tokens data, ppo_tokens chosen, ppo_tokens rejected, ppo_tokens prompts, ppo_tokens held_out, \
         ppo_lm_config shape, ppo_fit_config fit, ppo_rlhf_config cfg, ppo_lm *lm, ppo_lm *before,         \
-        ppo_lm *judge, ppo_reward_model *model, ppo_rlhf *rlhf, ppo_rlhf_progress progress,               \
-        ppo_lm_evaluation evaluation
+        ppo_lm *judge, ppo_rlhf *rlhf, ppo_rlhf_progress progress, ppo_lm_evaluation evaluation
 #else
 #define PARAMETERS                                                                                         \
     ppo_lm *lm, ppo_lm *base, ppo_lm *policy, ppo_lm *whole, ppo_tokenizer *tok, ppo_generator *generator, \

@@ -1098,6 +1098,21 @@ static void a_normalization_that_fails_leaves_every_member_as_it_was(void **stat
     close_judges(&j);
 }
 
+static void a_model_alone_rewards_with_its_scores(void **state) {
+    (void)state;
+    judges j;
+    open_judges(&j);
+    float reward[R_N];
+    ppo_samples samples = {j.tokens, NULL, NULL};
+    assert_ok(ppo_reward_by_lm(&samples, reward, j.member[1]));
+    assert_false(bits_differ(j.score[1], reward, R_N));
+    ppo_lm *plain = new_lm(0);
+    assert_fails(ppo_reward_by_lm(&samples, reward, plain), PPO_ERROR_ARGUMENT, "score");
+    assert_fails(ppo_reward_by_lm(&samples, reward, NULL), PPO_ERROR_ARGUMENT, "ppo_reward_by_lm|NULL");
+    ppo_lm_free(plain);
+    close_judges(&j);
+}
+
 static void an_ensemble_with_a_nan_fails_whatever_the_others_say(void **state) {
     (void)state;
     judges j;
@@ -1992,6 +2007,7 @@ int main(void) {
         cmocka_unit_test(an_ensemble_says_the_mean_or_the_least_of_its_members),
         cmocka_unit_test(normalized_members_have_mean_0_and_deviation_1_on_the_reference),
         cmocka_unit_test(a_normalization_that_fails_leaves_every_member_as_it_was),
+        cmocka_unit_test(a_model_alone_rewards_with_its_scores),
         cmocka_unit_test(an_ensemble_with_a_nan_fails_whatever_the_others_say),
         cmocka_unit_test(reward_models_refuse_what_they_cannot_use),
         cmocka_unit_test(lines_of_data_sets_become_sequences),

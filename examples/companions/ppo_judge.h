@@ -1,4 +1,5 @@
-/* ppo_judge.h - what the samples of ppo.h's language models are worth: evaluation, best of n, comparisons
+/* ppo_judge.h - what the samples of ppo.h's language models are worth: ensembles of reward models,
+   evaluation, best of n, comparisons
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
@@ -7,7 +8,8 @@
    Copy this file beside ppo.h. In the folder examples/, where it is in companions/, programs include it from
    there: #include "companions/ppo_judge.h".
 
-   A judge is a reward function (ppo_reward_fn): a rule, a verifier, or ppo_reward_by_model() with a reward model.
+   A judge is a reward function (ppo_reward_fn): a rule, a verifier, ppo_reward_by_lm() with a reward model, or
+   ppo_reward_by_model() with several, or with scores that are normalized.
 
        ppo_compare(generator, &prompts, &cfg.sampling, reward, NULL, NULL, &chosen, &rejected);
        ppo_fit_dpo(policy, base, &chosen, &rejected, &fit);        // or a reward model, and PPO on tokens
@@ -28,6 +30,21 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* One model, or an ensemble of models: the mean of their scores, or the minimum, which is harder to
+   exploit (Coste 2023). The members have a score, and are borrowed. batch: sequences in memory at once. */
+enum { PPO_MAX_MEMBERS = 16 };
+typedef enum ppo_ensemble { PPO_ENSEMBLE_MEAN, PPO_ENSEMBLE_MINIMUM } ppo_ensemble;
+typedef struct ppo_reward_model ppo_reward_model;
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
+                                           int batch, ppo_reward_model **model);
+PPO_DEF void ppo_reward_model_free(ppo_reward_model *model);
+/* Shifts and scales each member's scores to mean 0 and standard deviation 1 on these sequences. Errors,
+   which change nothing: a score that is not finite, scores that are all equal. */
+PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference);
+/* score [count] of sequences; and the same as a ppo_reward_fn, whose user is the model. */
+PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score);
+PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model);
 
 /* Adds to best, which is not prompts, the sample of the highest reward of n samples of each prompt. Its
    reward is written to score [prompts->count], which may be NULL. reward is called once for each prompt,
@@ -77,6 +94,79 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
 #ifndef PPO_NO_LANGUAGE
 
 PPO__WARNINGS_OFF
+
+struct ppo_reward_model {
+    ppo_lm *member[PPO_MAX_MEMBERS];
+    float mean[PPO_MAX_MEMBERS], inv_std[PPO_MAX_MEMBERS];
+    int count, ensemble, batch;
+};
+
+PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); }
+
+PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
+                                           int batch, ppo_reward_model **model) {
+    if (model) *model = NULL;
+    if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
+    if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 ||
+        (ensemble != PPO_ENSEMBLE_MEAN && ensemble != PPO_ENSEMBLE_MINIMUM))
+        return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
+                           ensemble);
+    for (int k = 0; k < count; ++k)
+        if (!members[k] || !members[k]->score_weight)
+            return ppo__refuse("ppo_reward_model_create: member %d has no score", k);
+    *model = (ppo_reward_model *)ppo__alloc(sizeof **model);
+    if (!*model) return PPO_ERROR_MEMORY;
+    (*model)->count = count;
+    (*model)->ensemble = ensemble;
+    (*model)->batch = batch;
+    for (int k = 0; k < count; ++k) {
+        (*model)->member[k] = members[k];
+        (*model)->inv_std[k] = 1;
+    }
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
+    if (!ppo__given("ppo_reward_model_normalize", model && reference)) return PPO_ERROR_ARGUMENT;
+    ppo_reward_model normal = *model;
+    int n = reference->count;
+    float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    ppo_status status = score ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int k = 0; k < model->count && !status; ++k) {
+        status = ppo_lm_scores(model->member[k], reference, model->batch, score);
+        if (status) break;
+        double std, mean = ppo__mean_std(score, n, &std);
+        normal.mean[k] = (float)mean;
+        normal.inv_std[k] = (float)(1 / std);
+        if (!(std > 0))
+            status = ppo_fail(PPO_ERROR_NUMERIC, "reward model %d gives %d sequences the same score", k, n);
+    }
+    if (!status) *model = normal;
+    ppo__free(score);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
+    if (!ppo__given("ppo_reward_model_score", model && tokens && score)) return PPO_ERROR_ARGUMENT;
+    int n = tokens->count;
+    float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
+    ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
+    for (int k = 0; k < model->count && !status; ++k) {
+        status = ppo_lm_scores(model->member[k], tokens, model->batch, one);
+        for (int s = 0; s < n && !status; ++s) {
+            float x = (one[s] - model->mean[k]) * model->inv_std[k];
+            if (model->ensemble == PPO_ENSEMBLE_MEAN) score[s] = (k ? score[s] : 0) + x / (float)model->count;
+            else score[s] = k && score[s] < x ? score[s] : x;
+        }
+    }
+    ppo__free(one);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
+    if (!ppo__given("ppo_reward_by_model", model && samples && reward)) return PPO_ERROR_ARGUMENT;
+    return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
+}
 
 PPO_DEF float ppo_best_of_n_kl(int n) { return n > 1 ? (float)(log(n) - (n - 1.0) / n) : 0; }
 
