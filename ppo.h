@@ -1120,8 +1120,8 @@ typedef struct ppo_gru {
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
-   the observation) and both heads. Convolutions, "conv", come before all of it and feed both. All of these
-   read the actor's part of an observation; the rest goes only to the critic's own layers. Gains: 0.01 for
+   the observation) and both heads. Convolutions, "conv", come before all of it and feed both; numbers beside the
+   picture join after them. All of these read the actor's part of an observation; the rest goes only to the critic's own layers. Gains: 0.01 for
    the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
@@ -1190,8 +1190,8 @@ typedef struct ppo_env {
     /* the actor sees the first actor_obs of them, the critic all: what only a simulator knows comes last
        (Pinto et al. 2017); 0: both see all */
     int actor_obs;
-    /* of the picture that the actor sees, as [channels][height][width]: what ppo_config.conv needs; zeros: it
-       is none */
+    /* of the picture that the actor sees first, as [channels][height][width]: what ppo_config.conv needs. The rest
+       of what it sees are numbers, which join after the convolutions; zeros: there is no picture */
     int shape[3];
     /* above 0: every number of an observation is a whole one from 0 to 255 times this, like pixels (1 /
        255.f), and a rollout keeps it in a byte; 0: floats */
@@ -9647,9 +9647,10 @@ static void ppo__actor_critic_free(ppo_actor_critic *model) {
     memset(model, 0, sizeof *model);
 }
 
-/* The shape of a picture must have the `size` numbers that the actor sees; zeros: it is no picture. */
+/* A picture has at most the `size` numbers that the actor sees; zeros: there is none. */
 static ppo_status ppo__check_shape(const int shape[3], int size) {
-    if ((!shape[0] && !shape[1] && !shape[2]) || ppo__picture_size(shape) == size) return PPO_OK;
+    const int picture = ppo__picture_size(shape);
+    if ((!shape[0] && !shape[1] && !shape[2]) || (picture && picture <= size)) return PPO_OK;
     return ppo__refuse("the picture's shape is %d x %d x %d, but the actor sees %d numbers", shape[0],
                        shape[1], shape[2], size);
 }
@@ -9689,7 +9690,11 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
     model->squash = config->squash && continuous;
     ppo_status status = ppo_params_create(&model->params);
     if (!status) status = ppo__conv_init(&model->conv, model->params, env->shape, config, rng);
+    const int beside = inputs - ppo__picture_size(env->shape); /* numbers, not of the picture */
     if (config->conv_layers) inputs = ppo__picture_size(model->conv.shape[config->conv_layers]);
+    if (!status && config->conv_layers && beside > INT_MAX - inputs)
+        status = ppo__refuse("obs_size is too large: %d", model->obs_size);
+    if (config->conv_layers) inputs += beside;
     if (!status && model->shared) {
         status = ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, layers, 0, sqrtf(2), rng);
         inputs = config->hidden[layers - 1];
@@ -9758,13 +9763,27 @@ static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, in
 
 PPO__COLD
 
+/* Numbers that the actor sees beside the picture. */
+static int ppo__beside_picture(const ppo_actor_critic *model) {
+    return model->conv.layers ? model->actor_obs - ppo__picture_size(model->conv.shape[0]) : 0;
+}
+
+/* What the first layers read of the actor's part: the picture after its convolutions, and the numbers beside it. */
+static ppo_tensor *ppo__actor_inputs(ppo_tape *tape, const ppo_actor_critic *model,
+                                     const ppo_inputs *inputs) {
+    const int size = model->obs_size, seen = model->actor_obs, beside = ppo__beside_picture(model);
+    ppo_tensor *x = ppo__obs_columns(tape, inputs, size, 0, seen - beside);
+    if (model->conv.layers) x = ppo__conv.forward(tape, &model->conv, x);
+    if (!beside) return x;
+    return ppo_tape_concat(tape, x, ppo__obs_columns(tape, inputs, size, seen - beside, seen));
+}
+
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
     if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
-    ppo_tensor *x = ppo__obs_columns(tape, inputs, model->obs_size, 0, model->actor_obs);
-    if (model->conv.layers) x = ppo__conv.forward(tape, &model->conv, x);
+    ppo_tensor *x = ppo__actor_inputs(tape, model, inputs);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
     if (model->core.width) x = out.state = ppo__gru_layer(tape, &model->core, x, &inputs->sequences);
     if (want & PPO_POLICY) {
@@ -12857,7 +12876,7 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
         env->shape[k] = ppo__parse_count(at, &rest);
         at = *rest == 'x' ? rest + 1 : rest;
     }
-    if (shape && (*rest || ppo__picture_size(env->shape) != env->actor_obs))
+    if (shape && (*rest || !env->shape[0] || ppo__check_shape(env->shape, env->actor_obs)))
         return ppo__file_fail(file->path, "corrupt file: invalid observation_shape \"%.40s\"", shape);
     if (ppo__check_space(&env->action_space))
         return ppo__file_fail(file->path, "corrupt file: invalid action_space \"%.60s\"", space);
@@ -12866,14 +12885,14 @@ static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
 
 /* Before the network is made: the file must have as many numbers as its settings describe. */
 static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, const ppo_config *config) {
-    double have = 0, need = 0, inputs = env->actor_obs;
+    double have = 0, need = 0, inputs = env->actor_obs, beside = inputs - ppo__picture_size(env->shape);
     ppo_conv conv;
     for (int i = 0; i < ppo_file_count(file); ++i)
         have += (double)ppo_file_at(file, i)->bytes / sizeof(float);
     if (ppo__conv_init(&conv, NULL, env->shape, config, NULL)) return ppo__file_blame(file);
     for (int k = 0; k < conv.layers; ++k) {
         need += (double)config->conv[k][0] * conv.kernel[k] * conv.kernel[k] * conv.shape[k][0];
-        inputs = ppo__picture_size(conv.shape[k + 1]);
+        inputs = ppo__picture_size(conv.shape[k + 1]) + beside;
     }
     for (int pass = 0; pass < 2; ++pass) { /* the trunk, then the actor; the core is between them */
         for (int k = 0; k < config->hidden_layers && pass != config->shared_trunk; ++k) {

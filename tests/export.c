@@ -64,6 +64,9 @@ static const struct {
     {"layer_norm_shared", "discrete 5", "layer_norm=yes shared_trunk=yes recurrent=4", 0, 0.01f},
     {"asymmetric", "discrete 4", "normalize_obs=yes", 2, 5, 7},
     {"asymmetric_convolution", "discrete 4", "conv=3x2x1 recurrent=3", 0, 1, HEIGHT *WIDTH},
+    {"numbers_beside_a_picture", "box 2 -1 1", "conv=3x2x1,5x1x1 normalize_obs=yes shared_trunk=yes", 1, 2},
+    {"numbers_beside_pools", "discrete 4", "conv=3x1x1,0x2x1,0x1x1 activation=relu recurrent=4", 0, 1, OBS - 3},
+    {"int8_numbers_beside", "discrete 4", "conv=3x2x1,5x1x1 hidden=none", 0, 1, OBS - 3, 1},
     {"int8_layer_norm", "box 3 -2 2", "normalize_obs=yes layer_norm=yes squash=yes", 2, 5, 7, 1},
     {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0, 1,
      0, 1},
@@ -146,7 +149,8 @@ static void write_agent(const char *folder, int i) {
     env.actor_obs = agents[i].actor_obs;
     env.shape[0] = CHANNELS, env.shape[1] = HEIGHT, env.shape[2] = WIDTH;
     if (env.actor_obs) env.shape[0] = 1; /* channel of what the actor sees, if that is a picture */
-    if (env.actor_obs % (HEIGHT * WIDTH)) memset(env.shape, 0, sizeof env.shape);
+    if (strstr(agents[i].name, "beside")) env.shape[0] = 1; /* and numbers after it */
+    else if (env.actor_obs % (HEIGHT * WIDTH)) memset(env.shape, 0, sizeof env.shape);
     env.action_space = ppo__parse_space(agents[i].space);
     env.state_size = sizeof(float);
     env.max_steps = 20;

@@ -273,7 +273,7 @@ static void settings_that_fit_no_picture_are_refused(void **state) {
         int obs_size, shape[3];
         const char *settings, *words;
     } cases[] = {{400, {0, 0, 0}, "", "conv needs pictures|no shape"},
-                 {400, {4, 10, 9}, "", "4 x 10 x 9|400 numbers"},
+                 {400, {4, 10, 11}, "", "4 x 10 x 11|400 numbers"},
                  {400, {4, 10, 0}, "conv=none", "4 x 10 x 0"},
                  {400, {-4, -10, 10}, "conv=none", "-4 x -10"},
                  {400, {4, 10, 10}, "conv=8x3x1,8x9x1", "conv|kernel of 9|8 x 8"},

@@ -11,13 +11,14 @@ A POLICY THAT SEES PICTURES
 
    The environment says what its observations are, and a setting puts convolutions before the hidden layers:
 
-       env.obs_size = 4 * 10 * 10;                                        // [channels][height][width]
+       env.obs_size = 4 * 10 * 10 + 5;                                    // [channels][height][width], numbers
        env.shape[0] = 4; env.shape[1] = 10; env.shape[2] = 10;
        ppo_config_set(&cfg, "conv", "16x3x1,0x2x2,32x3x1");               // channels x kernel x stride
 
    0 channels: max pooling. The others are followed by cfg.activation. Kernels and strides must leave out no
-   pixel. Actor and critic share these layers. Everything else is as for other policies: training, files,
-   checkpoints, export to C. If observations are bytes, set env.byte_scale: a rollout then keeps bytes, a
+   pixel. Actor and critic share these layers. Numbers after the picture, such as health or the next piece, join
+   its result before the hidden layers; they may be missing. Everything else is as for other policies: training,
+   files, checkpoints, export to C. If observations are bytes, those numbers too, set env.byte_scale: a rollout then keeps bytes, a
    fourth of the memory. examples/envs/breakout.h, gold.h and invaders.h are such environments.
 
 A NETWORK OF YOUR OWN

@@ -193,10 +193,7 @@ static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2],
     for (int k = 0; k < m[0]->conv.layers; ++k)
         if (m[0]->conv.weight[k])
             ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
-    for (int s = 0; s < 2; ++s) {
-        x[s] = ppo__obs_columns(tape, &inputs, met->size, 0, m[s]->actor_obs);
-        if (m[s]->conv.layers) x[s] = ppo__conv.forward(tape, &m[s]->conv, x[s]);
-    }
+    for (int s = 0; s < 2; ++s) x[s] = ppo__actor_inputs(tape, m[s], &inputs);
     for (int p = 0; p < 2; ++p) {
         if (p == 1 && m[0]->core.width) {
             ppo__int8_round(tape, m[0]->core.input_weight, x[0], x[1], m[1]->core.input_weight);
@@ -416,12 +413,18 @@ static const char ppo__export_pool[] =
     "                }\n"
     "}\n\n";
 
-/* Writes the convolutions; returns the buffer that holds their result. */
-static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *conv) {
-    const int pixels = conv->shape[0][1] * conv->shape[0][2];
+/* Writes the convolutions; returns the buffer that holds their result, and the numbers beside the picture. */
+static const char *ppo__export_convolve(const ppo__export *x) {
+    const ppo_conv *conv = &x->agent->model.conv;
+    const int pixels = conv->shape[0][1] * conv->shape[0][2], picture = ppo__picture_size(conv->shape[0]);
+    const int beside = ppo__beside_picture(&x->agent->model);
+    const char *result = conv->layers % 2 ? "even" : "odd";
     if (!conv->layers) return "even";
-    ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", pixels,
-                     conv->shape[0][0], pixels);
+    ppo__export_text(x, "    for (j = 0; j < %d; ++j) odd[j %% %d * %d + j / %d] = even[j];\n", picture,
+                     pixels, conv->shape[0][0], pixels);
+    if (beside)
+        ppo__export_text(x, "    float beside[%d];\n    for (j = 0; j < %d; ++j) beside[j] = even[%d + j];\n",
+                         beside, beside, picture);
     for (int k = 0; k < conv->layers; ++k) {
         const int *shape = conv->shape[k];
         const char *from = k % 2 ? "even" : "odd", *to = k % 2 ? "odd" : "even";
@@ -434,7 +437,10 @@ static const char *ppo__export_convolve(const ppo__export *x, const ppo_conv *co
             ppo__export_text(x, "    @_max_pool(%s, %d, %d, %d, %d, %d, %s);\n", from, shape[0], shape[1],
                              shape[2], conv->kernel[k], conv->stride[k], to);
     }
-    return conv->layers % 2 ? "even" : "odd";
+    if (beside)
+        ppo__export_text(x, "    for (j = 0; j < %d; ++j) %s[%d + j] = beside[j];\n", beside, result,
+                         ppo__picture_size(conv->shape[conv->layers]));
+    return result;
 }
 
 /* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
@@ -449,7 +455,7 @@ static void ppo__export_forward(const ppo__export *x) {
     PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
     for (int k = 0; k < model->conv.layers; ++k) {
         const ppo_tensor *weight = model->conv.weight[k];
-        const int size = ppo__picture_size(model->conv.shape[k + 1]);
+        const int size = ppo__picture_size(model->conv.shape[k + 1]) + ppo__beside_picture(model);
         widest = size > widest ? size : widest;
         if (weight && weight->rows > square) square = weight->rows;
         pools |= !weight;
@@ -479,7 +485,7 @@ static void ppo__export_forward(const ppo__export *x) {
                          "        even[j] = even[j] > %s ? %s : even[j] < -%s ? -%s : even[j];\n"
                          "    }\n",
                          l, l, l, l);
-    from = ppo__export_convolve(x, &model->conv);
+    from = ppo__export_convolve(x);
     for (int p = 0; p < 2; ++p) { /* the core is between the two */
         if (p == 1 && recurrent) {
             ppo__export_text(x, "    @_recur(%s, %d, state);\n", from, model->core.input_weight->rows);
