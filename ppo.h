@@ -747,7 +747,8 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            float *grad_logits);
 
-/* A random token from a row of finite logits, temperature > 0; the most likely token, the first of equals. */
+/* A random token from a row of logits, temperature > 0; the most likely token, the first of equals. A logit of
+   -INFINITY is impossible here, too; the others must be finite. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
@@ -804,8 +805,8 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature);
 
-/* Sets the logits of illegal actions, where mask (rows, cols) is 0, to -1e8: their probability is exactly 0,
-   and no gradient flows into them (Huang and Ontanon 2022). */
+/* Sets the logits of illegal actions, where mask (rows, cols) is 0, to -INFINITY: their probability is exactly
+   0, whatever the legal logits are, and no gradient flows into them (Huang and Ontanon 2022). */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
 /* Bits of an argument `want`, which outputs of a model to compute: logits or means; V, the critic's value. */
@@ -8376,7 +8377,7 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
 static ppo_status ppo__mask_forward(ppo_node *node) {
     const unsigned char *mask = *(const unsigned char *const *)node->args;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
-        node->out[0]->data[i] = mask[i] ? node->in[0]->data[i] : -1e8f;
+        node->out[0]->data[i] = mask[i] ? node->in[0]->data[i] : -INFINITY;
     return PPO_OK;
 }
 
@@ -10177,10 +10178,11 @@ static ppo_status ppo__envs_keep_actions(ppo__envs *envs) {
     return ppo__arena_status(&envs->memory);
 }
 
-static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, int n, const char *what,
-                                                    const ppo__envs *envs, int e, int64_t step) {
+static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const unsigned char *mask, int n,
+                                                    const char *what, const ppo__envs *envs, int e,
+                                                    int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
-        if (ppo__finite(x[j])) continue;
+        if ((mask && !mask[j]) || ppo__finite(x[j])) continue;
         char index[16] = "";
         const char *is = x[j] != x[j] ? "NaN" : x[j] > 0 ? "infinite" : "-infinite";
         if (n) snprintf(index, sizeof index, "[%d]", j);
@@ -10197,7 +10199,15 @@ static inline ppo_status ppo__check_numbers(const float *x, int n, const char *w
                                             int e, int64_t step) {
     int finite = 1;
     for (int j = 0; j < n || j == 0; ++j) finite &= ppo__finite(x[j]);
-    return finite ? PPO_OK : ppo__refuse_numbers(x, n, what, envs, e, step);
+    return finite ? PPO_OK : ppo__refuse_numbers(x, NULL, n, what, envs, e, step);
+}
+
+/* The same for the policy's outputs [n], but those of illegal actions (mask 0; NULL: none) are -INFINITY. */
+static ppo_status ppo__check_outputs(const float *x, const unsigned char *mask, int n, const ppo__envs *envs,
+                                     int e, int64_t step) {
+    int finite = 1;
+    for (int j = 0; j < n; ++j) finite &= (mask && !mask[j]) || ppo__finite(x[j]);
+    return finite ? PPO_OK : ppo__refuse_numbers(x, mask, n, "policy output", envs, e, step);
 }
 
 /* The byte that times scale is nearest to x. */
@@ -10781,7 +10791,8 @@ static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch) {
     ppo_status status = ppo_tape_status(worker->tape);
     for (int i = 0; i < batch->n && !status; ++i) {
         const int e = batch->agent[i];
-        status = ppo__check_numbers(batch->out.policy->data + i * outputs, (int)outputs, "policy output",
+        status = ppo__check_outputs(batch->out.policy->data + i * outputs,
+                                    batch->rows.mask ? batch->rows.mask + i * outputs : NULL, (int)outputs,
                                     envs, e, envs->steps[e]);
         if (status) break;
         const float *noise = ppo__exploration(c, model, e);
@@ -12419,8 +12430,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0};
     ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
-    ppo_status status =
-        ppo__check_numbers(out.policy->data, (int)ppo__size(out.policy), "policy output", NULL, 0, 0);
+    ppo_status status = ppo__check_outputs(out.policy->data, mask, (int)ppo__size(out.policy), NULL, 0, 0);
     if (status) return status;
     if (width) memcpy(state, out.state->data, ppo__at(n, width) * sizeof(float));
     for (int i = 0; i < n; ++i)

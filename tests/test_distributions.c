@@ -498,7 +498,7 @@ static void an_illegal_action_has_no_probability_entropy_or_gradient(void **stat
     assert_close(logp->data[0], want, 1e-6);
     assert_close(entropy->data[0], want_entropy, 1e-6);
     for (int j = 0; j < 2 * OPTIONS; j++) {
-        assert_true(masked->data[j] == (two_legal[j] ? masked_logits[j] : -1e8f));
+        assert_true(masked->data[j] == (two_legal[j] ? masked_logits[j] : -INFINITY));
         if (two_legal[j]) assert_true(grad[j] != 0);
         else assert_true(grad[j] == 0);
     }

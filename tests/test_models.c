@@ -536,7 +536,7 @@ static void policies_over_several_choices_are_those_of_section_7(void **state) {
         assert_ok(ppo_tape_status(tape));
         assert_true(out.policy->rows == N && out.policy->cols == cols && out.log_std == NULL);
         for (int k = 0; k < 2 * cols && inputs.mask; k++)
-            assert_true((out.policy->data[k] == -1e8f) == !all[k]);
+            assert_true((out.policy->data[k] == -INFINITY) == !all[k]);
         assert_ok(ppo_multi_categorical_logp(out.policy->data, of, heads, action, N, want, want_entropy));
         assert_false(bits_differ(logp->data, want, N));
         assert_false(bits_differ(entropy->data, want_entropy, N));

@@ -25,8 +25,11 @@ WHAT IS WRITTEN
 
    obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
    policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
-   begins. The results agree with ppo_act() up to rounding, but obs is not checked: NaN there gives NaN. Where
-   some actions are illegal, choose from the logits.
+   begins. The results agree with ppo_act() up to rounding, but obs is not checked: NaN there gives NaN.
+
+   Where some actions are illegal: NAME_predict_masked(), as NAME_predict() but for a parameter more after obs
+   and state, const unsigned char *mask, a byte for each logit, 0 where the action is illegal; as ppo_act_masked()
+   chooses. A choice for which the mask leaves nothing is -1.
 
 IN 8 BITS
 
@@ -535,24 +538,32 @@ static void ppo__export_predict(const ppo__export *x) {
         return;
     }
     const int one = space->kind == PPO_DISCRETE;
-    ppo__export_text(x,
-                     "/* the index of the largest of n */\n"
-                     "static inline int @_largest(const float *logit, int n) {\n"
-                     "    int j, best = 0;\n"
-                     "    for (j = 1; j < n; ++j) best = logit[j] > logit[best] ? j : best;\n"
-                     "    return best;\n"
-                     "}\n\n"
-                     "/* the most likely %s%d%s */\n"
-                     "static inline %s @_predict(const float *obs%s%s) {\n"
-                     "    float logit[%d];\n"
-                     "    @_forward(obs, %slogit);\n",
-                     one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]",
-                     one ? "int" : "void", state, one ? "" : ", int *choices", outputs, pass);
+    ppo__export_text(
+        x,
+        "/* the index of the largest of n, where mask is not 0 (a null pointer: of all); -1: of none */\n"
+        "static inline int @_largest(const float *logit, const unsigned char *mask, int n) {\n"
+        "    int j, best = -1;\n"
+        "    for (j = 0; j < n; ++j)\n"
+        "        if ((!mask || mask[j]) && (best < 0 || logit[j] > logit[best])) best = j;\n"
+        "    return best;\n"
+        "}\n\n"
+        "/* the most likely legal %s%d%s; mask [%d]: 0 where it is illegal */\n"
+        "static inline %s @_predict_masked(const float *obs%s, const unsigned char *mask%s) {\n"
+        "    float logit[%d];\n"
+        "    @_forward(obs, %slogit);\n",
+        one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]", outputs,
+        one ? "int" : "void", state, one ? "" : ", int *choices", outputs, pass);
     for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
         if (!one) ppo__export_text(x, "    choices[%d] = ", h);
-        ppo__export_text(x, "%s@_largest(logit + %d, %d);\n", one ? "    return " : "", at, sizes[h]);
+        ppo__export_text(x, "%s@_largest(logit + %d, mask ? mask + %d : mask, %d);\n",
+                         one ? "    return " : "", at, at, sizes[h]);
     }
-    ppo__export_text(x, "}\n\n");
+    ppo__export_text(x,
+                     "}\n\n"
+                     "static inline %s @_predict(const float *obs%s%s) {\n"
+                     "    %s@_predict_masked(obs, %s0%s);\n}\n\n",
+                     one ? "int" : "void", state, one ? "" : ", int *choices", one ? "return " : "", pass,
+                     one ? "" : ", choices");
 }
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {

@@ -200,7 +200,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"open.box", PPO_F32, 2, {n, wide}, held->actions.box, PPO__ANY},
         {"open.mask", PPO_U8, 2, {n, outputs}, held->mask, 0, 1},
         {"open.logp", PPO_F32, 2, {n, 1}, held->logp, PPO__ANY},
-        {"open.policy", PPO_F32, 2, {n, outputs}, held->policy, PPO__ANY},
+        {"open.policy", PPO_F32, 2, {n, outputs}, held->policy, -INFINITY, FLT_MAX},
         {"open.log_std", PPO_F32, 2, {n, wide}, held->log_std, PPO__ANY},
         {"open.recurrent_state", PPO_F32, 2, {n, width}, held->state, PPO__ANY},
         {"open.start", PPO_U8, 2, {n, 1}, held->start, 0, 1},
