@@ -2,6 +2,8 @@
    with a loop of their own. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_export.h"
+#include "../examples/envs/cartpole.h"
 
 #include "test.h"
 #include "system.h"
@@ -189,6 +191,61 @@ static void pictures_larger_than_what_the_actor_sees_are_refused(void **state) {
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 6 x 6|35 numbers");
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Programs with a loop of their own
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct kept_observations {
+    int n;
+    float obs[2048][4];
+} kept_observations;
+
+static int keep(const ppo_frame *frame, void *user) {
+    kept_observations *kept = (kept_observations *)user;
+    memcpy(kept->obs[kept->n++], frame->obs, sizeof kept->obs[0]);
+    return kept->n == 2048;
+}
+
+static int same_files(const char *a, const char *b) {
+    FILE *f[2] = {fopen(a, "r"), fopen(b, "r")};
+    int one = 0, other = 0;
+    assert_true(f[0] && f[1]);
+    while (one == other && one != EOF) one = fgetc(f[0]), other = fgetc(f[1]);
+    fclose(f[0]);
+    fclose(f[1]);
+    return one == other;
+}
+
+static void recorded_observations_round_to_8_bits_as_an_environment_does(void **state) {
+    (void)state;
+    static kept_observations kept;
+    static float twice[2 * 2048][4];
+    const ppo_env env = cartpole_env();
+    const ppo_config cfg = settings("hidden=8 normalize_obs=yes total_steps=4096 learning_rate=3e-3");
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_train(&env, &cfg, &agent));
+    for (uint64_t seed = 0; kept.n < 2048; seed++)
+        assert_ok(ppo_play(agent, &env, seed, seed % 2, keep, &kept, NULL));
+    for (int i = 0; i < 2 * 2048; i++) memcpy(twice[i], kept.obs[i / 2], sizeof twice[i]);
+    assert_ok(ppo_export_c_int8(agent, &env, "policy", "env.h"));
+    assert_ok(ppo_export_c_int8(agent, NULL, "policy", "random.h"));
+    assert_ok(ppo_export_c_int8_from(agent, kept.obs[0], 2048, "policy", "kept.h"));
+    assert_ok(ppo_export_c_int8_from(agent, twice[0], 2 * 2048, "policy", "twice.h"));
+    assert_ok(ppo_export_c_int8_from(agent, kept.obs[0], 1, "policy", "one.h"));
+    assert_true(same_files("env.h", "kept.h"));
+    assert_true(same_files("env.h", "twice.h"));
+    assert_false(same_files("env.h", "random.h"));
+    assert_fails(ppo_export_c_int8_from(agent, kept.obs[0], 0, "policy", "none.h"), PPO_ERROR_ARGUMENT, "0");
+    assert_fails(ppo_export_c_int8_from(agent, NULL, 9, "policy", "none.h"), PPO_ERROR_ARGUMENT, "NULL");
+    kept.obs[7][2] = NAN;
+    assert_fails(ppo_export_c_int8_from(agent, kept.obs[0], 2048, "policy", "none.h"), PPO_ERROR_NUMERIC,
+                 "observation[2]");
+    ppo_agent_free(agent);
+    static const char *const files[] = {"env.h", "random.h", "kept.h", "twice.h", "one.h"};
+    for (int i = 0; i < COUNT(files); i++) assert_int_equal(remove(files[i]), 0);
+    assert_int_equal(remove("none.h"), -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_that_needs_picture_and_numbers_is_learned),
@@ -196,6 +253,7 @@ int main(void) {
         cmocka_unit_test(each_number_beside_the_picture_counts_for_who_sees_it),
         cmocka_unit_test(picture_and_numbers_are_resumed_and_loaded_with_the_same_bits),
         cmocka_unit_test(pictures_larger_than_what_the_actor_sees_are_refused),
+        cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }

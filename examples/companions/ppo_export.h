@@ -39,8 +39,9 @@ IN 8 BITS
    2048 observations (fewer if they are large) that the policy meets as it plays env, in turn an episode with
    the most likely actions and one with sampled ones (after Lybrand and Saab 2021). At least 99.8 % of the
    actions of policies of 64-64 stayed the same that way. Weights of convolutions are rounded to the nearest.
-   Without an env the observations are random, normal numbers with the agent's statistics, or N(0, 1), and
-   fewer actions stay the same.
+   A program with a loop of its own has no env: it keeps some observations of its characters, and gives them to
+   ppo_export_c_int8_from(). Without either the observations are random, normal numbers with the agent's
+   statistics, or N(0, 1), and fewer actions stay the same.
 
    License: that of ppo.h. */
 #ifndef PPO_EXPORT_H
@@ -64,6 +65,14 @@ PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const 
    Errors: also those of ppo_play(). */
 PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env, const char *name,
                                      const char *path);
+
+/* The same, rounded by the n observations of obs [n][numbers that the actor sees], as the program shows them to
+   ppo_trainer_observe() or ppo_act(), in the order in which they were met; some 2000 of several episodes serve
+   best. Of more, 2048 are used: every k-th, or for a recurrent policy the first, as one episode. What
+   ppo_trainer_rollout() holds will do where the policy does not normalize. Errors: also n below 1, a number that is
+   not finite. */
+PPO_DEF ppo_status ppo_export_c_int8_from(const ppo_agent *agent, const float *obs, int n, const char *name,
+                                          const char *path);
 
 #ifdef __cplusplus
 }
@@ -211,8 +220,33 @@ static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2],
     }
 }
 
-/* Makes x->rounded, by what the agent meets in env. */
-static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
+/* What an 8-bit policy is rounded by: an environment, or n observations; NULL and 0: neither. */
+typedef struct ppo__rounding {
+    const ppo_env *env;
+    const float *obs; /* [n][actor_obs] */
+    int n;
+} ppo__rounding;
+
+/* Takes the observations that the program has kept: what only the critic sees is 0. */
+static ppo_status ppo__meet_again(ppo__met *met, const ppo_actor_critic *model, const ppo__rounding *by) {
+    const int size = model->actor_obs;
+    const double apart = model->core.width || by->n < met->room ? 1 : (double)by->n / met->room;
+    if (by->n < met->room) met->room = by->n;
+    memset(met->obs, 0, ppo__at(met->room, met->size) * sizeof(float));
+    for (; met->rows < met->room; ++met->rows) {
+        const int from = (int)(met->rows * apart);
+        const float *obs = by->obs + ppo__at(from, size);
+        ppo_status status = ppo__check_numbers(obs, size, "observation", NULL, 0, 0);
+        if (status) return status;
+        memcpy(met->obs + ppo__at(met->rows, met->size), obs, (size_t)size * sizeof(float));
+        met->start[met->rows] = met->rows == 0;
+    }
+    return PPO_OK;
+}
+
+/* Makes x->rounded, by what the agent meets in an environment, or has met. */
+static ppo_status ppo__int8_agent(ppo__export *x, const ppo__rounding *by) {
+    const ppo_env *env = by->env;
     const ppo_agent *agent = x->agent;
     const int size = agent->model.obs_size;
     ppo_rng rng = ppo_rng_stream(0, PPO_STREAM_EVALUATE, 0);
@@ -228,10 +262,11 @@ static ppo_status ppo__int8_agent(ppo__export *x, const ppo_env *env) {
     status = ppo_tape_status(x->tape);
     for (uint64_t seed = 0; env && met.rows < met.room && !status; ++seed)
         status = ppo_play(x->rounded, env, seed, seed % 2, ppo__meet, &met, NULL);
+    if (by->obs && !status) status = ppo__meet_again(&met, &agent->model, by);
     if (status) return status;
-    if (env && agent->obs_norm.size)
+    if (met.rows && agent->obs_norm.size)
         ppo_normalize(&agent->obs_norm, met.obs, met.rows, agent->clip_obs, met.obs);
-    for (; met.rows < met.room; ++met.rows) { /* there is no env */
+    for (; met.rows < met.room; ++met.rows) { /* there is neither */
         for (int j = 0; j < size; ++j) met.obs[ppo__at(met.rows, size) + j] = ppo_rng_normal(&rng);
         met.start[met.rows] = met.rows == 0;
     }
@@ -594,7 +629,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-static ppo_status ppo__export_policy(const ppo_agent *agent, int int8, const ppo_env *env, const char *name,
+/* by NULL: with weights of floats. */
+static ppo_status ppo__export_policy(const ppo_agent *agent, const ppo__rounding *by, const char *name,
                                      const char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     const size_t length = name ? strlen(name) : 0;
@@ -603,7 +639,7 @@ static ppo_status ppo__export_policy(const ppo_agent *agent, int int8, const ppo
         return ppo__refuse(
             "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
     ppo__export export_ = {agent, name, NULL, NULL, NULL};
-    ppo_status status = int8 ? ppo__int8_agent(&export_, env) : PPO_OK;
+    ppo_status status = by ? ppo__int8_agent(&export_, by) : PPO_OK;
     if (!status) status = ppo__write_file(path, ppo__export_all, &export_);
     ppo_tape_free(export_.tape);
     ppo_agent_free(export_.rounded);
@@ -611,12 +647,21 @@ static ppo_status ppo__export_policy(const ppo_agent *agent, int int8, const ppo
 }
 
 PPO_DEF ppo_status ppo_export_c(const ppo_agent *agent, const char *name, const char *path) {
-    return ppo__export_policy(agent, 0, NULL, name, path);
+    return ppo__export_policy(agent, NULL, name, path);
 }
 
 PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env, const char *name,
                                      const char *path) {
-    return ppo__export_policy(agent, 1, env, name, path);
+    const ppo__rounding by = {env, NULL, 0};
+    return ppo__export_policy(agent, &by, name, path);
+}
+
+PPO_DEF ppo_status ppo_export_c_int8_from(const ppo_agent *agent, const float *obs, int n, const char *name,
+                                          const char *path) {
+    const ppo__rounding by = {NULL, obs, n};
+    if (!ppo__given("ppo_export_c_int8_from", obs != NULL)) return PPO_ERROR_ARGUMENT;
+    if (n < 1) return ppo__refuse("ppo_export_c_int8_from: %d observations, must be above 0", n);
+    return ppo__export_policy(agent, &by, name, path);
 }
 
 PPO__WARNINGS_BACK
