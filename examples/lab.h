@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "companions/ppo_bpe.h"
 #include "companions/ppo_judge.h"
 #include "tasks.h"
 

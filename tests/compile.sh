@@ -120,8 +120,25 @@ static int needs_conv(const char *path) { /* a policy, and a file of one */
     return good;
 }
 #ifndef PPO_NO_LANGUAGE
+static int encodes(void) { /* characters and bytes, with special tokens, without merges */
+    static const char *const names[] = {"<eos>"};
+    static const char text[] = "b<eos>\303\251a";
+    int good = 1, n = 0, token[16];
+    for (int bytes = 0; bytes < 2; ++bytes) {
+        ppo_tokenizer *tok = NULL;
+        char back[16] = "";
+        good = good && !(bytes ? ppo_tokenizer_bytes(names, 1, &tok)
+                               : ppo_tokenizer_characters(text, sizeof text - 1, names, 1, &tok)) &&
+               !ppo_encode(tok, text, sizeof text - 1, token, 16, &n) && n == (bytes ? 9 : 8) &&
+               !ppo_decode(tok, token, n, back, 16, NULL) && !strcmp(back, text) &&
+               token[0] == (bytes ? 'b' - 33 : 3) && ppo_tokenizer_vocab(tok) == (bytes ? 257 : 9) &&
+               ppo_tokenizer_special(tok, "<eos>") == ppo_tokenizer_vocab(tok) - 1;
+        ppo_tokenizer_free(tok);
+    }
+    return good;
+}
 static int needs_others(void) { /* a folder, a file with a tokenizer.json in it, a training with a checkpoint */
-    const int64_t n = 2;
+    const int64_t n = 2, merge[2] = {1, 2};
     int start[2] = {0, 2}, token[2] = {1, 2};
     const ppo_tokens text = {1, start, NULL, token, NULL, NULL};
     ppo_fit_config fit = ppo_fit_config_default();
@@ -130,7 +147,7 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
     ppo_lm *lm = NULL, *loaded = NULL;
     ppo_file *file = NULL;
     config.vocab = 256;
-    int good = !ppo_lm_create(&config, &lm) && !ppo_tokenizer_train("", 0, 256, NULL, 0, &tokenizer) &&
+    int good = !ppo_lm_create(&config, &lm) && !ppo_tokenizer_bytes(NULL, 0, &tokenizer) &&
                !ppo_file_create(&file) && !ppo_file_add(file, "tokenizer.json", PPO_U8, &n, 1, "{}") &&
                !ppo_file_set_text(file, "tokenizer", "json");
     good = good && needs("ppo_hub.h", ppo_lm_load(".", &loaded)) && !loaded &&
@@ -139,6 +156,11 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
            needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, ".")) &&
            needs("ppo_hub.h", ppo_tokenizer_save(tokenizer, "none/tokenizer.json")) &&
            needs("ppo_hub.h", ppo_tokenizer_get(file, &made)) && !made;
+    ppo_file_free(file);
+    good = good && !ppo_file_create(&file) && !ppo_file_add(file, "tokenizer.merges", PPO_I32, merge, 2, start) &&
+           !ppo_file_set_text(file, "tokenizer", "bpe") && !ppo_file_set_text(file, "tokenizer.words", "gpt2") &&
+           !ppo_file_set_text(file, "tokenizer.specials", "") &&
+           needs("ppo_bpe.h", ppo_tokenizer_get(file, &made)) && !made;
     config.qk_norm = 1;
     good = good && needs("ppo_hub.h", ppo_lm_create(&config, &loaded)) && !loaded;
     fit.checkpoint = "none";
@@ -164,7 +186,7 @@ int main(int argc, char **argv) {
     if (argc) snprintf(path, sizeof path, "%s.policy", argv[0]);
     if (!needs_conv(path)) return 1;
 #ifndef PPO_NO_LANGUAGE
-    return needs_others() && !short_training() ? 0 : 1;
+    return encodes() && needs_others() && !short_training() ? 0 : 1;
 #endif
     return short_training();
 }

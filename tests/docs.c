@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "ppo.h"
+#include "examples/companions/ppo_bpe.h"
 #include "examples/companions/ppo_check.h"
 #include "examples/companions/ppo_conv.h"
 #include "examples/companions/ppo_export.h"

@@ -10,6 +10,7 @@
 #include "../ppo.h"
 #undef fsync
 #include "../examples/companions/ppo_amx.h"
+#include "../examples/companions/ppo_bpe.h"
 #include "../examples/companions/ppo_check.h"
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"

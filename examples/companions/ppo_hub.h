@@ -16,9 +16,9 @@ SYNOPSIS
        ppo_tokens_add_chat(&chat, tok, PPO_CHATML, said, 1, 1);       // ready for ppo_generate()
 
    Each call returns a ppo_status; after a failure ppo_last_error() says what was wrong. examples/chat.c and
-   examples/finetune.c are whole programs. Copy this file beside ppo.h. In the folder examples/, where it is
-   in companions/, programs include it from there: #include "companions/ppo_hub.h". A program that uses a
-   GPU includes it before ppo_cuda.cuh.
+   examples/finetune.c are whole programs. Copy this file and ppo_bpe.h, which it includes, beside ppo.h. In the
+   folder examples/, where they are in companions/, programs include it from there: #include
+   "companions/ppo_hub.h". A program that uses a GPU includes it before ppo_cuda.cuh.
 
    It adds functions, and these functions of ppo.h, which otherwise take single files, accept more:
 
@@ -97,6 +97,8 @@ ERRORS
 #elif PPO_VERSION_MAJOR != 0 || PPO_VERSION_MINOR != 3
 #error "ppo_hub.h belongs to version 0.3 of ppo.h"
 #endif
+
+#include "ppo_bpe.h"
 
 #ifndef PPO_NO_LANGUAGE
 

@@ -1,5 +1,5 @@
-"""Prints the tables about characters: ppo__unicode_kinds of ppo.h, ppo__unicode_parts and ppo__unicode_classes of
-ppo_hub.h.
+"""Prints the tables about characters: ppo__unicode_kinds of ppo_bpe.h, ppo__unicode_parts and ppo__unicode_classes
+of ppo_hub.h.
 
     pip install tokenizers==0.23.3
     python make_unicode.py
