@@ -1,6 +1,7 @@
 /* For export.sh: trains a small agent of each kind into the folder argv[1]. NAME.h is the policy as ppo_export_c()
    writes it, NAME.flags says with which macros export_compare.c is compiled for it, and NAME.txt is what it must
-   answer: per line 1 where an episode begins, an observation, the outputs, the action. */
+   answer: per line 1 where an episode begins, an observation, the outputs, the action, uniform numbers and the action
+   that ppo_act() samples by them; of choices also a mask, and under it the action and the one sampled. */
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
@@ -8,7 +9,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 5, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400 };
+enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 5, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400, OUTPUTS = 16 };
 
 /* Observations are noise around a place of their own, which normalized agents have to find out. */
 static float place, spread;
@@ -71,6 +72,7 @@ static const struct {
     {"int8_convolution", "discrete 4", "conv=3x2x1,5x1x1 recurrent=6 shared_trunk=yes activation=relu", 0, 1,
      0, 1},
     {"int8_without_env", "multi-discrete 3,2,5", "normalize_obs=yes", 2, 5, 0, 2},
+    {"int8_gsde", "box 2 -1 1", "gsde=yes", 0, 1, 0, 1},
     {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
 };
 
@@ -118,7 +120,37 @@ static const float *outputs(ppo_agent *agent, ppo_tape *tape, const float *obs) 
     return ppo_actor_critic_forward(tape, &agent->model, &inputs, PPO_POLICY).policy->data;
 }
 
+static void write_action(FILE *out, const ppo_action *action, int n) {
+    for (int j = 0; j < n; j++)
+        fprintf(out, " %a", action->box ? (double)action->box[j] : (double)action->choices[j]);
+}
+
+/* An action by the memory that the agent has now, and keeps. */
+static void write_try(FILE *out, ppo_agent *agent, const float *obs, const unsigned char *mask,
+                      const ppo_rng *rng, int n) {
+    float state[16];
+    ppo_rng copy;
+    ppo_action action;
+    if (rng) copy = *rng;
+    memcpy(state, agent->state, (size_t)agent->model.core.width * sizeof *state);
+    check(ppo_act_masked(agent, obs, mask, rng ? &copy : NULL, &action));
+    memcpy(agent->state, state, (size_t)agent->model.core.width * sizeof *state);
+    write_action(out, &action, n);
+}
+
+/* At least one option of each choice is legal. */
+static void draw_mask(const ppo_space *space, ppo_rng *rng, unsigned char *mask) {
+    int heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    for (int h = 0; h < heads; mask += sizes[h++]) {
+        for (int j = 0; j < sizes[h]; j++) mask[j] = (unsigned char)ppo_rng_below(rng, 2);
+        mask[ppo_rng_below(rng, sizes[h])] = 1;
+    }
+}
+
 static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numbers) {
+    const int n_uniforms = agent->model.log_std ? 2 * n_numbers : n_numbers;
+    unsigned char mask[OUTPUTS];
     ppo_tape *tape = NULL;
     ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
     check(ppo_tape_create(&tape));
@@ -133,9 +165,17 @@ static void write_answers(FILE *out, ppo_agent *agent, int n_outputs, int n_numb
         for (int j = 0; j < agent->model.actor_obs; j++) fprintf(out, " %a", (double)obs[j]);
         const float *y = outputs(agent, tape, obs);
         for (int j = 0; j < n_outputs; j++) fprintf(out, " %a", (double)y[j]);
-        check(ppo_act(agent, obs, NULL, &action));
-        for (int j = 0; j < n_numbers; j++)
-            fprintf(out, " %a", action.box ? (double)action.box[j] : (double)action.choices[j]);
+        write_try(out, agent, obs, NULL, NULL, n_numbers);
+        const ppo_rng drawn = rng;
+        for (int j = 0; j < n_uniforms; j++) fprintf(out, " %a", (double)ppo_rng_uniform(&rng));
+        write_try(out, agent, obs, NULL, &drawn, n_numbers);
+        if (!agent->model.log_std) {
+            draw_mask(&agent->model.action_space, &rng, mask);
+            for (int j = 0; j < n_outputs; j++) fprintf(out, " %d", mask[j]);
+            write_try(out, agent, obs, mask, NULL, n_numbers);
+            write_try(out, agent, obs, mask, &drawn, n_numbers);
+        }
+        check(ppo_act(agent, obs, NULL, &action)); /* goes on to the next state */
         fprintf(out, "\n");
     }
     ppo_tape_free(tape);

@@ -32,6 +32,37 @@ static int close_call(const float *output, const int *sizes, int which, float to
     return close;
 }
 
+/* The sum of probabilities of options before this one, and with it, among those that are legal. */
+static void cumulated(const float *output, const unsigned char *mask, int n, int option, double *before,
+                      double *with) {
+    double sum = 0;
+    *before = *with = 0;
+    for (int j = 0; j < n; ++j) {
+        if (mask && !mask[j]) continue;
+        if (j == option) *before = sum;
+        sum += exp((double)output[j]);
+        if (j == option) *with = sum;
+    }
+    *before /= sum;
+    *with /= sum;
+}
+
+/* Are these choices what uniform numbers mean by the outputs? With a margin for rounding. */
+static int are_drawn(const float *output, const unsigned char *mask, const int *sizes, int n,
+                     const float *uniform, const float *choice) {
+    double before, with;
+    int right = 1;
+    for (int h = 0; h < n; ++h) {
+        int option = (int)choice[h];
+        right &= !mask || mask[option];
+        cumulated(output, mask, sizes[h], option, &before, &with);
+        right &= uniform[h] > before - 1e-5 && uniform[h] < with + 1e-5;
+        if (mask) mask += sizes[h];
+        output += sizes[h];
+    }
+    return right;
+}
+
 /* What a policy is called, how many numbers it takes and gives, its functions, and room for the numbers: arrays of
    exactly these sizes, for the sanitizers. */
 typedef struct {
@@ -40,35 +71,79 @@ typedef struct {
     const int *sizes; /* NULL: no choices */
     float tolerance;
     void (*forward)(const float *, float *, float *);
-    void (*predict)(const float *, float *, float *);
-    float *seen, *output, *action, *one, *other;
+    void (*act)(const float *, float *, const unsigned char *, const float *, float *);
+    int uniforms;
+    float *seen, *output, *action, *one, *other, *uniform;
 } policy;
+
+/* The action of one function, from the memory before this step. */
+static void act(const policy *p, const float *before, const unsigned char *mask, const float *uniform) {
+    for (int j = 0; j < p->width; ++j) p->other[j] = before[j];
+    p->act(p->seen, p->other, mask, uniform, p->action);
+}
+
+/* Of a line: 1 if the sampled action is not what the uniform numbers mean, or not ppo_act()'s. */
+static int misdraws(const policy *p, const unsigned char *mask, const float *wanted) {
+    int wrong = p->sizes && !are_drawn(p->output, mask, p->sizes, p->numbers, p->uniform, p->action);
+    if (!p->sizes || p->tolerance < 1e-4f)
+        for (int j = 0; j < p->numbers; ++j) wrong |= differ(p->action[j], wanted[j], 3 * p->tolerance);
+    return wrong;
+}
+
+/* What the policy says of a mask: of choices alone. */
+static int masked_wrong(const policy *p, FILE *in, const float *before, const float *logits) {
+    float numbers[64], wanted[64], sampled[64], legal[64];
+    unsigned char mask[64];
+    int wrong = 0;
+    if (!read_numbers(in, numbers, p->outputs) || !read_numbers(in, wanted, p->numbers) ||
+        !read_numbers(in, sampled, p->numbers))
+        return printf("%s: a mask is cut off\n", p->name);
+    for (int j = 0; j < p->outputs; ++j) {
+        mask[j] = numbers[j] > 0;
+        legal[j] = mask[j] ? logits[j] : -1e9f - (float)j * 1e6f; /* no close call among the illegal */
+    }
+    act(p, before, mask, NULL);
+    for (int j = 0; j < p->numbers; ++j)
+        wrong |= differ(p->action[j], wanted[j], 0) && !close_call(legal, p->sizes, j, p->tolerance);
+    act(p, before, mask, p->uniform);
+    wrong |= misdraws(p, mask, sampled);
+    return wrong ? printf("%s: wrong under a mask\n", p->name) : 0;
+}
 
 /* 1 if the policy answers otherwise than the file says. */
 static int compare(const policy *p, FILE *in) {
-    float begins, wanted[64], wanted_action[64], worst = 0;
+    float begins, wanted[64], wanted_action[64], sampled[64], before[64], worst = 0;
     int line = 0, wrong = 0;
-    if (!in || p->outputs > 64 || p->numbers > 64) return 1;
+    if (!in || p->outputs > 64 || p->numbers > 64 || p->width > 64) return 1;
     while (read_numbers(in, &begins, 1)) {
         ++line;
         if (!read_numbers(in, p->seen, p->obs) || !read_numbers(in, wanted, p->outputs) ||
-            !read_numbers(in, wanted_action, p->numbers))
+            !read_numbers(in, wanted_action, p->numbers) || !read_numbers(in, p->uniform, p->uniforms) ||
+            !read_numbers(in, sampled, p->numbers))
             return printf("%s: line %d is cut off\n", p->name, line), 1;
-        for (int j = 0; j < p->width && begins > 0; ++j) p->one[j] = p->other[j] = 0;
+        for (int j = 0; j < p->width && begins > 0; ++j) p->one[j] = 0;
+        for (int j = 0; j < p->width; ++j) before[j] = p->one[j];
         p->forward(p->seen, p->one, p->output);
-        p->predict(p->seen, p->other, p->action);
         for (int j = 0; j < p->outputs; ++j) {
             worst = fmaxf(worst, fabsf(p->output[j] - wanted[j]) / fmaxf(1, fabsf(wanted[j])));
             if (differ(p->output[j], wanted[j], p->tolerance))
                 wrong = printf("%s, line %d: output %d is %.9g, not %.9g\n", p->name, line, j,
                                (double)p->output[j], (double)wanted[j]);
         }
+        act(p, before, NULL, NULL);
         for (int j = 0; j < p->numbers; ++j) {
             if (differ(p->action[j], wanted_action[j], p->tolerance) &&
                 !(p->sizes && close_call(wanted, p->sizes, j, p->tolerance)))
                 wrong = printf("%s, line %d: action %d is %.9g, not %.9g\n", p->name, line, j,
                                (double)p->action[j], (double)wanted_action[j]);
         }
+        act(p, before, NULL, p->uniform);
+        if (misdraws(p, NULL, sampled))
+            wrong = printf("%s, line %d: samples %.9g ..., not %.9g\n", p->name, line, (double)p->action[0],
+                           (double)sampled[0]);
+        for (int j = 0; j < p->width; ++j)
+            if (differ(p->other[j], p->one[j], 0)) wrong = printf("%s: another state\n", p->name);
+        if (p->sizes && masked_wrong(p, in, before, wanted)) wrong = 1;
     }
     printf("%s: %d lines, off by %.2g at most\n", p->name, line, (double)worst);
     return wrong || line != 400;
@@ -95,18 +170,28 @@ void GLUE(forward, NAME)(const float *obs, float *state, float *output) {
     GLUE(NAME, forward)(obs, MEMORY output);
 }
 
-/* All kinds of actions as numbers. */
-void GLUE(predict, NAME)(const float *obs, float *state, float *action);
-void GLUE(predict, NAME)(const float *obs, float *state, float *action) {
+/* All kinds of actions as numbers, of a mask that may be NULL, sampled if there are uniform numbers. */
+void GLUE(act, NAME)(const float *obs, float *state, const unsigned char *mask, const float *uniform,
+                     float *action);
+void GLUE(act, NAME)(const float *obs, float *state, const unsigned char *mask, const float *uniform,
+                     float *action) {
     (void)state;
 #if defined(BOX)
-    GLUE(NAME, predict)(obs, MEMORY action);
+    (void)mask;
+    if (uniform) GLUE(NAME, sample)(obs, MEMORY uniform, action);
+    else GLUE(NAME, predict)(obs, MEMORY action);
 #elif defined(MULTI)
     int choices[NUMBERS], j;
-    GLUE(NAME, predict)(obs, MEMORY choices);
+    if (mask && uniform) GLUE(NAME, sample_masked)(obs, MEMORY mask, uniform, choices);
+    else if (mask) GLUE(NAME, predict_masked)(obs, MEMORY mask, choices);
+    else if (uniform) GLUE(NAME, sample)(obs, MEMORY uniform, choices);
+    else GLUE(NAME, predict)(obs, MEMORY choices);
     for (j = 0; j < NUMBERS; ++j) action[j] = (float)choices[j];
 #else
-    action[0] = (float)GLUE(NAME, predict)(obs ONLY_MEMORY);
+    if (mask && uniform) action[0] = (float)GLUE(NAME, sample_masked)(obs, MEMORY mask, uniform[0]);
+    else if (mask) action[0] = (float)GLUE(NAME, predict_masked)(obs, MEMORY mask);
+    else if (uniform) action[0] = (float)GLUE(NAME, sample)(obs, MEMORY uniform[0]);
+    else action[0] = (float)GLUE(NAME, predict)(obs ONLY_MEMORY);
 #endif
 }
 
@@ -121,8 +206,23 @@ static int GLUE(compare, NAME)(FILE *in) {
     const int *sizes = NULL;
 #endif
     float seen[GLUE(NAME, OBS)], output[OUTPUTS], action[NUMBERS], one[WIDTH] = {0}, other[WIDTH] = {0};
-    policy p = {TEXT(NAME),          GLUE(NAME, OBS),     OUTPUTS, NUMBERS, WIDTH,  sizes, TOLERANCE,
-                GLUE(forward, NAME), GLUE(predict, NAME), seen,    output,  action, one,   other};
+    float uniform[GLUE(NAME, UNIFORMS)];
+    policy p = {TEXT(NAME),
+                GLUE(NAME, OBS),
+                OUTPUTS,
+                NUMBERS,
+                WIDTH,
+                sizes,
+                TOLERANCE,
+                GLUE(forward, NAME),
+                GLUE(act, NAME),
+                GLUE(NAME, UNIFORMS),
+                seen,
+                output,
+                action,
+                one,
+                other,
+                uniform};
     return compare(&p, in);
 }
 #endif

@@ -18,18 +18,25 @@ WHAT IS WRITTEN
 
    Constant arrays, and functions that are static inline and compute with float alone, in C99 or C++11:
 
-       void NAME_forward(const float *obs, float *output)   logits, or the mean before the box
-       int  NAME_predict(const float *obs)                  discrete: the most likely action
-       void NAME_predict(const float *obs, int *choices)    multi-discrete, multi-binary
-       void NAME_predict(const float *obs, float *action)   box: within [low, high]
+       void NAME_forward(const float *obs, float *output)     logits, or the mean before the box
+
+       int  NAME_predict(const float *obs)                    discrete: the most likely action
+       void NAME_predict(const float *obs, int *choices)      multi-discrete, multi-binary
+       void NAME_predict(const float *obs, float *action)     box: within [low, high]
+
+       int  NAME_sample(const float *obs, float uniform)      the same, sampled
+       void NAME_sample(const float *obs, const float *uniform, int *choices)
+       void NAME_sample(const float *obs, const float *uniform, float *action)
+
+       int  NAME_predict_masked(const float *obs, const unsigned char *mask)      and so on: where some of the
+       int  NAME_sample_masked(const float *obs, const unsigned char *mask, ...)  choices are illegal
 
    obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
    policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
-   begins. The results agree with ppo_act() up to rounding, but obs is not checked: NaN there gives NaN.
-
-   Where some actions are illegal: NAME_predict_masked(), as NAME_predict() but for a parameter more after obs
-   and state, const unsigned char *mask, a byte for each logit, 0 where the action is illegal; as ppo_act_masked()
-   chooses. A choice for which the mask leaves nothing is -1.
+   begins. uniform [NAME_UNIFORMS] are independent random numbers, 0 <= u < 1, from a generator of yours; those of
+   ppo_rng_uniform() give what ppo_act() samples. mask has a byte for each logit, 0 where the option is illegal; a
+   choice for which it leaves nothing is -1. The results agree with ppo_act() up to rounding, but obs is not checked:
+   NaN there gives NaN.
 
 IN 8 BITS
 
@@ -306,6 +313,19 @@ static int ppo__export_uses(const ppo_actor_critic *model, const ppo_tensor *ten
            tensor == core->state_bias;
 }
 
+/* Of a box the standard deviations; of gsde the squares of those that belong to each feature. */
+static ppo_status ppo__export_std(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const size_t n = model->log_std ? ppo__size(model->log_std) : 0;
+    float *std = n ? (float *)ppo__alloc(n * sizeof(float)) : NULL;
+    if (!n) return PPO_OK;
+    if (!std) return PPO_ERROR_MEMORY;
+    for (size_t j = 0; j < n; ++j) std[j] = expf(model->log_std->data[j] * (model->gsde ? 2.0f : 1.0f));
+    ppo_status status = ppo__export_floats(x, model->gsde ? "variance" : "std", std, n);
+    ppo__free(std);
+    return status;
+}
+
 /* Weights; of the observations' statistics the mean, what rounding it to a float leaves out, the factor. */
 static ppo_status ppo__export_arrays(const ppo__export *x) {
     const ppo_params *params = x->agent->model.params;
@@ -337,7 +357,7 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
         status = ppo__export_floats(x, names[k], numbers, n);
     }
     ppo__free(numbers);
-    return status;
+    return status ? status : ppo__export_std(x);
 }
 
 static const char ppo__export_functions[] =
@@ -393,17 +413,54 @@ static const char ppo__export_sum_int8[] =
     "    }\n"
     "    for (j = 0; j < cols; ++j) y[j] = y[j] * w.scale[j] + b[j];\n";
 
+static const char ppo__export_root[] = "/* 1 / sqrt(x) by Newton's iteration, x > 0 */\n"
+                                       "static inline float @_inverse_root(float x) {\n"
+                                       "    float r = 1.0f;\n"
+                                       "    int   j;\n"
+                                       "    while (x * r * r > 2.0f) r *= 0.5f;\n"
+                                       "    while (x * r * r < 0.5f) r *= 2.0f;\n"
+                                       "    for (j = 0; j < 6; ++j) r *= 1.5f - 0.5f * x * r * r;\n"
+                                       "    return r;\n"
+                                       "}\n\n";
+
+/* Box and Muller 1958, as ppo_rng_normal(): the logarithm by its series in (x - 1) / (x + 1), the cosine as the sine
+   of the angle from the nearest zero. */
+static const char ppo__export_normal[] =
+    "/* a normal number from two uniform ones, 0 <= u < 1 */\n"
+    "static inline float @_normal(const float *u) {\n"
+    "    float x = 1.0f - u[0], ln = 0.0f, angle = u[1] < 0.5f ? 0.25f - u[1] : u[1] - 0.75f, y, z;\n"
+    "    if (!(x > 5.9e-8f)) x = 5.9e-8f;\n"
+    "    for (; x < 0.7071068f; ln -= 0.693147181f) x *= 2.0f;\n"
+    "    x = (x - 1.0f) / (x + 1.0f);\n"
+    "    y = x * x;\n"
+    "    y = 0.333333333f + y * (0.2f + y * (0.142857143f + y * 0.111111111f));\n"
+    "    ln += 2.0f * (x + x * x * x * y);\n"
+    "    angle *= 6.28318531f;\n"
+    "    z = angle * angle;\n"
+    "    y = 8.33333333e-3f - z * (1.98412698e-4f - z * (2.75573192e-6f - z * 2.50521084e-8f));\n"
+    "    angle *= 1.0f + z * (-0.166666667f + z * y);\n"
+    "    return ln < 0.0f ? -2.0f * ln * @_inverse_root(-2.0f * ln) * angle : 0.0f;\n"
+    "}\n\n";
+
+static const char ppo__export_spread[] =
+    "/* std [%d] by the features of this observation */\n"
+    "static inline void @_spread(const float *features, float *std) {\n"
+    "    int i, j;\n"
+    "    for (j = 0; j < %d; ++j) {\n"
+    "        std[j] = 1e-6f;\n"
+    "        for (i = 0; i < %d; ++i) std[j] += features[i] * features[i] * @_variance[i * %d + j];\n"
+    "        std[j] *= @_inverse_root(std[j]);\n"
+    "    }\n"
+    "}\n\n";
+
 static const char ppo__export_norm[] =
     "/* layer norm of x [n], then the activation */\n"
     "static inline void @_norm(float *x, const float *w, const float *b, int n, int activation) {\n"
-    "    float mean = 0.0f, var = 0.0f, r = 1.0f; /* r: 1 / sqrt(var), by Newton's iteration */\n"
+    "    float mean = 0.0f, var = 0.0f, r;\n"
     "    int   j;\n"
     "    for (j = 0; j < n; ++j) mean += x[j] / (float)n;\n"
     "    for (j = 0; j < n; ++j) var += (x[j] - mean) * (x[j] - mean) / (float)n;\n"
-    "    var += 1e-5f;\n"
-    "    while (var * r * r > 2.0f) r *= 0.5f;\n"
-    "    while (var * r * r < 0.5f) r *= 2.0f;\n"
-    "    for (j = 0; j < 6; ++j) r *= 1.5f - 0.5f * var * r * r;\n"
+    "    r = @_inverse_root(var + 1e-5f);\n"
     "    for (j = 0; j < n; ++j) x[j] = @_activate((x[j] - mean) * r * w[j] + b[j], activation);\n"
     "}\n\n";
 
@@ -490,6 +547,7 @@ static void ppo__export_forward(const ppo__export *x) {
     const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
     const char *from, *l = limit.text;
     int recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
+    const int n = model->action_space.n;
     PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
     for (int k = 0; k < model->conv.layers; ++k) {
         const ppo_tensor *weight = model->conv.weight[k];
@@ -503,19 +561,22 @@ static void ppo__export_forward(const ppo__export *x) {
             if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
     ppo__export_text(x, "%s", ppo__export_functions);
     ppo__export_text(x, ppo__export_linear, x->rounded ? ppo__export_sum_int8 : ppo__export_sum);
+    if (x->agent->config.layer_norm || kind->continuous) ppo__export_text(x, "%s", ppo__export_root);
     ppo__export_text(x, "%s%s", x->agent->config.layer_norm ? ppo__export_norm : "",
                      recurrent ? ppo__export_gru : "");
+    if (model->gsde) ppo__export_text(x, ppo__export_spread, n, n, model->log_std->rows, n);
     if (square) ppo__export_text(x, ppo__export_conv, square);
     if (pools) ppo__export_text(x, "%s", ppo__export_pool);
     ppo__export_text(x,
                      "/* output [%d]: %s */\n"
-                     "static inline void @_forward(const float *obs, %sfloat *output) {\n"
+                     "static inline void @_%s(const float *obs, %sfloat *output%s) {\n"
                      "    float even[%d], odd[%d];\n"
                      "    int   j;\n"
                      "    for (j = 0; j < @_OBS; ++j) even[j] = obs[j];\n",
                      ppo__space_outputs(&model->action_space),
                      kind->continuous ? "the mean, before the box" : "logits",
-                     recurrent ? "float *state, " : "", widest, widest);
+                     model->gsde ? "outputs" : "forward", recurrent ? "float *state, " : "",
+                     model->gsde ? ", float *std" : "", widest, widest);
     if (x->agent->obs_norm.size)
         ppo__export_text(x,
                          "    for (j = 0; j < @_OBS; ++j) {\n"
@@ -534,6 +595,7 @@ static void ppo__export_forward(const ppo__export *x) {
             const int last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
             const char *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
             const int activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
+            if (last && p == 1 && model->gsde) ppo__export_text(x, "    @_spread(%s, std);\n", from);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
                              names[p], k, names[p], k, weight->rows, weight->cols, normed ? 0 : activation,
                              to);
@@ -544,65 +606,132 @@ static void ppo__export_forward(const ppo__export *x) {
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
+    if (model->gsde)
+        ppo__export_text(x,
+                         "static inline void @_forward(const float *obs, %sfloat *output) {\n"
+                         "    float std[%d];\n"
+                         "    @_outputs(obs, %soutput, std);\n"
+                         "}\n\n",
+                         recurrent ? "float *state, " : "", n, recurrent ? "state, " : "");
 }
 
-/* The most likely action: of a box the mean, within it; else the largest logit of each choice. */
-static void ppo__export_predict(const ppo__export *x) {
-    const ppo_space *space = &x->agent->model.action_space;
+/* What chooses among the options of one choice. */
+static const char ppo__export_choose[] =
+    "/* exp(x), x <= 0: a series below 1/4, squared as often as x was halved */\n"
+    "static inline float @_exp(float x) {\n"
+    "    int   doublings = 0;\n"
+    "    float y;\n"
+    "    if (!(x > -80.0f)) return 0.0f;\n"
+    "    for (; x < -0.25f; ++doublings) x *= 0.5f;\n"
+    "    y = 0.166666667f + x * (4.16666667e-2f + x * (8.33333333e-3f + x * 1.38888889e-3f));\n"
+    "    y = 1.0f + x * (1.0f + x * (0.5f + x * y));\n"
+    "    for (; doublings > 0; --doublings) y *= y;\n"
+    "    return y;\n"
+    "}\n\n"
+    "/* the most likely of the options from .. end - 1, but those whose byte in mask is 0 (mask 0: all); -1: "
+    "none */\n"
+    "static inline int @_most_likely(const float *logit, const unsigned char *mask, int from, int end) {\n"
+    "    int j, best = -1;\n"
+    "    for (j = from; j < end; ++j)\n"
+    "        if ((!mask || mask[j]) && (best < 0 || logit[j] > logit[best])) best = j;\n"
+    "    return best < 0 ? -1 : best - from;\n"
+    "}\n\n"
+    "/* one of them by their probabilities and a uniform number, 0 <= u < 1; overwrites the logits */\n"
+    "static inline int @_draw(float *logit, const unsigned char *mask, int from, int end, float u) {\n"
+    "    const int   most = @_most_likely(logit, mask, from, end);\n"
+    "    const float top = most < 0 ? 0.0f : logit[from + most];\n"
+    "    float       sum = 0.0f;\n"
+    "    int         j;\n"
+    "    for (j = from; j < end; ++j) {\n"
+    "        logit[j] = !mask || mask[j] ? @_exp(logit[j] - top) : 0.0f;\n"
+    "        sum += logit[j];\n"
+    "    }\n"
+    "    u *= sum;\n"
+    "    for (sum = 0.0f, j = from; j < end; ++j) {\n"
+    "        sum += logit[j];\n"
+    "        if (u < sum) return j - from;\n"
+    "    }\n"
+    "    return most;\n"
+    "}\n\n";
+
+/* The actions of a box: the mean or a sample, brought into the box. */
+static void ppo__export_box(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const ppo_space *space = &model->action_space;
     const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
     const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
-    int heads, outputs = ppo__space_outputs(space), recurrent = x->agent->model.core.width;
-    const int *sizes = ppo__space_heads(space, &heads);
-    const char *state = recurrent ? ", float *state" : "", *pass = recurrent ? "state, " : "";
-    if (ppo__kind(space)->continuous) {
-        ppo__export_text(x,
-                         "/* action [%d], within [%s, %s] */\n"
-                         "static inline void @_predict(const float *obs%s, float *action) {\n"
-                         "    int j;\n"
-                         "    @_forward(obs, %saction);\n"
-                         "    for (j = 0; j < %d; ++j) {\n",
-                         space->n, low.text, high.text, state, pass, space->n);
-        if (x->agent->model.squash)
-            ppo__export_text(x, "        action[j] = %s + %s * (@_tanh(action[j]) + 1.0f);\n", low.text,
-                             half.text);
-        for (int k = 0; k < 2; ++k)
-            if (ppo__finite(k ? space->high : space->low))
-                ppo__export_text(x, "        if (action[j] %c %s) action[j] = %s;\n", k ? '>' : '<',
-                                 k ? high.text : low.text, k ? high.text : low.text);
-        ppo__export_text(x, "    }\n}\n\n");
-        return;
-    }
-    const int one = space->kind == PPO_DISCRETE;
+    const char *state = model->core.width ? ", float *state" : "", *pass = model->core.width ? "state, " : "";
+    const int n = space->n;
+    ppo__export_text(x, "%sstatic inline float @_into_box(float x) {\n", ppo__export_normal);
+    if (model->squash) ppo__export_text(x, "    x = %s + %s * (@_tanh(x) + 1.0f);\n", low.text, half.text);
+    for (int k = 0; k < 2; ++k)
+        if (ppo__finite(k ? space->high : space->low))
+            ppo__export_text(x, "    if (x %c %s) x = %s;\n", k ? '>' : '<', k ? high.text : low.text,
+                             k ? high.text : low.text);
     ppo__export_text(
         x,
-        "/* the index of the largest of n, where mask is not 0 (a null pointer: of all); -1: of none */\n"
-        "static inline int @_largest(const float *logit, const unsigned char *mask, int n) {\n"
-        "    int j, best = -1;\n"
-        "    for (j = 0; j < n; ++j)\n"
-        "        if ((!mask || mask[j]) && (best < 0 || logit[j] > logit[best])) best = j;\n"
-        "    return best;\n"
+        "    return x;\n}\n\n"
+        "/* action [%d], within [%s, %s]: the most likely */\n"
+        "static inline void @_predict(const float *obs%s, float *action) {\n"
+        "    int j;\n"
+        "    @_forward(obs, %saction);\n"
+        "    for (j = 0; j < %d; ++j) action[j] = @_into_box(action[j]);\n"
         "}\n\n"
-        "/* the most likely legal %s%d%s; mask [%d]: 0 where it is illegal */\n"
-        "static inline %s @_predict_masked(const float *obs%s, const unsigned char *mask%s) {\n"
-        "    float logit[%d];\n"
-        "    @_forward(obs, %slogit);\n",
-        one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]", outputs,
-        one ? "int" : "void", state, one ? "" : ", int *choices", outputs, pass);
-    for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
-        if (!one) ppo__export_text(x, "    choices[%d] = ", h);
-        ppo__export_text(x, "%s@_largest(logit + %d, mask ? mask + %d : mask, %d);\n",
-                         one ? "    return " : "", at, at, sizes[h]);
-    }
+        "/* the same, sampled by uniform [@_UNIFORMS] */\n"
+        "static inline void @_sample(const float *obs%s, const float *uniform, float *action) {\n"
+        "    int j;\n",
+        n, low.text, high.text, state, pass, n, state);
+    if (model->gsde) ppo__export_text(x, "    float std[%d];\n    @_outputs(obs, %saction, std);\n", n, pass);
+    else ppo__export_text(x, "    @_forward(obs, %saction);\n", pass);
     ppo__export_text(x,
-                     "}\n\n"
-                     "static inline %s @_predict(const float *obs%s%s) {\n"
-                     "    %s@_predict_masked(obs, %s0%s);\n}\n\n",
-                     one ? "int" : "void", state, one ? "" : ", int *choices", one ? "return " : "", pass,
-                     one ? "" : ", choices");
+                     "    for (j = 0; j < %d; ++j)\n"
+                     "        action[j] = @_into_box(action[j] + %sstd[j] * @_normal(uniform + 2 * j));\n"
+                     "}\n\n",
+                     n, model->gsde ? "" : "@_");
+}
+
+/* The actions that are choices: the most likely, and sampled ones; each with a mask and without. */
+static void ppo__export_choices(const ppo__export *x) {
+    const ppo_space *space = &x->agent->model.action_space;
+    const int outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
+    const char *state = x->agent->model.core.width ? ", float *state" : "", *pass = *state ? "state, " : "";
+    const char *result = one ? "int" : "void", *out = one ? "" : ", int *choices",
+               *ret = one ? "return " : "";
+    int heads;
+    const int *sizes = ppo__space_heads(space, &heads);
+    ppo__export_text(x, "%s", ppo__export_choose);
+    for (int draw = 0; draw < 2; ++draw) {
+        const char *name = draw ? "sample" : "predict", *chooses = draw ? "draw" : "most_likely";
+        const char *uniform = !draw ? "" : one ? ", float uniform" : ", const float *uniform";
+        ppo__export_text(x,
+                         "/* %s%d%s: %s; mask [%d]: 0 for what is illegal */\n"
+                         "static inline %s @_%s_masked(const float *obs%s, const unsigned char *mask%s%s) {\n"
+                         "    float logit[%d];\n"
+                         "    @_forward(obs, %slogit);\n",
+                         one ? "action, 0 .. " : "choices [", one ? outputs - 1 : heads, one ? "" : "]",
+                         draw ? "sampled" : "the most likely", outputs, result, name, state, uniform, out,
+                         outputs, pass);
+        for (int h = 0, at = 0; h < heads; at += sizes[h++]) {
+            if (!one) ppo__export_text(x, "    choices[%d] = ", h);
+            ppo__export_text(x, "%s@_%s(logit, mask, %d, %d", one ? "    return " : "", chooses, at,
+                             at + sizes[h]);
+            if (draw && one) ppo__export_text(x, ", uniform");
+            else if (draw) ppo__export_text(x, ", uniform[%d]", h);
+            ppo__export_text(x, ");\n");
+        }
+        ppo__export_text(x,
+                         "}\n\n"
+                         "static inline %s @_%s(const float *obs%s%s%s) {\n"
+                         "    %s@_%s_masked(obs, %s0%s%s);\n"
+                         "}\n\n",
+                         result, name, state, uniform, out, ret, name, pass, draw ? ", uniform" : "",
+                         one ? "" : ", choices");
+    }
 }
 
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo__export *x = (ppo__export *)user;
+    const ppo_space *space = &x->agent->model.action_space;
     char name[64];
     x->out = out;
     snprintf(name, sizeof name, "%s", x->agent->environment);
@@ -615,7 +744,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
         "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
         name[0] ? " for " : "", name, x->agent->model.actor_obs);
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
-    ppo__export_text(x, " };\n\n%s",
+    ppo__export_text(x, ", @_UNIFORMS = %d };\n\n%s",
+                     ppo__space_width(space) * (ppo__kind(space)->continuous ? 2 : 1),
                      x->rounded ? "typedef struct @_weights {\n"
                                   "    const signed char *number; /* times the scale of its column */\n"
                                   "    const float       *scale;\n"
@@ -624,7 +754,8 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo_status status = ppo__export_arrays(x);
     if (status) return status;
     ppo__export_forward(x);
-    ppo__export_predict(x);
+    if (ppo__kind(space)->continuous) ppo__export_box(x);
+    else ppo__export_choices(x);
     ppo__export_text(x, "#endif\n");
     return PPO_OK;
 }
