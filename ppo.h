@@ -1285,6 +1285,7 @@ typedef struct ppo_rollout {
 
 /* The report of an iteration; names in brackets are Stable-Baselines3's. */
 typedef struct ppo_progress {
+    struct ppo_agent *agent; /* may be evaluated, saved and exported: no bit of the run depends on it */
     int64_t iteration;       /* 1, 2, ... */
     int64_t steps;           /* environment steps done so far [time/total_timesteps] */
     int64_t total_steps;     /* and to do */
@@ -1323,7 +1324,8 @@ typedef struct ppo_progress {
     char warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
 } ppo_progress;
 
-/* Called after every iteration. Return 0 to continue; anything else ends training, without an error. */
+/* Called after every iteration, in a group by each of its processes. Return 0 to continue; anything else ends
+   training, without an error. To keep the best policy: ppo_evaluate(progress->agent, ...), ppo_agent_save(). */
 typedef int (*ppo_callback)(const ppo_progress *progress, void *user);
 
 /* A schedule of your own, for the settings whose schedule is PPO_CUSTOM: the value, 0 or more, for the
@@ -11355,6 +11357,7 @@ static ppo_status ppo__iterate(ppo_trainer *trainer, double until, int *done) {
 /* Clears the report, and sets the learning rate, the clip and the coefficients of this iteration. */
 static ppo_status ppo__begin_iteration(ppo_trainer *trainer) {
     memset(&trainer->progress, 0, sizeof trainer->progress);
+    trainer->progress.agent = trainer->agent;
     trainer->progress.kl = NAN;
     trainer->batch = trainer->gradients = 0;
     return ppo__group_agree(trainer->collector.group, ppo__apply_schedules(trainer), 0);
