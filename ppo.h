@@ -1122,9 +1122,9 @@ typedef struct ppo_gru {
 
 /* Policy and value networks over one parameter set. Separate: "actor" and "critic" have hidden layers of
    their own. Shared: a "trunk" of hidden layers feeds both heads. A recurrent "core" is between the trunk (or
-   the observation) and both heads. Convolutions, "conv", come before all of it and feed both; numbers beside the
-   picture join after them. All of these read the actor's part of an observation; the rest goes only to the critic's own layers. Gains: 0.01 for
-   the policy head, 1 for the value head. */
+   the observation) and both heads. Convolutions, "conv", come before all of it and feed both; numbers beside
+   the picture join after them. All of these read the actor's part of an observation; the rest goes only to
+   the critic's own layers. Gains: 0.01 for the policy head, 1 for the value head. */
 typedef struct ppo_actor_critic {
     int obs_size, actor_obs; /* actor_obs: the actor's part, 1 to obs_size */
     ppo_space action_space;
@@ -1203,6 +1203,11 @@ typedef struct ppo_env {
        the observation or the mask is an error */
     size_t state_size;
     int max_steps; /* time limit of an episode; 0: none, it must end by itself */
+    /* How many copies of this world can exist at the same time in a process: 1 if its state is in global variables; 0:
+       any number. num_envs cannot ask for more. What needs copies, as an evaluation between two iterations does, closes
+       those of a trainer with the same functions and `user`: its episodes then begin anew, as do those of a resumed
+       training. Use the world in one thread at a time; all functions of a single copy are called in the caller's. */
+    int copies;
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
     /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
@@ -1598,8 +1603,8 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
                             ppo_watcher watch, void *user, float *total);
 
 /* Plays new episodes with the most likely actions, frozen statistics and raw rewards. Each has a copy of the
-   environment, of which up to 32 are open at once, and its own random stream; "environment 3" in an error is
-   episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The
+   environment, of which up to 32 are open at once, at most env.copies, and its own random stream; "environment 3" in
+   an error is episode 3. Of several agents, the return is their mean, and the length that of the world's episode. The
    processes of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000;
    without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
@@ -2875,6 +2880,7 @@ static void ppo__arena_reset(ppo__arena *arena) {
 #define PPO__EVENT_FREE(event)   ((void)(event))
 #define PPO__THREAD_MAIN         DWORD WINAPI
 typedef HANDLE ppo__thread;
+#define PPO__LOCK_READY SRWLOCK_INIT
 typedef SRWLOCK ppo__lock;
 typedef CONDITION_VARIABLE ppo__signal;
 #else
@@ -2893,6 +2899,7 @@ typedef CONDITION_VARIABLE ppo__signal;
 #else
 #define PPO__PAUSE() ((void)0)
 #endif
+#define PPO__LOCK_READY PTHREAD_MUTEX_INITIALIZER
 typedef pthread_t ppo__thread;
 typedef pthread_mutex_t ppo__lock;
 typedef pthread_cond_t ppo__signal;
@@ -2925,6 +2932,11 @@ static int32_t ppo__event_await(ppo__event *event, int32_t seen) {
     }
     return PPO__ATOMIC_LOAD(event->count);
 }
+#else
+#define PPO__LOCK(lock)   ((void)(lock))
+#define PPO__UNLOCK(lock) ((void)(lock))
+#define PPO__LOCK_READY   0
+typedef int ppo__lock;
 #endif
 
 enum { PPO__MAX_THREADS = 1024 };
@@ -3011,13 +3023,14 @@ static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     return PPO_OK;
 }
 
-static void ppo__pool_run(ppo__pool *pool, void (*task)(void *user, int k), void *user) {
+/* Of `tasks` of them, those after the first few may have nothing to do. A single one is the caller's. */
+static void ppo__pool_run(ppo__pool *pool, int tasks, void (*task)(void *user, int k), void *user) {
     ppo__pool *before = ppo__arithmetic_pool;
     int in_task = ppo__in_task;
     ppo__arithmetic_pool = NULL; /* a task is not divided further */
     ppo__in_task = 1;
 #ifdef PPO__THREADS
-    if (pool->process == PPO__PROCESS_ID()) {
+    if (tasks > 1 && pool->process == PPO__PROCESS_ID()) {
         int32_t ended = PPO__ATOMIC_LOAD(pool->events[1].count);
         pool->task = task;
         pool->user = user;
@@ -3076,7 +3089,7 @@ static void ppo__parallel_task(void *user, int k) {
 static PPO__NOINLINE void ppo__parallel_for(int n, int grain, double work, ppo__range_fn body, void *user) {
     ppo__parallel_loop loop = {n, grain, ppo__range_count(n, grain, work), body, user};
     if (loop.ranges == 1) body(user, 0, 0, n);
-    else ppo__pool_run(ppo__arithmetic_pool, ppo__parallel_task, &loop);
+    else ppo__pool_run(ppo__arithmetic_pool, loop.ranges, ppo__parallel_task, &loop);
 }
 
 /* body() for each of 0 .. n - 1, side by side: each is so much work that it pays for a thread. */
@@ -9900,6 +9913,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (env->state_size > SIZE_MAX / 8)
         return ppo__refuse("env.state_size is %llu bytes, which is too large",
                            (unsigned long long)env->state_size);
+    if (env->copies < 0) return ppo__refuse("env.copies is %d, must not be below 0", env->copies);
     if (env->max_steps < 0) return ppo__refuse("env.max_steps is %d, must not be below 0", env->max_steps);
     if (env->name && !ppo__is_utf8(env->name))
         return ppo__refuse("env.name is not UTF-8: no file could hold it");
@@ -9934,9 +9948,9 @@ static ppo_status ppo__validate_env(const ppo_env *env) {
 /* The same, but an environment without any function is valid: the program steps its own world. */
 static ppo_status ppo__check_functions(const ppo_env *env) {
     if (!env || !ppo__is_pushed(env)) return ppo__validate_env(env);
-    if (env->agents > 1 || env->max_steps || env->open || env->action_mask)
+    if (env->agents > 1 || env->copies || env->max_steps || env->open || env->action_mask)
         return ppo__refuse(
-            "an environment without reset and step has no agents, max_steps, open or action_mask");
+            "an environment without reset and step has no agents, copies, max_steps, open or action_mask");
     return ppo__check_env_sizes(env);
 }
 
@@ -9953,8 +9967,10 @@ typedef struct ppo__envs {
     ppo_env env;
     int agents;     /* in each copy */
     int copies;     /* how many */
-    int begin, end; /* those that are this process's, which are open */
-    int first;      /* the number of copy 0, for streams and messages */
+    int begin, end; /* those that are this process's and open */
+    int own_end; /* env.copies: end is begin while another user has the world, and this when they are open */
+    struct ppo__envs *next_user; /* env.copies: after this one in ppo__world_users */
+    int first;                   /* the number of copy 0, for streams and messages */
     ppo__arena memory;
     size_t stride; /* from state to state: state_size and guard; step_many: state_size */
     char *state;
@@ -9981,9 +9997,27 @@ typedef struct ppo__envs {
     uint32_t *played;     /* [copies][max_steps][agents][width]: the episode's actions */
 } ppo__envs;
 
+/* All users of worlds with env.copies, in any thread. */
+static ppo__envs *ppo__world_users;
+static ppo__lock ppo__world_lock = PPO__LOCK_READY;
+
+/* Closes the copies; their episodes are over. */
+static void ppo__envs_close(ppo__envs *envs) {
+    for (int c = envs->begin; c < envs->end; ++c) {
+        if (envs->env.close) envs->env.close(envs->state + c * envs->stride);
+        memset(envs->state + c * envs->stride, 0, envs->env.state_size);
+        memset(envs->turn + c * envs->agents, PPO__OUT, (size_t)envs->agents);
+    }
+    envs->end = envs->begin;
+}
+
 static void ppo__envs_free(ppo__envs *envs) {
-    for (int c = envs->begin; c < envs->end && envs->env.close; ++c)
-        envs->env.close(envs->state + c * envs->stride);
+    ppo__envs **at = &ppo__world_users;
+    ppo__envs_close(envs);
+    PPO__LOCK(&ppo__world_lock);
+    while (*at && *at != envs) at = &(*at)->next_user;
+    if (*at) *at = envs->next_user;
+    PPO__UNLOCK(&ppo__world_lock);
     ppo__arena_free(&envs->memory);
 }
 
@@ -10119,6 +10153,31 @@ static ppo_status ppo__env_open(ppo__envs *envs, int c) {
     return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + c, reason);
 }
 
+/* Another user of the same world, whose copies are open; NULL: there is none. */
+static ppo__envs *ppo__world_user(const ppo__envs *envs) {
+    const ppo_env *env = &envs->env;
+    PPO__LOCK(&ppo__world_lock);
+    ppo__envs *other = ppo__world_users;
+    while (other && (other == envs || other->end == other->begin || other->env.user != env->user ||
+                     other->env.reset != env->reset || other->env.reset_all != env->reset_all))
+        other = other->next_user;
+    PPO__UNLOCK(&ppo__world_lock);
+    return other;
+}
+
+/* Opens the copies, unless they are open; env.copies: closes those of others first. */
+static ppo_status ppo__envs_exist(ppo__envs *envs) {
+    ppo_status status = PPO_OK;
+    ppo__envs *other;
+    while (envs->env.copies && envs->end < envs->own_end && (other = ppo__world_user(envs)) != NULL)
+        ppo__envs_close(other);
+    while (envs->end < envs->own_end && !status) {
+        status = ppo__env_open(envs, envs->end);
+        envs->end += !status;
+    }
+    return status;
+}
+
 /* Copy c draws from the stream (seed, purpose, first + c). In a group there is room for all copies, of which
    each process opens its own. Call ppo__envs_free() even after a failure. */
 static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_group *group, int copies,
@@ -10156,17 +10215,21 @@ static ppo_status ppo__envs_open(ppo__envs *envs, const ppo_env *env, const ppo_
     for (int c = 0; c < copies && !status; ++c)
         envs->rng[c] = ppo_rng_stream(seed, purpose, (uint32_t)(first + c));
     envs->begin = envs->end = ppo__own_begin(group, copies);
-    while (envs->end < ppo__own_end(group, copies) && !status) {
-        status = ppo__env_open(envs, envs->end);
-        envs->end += !status;
+    envs->own_end = ppo__own_end(group, copies);
+    if (status) return status;
+    if (env->copies) {
+        PPO__LOCK(&ppo__world_lock);
+        envs->next_user = ppo__world_users;
+        ppo__world_users = envs;
+        PPO__UNLOCK(&ppo__world_lock);
     }
-    return status;
+    return ppo__envs_exist(envs);
 }
 
 /* For an environment with outside resources: room to replay its episodes, unless that is too much. */
 static ppo_status ppo__envs_keep_actions(ppo__envs *envs) {
     const size_t words = ppo__played_words(&envs->env), copies = (size_t)envs->copies;
-    if (!envs->env.open || !words || words > PPO__MOST_PLAYED / copies) return PPO_OK;
+    if (!envs->env.open || envs->env.copies || !words || words > PPO__MOST_PLAYED / copies) return PPO_OK;
     envs->episode_rng = PPO__ZEROS(&envs->memory, ppo_rng, copies);
     envs->played = PPO__ZEROS(&envs->memory, uint32_t, copies * words);
     return ppo__arena_status(&envs->memory);
@@ -10566,8 +10629,12 @@ static ppo_status ppo__rollout_end(ppo__collector *c);
 
 /* One rollout of `steps` steps of every environment, without advantages. */
 static ppo_status ppo__collect(ppo__collector *collector, int steps) {
+    ppo_status status = PPO_OK;
+    if (collector->envs.env.copies)
+        status = ppo__group_agree(collector->group, ppo__envs_exist(&collector->envs), 0);
+    if (status) return status;
     ppo__rollout_begin(collector, steps);
-    ppo_status status = ppo__workers_run(collector, ppo__collect_steps);
+    status = ppo__workers_run(collector, ppo__collect_steps);
     return status ? status : ppo__rollout_end(collector);
 }
 
@@ -10611,7 +10678,7 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
     if (c->rollout.next_obs) memset(c->rollout.next_obs, 0, samples * c->model->obs_size);
     if (c->rollout.next_state) memset(c->rollout.next_state, 0, samples * c->model->core.width);
     for (int e = 0; e < c->envs.count; ++e) {
-        const int open = c->held.envs && c->row[e] == PPO__ROW_OPEN;
+        const int open = c->held.envs && c->row[e] == PPO__ROW_OPEN && c->envs.turn[e] != PPO__OUT;
         if (open) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
         else c->row[e] = PPO__ROW_COMPLETE;
         c->rollout.recorded[e] = c->carried[e] = (unsigned char)open;
@@ -11048,7 +11115,7 @@ static void ppo__worker_run(void *user, int k) {
 static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)(ppo__worker *worker)) {
     const ppo__worker *first = NULL;
     collector->task = task;
-    ppo__pool_run(collector->pool, ppo__worker_run, collector);
+    ppo__pool_run(collector->pool, collector->worker_count, ppo__worker_run, collector);
     for (int k = 0; k < collector->worker_count; ++k) {
         const ppo__worker *worker = &collector->workers[k];
         if (worker->status && (!first || worker->order < first->order)) first = worker;
@@ -12288,9 +12355,16 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
     return status;
 }
 
-/* Errors: num_envs agents do not fill copies of the environment; self-play without teams. */
+/* Errors: num_envs agents do not fill copies of the environment, or so many cannot exist; self-play without teams. */
 static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
-    const int agents = ppo__agents(env);
+    const int agents = ppo__agents(env), ranks = ppo__ranks(ppo__group());
+    const double most = (double)env->copies * agents * ranks;
+    if (env->copies && config->num_envs > most)
+        return ppo__refuse(
+            "num_envs is %d, but of this world only %d %s at the same time (env.copies)%s: set "
+            "num_envs=%.0f",
+            config->num_envs, env->copies, env->copies == 1 ? "copy exists" : "copies exist",
+            agents > 1 || ranks > 1 ? ", for all its agents in each process" : "", most);
     if (config->num_envs % agents)
         return ppo__refuse("num_envs is %d: it counts agents, and must be a multiple of env.agents, %d",
                            config->num_envs, agents);
@@ -12687,7 +12761,8 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         return ppo__refuse("a match needs env.teams of 2 or more, not %d", env->teams);
     const int end = ppo__own_end(m->group, episodes);
     for (int first = ppo__own_begin(m->group, episodes), count; first < end && !status; first += count) {
-        count = ppo__min_int(end - first, PPO__EVAL_ENVS);
+        count = ppo__min_int(end - first,
+                             env->copies ? ppo__min_int(env->copies, PPO__EVAL_ENVS) : (int)PPO__EVAL_ENVS);
         memset(c, 0, sizeof *c);
         c->agent = agent;
         c->config = &agent->config;

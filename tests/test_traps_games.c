@@ -145,9 +145,9 @@ static const char path[] = "run.safetensors";
 /* Trained on, and trained on after a checkpoint: the same weights. */
 static void picture_and_numbers_are_resumed_and_loaded_with_the_same_bits(void **state) {
     (void)state;
-    static const char *const networks[] = {
-        "normalize_obs=yes", "recurrent=4 sequence_steps=8 shared_trunk=yes", "threads=2 shards=4",
-        "recompute_advantages=yes init=uniform"};
+    static const char *const networks[] = {"normalize_obs=yes",
+                                           "recurrent=4 sequence_steps=8 shared_trunk=yes",
+                                           "threads=2 shards=4", "recompute_advantages=yes init=uniform"};
     for (int i = 0; i < COUNT(networks); i++) {
         const ppo_env env = lamp_env();
         ppo_config cfg = settings("conv=2x3x1,0x2x2 hidden=6 num_envs=4 rollout_steps=32 total_steps=512 "
@@ -189,6 +189,237 @@ static void pictures_larger_than_what_the_actor_sees_are_refused(void **state) {
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 6 x 6|35 numbers");
     env.obs_size = SEEN, env.actor_obs = PIXELS - 1;
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 6 x 6|35 numbers");
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Worlds that exist once: env.copies
+   -------------------------------------------------------------------------------------------------------- */
+
+/* Walk to the goal and stay there; with its state in a block of bytes, as the library wants it, and in a global variable,
+   as games have it. */
+typedef struct stroll {
+    float place, goal;
+    int age;
+} stroll;
+
+static stroll world;
+static int is_open, most_open, opened, resets;
+static __thread int in_thread;
+static int *thread_of_calls;
+
+static void stroll_look(const stroll *s, float *obs) {
+    obs[0] = s->goal - s->place;
+    obs[1] = (float)s->age / 32;
+}
+
+static void stroll_reset(void *state, ppo_rng *rng, float *obs) {
+    stroll *s = (stroll *)state;
+    s->place = 0;
+    s->age = 0;
+    s->goal = ppo_rng_range(rng, -3, 3);
+    stroll_look(s, obs);
+}
+
+static void stroll_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    stroll *s = (stroll *)state;
+    const float before = fabsf(s->goal - s->place);
+    (void)rng;
+    s->place += action->discrete ? 0.5f : -0.5f;
+    out->reward = before - fabsf(s->goal - s->place);
+    out->terminated = ++s->age >= 30;
+    stroll_look(s, obs);
+}
+
+static void world_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)state;
+    ++resets;
+    thread_of_calls = &in_thread;
+    stroll_reset(&world, rng, obs);
+}
+
+static void world_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)state;
+    if (thread_of_calls != &in_thread) ppo_env_fail("another thread calls");
+    stroll_step(&world, rng, action, obs, out);
+}
+
+static int world_open(void *state, void *user, int copy) {
+    (void)user, (void)copy;
+    opened++;
+    if (++is_open > most_open) most_open = is_open;
+    return *(int *)state != 0; /* it is zeroed */
+}
+
+static void world_close(void *state) {
+    *(int *)state = 7;
+    is_open--;
+}
+
+/* in_globals 0: any number of copies; 1: one; 2: one, with outside resources */
+static ppo_env stroll_env(int in_globals) {
+    ppo_env env;
+    memset(&env, 0, sizeof env);
+    env.name = "walk";
+    env.obs_size = 2;
+    env.action_space = ppo_discrete(2);
+    env.state_size = sizeof(stroll);
+    env.max_steps = 100;
+    env.reset = in_globals ? world_reset : stroll_reset;
+    env.step = in_globals ? world_step : stroll_step;
+    env.copies = in_globals > 0;
+    if (in_globals == 2) env.open = world_open, env.close = world_close;
+    return env;
+}
+
+static void a_world_that_exists_once_has_the_figures_of_one_with_copies(void **state) {
+    (void)state;
+    const ppo_config cfg =
+        settings("num_envs=1 rollout_steps=200 total_steps=4000 learning_rate=2e-3 threads=3");
+    ppo_agent *agents[3] = {NULL, NULL, NULL};
+    ppo_evaluation result[3];
+    for (int k = 0; k < 3; k++) {
+        const ppo_env env = stroll_env(k);
+        thread_of_calls = &in_thread;
+        assert_ok(ppo_train(&env, &cfg, &agents[k]));
+        assert_ptr_equal(thread_of_calls, &in_thread);
+        result[k] =
+            k == 2 ? ppo_evaluate_sampled(agents[k], &env, 40, 5) : ppo_evaluate(agents[k], &env, 40, 5);
+        assert_ok(result[k].status);
+        float total[2];
+        const ppo_env other = stroll_env(0);
+        assert_ok(ppo_play(agents[k], &env, 3, 1, NULL, NULL, &total[0]));
+        assert_ok(ppo_play(agents[k], &other, 3, 1, NULL, NULL, &total[1]));
+        assert_true(total[0] == total[1]);
+        const ppo_params *params = agents[0]->model.params;
+        assert_memory_equal(params->data, agents[k]->model.params->data, params->count * sizeof(float));
+    }
+    assert_memory_equal(&result[0], &result[1], sizeof result[0]);
+    const ppo_env env = stroll_env(0);
+    result[0] = ppo_evaluate_sampled(agents[0], &env, 40, 5);
+    assert_memory_equal(&result[0], &result[2], sizeof result[0]);
+    assert_true(result[0].mean_length == 30);
+    for (int k = 0; k < 3; k++) ppo_agent_free(agents[k]);
+}
+
+/* The age that the first observation of a rollout shows. */
+static int first_age(const ppo_trainer *trainer) {
+    return (int)roundf(32 * ppo_trainer_rollout(trainer)->obs[1]);
+}
+
+static void what_uses_the_world_between_two_iterations_ends_the_episode_in_training(void **state) {
+    (void)state;
+    for (int kind = 1; kind <= 2; kind++) {
+        const ppo_env env = stroll_env(kind);
+        const ppo_config cfg = settings("num_envs=1 rollout_steps=20 total_steps=1000 minibatch_size=0");
+        ppo_agent *agent = NULL, *copy = NULL, *again = NULL;
+        ppo_trainer *trainer = NULL, *second = NULL;
+        most_open = opened = 0;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_agent_copy(agent, &copy));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(first_age(trainer), 20);
+        resets = 0;
+        assert_ok(ppo_evaluate(copy, &env, 3, 1).status);
+        assert_int_equal(resets, 3);
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(first_age(trainer), 0);
+        assert_ok(ppo_export_c_int8(agent, &env, "policy", "policy.h"));
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(first_age(trainer), 0);
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(first_age(trainer), 20);
+
+        assert_ok(ppo_trainer_save(trainer, path));
+        assert_ok(ppo_trainer_resume(path, &env, NULL, &again, &second));
+        assert_ok(ppo_trainer_iterate(second, NULL));
+        assert_int_equal(first_age(second), 0);
+        assert_ok(ppo_trainer_iterate(second, NULL));
+        assert_int_equal(first_age(second), 20);
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        assert_int_equal(first_age(trainer), 0);
+        assert_int_equal(most_open, kind == 2);
+        assert_int_equal(is_open, kind == 2);
+        ppo_trainer_free(trainer);
+        ppo_trainer_free(second);
+        ppo_agent_free(again);
+        ppo_agent_free(copy);
+        ppo_agent_free(agent);
+        assert_int_equal(is_open, 0);
+    }
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(remove("policy.h"), 0);
+}
+
+static void more_copies_than_can_exist_are_refused_with_the_number_that_can(void **state) {
+    (void)state;
+    ppo_env env = stroll_env(1);
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_fails(ppo_train(&env, &cfg, &agent), PPO_ERROR_ARGUMENT,
+                 "num_envs is 4|1 copy|env.copies|set num_envs=1");
+    env.copies = 3;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "3 copies|set num_envs=3");
+    env.copies = -1;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "env.copies is -1");
+    env.copies = 4;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    env.copies = 2;
+    assert_fails(ppo_trainer_create(&env, &cfg, agent, &trainer), PPO_ERROR_ARGUMENT, "set num_envs=2");
+    ppo_agent_free(agent);
+    env = stroll_env(1);
+    env.reset = NULL, env.step = NULL, env.max_steps = 0;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "copies");
+}
+
+/* Two agents, who move in turn; the second one is paid. */
+static void duel_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)state;
+    world_reset(NULL, rng, obs);
+    world_reset(NULL, rng, obs + 2);
+    out[1].waits = 1;
+}
+
+static void duel_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)state, (void)rng;
+    const int turn = world.age % 2, over = world.age == 9;
+    ppo_outcome one;
+    memset(&one, 0, sizeof one);
+    stroll_step(&world, rng, &action[turn], obs, &one);
+    stroll_look(&world, obs + 2);
+    for (int k = 0; k < 2; k++) {
+        out[k].reward = k ? one.reward : -one.reward;
+        out[k].terminated = over;
+        out[k].waits = k == turn;
+    }
+}
+
+static void two_agents_play_earlier_policies_in_the_only_world(void **state) {
+    (void)state;
+    ppo_env env = stroll_env(2);
+    ppo_config cfg = settings("num_envs=2 rollout_steps=16 total_steps=640 minibatch_size=16 self_play=2 "
+                              "snapshot_every=1");
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    env.reset = NULL, env.step = NULL;
+    env.reset_all = duel_reset, env.step_all = duel_step;
+    env.agents = env.teams = 2;
+    most_open = 0;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    while (!ppo_trainer_done(trainer)) {
+        assert_ok(ppo_trainer_iterate(trainer, NULL));
+        const ppo_evaluation match = ppo_evaluate_match(agent, agent, &env, 6, 1);
+        assert_ok(match.status);
+        assert_true(match.mean_length == 10);
+    }
+    assert_int_equal(most_open, 1);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    cfg.num_envs = 4;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "set num_envs=2|agents");
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -253,6 +484,10 @@ int main(void) {
         cmocka_unit_test(each_number_beside_the_picture_counts_for_who_sees_it),
         cmocka_unit_test(picture_and_numbers_are_resumed_and_loaded_with_the_same_bits),
         cmocka_unit_test(pictures_larger_than_what_the_actor_sees_are_refused),
+        cmocka_unit_test(a_world_that_exists_once_has_the_figures_of_one_with_copies),
+        cmocka_unit_test(what_uses_the_world_between_two_iterations_ends_the_episode_in_training),
+        cmocka_unit_test(more_copies_than_can_exist_are_refused_with_the_number_that_can),
+        cmocka_unit_test(two_agents_play_earlier_policies_in_the_only_world),
         cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

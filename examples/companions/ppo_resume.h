@@ -213,7 +213,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
             return ppo__failed;
     if (way == PPO__GATHER) return PPO_OK;
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
-    kept->fresh = !ppo__is_pushed(&envs->env) && ppo__env_is_over(envs, envs->begin);
+    kept->fresh = !ppo__is_pushed(&envs->env) && (envs->env.copies || ppo__env_is_over(envs, envs->begin));
     ppo_status status = ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
     if (!status) status = ppo__serialize_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__serialize_params(file, way, "adam.v.", params, params->v, 2);
@@ -248,7 +248,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     const ppo_trainer *trainer = kept->trainer;
     const ppo__envs *envs = &trainer->collector.envs;
     char text[32];
-    if (envs->env.open && !envs->played)
+    if (envs->env.open && !envs->env.copies && !envs->played)
         return ppo__refuse(
             "ppo_trainer_save: set env.max_steps, which is %d: environments with open() are saved as "
             "the actions of their episodes, and num_envs of these may have at most %d numbers",
