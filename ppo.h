@@ -2300,7 +2300,7 @@ typedef struct ppo_log ppo_log;
 /* csv_path is usually "progress.csv"; missing directories are created. tensorboard_dir receives the log as
    TensorBoard's event files, too, if ppo_report.h is there. One of both may be NULL. steps 0: a new run; an old
    CSV is replaced. steps > 0: a run resumed after that many steps; later rows of the CSV, if there is one, are
-   dropped. Error: a CSV with other columns. */
+   dropped, which needs ppo_resume.h. Error: a CSV with other columns. */
 PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_dir, int64_t steps,
                                 ppo_log **log);
 /* Writes at once. Errors: those of the files; the next call then continues after the last complete row. */
@@ -17968,63 +17968,24 @@ static size_t ppo__csv_usual(char line[PPO__CSV_LINE]) {
     return ppo__csv_line(line, &none, 1);
 }
 
-static int ppo__commas(const char *line) {
-    int n = 0;
-    while (*line) n += *line++ == ',';
-    return n;
-}
-
-/* time/total_timesteps of a row; -1: it is not a row under this header. */
-static int64_t ppo__csv_steps(const char *line, const char *header) {
-    const char *field = line;
-    for (int k = 0; field && k < PPO__TOTAL_TIMESTEPS; ++k) field = strchr(field + (k > 0), ',');
-    if (!field || ppo__commas(line) != ppo__commas(header)) return -1;
-    char *end;
-    int64_t steps = strtoll(field + 1, &end, 10);
-    return end > field + 1 && *end == ',' ? steps : -1;
-}
-
-typedef struct ppo__csv_old {
-    FILE *file;
-    int64_t steps;
-    char *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
-} ppo__csv_old;
-
-/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
-static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
-    const ppo__csv_old *old = (const ppo__csv_old *)user;
-    char line[PPO__CSV_LINE] = "";
-    const size_t usual = ppo__csv_usual(old->header) - 1;
-    const int whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
-    const int figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
-    if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
-        return ppo__file_fail(path, "its columns are not those of this log");
-    if (whole) strcpy(old->header, line);
-    fputs(old->header, to);
-    for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
-        int64_t at = ppo__csv_steps(line, old->header);
-        if (!strchr(line, '\n') && feof(old->file)) break;
-        if (at < 0) return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
-        if (at <= old->steps) fputs(line, to);
-    }
-    return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
-}
+/* Continuing an old CSV, by ppo_resume.h: opens it without the rows after `steps`, and reads its header. */
+typedef struct ppo__csv_functions {
+    ppo_status (*resume)(ppo__log_file *csv, FILE *old, int64_t steps, char *header);
+} ppo__csv_functions;
+PPO__COMPANION(ppo__csv_functions, ppo__csv);
 
 static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps, char *header) {
-    ppo__csv_old old = {steps > 0 ? fopen(path, "rb") : NULL, steps, header};
+    FILE *old = steps > 0 ? fopen(path, "rb") : NULL;
     strcpy(csv->path, path);
-    if (!old.file && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
-    if (!old.file) {
-        ppo_status status = ppo__log_create(csv);
-        return status ? status : ppo__append(csv, header, ppo__csv_usual(header));
-    }
-    ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
-    fclose(old.file);
-    if (status) return status;
-    csv->file = fopen(csv->path, "r+b");
-    if (csv->file) setvbuf(csv->file, NULL, _IONBF, 0);
-    csv->end = csv->file && !fseek(csv->file, 0, SEEK_END) ? ftell(csv->file) : -1;
-    return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
+    if (!old && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
+    ppo_status status = PPO_OK;
+    if (!old) status = ppo__log_create(csv);
+    else if (ppo__csv.resume) status = ppo__csv.resume(csv, old, steps, header);
+    else
+        status = ppo__refuse("ppo_log_open: to continue a CSV, include ppo_resume.h after ppo.h, where "
+                             "PPO_IMPLEMENTATION is");
+    if (old) fclose(old);
+    return status || old ? status : ppo__append(csv, header, ppo__csv_usual(header));
 }
 
 PPO_DEF void ppo_log_close(ppo_log *log) {

@@ -178,12 +178,15 @@ static ppo_status exchange(void *user, int peer, const void *send, size_t sent, 
 int main(int argc, char **argv) {
     const ppo_group group = {0, 2, exchange, NULL};
     char path[200] = "";
+    if (argc) snprintf(path, sizeof path, "%s.file", argv[0]);
     if (!needs("ppo_group.h", ppo_use_group(&group))) return 1;
 #ifndef PPO_NO_REPORTS
     ppo_log *log = NULL;
     if (!needs("ppo_report.h", ppo_log_open(NULL, "runs", 0, &log)) || log) return 1;
+    if (ppo_log_open(path, NULL, 0, &log)) return 1;
+    ppo_log_close(log);
+    if (!needs("ppo_resume.h", ppo_log_open(path, NULL, 1, &log)) || log) return 1;
 #endif
-    if (argc) snprintf(path, sizeof path, "%s.policy", argv[0]);
     if (!needs_conv(path)) return 1;
 #ifndef PPO_NO_LANGUAGE
     return encodes() && needs_others() && !short_training() ? 0 : 1;

@@ -13,7 +13,8 @@ CONTROL
        ppo_trainer_resume("run.safetensors", &env, NULL, &agent, &trainer);   // another day
        while (!ppo_trainer_done(trainer)) ppo_trainer_iterate(trainer, &progress);
 
-   It ends with the same bits as if it had never stopped. ppo_agent_load() reads the file as a policy.
+   It ends with the same bits as if it had never stopped. ppo_agent_load() reads the file as a policy. Its CSV
+   continues, too: ppo_log_open("progress.csv", NULL, ppo_trainer_steps(trainer), &log).
 
 FINE-TUNING
 
@@ -724,6 +725,68 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
     ppo_file_free(file);
     return ppo__rlhf_agree(rlhf, config, prompts, status);
 }
+
+#endif
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ Logs
+   -------------------------------------------------------------------------------------------------------- */
+
+#if !defined(PPO_NO_CONTROL) && !defined(PPO_NO_REPORTS)
+
+static int ppo__commas(const char *line) {
+    int n = 0;
+    while (*line) n += *line++ == ',';
+    return n;
+}
+
+/* time/total_timesteps of a row; -1: it is not a row under this header. */
+static int64_t ppo__csv_steps(const char *line, const char *header) {
+    const char *field = line;
+    for (int k = 0; field && k < PPO__TOTAL_TIMESTEPS; ++k) field = strchr(field + (k > 0), ',');
+    if (!field || ppo__commas(line) != ppo__commas(header)) return -1;
+    char *end;
+    int64_t steps = strtoll(field + 1, &end, 10);
+    return end > field + 1 && *end == ',' ? steps : -1;
+}
+
+typedef struct ppo__csv_old {
+    FILE *file;
+    int64_t steps;
+    char *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
+} ppo__csv_old;
+
+/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
+static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
+    const ppo__csv_old *old = (const ppo__csv_old *)user;
+    char line[PPO__CSV_LINE] = "";
+    const size_t usual = ppo__csv_usual(old->header) - 1;
+    const int whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
+    const int figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
+    if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
+        return ppo__file_fail(path, "its columns are not those of this log");
+    if (whole) strcpy(old->header, line);
+    fputs(old->header, to);
+    for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
+        int64_t at = ppo__csv_steps(line, old->header);
+        if (!strchr(line, '\n') && feof(old->file)) break;
+        if (at < 0) return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
+        if (at <= old->steps) fputs(line, to);
+    }
+    return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
+}
+
+static ppo_status ppo__csv_resume(ppo__log_file *csv, FILE *file, int64_t steps, char *header) {
+    ppo__csv_old old = {file, steps, header};
+    ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
+    if (status) return status;
+    csv->file = fopen(csv->path, "r+b");
+    if (csv->file) setvbuf(csv->file, NULL, _IONBF, 0);
+    csv->end = csv->file && !fseek(csv->file, 0, SEEK_END) ? ftell(csv->file) : -1;
+    return csv->end < 0 ? ppo__file_failed(csv->path, "written", errno) : PPO_OK;
+}
+
+PPO__COMPANION_IS(ppo__csv_functions, ppo__csv, {ppo__csv_resume});
 
 #endif
 
