@@ -2504,10 +2504,22 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 
 #define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
 
-/* Returns `given`: 1 if the pointers that a public function needs are there. Otherwise sets the error. */
-static PPO__NOINLINE int ppo__given(const char *function, int given) {
-    if (!given) ppo__refuse("%s: an argument is NULL", function);
-    return given;
+/* 1 if the pointers that a public function needs are there, else 0, with the first that is NULL as the error. Their
+   number follows from `names`, which is separated by commas: all pointers are passed alike. */
+#define PPO__GIVEN(function, ...) ppo__pointers_given(function, #__VA_ARGS__, __VA_ARGS__)
+static PPO__NOINLINE int ppo__pointers_given(const char *function, const char *names, ...) {
+    const char *end;
+    const void *pointer;
+    va_list args;
+    va_start(args, names);
+    do {
+        end = names + strcspn(names, ",");
+        pointer = va_arg(args, const void *);
+        if (!pointer) ppo__refuse("%s: %.*s is NULL", function, (int)(end - names), names);
+        names = end + strspn(end, ", ");
+    } while (pointer && *end);
+    va_end(args);
+    return pointer != NULL;
 }
 
 /* The status of a user's function that failed. It gave no reason if there are as many failures as before. */
@@ -3124,7 +3136,7 @@ PPO_DEF ppo_status ppo_use_group(const ppo_group *group) {
     if (size < 1 || size > PPO_MAX_RANKS || size & (size - 1))
         return ppo__refuse("ppo_use_group: %d processes, must be 1, 2, 4, ... %d", size, (int)PPO_MAX_RANKS);
     if (rank < 0 || rank >= size) return ppo__refuse("ppo_use_group: rank %d of %d", rank, size);
-    if (group && !ppo__given("ppo_use_group", group->exchange != NULL)) return PPO_ERROR_ARGUMENT;
+    if (group && !PPO__GIVEN("ppo_use_group", group->exchange)) return PPO_ERROR_ARGUMENT;
     if (size > 1 && !ppo__in_group.gather)
         return ppo__refuse("ppo_use_group: %d processes need ppo_group.h: include it after ppo.h, where "
                            "PPO_IMPLEMENTATION is",
@@ -5071,7 +5083,7 @@ static ppo_status ppo__params_fetch(const ppo_params *params) {
 }
 
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params) {
-    if (!ppo__given("ppo_params_sync", params != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_params_sync", params)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__params_fetch(params);
     if (!status && params->mirror) params->mirror->counts = 0;
     return status;
@@ -5110,7 +5122,7 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
 }
 
 PPO_DEF ppo_status ppo_params_create(ppo_params **params) {
-    if (!ppo__given("ppo_params_create", params != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_params_create", params)) return PPO_ERROR_ARGUMENT;
     *params = (ppo_params *)ppo__alloc(sizeof **params);
     return *params ? PPO_OK : PPO_ERROR_MEMORY;
 }
@@ -5170,14 +5182,14 @@ static ppo_status ppo__params_reserve(ppo_params *params, size_t count) {
 }
 
 PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen) {
-    if (!ppo__given("ppo_params_freeze", params != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_params_freeze", params)) return PPO_ERROR_ARGUMENT;
     frozen = frozen != 0;
     if (!params->capacity) return params->frozen = frozen, PPO_OK;
     return frozen == params->frozen ? PPO_OK : ppo__params_move(params, params->capacity, frozen);
 }
 
 PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params) {
-    if (!ppo__given("ppo_params_to_bf16", params != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_params_to_bf16", params)) return PPO_ERROR_ARGUMENT;
     if (params->packed || !params->capacity) return PPO_OK;
     ppo_status status = ppo_params_freeze(params, 1);
     if (!status) status = ppo_params_sync(params);
@@ -5198,7 +5210,7 @@ PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params) {
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
-    if (!ppo__given("ppo_params_add", params && name)) return NULL;
+    if (!PPO__GIVEN("ppo_params_add", params, name)) return NULL;
     ppo_status status = PPO_OK;
     if (params->packed) status = ppo__refuse("ppo_params_add: the parameters are packed");
     else if (rows <= 0 || cols <= 0)
@@ -5247,7 +5259,8 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
    rows y, then among themselves; all of it twice, which is enough. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
     enum { TILE = 16 };
-    if (!ppo__given("ppo_init_orthogonal", weight && rng && weight->data)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_init_orthogonal", weight, rng)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_init_orthogonal", weight->data)) return PPO_ERROR_ARGUMENT;
     const ppo__kernels *k = ppo__k();
     const size_t count = ppo__size(weight);
     int wide = weight->cols > weight->rows;
@@ -5335,7 +5348,7 @@ struct ppo_tape {
 };
 
 static ppo_status ppo__tape_create_on(ppo__device *device, ppo_tape **tape) {
-    if (!tape) return ppo__refuse("ppo_tape_create: tape is NULL");
+    if (!PPO__GIVEN("ppo_tape_create", tape)) return PPO_ERROR_ARGUMENT;
     *tape = (ppo_tape *)ppo__alloc(sizeof **tape);
     if (!*tape) return PPO_ERROR_MEMORY;
     (*tape)->recording = 1;
@@ -5673,7 +5686,7 @@ static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo
                                        const ppo_tensor *b) {
     if (ppo_tape_status(tape)) return 0;
     if (a && b) return 1;
-    ppo__tape_fail(tape, ppo__refuse("%s: an operand is NULL", op));
+    ppo__tape_fail(tape, ppo__refuse("%s: the %s operand is NULL", op, a ? "second" : "first"));
     return 0;
 }
 
@@ -6639,7 +6652,7 @@ static const char *ppo__shape_text(char text[PPO__SHAPE_SIZE], int type, const i
 }
 
 PPO_DEF ppo_status ppo_file_create(ppo_file **file) {
-    if (!ppo__given("ppo_file_create", file != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_file_create", file)) return PPO_ERROR_ARGUMENT;
     *file = (ppo_file *)ppo__alloc(sizeof **file);
     if (!*file) return PPO_ERROR_MEMORY;
     (*file)->path = "(new file)";
@@ -6661,7 +6674,7 @@ static char *ppo__copy_text(ppo_file *file, const char *text) {
 }
 
 PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char *text) {
-    if (!ppo__given("ppo_file_set_text", file && key && text)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_file_set_text", file, key, text)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_utf8(key) || !ppo__is_utf8(text))
         return ppo__refuse("ppo_file_set_text: text \"%.60s\" is not UTF-8", key);
     ppo__entry *entry = ppo__find_entry(file->texts, key);
@@ -6686,7 +6699,7 @@ static ppo_status ppo__check_array(const char *name, int type, const int64_t *sh
 
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, ppo_dtype type, const int64_t *shape,
                                 int rank, const void *data) {
-    if (!ppo__given("ppo_file_add", file != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_file_add", file)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array(name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
     size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
     if (bytes && !data) return ppo__refuse("ppo_file_add: \"%.60s\" has no data", name);
@@ -6938,7 +6951,7 @@ static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
 }
 
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path) {
-    if (!ppo__given("ppo_file_write", file && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_file_write", file, path)) return PPO_ERROR_ARGUMENT;
     return ppo__write_file(path, ppo__write_arrays, (void *)file);
 }
 
@@ -7238,7 +7251,7 @@ static ppo_status ppo__file_fetch(const ppo_file *file, const ppo_array *array, 
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
     if (file) *file = NULL;
-    if (!ppo__given("ppo_file_read", path && file)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_file_read", path, file)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__file_open(path, &made);
     for (int i = 0; !status && i < ppo_file_count(made); ++i) {
         ppo_array *array = &made->arrays[i]->array;
@@ -7352,7 +7365,7 @@ typedef ppo_status (*ppo__put_fn)(ppo_file *file, const void *object);
 
 static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn put, const void *object) {
     ppo_file *file = NULL;
-    if (!ppo__given(function, path && object)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN(function, path, object)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_create(&file);
     if (!status) status = put(file, object);
     if (!status) status = ppo_file_write(file, path);
@@ -7580,7 +7593,7 @@ static ppo_status ppo__field_text(const ppo_field *field, const void *at, char t
 
 /* The bounds of every field. */
 static ppo_status ppo__settings_check(const ppo_settings *settings, const void *config) {
-    if (!ppo__given("settings", config != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("settings", config)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < settings->count; ++i)
         if (ppo__check_field(&settings->field[i], ppo__field_at(&settings->field[i], config)))
             return PPO_ERROR_ARGUMENT;
@@ -7589,13 +7602,13 @@ static ppo_status ppo__settings_check(const ppo_settings *settings, const void *
 
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value) {
-    if (!ppo__given("ppo_settings_set", settings && config && name && value)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_settings_set", settings, config, name, value)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     return field ? ppo__parse_field(field, value, ppo__field_at(field, config)) : PPO_ERROR_ARGUMENT;
 }
 
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text) {
-    if (!ppo__given("ppo_settings_set_all", settings && config && text)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_settings_set_all", settings, config, text)) return PPO_ERROR_ARGUMENT;
     for (size_t length; *(text += strspn(text, " ")); text += length) {
         char name[64], value[PPO__SETTING_SIZE];
         size_t equals = strcspn(text, "= ");
@@ -7612,8 +7625,7 @@ PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *conf
 PPO_DEF ppo_status ppo_settings_get(const ppo_settings *settings, const void *config, const char *name,
                                     char *text, size_t size) {
     char whole[PPO__SETTING_SIZE];
-    if (!ppo__given("ppo_settings_get", settings && config && name && text && size))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_settings_get", settings, config, name, text)) return PPO_ERROR_ARGUMENT;
     const ppo_field *field = ppo__find_field(settings, name);
     if (!field || ppo__field_text(field, ppo__field_at(field, config), whole)) return PPO_ERROR_ARGUMENT;
     if (strlen(whole) >= size)
@@ -7636,7 +7648,7 @@ static void ppo__settings_default(const ppo_settings *settings, void *config, si
 }
 
 PPO_DEF ppo_status ppo_settings_preset(const ppo_settings *settings, void *config, const char *name) {
-    if (!ppo__given("ppo_settings_preset", settings && config && name)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_settings_preset", settings, config, name)) return PPO_ERROR_ARGUMENT;
     const ppo_preset *preset = settings->preset;
     while (preset && preset->name && strcmp(name, preset->name)) ++preset;
     if (!preset || !preset->name)
@@ -7745,7 +7757,7 @@ static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *se
 
 PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *path, void *config) {
     ppo_file *file = NULL;
-    if (!ppo__given("ppo_settings_load", settings && path && config)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_settings_load", settings, path, config)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__file_open(path, &file);
     if (!status) status = ppo__get_settings(file, settings, config);
     ppo_file_free(file);
@@ -7820,7 +7832,7 @@ static ppo_status ppo__check_heads(const char *function, int given, const int *s
     int64_t cols = 0;
     int h = 0;
     memset(heads, 0, sizeof *heads);
-    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     while (h < count && sizes[h] > 0) cols += sizes[h++];
     if (h < count) cols = sizes[h];
     if (n <= 0 || cols <= 0 || cols > INT_MAX)
@@ -7885,7 +7897,7 @@ static void ppo__head_backward(const ppo__heads *heads, int h, int n, const floa
 
 static ppo_status ppo__heads_logp(const char *function, const float *logits, const int *sizes, int count,
                                   const int *token, int n, float temperature, float *logp, float *entropy) {
-    const int given = logits && sizes && token && logp;
+    const int given = PPO__GIVEN(function, logits, sizes, token, logp);
     ppo__heads heads;
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -7906,7 +7918,7 @@ static ppo_status ppo__heads_logp_backward(const char *function, const float *lo
                                            const float *grad_entropy, int n, float temperature,
                                            float *grad_logits) {
     static const float zeros[PPO__SOFTMAX_ROWS] = {0};
-    const int given = logits && sizes && token && grad_logits;
+    const int given = PPO__GIVEN(function, logits, sizes, token, grad_logits);
     ppo__heads heads;
     ppo_status status = ppo__check_heads(function, given, sizes, count, temperature, n, &heads);
     if (!status) status = ppo__check_tokens(function, &heads, token, n);
@@ -8017,8 +8029,8 @@ PPO_DEF ppo_status ppo_multi_categorical_kl(const float *p_logits, const float *
                                             int heads, int n, float *kl) {
     const char *const function = "ppo_multi_categorical_kl";
     ppo__heads all;
-    ppo_status status =
-        ppo__check_heads(function, p_logits && q_logits && sizes && kl, sizes, heads, 1, n, &all);
+    const int given = PPO__GIVEN(function, p_logits, q_logits, sizes, kl);
+    ppo_status status = ppo__check_heads(function, given, sizes, heads, 1, n, &all);
     return status ? status : ppo__heads_kl(function, &all, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
@@ -8026,7 +8038,8 @@ PPO_DEF ppo_status ppo_categorical_kl(const float *p_logits, const float *q_logi
                                       float *kl) {
     const char *const function = "ppo_categorical_kl";
     ppo__heads one;
-    ppo_status status = ppo__check_heads(function, p_logits && q_logits && kl, &vocab, 1, 1, n, &one);
+    const int given = PPO__GIVEN(function, p_logits, q_logits, kl);
+    ppo_status status = ppo__check_heads(function, given, &vocab, 1, 1, n, &one);
     return status ? status : ppo__heads_kl(function, &one, p_logits, q_logits, n, kl, NULL, NULL);
 }
 
@@ -8041,7 +8054,7 @@ static ppo_status ppo__check_finite(const char *function, const char *what, cons
 }
 
 static ppo_status ppo__check_gaussian(const char *function, int given, int n, int dim) {
-    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (n > 0 && dim > 0) return PPO_OK;
     return ppo__refuse("%s: %d rows of %d dimensions: both must be above 0", function, n, dim);
 }
@@ -8066,7 +8079,8 @@ static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_s
 
 PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, const float *action, int n,
                                      int dim, float *logp, float *entropy) {
-    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", mean && log_std && action && logp, n, dim);
+    const int given = PPO__GIVEN("ppo_gaussian_logp", mean, log_std, action, logp);
+    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", given, n, dim);
     if (status) return status;
     ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
     return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
@@ -8091,7 +8105,8 @@ static void ppo__gaussian_rows_backward(const float *mean, const float *log_std,
 PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *log_std, const float *action,
                                               const float *grad_logp, const float *grad_entropy, int n,
                                               int dim, float *grad_mean, float *grad_log_std) {
-    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp_backward", mean && log_std && action, n, dim);
+    const int given = PPO__GIVEN("ppo_gaussian_logp_backward", mean, log_std, action);
+    ppo_status status = ppo__check_gaussian("ppo_gaussian_logp_backward", given, n, dim);
     if (status) return status;
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
@@ -8127,7 +8142,7 @@ static ppo_status ppo__gaussian_kl_rows(const char *function, const float *p_mea
 PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, const float *q_mean,
                                    const float *q_log_std, int n, int dim, float *kl) {
     const char *const function = "ppo_gaussian_kl";
-    const int given = p_mean && p_log_std && q_mean && q_log_std && kl;
+    const int given = PPO__GIVEN(function, p_mean, p_log_std, q_mean, q_log_std, kl);
     if (ppo__check_gaussian(function, given, n, dim)) return PPO_ERROR_ARGUMENT;
     return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
 }
@@ -8413,7 +8428,7 @@ PPO__BOTH static float ppo__gae_delta(float reward, float value, float next_valu
 
 static ppo_status ppo__check_gae(const char *function, int given, int steps, int envs, float gamma,
                                  float lambda) {
-    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (steps <= 0 || envs <= 0)
         return ppo__refuse("%s: %d steps of %d environments: both must be above 0", function, steps, envs);
     if (gamma >= 0 && gamma <= 1 && lambda >= 0 && lambda <= 1) return PPO_OK;
@@ -8425,7 +8440,7 @@ static ppo_status ppo__check_gae(const char *function, int given, int steps, int
 PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float *next_value,
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target) {
-    int given = reward && value && next_value && advantage;
+    int given = PPO__GIVEN("ppo_gae", reward, value, next_value, advantage);
     if (ppo__check_gae("ppo_gae", given, steps, envs, gamma, lambda)) return PPO_ERROR_ARGUMENT;
     for (int t = steps - 1; t >= 0; --t) {
         for (int e = 0; e < envs; ++e) {
@@ -8448,7 +8463,7 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
 /* The number of unmasked samples; 0 if the call must fail, with the error set. */
 static int ppo__unmasked(const char *function, int given, const unsigned char *mask, int n) {
     int count = 0;
-    if (!ppo__given(function, given)) return 0;
+    if (!given) return 0;
     for (int i = 0; i < n; ++i) count += !mask || mask[i];
     if (!count)
         ppo__refuse(n > 0 ? "%s: all %d samples are masked" : "%s: n is %d, must be above 0", function, n);
@@ -8457,7 +8472,7 @@ static int ppo__unmasked(const char *function, int given, const unsigned char *m
 
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean) {
     double sum = 0, squares = 0;
-    int count = ppo__unmasked("ppo_whiten", x != NULL, mask, n);
+    int count = ppo__unmasked("ppo_whiten", PPO__GIVEN("ppo_whiten", x), mask, n);
     if (!count) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         if (mask && !mask[i]) continue;
@@ -8574,7 +8589,8 @@ static ppo_status ppo__check_objective(const char *function, const ppo_policy_ob
 PPO_DEF ppo_status ppo_policy_loss(const float *logp, const float *old_logp, const float *advantage,
                                    const unsigned char *mask, int n, const ppo_policy_objective *objective,
                                    ppo_policy_stats *stats, float *grad_logp) {
-    int count = ppo__unmasked("ppo_policy_loss", logp && old_logp && advantage && objective, mask, n);
+    int given = PPO__GIVEN("ppo_policy_loss", logp, old_logp, advantage, objective);
+    int count = ppo__unmasked("ppo_policy_loss", given, mask, n);
     if (!count || ppo__check_objective("ppo_policy_loss", objective)) return PPO_ERROR_ARGUMENT;
     double loss = 0, k1 = 0, k3 = 0, ratios = 0;
     int clipped = 0;
@@ -8638,7 +8654,8 @@ static ppo_status ppo__check_value_range(const char *function, float clip_range,
 PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_value, const float *target,
                                         const unsigned char *mask, int n, float clip_range, float delta,
                                         float *loss, float *grad_value) {
-    const int given = value && target && (old_value || !(clip_range > 0));
+    const int given = PPO__GIVEN("ppo_value_loss", value, target) &&
+                      (!(clip_range > 0) || PPO__GIVEN("ppo_value_loss", old_value));
     int count = ppo__unmasked("ppo_value_loss", given, mask, n);
     if (!count || ppo__check_value_range("ppo_value_loss", clip_range, delta)) return PPO_ERROR_ARGUMENT;
     double sum = 0;
@@ -8669,7 +8686,7 @@ PPO__BOTH static float ppo__kl_of(int estimator, float l) {
 }
 
 static ppo_status ppo__check_kl(const char *function, int given, int n, int estimator) {
-    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
     if (estimator >= PPO_K1 && estimator <= PPO_K3) return PPO_OK;
     return ppo__refuse("%s: there is no estimator %d", function, estimator);
@@ -8677,7 +8694,8 @@ static ppo_status ppo__check_kl(const char *function, int given, int n, int esti
 
 PPO_DEF ppo_status ppo_kl_estimate(const float *logp, const float *ref_logp, int n,
                                    ppo_kl_estimator estimator, float *kl) {
-    if (ppo__check_kl("ppo_kl_estimate", logp && ref_logp && kl, n, estimator)) return PPO_ERROR_ARGUMENT;
+    int given = PPO__GIVEN("ppo_kl_estimate", logp, ref_logp, kl);
+    if (ppo__check_kl("ppo_kl_estimate", given, n, estimator)) return PPO_ERROR_ARGUMENT;
     for (int i = 0; i < n; ++i) {
         kl[i] = ppo__kl_of(estimator, ref_logp[i] - logp[i]);
         if (ppo__finite(kl[i])) continue;
@@ -8703,7 +8721,7 @@ static ppo_status ppo__pair_loss(const char *function, int given, const float *c
                                  const float *ref_chosen, const float *ref_rejected, int n, float beta,
                                  float smoothing, float *loss, float *grad_chosen, float *grad_rejected) {
     double sum = 0;
-    if (!ppo__given(function, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (n <= 0) return ppo__refuse("%s: n is %d, must be above 0", function, n);
     if (!(beta > 0)) return ppo__refuse("%s: beta is %g, must be above 0", function, (double)beta);
     if (!(smoothing >= 0 && smoothing < 0.5f))
@@ -8727,15 +8745,16 @@ PPO_DEF ppo_status ppo_dpo_loss(const float *chosen_logp, const float *rejected_
                                 const float *ref_chosen_logp, const float *ref_rejected_logp, int n,
                                 float beta, float label_smoothing, float *loss, float *grad_chosen,
                                 float *grad_rejected) {
-    int given = chosen_logp && rejected_logp && ref_chosen_logp && ref_rejected_logp;
+    int given = PPO__GIVEN("ppo_dpo_loss", chosen_logp, rejected_logp, ref_chosen_logp, ref_rejected_logp);
     return ppo__pair_loss("ppo_dpo_loss", given, chosen_logp, rejected_logp, ref_chosen_logp,
                           ref_rejected_logp, n, beta, label_smoothing, loss, grad_chosen, grad_rejected);
 }
 
 PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rejected_score, int n,
                                      float *loss, float *grad_chosen, float *grad_rejected) {
-    return ppo__pair_loss("ppo_pairwise_loss", chosen_score && rejected_score, chosen_score, rejected_score,
-                          NULL, NULL, n, 1, 0, loss, grad_chosen, grad_rejected);
+    int given = PPO__GIVEN("ppo_pairwise_loss", chosen_score, rejected_score);
+    return ppo__pair_loss("ppo_pairwise_loss", given, chosen_score, rejected_score, NULL, NULL, n, 1, 0, loss,
+                          grad_chosen, grad_rejected);
 }
 
 /* -- operations on the tape. kept: the gradients of the loss, one input after another, or NULL -- */
@@ -8993,7 +9012,7 @@ static ppo_status ppo__params_step(ppo_params *params, const ppo_adam *adam, flo
 
 PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, float max_grad_norm,
                                    float *grad_norm) {
-    if (!ppo__given("ppo_params_step", params && adam)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_params_step", params, adam)) return PPO_ERROR_ARGUMENT;
     if (params->frozen)
         return ppo__refuse("ppo_params_step: the parameters are frozen; see ppo_params_freeze()");
     ppo__mirror *mirror = ppo__mirror_of(params);
@@ -9039,7 +9058,7 @@ static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
 }
 
 PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
-    if (!ppo__given("ppo_normalizer_init", norm != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_normalizer_init", norm)) return PPO_ERROR_ARGUMENT;
     memset(norm, 0, sizeof *norm);
     if (size <= 0) return ppo__refuse("ppo_normalizer_init: size is %d, must be above 0", size);
     norm->mean = (double *)ppo__alloc(2 * (size_t)size * sizeof(double));
@@ -9411,7 +9430,7 @@ static ppo_tensor *ppo__layer_param(ppo_params *params, const char *name, int k,
 PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *name, const int *sizes,
                                 int layers, int hidden_activation, int last_activation, float last_gain,
                                 ppo_rng *rng) {
-    if (!ppo__given("ppo_mlp_init", mlp && params && name && sizes)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_mlp_init", mlp, params, name, sizes)) return PPO_ERROR_ARGUMENT;
     if (layers < 0 || layers > PPO_MAX_LAYERS)
         return ppo__refuse("%s: %d layers, outside 0 to %d", name, layers, (int)PPO_MAX_LAYERS);
     memset(mlp, 0, sizeof *mlp);
@@ -9743,9 +9762,9 @@ static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const 
 }
 
 /* A NULL argument also fails the tape. */
-static int ppo__tape_given(ppo_tape *tape, const char *function, int given) {
-    if (!ppo__given(function, tape && given)) ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    return tape && given;
+static int ppo__tape_given(ppo_tape *tape, int given) {
+    if (!given) ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
+    return given;
 }
 
 PPO__COLD_END
@@ -9790,7 +9809,7 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
                                              const ppo_inputs *inputs, int want) {
     ppo_outputs out;
     memset(&out, 0, sizeof out);
-    if (!ppo__tape_given(tape, "ppo_actor_critic_forward", model && inputs)) return out;
+    if (!ppo__tape_given(tape, PPO__GIVEN("ppo_actor_critic_forward", tape, model, inputs))) return out;
     ppo_tensor *x = ppo__actor_inputs(tape, model, inputs);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
     if (model->core.width) x = out.state = ppo__gru_layer(tape, &model->core, x, &inputs->sequences);
@@ -9819,9 +9838,9 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
     if (logp) *logp = NULL;
     if (entropy) *entropy = NULL;
-    if (!ppo__tape_given(tape, "ppo_actor_critic_logp",
-                         model && outputs && actions && (logp || !model->squash)))
-        return;
+    int given = PPO__GIVEN("ppo_actor_critic_logp", tape, model, outputs, actions);
+    if (given && model->squash) given = PPO__GIVEN("ppo_actor_critic_logp", logp);
+    if (!ppo__tape_given(tape, given)) return;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
@@ -11386,7 +11405,7 @@ static void ppo__warn(ppo_trainer *trainer);
 static void ppo__keep_opponent(ppo_trainer *trainer);
 
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
-    if (!ppo__given("ppo_trainer_iterate", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_iterate", trainer)) return PPO_ERROR_ARGUMENT;
     int done;
     if (ppo_trainer_done(trainer))
         return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
@@ -11996,7 +12015,7 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
 
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome) {
-    if (!ppo__given("ppo_trainer_observe", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_observe", trainer)) return PPO_ERROR_ARGUMENT;
     ppo__collector *c = &trainer->collector;
     ppo__envs *envs = &c->envs;
     const int e = ppo__source(trainer, "ppo_trainer_observe", source);
@@ -12043,7 +12062,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
 }
 
 PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action *action) {
-    if (!ppo__given("ppo_trainer_act", trainer && action)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_act", trainer, action)) return PPO_ERROR_ARGUMENT;
     ppo__envs *envs = &trainer->collector.envs;
     const int e = ppo__source(trainer, "ppo_trainer_act", source);
     if (e < 0) return PPO_ERROR_ARGUMENT;
@@ -12073,7 +12092,7 @@ PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
 }
 
 PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
-    if (!ppo__given("ppo_trainer_learn", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_learn", trainer)) return PPO_ERROR_ARGUMENT;
     if (progress) memset(progress, 0, sizeof *progress);
     if (ppo__source(trainer, "ppo_trainer_learn", trainer->collector.envs.begin) < 0)
         return PPO_ERROR_ARGUMENT;
@@ -12281,7 +12300,7 @@ PPO_DEF ppo_config ppo_config_default(void) {
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
     char space[PPO__SPACE_SIZE];
     const int known = env && !ppo__kind(&env->action_space)->continuous;
-    if (!ppo__given("ppo_config_check_effect", config != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_config_check_effect", config)) return PPO_ERROR_ARGUMENT;
     if (known) ppo__space_text(&env->action_space, space);
     return ppo__check_effects(&ppo__config_settings, config, name, known ? space : NULL);
 }
@@ -12375,7 +12394,7 @@ static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config
 }
 
 PPO_DEF ppo_status ppo_agent_create(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    if (!ppo__given("ppo_agent_create", agent != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_agent_create", agent)) return PPO_ERROR_ARGUMENT;
     *agent = NULL;
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
@@ -12434,7 +12453,7 @@ static ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, 
 
 PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (to) *to = NULL;
-    if (!ppo__given("ppo_agent_copy", from && to)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_agent_copy", from, to)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
     ppo_status status = ppo__agent_make(&env, &from->config, 1, to);
     if (!status && from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
@@ -12463,7 +12482,7 @@ static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *confi
 }
 
 PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
-    if (!ppo__given("ppo_agent_assign", to && from)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_agent_assign", to, from)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
     ppo_status status = ppo__check_fits(to, &env, "other agent");
     if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
@@ -12473,14 +12492,14 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
 
 PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsigned char *mask, int n,
                                 float *state, ppo_rng *rng, const ppo_actions *actions) {
-    if (!ppo__given("ppo_act_many", agent && obs && actions)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_act_many", agent, obs, actions)) return PPO_ERROR_ARGUMENT;
     const ppo_actor_critic *model = &agent->model;
     const int floats = ppo__kind(&model->action_space)->continuous;
     const int size = model->actor_obs, all = model->obs_size, width = model->core.width;
     const int outputs = ppo__space_outputs(&model->action_space);
-    if (!ppo__given("ppo_act_many",
-                    (floats ? actions->box != NULL : actions->discrete != NULL) && (state || !width)))
-        return PPO_ERROR_ARGUMENT;
+    int given =
+        floats ? PPO__GIVEN("ppo_act_many", actions->box) : PPO__GIVEN("ppo_act_many", actions->discrete);
+    if (!given || (width && !PPO__GIVEN("ppo_act_many", state))) return PPO_ERROR_ARGUMENT;
     if (n < 0) return ppo__refuse("ppo_act_many: n is %d, must not be below 0", n);
     if (floats) mask = NULL;
     for (int i = 0; i < n; ++i) {
@@ -12510,7 +12529,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
 
 PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsigned char *mask, ppo_rng *rng,
                                   ppo_action *action) {
-    if (!ppo__given("ppo_act_masked", agent && obs && action)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_act_masked", agent, obs, action)) return PPO_ERROR_ARGUMENT;
     const ppo_actions actions = {(int *)(void *)agent->scratch, agent->scratch};
     const int floats = ppo__kind(&agent->model.action_space)->continuous;
     ppo_status status = ppo_act_many(agent, obs, mask, 1, agent->state, rng, &actions);
@@ -12521,7 +12540,7 @@ PPO_DEF ppo_status ppo_act_masked(ppo_agent *agent, const float *obs, const unsi
 }
 
 PPO_DEF ppo_status ppo_act(ppo_agent *agent, const float *obs, ppo_rng *rng, ppo_action *action) {
-    if (!ppo__given("ppo_act", agent && obs && action)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_act", agent, obs, action)) return PPO_ERROR_ARGUMENT;
     return ppo_act_masked(agent, obs, NULL, rng, action);
 }
 
@@ -12660,7 +12679,7 @@ static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
                                       ppo_trainer **trainer) {
-    if (!ppo__given("ppo_trainer_create", trainer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_create", trainer)) return PPO_ERROR_ARGUMENT;
     *trainer = NULL;
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_config_check(config);
@@ -12675,7 +12694,7 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
 }
 
 PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_agent **agent) {
-    if (!ppo__given("ppo_train", agent != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_train", agent)) return PPO_ERROR_ARGUMENT;
     ppo_agent *mine = *agent;
     ppo_trainer *trainer = NULL;
     ppo_status status = mine ? PPO_OK : ppo_agent_create(env, config, &mine);
@@ -13011,7 +13030,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
 PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agent **agent) {
     ppo_file *file = NULL;
     if (agent) *agent = NULL;
-    if (!ppo__given("ppo_agent_load", path && agent)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_agent_load", path, agent)) return PPO_ERROR_ARGUMENT;
     ppo_status status = env ? ppo__check_functions(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_agent(file, env, agent);
@@ -13027,7 +13046,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     ppo_file *file = NULL;
     ppo_config read;
     ppo_env env;
-    if (!ppo__given("ppo_config_load", path != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_config_load", path)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_env(file, &env);
     if (!status) status = ppo__get_config(file, &read);
@@ -13094,7 +13113,8 @@ static int ppo__more_room(int room, int need) {
 }
 
 PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, int prompt) {
-    if (!ppo__given("ppo_tokens_add", tokens && (token || n <= 0))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_add", tokens)) return PPO_ERROR_ARGUMENT;
+    if (n > 0 && !PPO__GIVEN("ppo_tokens_add", token)) return PPO_ERROR_ARGUMENT;
     struct ppo__token_memory *old = tokens->memory, room = {0, 0, 0};
     if (n <= 0 || prompt < 0 || prompt > n)
         return ppo__refuse("ppo_tokens_add: %d tokens, %d of them given", n, prompt);
@@ -13133,7 +13153,7 @@ PPO_DEF ppo_status ppo_tokens_add(ppo_tokens *tokens, const int *token, int n, i
 }
 
 PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n) {
-    if (!ppo__given("ppo_tokens_mark_given", tokens != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_mark_given", tokens)) return PPO_ERROR_ARGUMENT;
     if (!tokens->memory || !tokens->count)
         return ppo__refuse("ppo_tokens_mark_given: the arrays are not the library's, or hold no sequence");
     int start = tokens->start[tokens->count - 1], end = tokens->start[tokens->count];
@@ -13149,7 +13169,7 @@ PPO_DEF ppo_status ppo_tokens_mark_given(ppo_tokens *tokens, int first, int n) {
 }
 
 PPO_DEF ppo_status ppo_tokens_add_from(ppo_tokens *tokens, const ppo_tokens *from, int s) {
-    if (!ppo__given("ppo_tokens_add_from", tokens && from)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_add_from", tokens, from)) return PPO_ERROR_ARGUMENT;
     if (s < 0 || s >= from->count)
         return ppo__refuse("ppo_tokens_add_from: there is no sequence %d in %d", s, from->count);
     int at = from->start[s], n = from->start[s + 1] - at;
@@ -13406,7 +13426,8 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
     ppo__arena memory = {NULL, NULL, PPO_OK};
     int count = 0, length = 0;
     if (tokenizer) *tokenizer = NULL;
-    if (!ppo__given("ppo_tokenizer_characters", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_characters", tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (bytes && !PPO__GIVEN("ppo_tokenizer_characters", text)) return PPO_ERROR_ARGUMENT;
     unsigned char *seen = PPO__ZEROS(&memory, unsigned char, 0x110000);
     int32_t *units = PPO__ARRAY(&memory, int32_t, PPO_MAX_VOCAB);
     ppo_status status = ppo__arena_status(&memory);
@@ -13428,7 +13449,7 @@ PPO_DEF ppo_status ppo_tokenizer_characters(const char *text, size_t bytes, cons
 PPO_DEF ppo_status ppo_tokenizer_bytes(const char *const *specials, int special_count,
                                        ppo_tokenizer **tokenizer) {
     if (tokenizer) *tokenizer = NULL;
-    if (!ppo__given("ppo_tokenizer_bytes", tokenizer != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_bytes", tokenizer)) return PPO_ERROR_ARGUMENT;
     return ppo__tokenizer_make(PPO__BPE, NULL, 0, specials, special_count, tokenizer);
 }
 
@@ -13502,7 +13523,8 @@ static ppo_status ppo__encoder_end(ppo__encoder *encoder) {
 /* ppo_encode() with flags, which ppo_hub.h offers as ppo_encode_as(). */
 static ppo_status ppo__encode(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
                               int *tokens, int capacity, int *count) {
-    if (!ppo__given("ppo_encode", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_encode", tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (bytes && !PPO__GIVEN("ppo_encode", text)) return PPO_ERROR_ARGUMENT;
     if (capacity < 0) return ppo__refuse("ppo_encode: capacity is %d, must not be below 0", capacity);
     ppo__encoder encoder = ppo__encoder_start(tokenizer);
     ppo__encode_text(&encoder, flags, text, bytes, 1);
@@ -13559,7 +13581,8 @@ static ppo_status ppo__decode(const char *function, const ppo_tokenizer *tok, co
 
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes) {
-    if (!ppo__given("ppo_decode", tokenizer && (tokens || !n))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_decode", tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (n && !PPO__GIVEN("ppo_decode", tokens)) return PPO_ERROR_ARGUMENT;
     if (n < 0) return ppo__refuse("ppo_decode: %d tokens", n);
     return ppo__decode("ppo_decode", tokenizer, tokens, n, tokenizer->strip, 0, text, text ? capacity : 0,
                        bytes);
@@ -13567,7 +13590,7 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
 
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end) {
-    if (!ppo__given("ppo_tokens_add_text", tokens && tokenizer && prompt)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_add_text", tokens, tokenizer, prompt)) return PPO_ERROR_ARGUMENT;
     if (start >= tokenizer->vocab || end >= tokenizer->vocab)
         return ppo__refuse("ppo_tokens_add_text: start is %d and end %d, tokens are 0 .. %d", start, end,
                            tokenizer->vocab - 1);
@@ -13584,7 +13607,7 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
 
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given) {
-    if (!ppo__given("ppo_tokens_append_text", tokens && tokenizer && text)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_append_text", tokens, tokenizer, text)) return PPO_ERROR_ARGUMENT;
     if (!tokens->memory || !tokens->count)
         return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
     int s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
@@ -13609,7 +13632,8 @@ static int ppo__prompt_end(const ppo_tokens *tokens, int s) {
 
 PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, ppo_text_part what,
                                    const ppo_tokenizer *tokenizer, char *text, size_t capacity) {
-    if (!ppo__given("ppo_tokens_text", tokens && tokenizer && text && capacity)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_text", tokens, tokenizer, text)) return PPO_ERROR_ARGUMENT;
+    if (!capacity) return ppo__refuse("ppo_tokens_text: capacity is 0");
     *text = 0;
     if (s < 0 || s >= tokens->count)
         return ppo__refuse("ppo_tokens_text: there is no sequence %d in %d", s, tokens->count);
@@ -13636,7 +13660,7 @@ static const struct {
                             {"json", "tokenizer.json", PPO_U8, 1}};
 
 PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *file) {
-    if (!ppo__given("ppo_tokenizer_put", tokenizer && file)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_put", tokenizer, file)) return PPO_ERROR_ARGUMENT;
     const int json = tokenizer->json != NULL, kind = json ? 2 : tokenizer->kind;
     const int first = tokenizer->vocab - tokenizer->added_count;
     const int64_t shape[2] = {json ? (int64_t)tokenizer->json_bytes : tokenizer->unit_count, 2};
@@ -13659,7 +13683,7 @@ PPO_DEF ppo_status ppo_tokenizer_put(const ppo_tokenizer *tokenizer, ppo_file *f
 
 PPO_DEF ppo_status ppo_tokenizer_get(const ppo_file *file, ppo_tokenizer **tokenizer) {
     if (tokenizer) *tokenizer = NULL;
-    if (!ppo__given("ppo_tokenizer_get", file && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_get", file, tokenizer)) return PPO_ERROR_ARGUMENT;
     const char *word = ppo_file_text(file, "tokenizer"), *lines = ppo_file_text(file, "tokenizer.specials");
     const char *words = ppo_file_text(file, "tokenizer.words");
     int kind = 0;
@@ -13715,7 +13739,7 @@ static int ppo__is_tokfile(const char *path) {
 }
 
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {
-    if (!ppo__given("ppo_tokenizer_save", tokenizer && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_save", tokenizer, path)) return PPO_ERROR_ARGUMENT;
     if (!ppo__is_tokfile(path)) return ppo__save("ppo_tokenizer_save", path, ppo__put_tokenizer, tokenizer);
     return ppo__in_hub.tokenizer_save ? ppo__in_hub.tokenizer_save(tokenizer, path) : ppo__needs_hub(path);
 }
@@ -13723,7 +13747,7 @@ PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char
 PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenizer) {
     ppo_file *file = NULL;
     if (tokenizer) *tokenizer = NULL;
-    if (!ppo__given("ppo_tokenizer_load", path && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_load", path, tokenizer)) return PPO_ERROR_ARGUMENT;
     if (ppo__is_tokfile(path))
         return ppo__in_hub.tokenizer_load ? ppo__in_hub.tokenizer_load(path, NULL, tokenizer)
                                           : ppo__needs_hub(path);
@@ -14252,14 +14276,14 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
 
 PPO_DEF ppo_status ppo_lm_create(const ppo_lm_config *config, ppo_lm **lm) {
     if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_create", config && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_create", config, lm)) return PPO_ERROR_ARGUMENT;
     return ppo__lm_make(config, 1, lm);
 }
 
 /* The score is the last parameter, so that the others have the same offsets in both models. */
 PPO_DEF ppo_status ppo_lm_copy(const ppo_lm *lm, int score, ppo_lm **copy) {
     if (copy) *copy = NULL;
-    if (!ppo__given("ppo_lm_copy", lm && copy)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_copy", lm, copy)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config full = lm->full; /* its context was not lowered */
     full.score |= score != 0;
     ppo_status status = ppo__params_fetch(lm->params);
@@ -14411,7 +14435,7 @@ static ppo_tensor *ppo__attend_whole(ppo_tape *tape, const ppo_lm *lm, int k, pp
 
 PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_tokens *tokens) {
     if (ppo_tape_status(tape)) return NULL;
-    int given = ppo__given("ppo_lm_forward", lm != NULL);
+    int given = PPO__GIVEN("ppo_lm_forward", lm);
     ppo_status status = given ? ppo__check_sequences(lm, tokens, PPO__IN_CONTEXT) : PPO_ERROR_ARGUMENT;
     if (!status) status = ppo__lm_place(lm, tape->device);
     if (status) return (ppo_tensor *)ppo__tape_fail(tape, status);
@@ -14456,7 +14480,7 @@ static const struct {
 
 PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
     const ppo_lm_config usual = ppo_lm_config_default();
-    if (!ppo__given("ppo_lm_put", lm && file)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_put", lm, file)) return PPO_ERROR_ARGUMENT;
     if (lm->base) return ppo__refuse("ppo_lm_put: the model has LoRA: ppo_lm_merge() it first");
     if (lm->params->packed) return ppo__refuse("ppo_lm_put: the model is packed: ppo_lm_copy() it first");
     if (ppo_file_find(file, "transformer.wte.weight"))
@@ -14483,7 +14507,7 @@ PPO_DEF ppo_status ppo_lm_put(const ppo_lm *lm, ppo_file *file) {
 
 PPO_DEF ppo_status ppo_lm_save_file(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *path) {
     ppo_file *file = NULL;
-    if (!ppo__given("ppo_lm_save_file", lm && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_save_file", lm, path)) return PPO_ERROR_ARGUMENT;
     if (tokenizer && tokenizer->vocab > lm->config.vocab)
         return ppo__refuse("ppo_lm_save_file: a tokenizer of %d tokens for a model of %d", tokenizer->vocab,
                            lm->config.vocab);
@@ -14557,7 +14581,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm) {
     ppo_lm likely;
     ppo_lm *made = NULL;
     if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_get", file && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_get", file, lm)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__get_lm_config(file, &likely);
     if (!status) status = ppo__lm_visit(&likely, ppo__lm_expect, (void *)file);
     if (!status) status = ppo__lm_make(&likely.config, 0, &made);
@@ -14577,7 +14601,7 @@ static ppo_status ppo__lm_load_file(const char *path, ppo_lm **lm) {
 
 PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
     if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_load", path && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_load", path, lm)) return PPO_ERROR_ARGUMENT;
     if (ppo__in_hub.lm_load) return ppo__in_hub.lm_load(path, lm);
     return ppo__is_special(path) ? ppo__needs_hub(path) : ppo__lm_load_file(path, lm);
 }
@@ -14702,8 +14726,7 @@ static ppo_status ppo__probabilities(const ppo_sampling *sampling, const float *
 
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch) {
-    if (!ppo__given("ppo_sampling_probabilities", sampling && logits && p && scratch))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_sampling_probabilities", sampling, logits, p, scratch)) return PPO_ERROR_ARGUMENT;
     if (vocab < 1) return ppo__refuse("ppo_sampling_probabilities: vocab is %d, must be above 0", vocab);
     ppo_status status = ppo__check_sampling(sampling, vocab);
     return status ? status : ppo__probabilities(sampling, logits, vocab, p, scratch);
@@ -14887,7 +14910,7 @@ static ppo_status ppo__generator_make(const ppo_lm *lm, int slots, int context, 
 
 PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generator **generator) {
     if (generator) *generator = NULL;
-    if (!ppo__given("ppo_generator_create", lm && generator)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_generator_create", lm, generator)) return PPO_ERROR_ARGUMENT;
     return ppo__generator_make(lm, slots, lm->config.context, generator);
 }
 
@@ -15254,7 +15277,7 @@ static ppo_samples ppo__pack_results(ppo_generator *g) {
 
 PPO_DEF ppo_status ppo_generate(ppo_generator *g, const ppo_tokens *prompts, const ppo_sampling *sampling,
                                 ppo_samples *samples) {
-    if (!ppo__given("ppo_generate", g && prompts && sampling && samples)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_generate", g, prompts, sampling, samples)) return PPO_ERROR_ARGUMENT;
     if (g->busy)
         return ppo__refuse(
             "ppo_generate: the generator is in use; a tool, a watch or a reward needs another one");
@@ -15425,13 +15448,13 @@ static ppo_status ppo__measure(const ppo_lm *lm, const ppo_tokens *data, int bat
 }
 
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score) {
-    if (!ppo__given("ppo_lm_scores", lm && data && score)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_scores", lm, data, score)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__check_score("ppo_lm_scores", lm);
     return status ? status : ppo__measure(lm, data, batch, 0, score);
 }
 
 PPO_DEF ppo_status ppo_lm_logp(const ppo_lm *lm, const ppo_tokens *data, int batch, float *logp) {
-    if (!ppo__given("ppo_lm_logp", lm && data && logp)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_logp", lm, data, logp)) return PPO_ERROR_ARGUMENT;
     return ppo__measure(lm, data, batch, 1, logp);
 }
 
@@ -16329,21 +16352,20 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
 }
 
 PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_sft", lm && data && config)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_fit_sft", lm, data, config)) return PPO_ERROR_ARGUMENT;
     return ppo__fit_train(lm, NULL, data, NULL, config, PPO__SFT);
 }
 
 PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_reward", lm && chosen && rejected && config)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_fit_reward", lm, chosen, rejected, config)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__check_score("ppo_fit_reward", lm);
     return status ? status : ppo__fit_train(lm, NULL, chosen, rejected, config, PPO__REWARD);
 }
 
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config) {
-    if (!ppo__given("ppo_fit_dpo", lm && reference && chosen && rejected && config))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_fit_dpo", lm, reference, chosen, rejected, config)) return PPO_ERROR_ARGUMENT;
     return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
 }
 
@@ -16359,7 +16381,7 @@ static double ppo__mean_std(const float *x, int n, double *std) {
 }
 
 PPO_DEF ppo_status ppo_reward_by_lm(const ppo_samples *samples, float *reward, void *lm) {
-    if (!ppo__given("ppo_reward_by_lm", samples && reward && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_reward_by_lm", samples, reward, lm)) return PPO_ERROR_ARGUMENT;
     return ppo_lm_scores((const ppo_lm *)lm, &samples->tokens, 16, reward);
 }
 
@@ -16531,7 +16553,7 @@ static ppo_status ppo__rlhf_update(ppo_rlhf *r, const ppo_samples *samples, cons
 PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
     ppo_samples samples;
     ppo_rlhf_progress p;
-    if (!ppo__given("ppo_rlhf_iterate", r != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_rlhf_iterate", r)) return PPO_ERROR_ARGUMENT;
     memset(&p, 0, sizeof p);
     ppo_status status = ppo__rlhf_collect(r, &samples, &p);
     if (!status) status = ppo__rlhf_update(r, &samples, r->score, &p);
@@ -16542,7 +16564,7 @@ PPO_DEF ppo_status ppo_rlhf_iterate(ppo_rlhf *r, ppo_rlhf_progress *progress) {
 PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *r, const ppo_samples *samples, const float *reward,
                                    ppo_rlhf_progress *progress) {
     ppo_rlhf_progress p;
-    if (!ppo__given("ppo_rlhf_update", r && samples && reward)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_rlhf_update", r, samples, reward)) return PPO_ERROR_ARGUMENT;
     memset(&p, 0, sizeof p);
     ppo_status status = ppo__rlhf_update(r, samples, reward, &p);
     if (!status && progress) *progress = p;
@@ -17701,7 +17723,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
                                    const ppo_tokens *prompts, ppo_reward_fn reward, void *user,
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     if (rlhf) *rlhf = NULL;
-    if (!ppo__given("ppo_rlhf_create", policy && prompts && config && rlhf)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_rlhf_create", policy, prompts, config, rlhf)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
     if (!status) ppo_params_reset_optimizer(policy->params);
     if (!status && (*rlhf)->critic) ppo_params_reset_optimizer((*rlhf)->critic->params);
@@ -18025,7 +18047,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
 PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     char row[PPO__CSV_LINE];
     ppo_status status = PPO_OK;
-    if (!ppo__given("ppo_log_write", log && progress)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_log_write", log, progress)) return PPO_ERROR_ARGUMENT;
     size_t n = ppo__csv_line(row, progress, 1);
     if (log->csv.file && strcmp(row, log->header)) { /* until there is a row, figures may be added */
         if (log->csv.end != (long)strlen(log->header))

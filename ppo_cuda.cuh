@@ -378,7 +378,7 @@ static ppo_status ppo__cuda_open(ppo_cuda *cuda, int device) {
 }
 
 PPO_DEF ppo_status ppo_cuda_create(int device, ppo_cuda **cuda) {
-    if (!ppo__given("ppo_cuda_create", cuda != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_cuda_create", cuda)) return PPO_ERROR_ARGUMENT;
     *cuda = NULL;
     int count = 0;
     ppo_status status =
@@ -422,7 +422,7 @@ static ppo_status ppo__cuda_fault_status(ppo_cuda *cuda, ppo__cuda_fault fault) 
 }
 
 PPO_DEF ppo_status ppo_cuda_sync(ppo_cuda *cuda) {
-    if (!ppo__given("ppo_cuda_sync", cuda != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_cuda_sync", cuda)) return PPO_ERROR_ARGUMENT;
     ppo__cuda_fault fault = PPO__NO_FAULT, *where = &cuda->shared->fault;
     cudaError_t copied = cudaMemcpyAsync(&fault, where, sizeof fault, cudaMemcpyDeviceToHost, cuda->stream);
     ppo_status status = ppo__cuda_status(copied, "ppo_cuda_sync");
@@ -917,7 +917,7 @@ static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
 }
 
 static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int vocab, float temperature) {
-    if (!ppo__given(name, given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (n <= 0 || vocab <= 0) return ppo__refuse("%s: %d rows of %d logits", name, n, vocab);
     if (!(temperature > 0) || !ppo__finite(temperature))
         return ppo__refuse("%s: temperature is %g, must be finite and above 0", name, (double)temperature);
@@ -944,9 +944,11 @@ static ppo_status ppo__cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *lo
 PPO_DEF ppo_status ppo_cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *logits,
                                        const ppo_cuda_logits *reference, const int *token, int n, int vocab,
                                        float temperature, const ppo_cuda_rows *rows) {
-    const int given = cuda && logits && logits->data && token && rows && rows->logp &&
-                      (!reference || (reference->data && rows->kl));
-    ppo_status status = ppo__cuda_check_rows("ppo_cuda_token_logp", given, n, vocab, temperature);
+    const char *const name = "ppo_cuda_token_logp";
+    const int given = PPO__GIVEN(name, cuda, logits, token, rows) &&
+                      PPO__GIVEN(name, logits->data, rows->logp) &&
+                      (!reference || PPO__GIVEN(name, reference->data, rows->kl));
+    ppo_status status = ppo__cuda_check_rows(name, given, n, vocab, temperature);
     if (!status && reference && reference->bf16 != logits->bf16)
         status = ppo__refuse("ppo_cuda_token_logp: logits and reference differ in type");
     if (status) return status;
@@ -978,9 +980,11 @@ PPO_DEF ppo_status ppo_cuda_token_logp_backward(ppo_cuda *cuda, const ppo_cuda_l
                                                 const float *grad_logp, const float *grad_entropy, int n,
                                                 int vocab, float temperature,
                                                 const ppo_cuda_logits *grad_logits) {
-    const int given = cuda && logits && logits->data && token && rows && rows->max && rows->log_sum &&
-                      grad_logits && grad_logits->data && (!grad_entropy || rows->entropy);
-    ppo_status status = ppo__cuda_check_rows("ppo_cuda_token_logp_backward", given, n, vocab, temperature);
+    const char *const name = "ppo_cuda_token_logp_backward";
+    const int given = PPO__GIVEN(name, cuda, logits, token, rows, grad_logits) &&
+                      PPO__GIVEN(name, logits->data, rows->max, rows->log_sum, grad_logits->data) &&
+                      (!grad_entropy || PPO__GIVEN(name, rows->entropy));
+    ppo_status status = ppo__cuda_check_rows(name, given, n, vocab, temperature);
     if (!status && grad_logits->bf16 != logits->bf16)
         status = ppo__refuse("ppo_cuda_token_logp_backward: logits and gradients differ in type");
     if (status) return status;
@@ -1122,7 +1126,7 @@ PPO_DEF ppo_status ppo_cuda_gae(ppo_cuda *cuda, const float *reward, const float
                                 const float *next_value, const unsigned char *terminated,
                                 const unsigned char *truncated, int steps, int envs, float gamma,
                                 float lambda, float *advantage, float *value_target) {
-    const int given = cuda && reward && value && next_value && advantage;
+    const int given = PPO__GIVEN("ppo_cuda_gae", cuda, reward, value, next_value, advantage);
     ppo_status status = ppo__check_gae("ppo_cuda_gae", given, steps, envs, gamma, lambda);
     if (!status && (long long)steps * envs > 1 << 30)
         status = ppo__refuse("ppo_cuda_gae: %d steps of %d environments are too many", steps, envs);
@@ -1211,7 +1215,7 @@ struct ppo__whiten_job {
 PPO_DEF ppo_status ppo_cuda_whiten(ppo_cuda *cuda, float *x, const unsigned char *mask, int n,
                                    int shift_mean) {
     const char *const name = "ppo_cuda_whiten";
-    if (!ppo__given(name, cuda && x)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN(name, cuda, x)) return PPO_ERROR_ARGUMENT;
     if (n <= 0) return ppo__refuse("%s: %d numbers", name, n);
     ppo__moments *moments = (ppo__moments *)ppo__cuda_scratch_after_sums(cuda, sizeof *moments);
     if (!moments) return ppo__failed;
@@ -1251,10 +1255,10 @@ struct ppo__count_job {
 };
 
 /* Checks the arguments, and counts the unmasked samples. The next sum does not overwrite the count. */
-static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int pointers_given, const unsigned char *mask,
-                                    int n, ppo__samples *samples) {
+static ppo_status ppo__cuda_samples(ppo_cuda *cuda, int name, int given, const unsigned char *mask, int n,
+                                    ppo__samples *samples) {
     const char *const function = ppo__cuda_names[name];
-    if (!ppo__given(function, cuda && pointers_given)) return PPO_ERROR_ARGUMENT;
+    if (!given) return PPO_ERROR_ARGUMENT;
     if (n <= 0) return ppo__refuse("%s: %d samples", function, n);
     *samples = {mask, NULL, n, ppo__cuda_site_of(cuda, name)};
     if (!mask) return PPO_OK;
@@ -1320,7 +1324,7 @@ PPO_DEF ppo_status ppo_cuda_policy_loss(ppo_cuda *cuda, const float *logp, const
                                         const ppo_policy_objective *objective, ppo_policy_stats *stats,
                                         float *grad_logp) {
     const char *const name = "ppo_cuda_policy_loss";
-    const int given = logp && old_logp && advantage && objective;
+    const int given = PPO__GIVEN(name, cuda, logp, old_logp, advantage, objective);
     ppo__samples samples;
     if (given && ppo__check_objective(name, objective)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__cuda_samples(cuda, PPO__CUDA_POLICY_LOSS, given, mask, n, &samples);
@@ -1358,7 +1362,8 @@ PPO_DEF ppo_status ppo_cuda_value_loss(ppo_cuda *cuda, const float *value, const
                                        const float *target, const unsigned char *mask, int n,
                                        float clip_range, float delta, float *loss, float *grad_value) {
     const char *const function = ppo__cuda_names[PPO__CUDA_VALUE_LOSS];
-    const int given = value && target && (old_value || !(clip_range > 0));
+    const int given =
+        PPO__GIVEN(function, cuda, value, target) && (!(clip_range > 0) || PPO__GIVEN(function, old_value));
     ppo__samples samples;
     if (given && ppo__check_value_range(function, clip_range, delta)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__cuda_samples(cuda, PPO__CUDA_VALUE_LOSS, given, mask, n, &samples);
@@ -1383,7 +1388,8 @@ struct ppo__kl_job {
 PPO_DEF ppo_status ppo_cuda_kl_estimate(ppo_cuda *cuda, const float *logp, const float *ref_logp, int n,
                                         ppo_kl_estimator estimator, float *kl) {
     const char *const name = "ppo_cuda_kl_estimate";
-    ppo_status status = ppo__check_kl(name, cuda && logp && ref_logp && kl, n, estimator);
+    const int given = PPO__GIVEN(name, cuda, logp, ref_logp, kl);
+    ppo_status status = ppo__check_kl(name, given, n, estimator);
     if (status) return status;
     const ppo__cuda_site site = ppo__cuda_site_of(cuda, PPO__CUDA_KL_ESTIMATE);
     return ppo__cuda_for(cuda, name, ppo__kl_job{logp, ref_logp, estimator, kl, site}, (size_t)n);
@@ -1421,7 +1427,7 @@ struct ppo__norm_job {
 
 PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t n, float scale, float *norm) {
     const char *const name = "ppo_cuda_grad_norm";
-    if (!ppo__given(name, cuda && grad && norm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN(name, cuda, grad, norm)) return PPO_ERROR_ARGUMENT;
     if (!ppo__finite(scale)) return ppo__refuse("%s: scale is %g", name, (double)scale);
     const size_t threads = ppo__cuda_grain_threads(n);
     if (threads > INT_MAX) return ppo__refuse("%s: %zu numbers are too many", name, n);
@@ -1471,7 +1477,7 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
                                       size_t n, const ppo_adam *adam, int64_t step, float scale,
                                       const float *norm, float max_norm) {
     const char *const name = "ppo_cuda_adam_step";
-    if (!ppo__given(name, cuda && param && grad && m && v && adam)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN(name, cuda, param, grad, m, v, adam)) return PPO_ERROR_ARGUMENT;
     if (step < 1) return ppo__refuse("%s: step is %lld, must be at least 1", name, (long long)step);
     if (!ppo__finite(scale)) return ppo__refuse("%s: scale is %g", name, (double)scale);
     const unsigned row = step < PPO__ALL_MASKED ? (unsigned)step : PPO__ALL_MASKED - 1u;
@@ -1752,7 +1758,8 @@ static ppo_status ppo__cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits
 PPO_DEF ppo_status ppo_cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
                                    const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
                                    float *logp) {
-    const int given = cuda && logits && logits->data && how && rng && token;
+    const int given = PPO__GIVEN("ppo_cuda_sample", cuda, logits, how, rng, token) &&
+                      PPO__GIVEN("ppo_cuda_sample", logits->data);
     ppo_status status =
         ppo__cuda_check_rows("ppo_cuda_sample", given, n, vocab, given ? how->temperature : 1);
     if (!status) status = ppo__check_sampling(how, vocab);
@@ -1940,7 +1947,8 @@ static ppo_status ppo__linear_run(const ppo__linear_call &call, ppo__linear_job 
 
 static ppo_status ppo__cuda_check_linear(const char *name, int given, const ppo_cuda_linear *linear,
                                          float temperature) {
-    if (!ppo__given(name, given && linear && linear->x && linear->w)) return PPO_ERROR_ARGUMENT;
+    if (!given || !PPO__GIVEN(name, linear) || !PPO__GIVEN(name, linear->x, linear->w))
+        return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__cuda_check_rows(name, 1, linear->n, linear->vocab, temperature);
     if (!status && linear->width <= 0) status = ppo__refuse("%s: rows of width %d", name, linear->width);
     if (!status && linear->vocab > INT_MAX / 2 - PPO__LINEAR_ALIGN)
@@ -1963,7 +1971,7 @@ static ppo__linear_job ppo__linear_job_of(const ppo_cuda_linear *linear, const i
 PPO_DEF ppo_status ppo_cuda_linear_token_logp(ppo_cuda *cuda, const ppo_cuda_linear *linear, const int *token,
                                               float temperature, const ppo_cuda_rows *rows) {
     const char *const name = "ppo_cuda_linear_token_logp";
-    const int given = cuda && token && rows && rows->logp;
+    const int given = PPO__GIVEN(name, cuda, token, rows) && PPO__GIVEN(name, rows->logp);
     ppo__linear_call call = {cuda, name, linear, NULL, NULL, 0, 0, NULL};
     ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (!status) status = ppo__linear_open(&call);
@@ -1979,7 +1987,8 @@ PPO_DEF ppo_status ppo_cuda_linear_token_logp_backward(ppo_cuda *cuda, const ppo
                                                        const float *grad_logp, const float *grad_entropy,
                                                        float temperature, void *grad_x, float *grad_w) {
     const char *const name = "ppo_cuda_linear_token_logp_backward";
-    const int given = cuda && token && rows && rows->max && rows->log_sum && (!grad_entropy || rows->entropy);
+    const int given = PPO__GIVEN(name, cuda, token, rows) && PPO__GIVEN(name, rows->max, rows->log_sum) &&
+                      (!grad_entropy || PPO__GIVEN(name, rows->entropy));
     ppo__linear_call call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
     ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);
     if (status || !(grad_x || grad_w)) return status;
@@ -1998,7 +2007,8 @@ PPO_DEF ppo_status ppo_cuda_linear_policy_loss(ppo_cuda *cuda, const ppo_cuda_li
                                                const ppo_cuda_rows *rows, ppo_policy_stats *stats,
                                                void *grad_x, float *grad_w) {
     const char *const name = "ppo_cuda_linear_policy_loss";
-    const int given = cuda && token && old_logp && advantage && objective && rows && rows->logp;
+    const int given =
+        PPO__GIVEN(name, cuda, token, old_logp, advantage, objective, rows) && PPO__GIVEN(name, rows->logp);
     ppo__linear_call call = {cuda, name, linear, grad_x, grad_w, 0, 0, NULL};
     ppo__samples samples;
     ppo_status status = ppo__cuda_check_linear(name, given, linear, temperature);

@@ -350,6 +350,18 @@ for compiler in g++ clang++; do
     fi
 done
 
+# PPO__GIVEN() hands over any number of arguments, which must all be pointers: here as an array of them.
+given_are_pointers() {
+    mkdir -p $work/given/examples
+    cp -r examples/companions $work/given/examples
+    sed 's/^#define PPO__GIVEN(.*/#define PPO__GIVEN(function, ...) ppo__array_given((const void *const[]){__VA_ARGS__})\
+static int ppo__array_given(const void *const *pointer) { return *pointer != NULL; }/' ppo.h >$work/given/ppo.h
+    grep -q ppo__array_given $work/given/ppo.h
+    cp $work/companions.c $work/given
+    $cc -Werror -I$work/given -fsyntax-only $work/given/companions.c
+}
+check given_are_pointers given_are_pointers
+
 check ppo_static_with_companions accept "$cc" "-std=c99 -DPPO_STATIC" companions.c
 check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS" whole.c
 check ppo_no_simd accept "$cc" "-std=c99 -DPPO_NO_SIMD" implement.c

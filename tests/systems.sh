@@ -72,6 +72,7 @@ try() {
     elif ! $compiler $flags $work/hello.c -o $folder/hello$suffix $link >$folder/hello.log 2>&1; then
         missing="${compiler%% *} finds no C library"
     elif [ "$run" ]; then
+        have "$runner" || ! have "$runner-static" || runner=$runner-static
         if $folder/hello$suffix >$folder/hello.log 2>&1; then
             runner=
         elif ! have "${runner%% *}"; then

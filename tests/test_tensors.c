@@ -86,7 +86,7 @@ static void a_refused_parameter_leaves_the_set_as_it_was(void **state) {
         const char *words;
     } bad[] = {{"neg", -3, 2, "neg|-3"},
                {"none", 2, 0, "none|0|above 0"},
-               {NULL, 2, 2, "argument is NULL"},
+               {NULL, 2, 2, "name is NULL"},
                {"w", 3, 3, "\"w\" already"}};
     for (int i = 0; i < COUNT(bad); i++) {
         ppo_fail(PPO_OK, "(no sentence)");

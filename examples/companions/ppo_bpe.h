@@ -435,7 +435,8 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
                                        int special_count, ppo_tokenizer **tokenizer) {
     const size_t most = (size_t)512 << 20;
     if (tokenizer) *tokenizer = NULL;
-    if (!ppo__given("ppo_tokenizer_train", tokenizer && (text || !bytes))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokenizer_train", tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (bytes && !PPO__GIVEN("ppo_tokenizer_train", text)) return PPO_ERROR_ARGUMENT;
     if (bytes > most)
         return ppo__refuse("ppo_tokenizer_train: a text of %.0f bytes, more than %.0f", (double)bytes,
                            (double)most);

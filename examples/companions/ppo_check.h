@@ -355,7 +355,7 @@ static void ppo__inspect_observations(ppo__inspection *x) {
 
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
     ppo__inspection x;
-    if (!ppo__given("ppo_env_check", report != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_env_check", report)) return PPO_ERROR_ARGUMENT;
     memset(report, 0, sizeof *report);
     ppo_status status = ppo__validate_env(env);
     if (!status && steps <= 0) status = ppo__refuse("ppo_env_check: steps is %d, must be above 0", steps);

@@ -765,7 +765,7 @@ static ppo_status ppo__export_policy(const ppo_agent *agent, const ppo__rounding
                                      const char *path) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
     const size_t length = name ? strlen(name) : 0;
-    if (!ppo__given("ppo_export_c", agent && name && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_export_c", agent, name, path)) return PPO_ERROR_ARGUMENT;
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
         return ppo__refuse(
             "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
@@ -790,7 +790,7 @@ PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env,
 PPO_DEF ppo_status ppo_export_c_int8_from(const ppo_agent *agent, const float *obs, int n, const char *name,
                                           const char *path) {
     const ppo__rounding by = {NULL, obs, n};
-    if (!ppo__given("ppo_export_c_int8_from", obs != NULL)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_export_c_int8_from", obs)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo__refuse("ppo_export_c_int8_from: %d observations, must be above 0", n);
     return ppo__export_policy(agent, &by, name, path);
 }

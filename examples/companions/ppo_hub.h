@@ -1551,14 +1551,14 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
                                        const ppo_message *messages, int count, int reply) {
     size_t most = 64; /* bytes of a message and of what stands around it */
     ppo__chat chat;
-    if (!ppo__given("ppo_tokens_add_chat", tokens && tokenizer && (messages || !count)))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_add_chat", tokens, tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (count && !PPO__GIVEN("ppo_tokens_add_chat", messages)) return PPO_ERROR_ARGUMENT;
     if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
         return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
     if (!tokenizer->kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
     for (int m = 0; m < count; ++m) {
         const char *role = messages[m].role;
-        if (!ppo__given("ppo_tokens_add_chat", role && messages[m].text)) return PPO_ERROR_ARGUMENT;
+        if (!PPO__GIVEN("ppo_tokens_add_chat", role, messages[m].text)) return PPO_ERROR_ARGUMENT;
         if (strcmp(role, "system") && strcmp(role, "user") && strcmp(role, "assistant"))
             return ppo__refuse("ppo_tokens_add_chat: the role of message %d is \"%.40s\", none of system, "
                                "user and assistant",
@@ -1590,9 +1590,10 @@ static int ppo__ends_with(const ppo_tokenizer *tok, const int *first, const int 
 PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *stops) {
     const ppo_stops *all = (const ppo_stops *)stops;
     int length = 0;
-    if (!ppo__given("ppo_stop_at", so_far && so_far->count == 1 && end && all && all->tokenizer &&
-                                       (all->text || all->count <= 0)))
+    if (!PPO__GIVEN("ppo_stop_at", so_far, end, stops) || !PPO__GIVEN("ppo_stop_at", all->tokenizer))
         return PPO_ERROR_ARGUMENT;
+    if (all->count > 0 && !PPO__GIVEN("ppo_stop_at", all->text)) return PPO_ERROR_ARGUMENT;
+    if (so_far->count != 1) return ppo__refuse("ppo_stop_at: %d texts, must be 1", so_far->count);
     const int *first = so_far->token + ppo__prompt_end(so_far, 0), *last = so_far->token + so_far->start[1];
     if (last > first) ppo__text_of(all->tokenizer, last[-1], &length);
     for (int k = 0; k < all->count; ++k) {
@@ -1662,7 +1663,7 @@ static const struct {
 };
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
-    if (!ppo__given("ppo_lm_config_family", config && family)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_config_family", config, family)) return PPO_ERROR_ARGUMENT;
     ppo_lm_config c = ppo_lm_config_default();
     if (ppo_settings_set(&ppo__lm_settings, &c, "family", family) ||
         ppo_settings_set_all(&ppo__lm_settings, &c, ppo__families[c.family].settings))
@@ -1930,7 +1931,7 @@ static ppo_status ppo__check_layer(const ppo_lm_config *c, const char *layer) {
 
 PPO_DEF ppo_status ppo_lm_adapt(ppo_lm *base, const ppo_lora *lora, int score, ppo_lm **lm) {
     if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_adapt", base && lora && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_adapt", base, lora, lm)) return PPO_ERROR_ARGUMENT;
     if (base->base) return ppo__refuse("ppo_lm_adapt: the base has LoRA itself: ppo_lm_merge() it first");
     if (lora->rank < 1 || lora->rank > base->config.width)
         return ppo__refuse("ppo_lm_adapt: rank is %d, must be 1 to %d, the width", lora->rank,
@@ -1985,7 +1986,7 @@ static ppo_tensor *ppo__lora_layer(ppo_tape *tape, const ppo_lm *lm, int block, 
 
 PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
     if (merged) *merged = NULL;
-    if (!ppo__given("ppo_lm_merge", lm && merged)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_merge", lm, merged)) return PPO_ERROR_ARGUMENT;
     if (!lm->base) return ppo__refuse("ppo_lm_merge: the model has no LoRA");
     ppo_status status = ppo__params_fetch(lm->params);
     if (!status) status = ppo_lm_copy(lm->base, lm->config.score, merged);
@@ -2084,7 +2085,7 @@ static double ppo__tape_bytes(const ppo_tape *tape) {
 
 PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
     ppo_memory m = {0, 0, 0, 0, 0};
-    if (!ppo__given("ppo_rlhf_memory", r != NULL)) return m;
+    if (!PPO__GIVEN("ppo_rlhf_memory", r)) return m;
     const ppo_lm *lm[6] = {r->policy, r->reference, r->critic, NULL, NULL, NULL};
     for (int k = 0; k < 3; ++k) lm[3 + k] = lm[k] ? lm[k]->base : NULL;
     for (int k = 0; k < 6; ++k) {
@@ -2751,7 +2752,8 @@ static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
 PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count) {
     static const char *const names[] = {"generation_config.json", "config.json"};
     if (count) *count = 0;
-    if (!ppo__given("ppo_lm_load_ends", path && count && (end || room <= 0))) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_load_ends", path, count)) return PPO_ERROR_ARGUMENT;
+    if (room > 0 && !PPO__GIVEN("ppo_lm_load_ends", end)) return PPO_ERROR_ARGUMENT;
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__json json;
     json.status = PPO_OK;
@@ -3035,7 +3037,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     const ppo_file *file;
     ppo_lm *made = NULL;
     if (lm) *lm = NULL;
-    if (!ppo__given("ppo_lm_load_adapter", folder && base && lm)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_load_adapter", folder, base, lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
     const char *config = ppo__hub_path(&hub, "adapter_config.json");
@@ -3065,7 +3067,7 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
 }
 
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
-    if (!ppo__given("ppo_lm_save", lm && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_save", lm, path)) return PPO_ERROR_ARGUMENT;
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
@@ -3301,7 +3303,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     ppo__line_reader reader;
     int more = 1;
     if (skipped) *skipped = 0;
-    if (!ppo__given("ppo_tokens_add_lines", tokens && path && tokenizer)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_add_lines", tokens, path, tokenizer)) return PPO_ERROR_ARGUMENT;
     memset(&reader, 0, sizeof reader);
     reader.path = path;
     reader.tokenizer = tokenizer;
@@ -3364,7 +3366,7 @@ static ppo_status ppo__write_lines(FILE *out, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                          const char *path) {
-    if (!ppo__given("ppo_tokens_save_lines", tokens && tokenizer && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_save_lines", tokens, tokenizer, path)) return PPO_ERROR_ARGUMENT;
     ppo__line_writer writer = {tokens, tokenizer, NULL, 1};
     for (int s = 0; s < tokens->count; ++s) {
         const int *token = tokens->token + tokens->start[s], n = tokens->start[s + 1] - tokens->start[s];
@@ -3432,7 +3434,7 @@ static ppo_status ppo__get_tokens(const ppo_file *file, ppo_tokens *tokens) {
 
 PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     ppo_file *file = NULL;
-    if (!ppo__given("ppo_tokens_load", path && tokens)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_tokens_load", path, tokens)) return PPO_ERROR_ARGUMENT;
     const int before = tokens->count;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_tokens(file, tokens);

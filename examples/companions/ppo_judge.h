@@ -106,7 +106,7 @@ PPO_DEF void ppo_reward_model_free(ppo_reward_model *model) { ppo__free(model); 
 PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, ppo_ensemble ensemble,
                                            int batch, ppo_reward_model **model) {
     if (model) *model = NULL;
-    if (!ppo__given("ppo_reward_model_create", members && model)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_reward_model_create", members, model)) return PPO_ERROR_ARGUMENT;
     if (count < 1 || count > PPO_MAX_MEMBERS || batch < 1 ||
         (ensemble != PPO_ENSEMBLE_MEAN && ensemble != PPO_ENSEMBLE_MINIMUM))
         return ppo__refuse("ppo_reward_model_create: %d members, batch %d, ensemble %d", count, batch,
@@ -127,7 +127,7 @@ PPO_DEF ppo_status ppo_reward_model_create(ppo_lm *const *members, int count, pp
 }
 
 PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo_tokens *reference) {
-    if (!ppo__given("ppo_reward_model_normalize", model && reference)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_reward_model_normalize", model, reference)) return PPO_ERROR_ARGUMENT;
     ppo_reward_model normal = *model;
     int n = reference->count;
     float *score = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
@@ -147,7 +147,7 @@ PPO_DEF ppo_status ppo_reward_model_normalize(ppo_reward_model *model, const ppo
 }
 
 PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tokens *tokens, float *score) {
-    if (!ppo__given("ppo_reward_model_score", model && tokens && score)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_reward_model_score", model, tokens, score)) return PPO_ERROR_ARGUMENT;
     int n = tokens->count;
     float *one = (float *)ppo__alloc((n > 0 ? n : 1) * sizeof(float));
     ppo_status status = one ? PPO_OK : PPO_ERROR_MEMORY;
@@ -164,7 +164,7 @@ PPO_DEF ppo_status ppo_reward_model_score(ppo_reward_model *model, const ppo_tok
 }
 
 PPO_DEF ppo_status ppo_reward_by_model(const ppo_samples *samples, float *reward, void *model) {
-    if (!ppo__given("ppo_reward_by_model", model && samples && reward)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_reward_by_model", model, samples, reward)) return PPO_ERROR_ARGUMENT;
     return ppo_reward_model_score((ppo_reward_model *)model, &samples->tokens, reward);
 }
 
@@ -176,7 +176,7 @@ PPO_DEF ppo_status ppo_best_of_n(ppo_generator *generator, const ppo_tokens *pro
     ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
     ppo_tokens given = {0, NULL, NULL, NULL, NULL, NULL}; /* a copy: the prompts may be the generator's */
     ppo_samples samples;
-    if (!ppo__given("ppo_best_of_n", generator && prompts && sampling && best)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_best_of_n", generator, prompts, sampling, best)) return PPO_ERROR_ARGUMENT;
     if (n < 1) return ppo__refuse("ppo_best_of_n: n is %d, must be 1 or more", n);
     if (best == prompts) return ppo__refuse("ppo_best_of_n: best is the prompts themselves");
     ppo_sampling now = *sampling;
@@ -214,8 +214,7 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
                                ppo_rng *mistakes, ppo_tokens *chosen, ppo_tokens *rejected) {
     ppo_tokens asked = {0, NULL, NULL, NULL, NULL, NULL};
     ppo_samples samples;
-    if (!ppo__given("ppo_compare", generator && prompts && sampling && chosen && rejected))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_compare", generator, prompts, sampling, chosen, rejected)) return PPO_ERROR_ARGUMENT;
     if (chosen == prompts || rejected == prompts || chosen == rejected)
         return ppo__refuse("ppo_compare: prompts, chosen and rejected must be three");
     const int before[2] = {chosen->count, rejected->count};
@@ -261,7 +260,7 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     ppo_samples samples, others;
     double std = 0, mean = 0, wins = 0, logp = 0, ref_logp = 0;
     int rows = 0, ended = 0;
-    if (!ppo__given("ppo_lm_evaluate", lm && prompts && sampling && evaluation)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_lm_evaluate", lm, prompts, sampling, evaluation)) return PPO_ERROR_ARGUMENT;
     memset(evaluation, 0, sizeof *evaluation);
     ppo_status status = ppo__check_sequences(lm, prompts, PPO__BEFORE_MORE);
     if (status || ppo__check_peer(lm, reference, "reference")) return ppo__failed;

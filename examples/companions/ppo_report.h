@@ -218,7 +218,7 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
 
 PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char *x_label, const char *y_label,
                                 const ppo_curve *curves, int count) {
-    if (!ppo__given("ppo_plot_svg", path && curves)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_plot_svg", path, curves)) return PPO_ERROR_ARGUMENT;
     if (count < 1) return ppo__refuse("ppo_plot_svg: %d curves, nothing to draw", count);
     if ((title && !ppo__is_utf8(title)) || (x_label && !ppo__is_utf8(x_label)) ||
         (y_label && !ppo__is_utf8(y_label)))
@@ -369,7 +369,7 @@ PPO__COMPANION_IS(ppo__tensorboard, ppo__events, {ppo__events_open, ppo__events_
 
 PPO_DEF ppo_status ppo_log_scalar(ppo_log *log, const char *key, double value, int64_t steps) {
     ppo__bytes summary;
-    if (!ppo__given("ppo_log_scalar", log && key)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_log_scalar", log, key)) return PPO_ERROR_ARGUMENT;
     if (strlen(key) > PPO__LOG_KEY || steps < 0)
         return ppo__refuse("ppo_log_scalar: a key of %d bytes (at most 512), steps %lld (at least 0)",
                            (int)strlen(key), (long long)steps);

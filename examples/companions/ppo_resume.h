@@ -266,7 +266,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 }
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
-    if (!ppo__given("ppo_trainer_save", trainer && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_save", trainer, path)) return PPO_ERROR_ARGUMENT;
     ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0};
     const ppo_group *g = trainer->collector.group;
     ppo_status status = g ? ppo__serialize_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
@@ -392,7 +392,7 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     ppo_file *file = NULL;
     if (agent) *agent = NULL;
     if (trainer) *trainer = NULL;
-    if (!ppo__given("ppo_trainer_resume", path && agent && trainer)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_trainer_resume", path, agent, trainer)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo__check_functions(env);
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__resume(file, env, config, agent, trainer);
@@ -661,7 +661,7 @@ static ppo_status ppo__put_rlhf(ppo_file *file, const void *object) {
 }
 
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *r, const char *path) {
-    if (!ppo__given("ppo_rlhf_save", r && path)) return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_rlhf_save", r, path)) return PPO_ERROR_ARGUMENT;
     const ppo_rlhf_progress *first = &r->initial;
     ppo__rlhf_checkpoint kept = {
         (ppo_rlhf *)r,
@@ -717,8 +717,7 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
                                    const ppo_rlhf_config *config, ppo_rlhf **rlhf) {
     ppo_file *file = NULL;
     if (rlhf) *rlhf = NULL;
-    if (!ppo__given("ppo_rlhf_resume", path && policy && prompts && config && rlhf))
-        return PPO_ERROR_ARGUMENT;
+    if (!PPO__GIVEN("ppo_rlhf_resume", path, policy, prompts, config, rlhf)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__rlhf_make(policy, reference, critic, prompts, reward, user, config, rlhf);
     if (!status) status = ppo__get_rlhf(file, *rlhf);
