@@ -1272,7 +1272,8 @@ typedef struct ppo_rollout {
     float *policy, *log_std; /* for PPO_KL_PENALTY: logits, or means and log_std; else NULL */
 
     /* what followed */
-    float *reward; /* as the critic sees it: normalized if normalize_reward is set */
+    float *reward;     /* as the critic sees it: normalized if normalize_reward is set */
+    float *raw_reward; /* normalize_reward: as the environment gave it; else NULL, as `reward` is that */
     unsigned char *terminated, *truncated;
     float *episode_return; /* of the episode that ended here, raw rewards */
     int *episode_length;   /* likewise; 0: none ended */
@@ -1303,6 +1304,7 @@ typedef struct ppo_progress {
     int64_t episodes;  /* finished so far */
     float mean_return; /* [rollout/ep_rew_mean] */
     float mean_length; /* [rollout/ep_len_mean] */
+    float mean_reward; /* per step of this iteration, not normalized: what tells if no episode ends */
     /* likewise those of the environment, as env.metrics; the names are valid while the trainer is */
     const char *const *metric_names; /* [PPO_MAX_METRICS] */
     float metrics[PPO_MAX_METRICS];
@@ -2276,7 +2278,8 @@ PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const
 
 #ifndef PPO_NO_CONTROL
 /* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
-   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. */
+   shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. Until an
+   episode has ended it has the reward per step in place of the return. */
 PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
 
 /* A log of a run as a CSV file, with the keys of Stable-Baselines3's logger for PPO, which mean the same:
@@ -2288,8 +2291,8 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
        train/std             train/value_loss
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
-   that of the last epoch. Without a finished episode, value_clip or a Gaussian their fields are empty. Figures
-   of the environment follow as env/NAME. One difference: a row here has the update of its own iteration, there
+   that of the last epoch. rollout/step_rew_mean is ours, mean_reward. Without a finished episode, value_clip or a
+   Gaussian their fields are empty. Figures of the environment follow as env/NAME. One difference: a row here has the update of its own iteration, there
    that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
@@ -10451,7 +10454,7 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
 /* What a column is for: what an agent saw and did, and what a gradient needs. */
 enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
 
-enum { PPO__COLUMNS = 22 };
+enum { PPO__COLUMNS = 23 };
 typedef struct ppo__column {
     size_t pointer; /* where the pointer is in ppo_rollout */
     size_t bytes;   /* per sample; 0: the column is not kept */
@@ -10482,6 +10485,7 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, cons
                                PPO__COLUMN(state, recurrent, PPO__FOR_BOTH),
                                PPO__COLUMN(start, recurrent ? 1 : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(reward, 1, 0),
+                               PPO__COLUMN(raw_reward, config->normalize_reward ? 1 : 0, 0),
                                PPO__COLUMN(next_value, 1, 0),
                                PPO__COLUMN(next_obs, keep_next ? model->obs_size : 0, 0),
                                PPO__COLUMN(next_state, keep_next ? recurrent : 0, 0),
@@ -10937,14 +10941,15 @@ static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outc
     ppo__envs *envs = &c->envs;
     ppo_rollout *rollout = &c->rollout;
     const int done = out->terminated || out->truncated;
-    float reward = c->earned[e] += out->reward;
+    const float raw = c->earned[e] += out->reward;
     if (out->waits && !done) return PPO_OK;
     c->earned[e] = 0;
-    reward = ppo__reward_seen(c, e, reward, done);
+    const float reward = ppo__reward_seen(c, e, raw, done);
     if (c->row[e] != PPO__ROW_OPEN) return PPO_OK;
     c->row[e] = PPO__ROW_COMPLETE;
     size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
     rollout->reward[at] = reward;
+    if (rollout->raw_reward) rollout->raw_reward[at] = raw;
     rollout->terminated[at] = out->terminated != 0;
     rollout->truncated[at] = out->truncated != 0;
     rollout->next_value[at] = 0;
@@ -11899,9 +11904,11 @@ static void ppo__report(ppo_trainer *trainer) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
     int rows = rollout->steps * rollout->envs, samples = 0;
     const int figures = ppo__metric_count(&trainer->collector.envs.env);
-    double returns = 0, lengths = 0, std = 0;
+    const float *reward = rollout->raw_reward ? rollout->raw_reward : rollout->reward;
+    double returns = 0, lengths = 0, std = 0, earned = 0;
     for (int e = 0; e < rollout->envs; ++e) samples += rollout->recorded[e];
-    for (int i = 0; i < rows; ++i) {
+    for (int i = 0; i < rows; ++i) { /* those that are not recorded are zeros */
+        earned += (double)reward[i];
         if (!rollout->episode_length[i]) continue;
         trainer->last_return[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_return[i];
         trainer->last_length[trainer->episodes % PPO__LAST_EPISODES] = rollout->episode_length[i];
@@ -11925,6 +11932,7 @@ static void ppo__report(ppo_trainer *trainer) {
     progress->episodes = trainer->episodes;
     progress->mean_return = recent ? (float)(returns / (double)recent) : NAN;
     progress->mean_length = recent ? (float)(lengths / (double)recent) : NAN;
+    progress->mean_reward = (float)(earned / samples);
     progress->metric_names = trainer->collector.envs.env.metrics;
     for (int k = 0; k < figures; ++k) {
         double sum = 0;
@@ -17859,18 +17867,18 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     int terminal = 0, last = p->steps >= p->total_steps;
     int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
     long left = (long)(p->seconds_left + 0.5);
-    char mean_return[32] = "-"; /* NaN: no episode has finished */
+    const int ends = p->mean_return == p->mean_return; /* an episode has */
+    const float figure = ends ? p->mean_return : p->mean_reward;
+    char text[32];
 #ifdef PPO__UNIX
     terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
 #endif
     const int due = last || p->steps / twentieth != (p->steps - p->iteration_steps) / twentieth;
     if (!terminal && !due) return 0;
-    if (p->mean_return == p->mean_return)
-        snprintf(mean_return, sizeof mean_return, fabsf(p->mean_return) < 1e9f ? "%.2f" : "%g",
-                 (double)p->mean_return);
-    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  return %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
+    snprintf(text, sizeof text, ends && fabsf(figure) < 1e9f ? "%.2f" : "%.4g", (double)figure);
+    fprintf(out, "%s%9lld/%lld steps  %7.0f/s  %s %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
             terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
-            mean_return, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
+            ends ? "return" : "reward", text, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
             terminal ? "\033[K" : "\n");
     if (terminal && (last || (due && p->warning[0]))) fputc('\n', out);
     if (due && p->warning[0]) fprintf(out, "warning: %s\n", p->warning);
@@ -17931,13 +17939,14 @@ typedef struct ppo__metric {
     int kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
-enum { PPO__METRICS = 18, PPO__ALL_METRICS = 18 + (int)PPO_MAX_METRICS, PPO__TOTAL_TIMESTEPS = 5 };
+enum { PPO__METRICS = 19, PPO__ALL_METRICS = 19 + (int)PPO_MAX_METRICS, PPO__TOTAL_TIMESTEPS = 6 };
 
 /* What a log reports of an iteration, sorted by key, then the environment's own figures. Returns how many. */
 static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METRICS]) {
     const ppo__metric all[] = {
         {"rollout/ep_len_mean", p->mean_length, PPO__REAL, p->episodes > 0},
         {"rollout/ep_rew_mean", p->mean_return, PPO__REAL, p->episodes > 0},
+        {"rollout/step_rew_mean", p->mean_reward, PPO__REAL, 1},
         {"time/fps", floor(p->steps_per_second), PPO__WHOLE, 1},
         {"time/iterations", (double)p->iteration, PPO__COUNT, 1},
         {"time/time_elapsed", floor(p->seconds), PPO__COUNT, 1},

@@ -72,9 +72,11 @@ static void progress_copes_without_a_finished_episode(void **state) {
     ppo_progress progress = progress_at(1, 2);
     FILE *file = paper();
     progress.mean_return = progress.mean_length = NAN;
+    progress.mean_reward = -0.0125f;
     ppo_print_progress(&progress, file);
     read_back(file);
     assert_int_equal(p.lines, 1);
+    assert_non_null(strstr(p.line[0], "reward  -0.0125 "));
     assert_null(strstr(p.line[0], "nan"));
     assert_non_null(strstr(p.line[0], "1000/2000"));
 }
@@ -354,6 +356,7 @@ static ppo_progress figures(long iteration) { /* those of make_events.py */
     ppo_progress progress = progress_at(iteration, 100);
     progress.steps = 2048 * iteration, progress.steps_per_second = 98765.9, progress.seconds = 17.8;
     progress.episodes = 7, progress.mean_length = 123.25f, progress.mean_return = -45.5f;
+    progress.mean_reward = -0.25f;
     progress.last_approx_kl = 0.0123f, progress.approx_kl = 9, progress.clip_fraction = 0.125f;
     progress.clip_range = 0.2f, progress.value_clip = 0.3f, progress.entropy = 1.4f;
     progress.explained_variance = 0.75f, progress.learning_rate = 3e-4f, progress.last_loss = 12.5f;
@@ -434,6 +437,7 @@ static void a_csv_row_has_the_figures_as_stable_baselines3_means_them(void **sta
     } want[] = {
         {"rollout/ep_len_mean", "123.25"},
         {"rollout/ep_rew_mean", "-45.5"},
+        {"rollout/step_rew_mean", "-0.25"},
         {"time/fps", "98765"},
         {"time/iterations", "11"},
         {"time/time_elapsed", "17"},
@@ -482,9 +486,10 @@ static void the_columns_are_stable_baselines3_s_and_empty_where_it_has_none(void
     assert_ok(ppo_log_write(log, &early));
     ppo_log_close(log);
     read_table(csv);
-    assert_int_equal(table.columns, COUNT(g_gaussian_columns));
+    assert_int_equal(table.columns, COUNT(g_gaussian_columns) + 1);
     for (int c = 0; c < table.columns; c++) {
         const char *name = table.cell[0][c];
+        if (!strcmp(name, "rollout/step_rew_mean")) continue; /* ours */
         int in_discrete = has(g_discrete_columns, COUNT(g_discrete_columns), name);
         assert_true(has(g_gaussian_columns, COUNT(g_gaussian_columns), name));
         assert_true(table.cell[1][c][0] != 0);
@@ -619,12 +624,12 @@ static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
     ppo_log_close(log);
     slurp(csv);
     snprintf(header, sizeof header, "%.2000s", (char *)bytes);
-    static const char *const rows[] = {"1,2,3\n", "\n", ",,,,,x,,,,,,,,,,,,\n", ",,,,,2048 ,,,,,,,,,,,,\n",
-                                       ",,,,,2048,,,,,,,,,,,,,\n"};
+    static const char *const rows[] = {"1,2,3\n", "\n", ",,,,,,x,,,,,,,,,,,,\n", ",,,,,,2048 ,,,,,,,,,,,,\n",
+                                       ",,,,,,2048,,,,,,,,,,,,,\n"};
     for (int i = -2; i < COUNT(rows); i++) {
         if (i == -2) snprintf(text, sizeof text, "a,b\n1,2\n");
         if (i == -1) snprintf(text, sizeof text, "x%s", header);
-        if (i >= 0) snprintf(text, sizeof text, "%s,,,,,2048,,,,,,,,,,,,\n%s", header, rows[i]);
+        if (i >= 0) snprintf(text, sizeof text, "%s,,,,,,2048,,,,,,,,,,,,\n%s", header, rows[i]);
         spit(csv, text);
         log = (ppo_log *)text;
         assert_fails(ppo_log_open(csv, tb, 4096, &log), PPO_ERROR_FILE,
@@ -800,11 +805,14 @@ static void event_files_decode_to_what_was_logged(void **state) {
     assert_true(scalar(e, "time/fps") == 98765 && scalar(e, "train/approx_kl") == 0.0123f);
     assert_true(scalar(e, "train/entropy_loss") == -1.4f && scalar(e, "train/value_loss") == 13);
     assert_true(scalar(e, "train/loss") == 12.5f && scalar(e, "train/std") == 0.9f);
-    assert_int_equal(e->scalars, COUNT(g_gaussian_tags));
-    for (int i = 0; i < e->scalars; i++) assert_string_equal(e->tag[i], g_gaussian_tags[i]);
-    assert_int_equal(e[1].scalars, COUNT(g_discrete_tags));
-    for (int i = 0; i < e[1].scalars; i++) assert_string_equal(e[1].tag[i], g_discrete_tags[i]);
-    assert_int_equal(e[2].scalars, COUNT(g_discrete_tags) - 2); /* no finished episode */
+    assert_int_equal(e->scalars, COUNT(g_gaussian_tags) + 1); /* the third is ours */
+    assert_int_equal(e[1].scalars, COUNT(g_discrete_tags) + 1);
+    assert_true(scalar(e, "rollout/step_rew_mean") == -0.25f && !strcmp(e->tag[2], "rollout/step_rew_mean"));
+    for (int i = 0; i < COUNT(g_gaussian_tags); i++)
+        assert_string_equal(e->tag[i + (i >= 2)], g_gaussian_tags[i]);
+    for (int i = 0; i < COUNT(g_discrete_tags); i++)
+        assert_string_equal(e[1].tag[i + (i >= 2)], g_discrete_tags[i]);
+    assert_int_equal(e[2].scalars, COUNT(g_discrete_tags) - 1); /* no finished episode */
     assert_nan(scalar(&e[2], "train/explained_variance"));
     assert_true(e[3].step == 30000 && e[3].scalars == 1 && scalar(&e[3], "eval/mean_return") == 498.25f);
 }

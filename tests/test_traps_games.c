@@ -426,6 +426,49 @@ static void two_agents_play_earlier_policies_in_the_only_world(void **state) {
    Programs with a loop of their own
    -------------------------------------------------------------------------------------------------------- */
 
+/* Two characters whose episodes never end: the mean of what they earned is exact, whatever the critic is shown. */
+static void a_game_without_an_end_reports_its_reward_per_step(void **state) {
+    (void)state;
+    for (int normalized = 0; normalized < 2; normalized++) {
+        ppo_env env;
+        ppo_config cfg = settings("num_envs=2 rollout_steps=64 total_steps=1024 clip_reward=0.5");
+        ppo_agent *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        ppo_progress now;
+        ppo_outcome outcome[2];
+        ppo_action action;
+        double earned = 0;
+        int iterations = 0;
+        ppo_rng rng = test_rng(6);
+        memset(outcome, 0, sizeof outcome);
+        memset(&env, 0, sizeof env);
+        env.obs_size = 1;
+        env.action_space = ppo_discrete(2);
+        cfg.normalize_reward = normalized;
+        if (!normalized) cfg.clip_reward = ppo_config_default().clip_reward;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        for (int frame = 0; !ppo_trainer_done(trainer); frame++) {
+            for (int i = 0; i < 2; i++) {
+                const float obs = ppo_rng_normal(&rng);
+                outcome[i].reward = 3 + 20 * obs;
+                if (frame) earned += (double)outcome[i].reward;
+                assert_ok(ppo_trainer_observe(trainer, i, &obs, NULL, frame ? &outcome[i] : NULL));
+            }
+            assert_ok(ppo_trainer_learn(trainer, 0, &now));
+            for (int i = 0; i < 2; i++) assert_ok(ppo_trainer_act(trainer, i, &action));
+            if (!now.iteration) continue;
+            iterations++;
+            assert_nan(now.mean_return);
+            assert_close(now.mean_reward, earned / 128, 1e-5);
+            earned = 0;
+        }
+        assert_int_equal(iterations, 8);
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+}
+
 typedef struct kept_observations {
     int n;
     float obs[2048][4];
@@ -488,6 +531,7 @@ int main(void) {
         cmocka_unit_test(what_uses_the_world_between_two_iterations_ends_the_episode_in_training),
         cmocka_unit_test(more_copies_than_can_exist_are_refused_with_the_number_that_can),
         cmocka_unit_test(two_agents_play_earlier_policies_in_the_only_world),
+        cmocka_unit_test(a_game_without_an_end_reports_its_reward_per_step),
         cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

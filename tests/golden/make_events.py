@@ -24,7 +24,8 @@ from golden import Header
 WALL_TIME = 1700000000.25
 
 EVERYTHING = {
-    "rollout/ep_len_mean": 123.25, "rollout/ep_rew_mean": -45.5, "time/fps": 98765, "train/approx_kl": 0.0123,
+    "rollout/ep_len_mean": 123.25, "rollout/ep_rew_mean": -45.5, "rollout/step_rew_mean": -0.25,  # the last is ours
+    "time/fps": 98765, "train/approx_kl": 0.0123,
     "train/clip_fraction": 0.125, "train/clip_range": 0.2, "train/clip_range_vf": 0.3,
     "train/entropy_loss": -1.4, "train/explained_variance": 0.75, "train/learning_rate": 3e-4,
     "train/loss": 12.5, "train/policy_gradient_loss": -0.0025, "train/std": 0.9, "train/value_loss": 13.0}
