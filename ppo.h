@@ -11026,14 +11026,16 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
     return PPO_OK;
 }
 
-/* Rows that are not recorded are zeros, and cut the recursion of the advantages. */
+/* Rows that are not recorded are zeros, all actions are legal there, and they cut the recursion of the advantages. */
 static void ppo__blank(ppo__collector *c, int e, int first) {
+    const size_t options = (size_t)ppo__space_outputs(&c->model->action_space);
     for (int t = first; t < c->rollout.steps; ++t) {
         size_t at = ppo__at(t, c->rollout.envs) + e;
         for (int i = 0; i < PPO__COLUMNS; ++i) {
             char *data = ppo__column_data(&c->rollout, &c->columns[i]);
             if (data) memset(data + at * c->columns[i].bytes, 0, c->columns[i].bytes);
         }
+        if (c->rollout.mask) memset(c->rollout.mask + at * options, 1, options);
         c->rollout.terminated[at] = 1;
     }
 }
