@@ -7767,20 +7767,6 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
     return status;
 }
 
-/* For a group: hash of the settings that results depend on, and of what computes with them. */
-static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) {
-    const char *kernels = ppo_kernels_name();
-    uint64_t hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
-    hash = ppo__fnv1a(hash, kernels, strlen(kernels));
-    for (int i = 0; i < settings->count; ++i) {
-        char text[PPO__SETTING_SIZE] = "";
-        if (!strcmp(settings->field[i].name, "threads")) continue;
-        ppo_settings_get(settings, config, settings->field[i].name, text, sizeof text);
-        hash = ppo__fnv1a(hash, text, strlen(text) + 1);
-    }
-    return hash;
-}
-
 /* An error if a setting differs from what it was; `in` says where that is kept. */
 static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name, const void *was_config,
                                   const void *config, const char *in) {
@@ -10567,6 +10553,7 @@ typedef struct ppo__control_group {
     ppo_status (*share_rollout)(ppo__collector *collector);
     size_t (*agent_bytes)(ppo__collector *collector); /* of an agent's part of a rollout */
     ppo_status (*share_gradient)(ppo_trainer *trainer, ppo_status status); /* of a minibatch */
+    ppo_status (*agree)(ppo_trainer **trainer, ppo_status status);         /* as ppo__trainer_agree() */
 } ppo__control_group;
 PPO__COMPANION(ppo__control_group, ppo__control_in_group);
 
@@ -12672,19 +12659,7 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
 
 /* In a group: all processes make the same trainer, or none does. status: this process's. */
 static ppo_status ppo__trainer_agree(ppo_trainer **trainer, ppo_status status) {
-    const ppo_group *g = ppo__group();
-    if (!g) return status;
-    status = ppo__group_agree(g, status, 0);
-    if (!status) {
-        const ppo_params *params = (*trainer)->agent->model.params;
-        const uint64_t hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
-        status = ppo__group_same(g, ppo__fnv1a(hash, params->data, params->count * sizeof(float)),
-                                 "version, settings, weights and kernels");
-    }
-    if (!status) return status;
-    ppo_trainer_free(*trainer);
-    *trainer = NULL;
-    return status;
+    return ppo__group() ? ppo__control_in_group.agree(trainer, status) : status;
 }
 
 PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *config, ppo_agent *agent,
@@ -15534,8 +15509,20 @@ typedef struct ppo__language_group {
     /* PPO: the samples for n prompts, and their scores; and what the models compute of them. */
     ppo_status (*share_samples)(ppo_rlhf *r, int n, ppo_status status, ppo_samples *samples, float *score);
     ppo_status (*share_evaluation)(ppo_rlhf *r, ppo_status status);
+    void (*samples_alloc)(ppo_rlhf *r); /* room for the samples of all */
+    /* As ppo__learner_agree(). */
+    ppo_status (*agree)(ppo_status status, const ppo_settings *settings, const void *config,
+                        const ppo_lm *const lm[3], const ppo_tokens *const data[4], int64_t step);
 } ppo__language_group;
 PPO__COMPANION(ppo__language_group, ppo__language_in_group);
+
+/* All processes train with the same settings, models and data, or none does. status: of this process; lm, data:
+   NULL for those that do not exist; step: the one to begin with. */
+static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
+                                     const ppo_lm *const lm[3], const ppo_tokens *const data[4],
+                                     int64_t step) {
+    return ppo__group() ? ppo__language_in_group.agree(status, settings, config, lm, data, step) : status;
+}
 
 static void ppo__learner_free(ppo__learner *learner) {
     for (int k = 0; k < learner->lanes; ++k) {
@@ -16216,10 +16203,10 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     return ppo__fit_keep_best(fit, p->held_out_loss);
 }
 
-/* -- in a group -- */
+/* -- hashes, for ppo_resume.h and ppo_group.h. Inline: without these no compiler warns that nobody calls them -- */
 
 /* ppo__fnv1a() of the arrays of sequences. */
-static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
+static inline uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
     const size_t count = (size_t)tokens->count, n = (size_t)tokens->start[tokens->count];
     const ppo_array arrays[] = {{"", PPO_I32, 0, {0}, (count + 1) * sizeof(int), tokens->start},
                                 {"", PPO_I32, 0, {0}, count * sizeof(int), tokens->prompt},
@@ -16231,7 +16218,7 @@ static uint64_t ppo__hash_tokens(uint64_t hash, const ppo_tokens *tokens) {
 }
 
 /* Extends *hash by the weights of a model and its base. */
-static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
+static inline ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
     for (; lm; lm = lm->base) {
         const ppo_params *p = lm->params;
         if (ppo__params_fetch(p)) return ppo__failed;
@@ -16240,24 +16227,6 @@ static ppo_status ppo__hash_weights(const ppo_lm *lm, uint64_t *hash) {
         *hash = ppo__hash_array(*hash, p->packed ? &packed : &floats);
     }
     return PPO_OK;
-}
-
-/* All processes train with the same settings, models and data, or none does. status: of this process; lm, data: NULL for those that do not exist; step: the one to begin with. */
-static ppo_status ppo__learner_agree(ppo_status status, const ppo_settings *settings, const void *config,
-                                     const ppo_lm *const lm[3], const ppo_tokens *const data[4],
-                                     int64_t step) {
-    const ppo_group *g = ppo__group();
-    if (!g) return status;
-    uint64_t hash = ppo__hash_run(settings, config);
-    for (int k = 0; k < 3 && !status; ++k) status = ppo__hash_weights(lm[k], &hash);
-    status = ppo__group_agree(g, status, 0);
-    if (status) return status;
-    hash = ppo__fnv1a(hash, &step, sizeof step);
-    for (int k = 0; k < 4; ++k)
-        if (data[k]) hash = ppo__hash_tokens(hash, data[k]);
-    if (ppo__device_in_use)
-        hash = ppo__fnv1a(hash, ppo__device_in_use->kind, sizeof ppo__device_in_use->kind);
-    return ppo__group_same(g, hash, "version, settings, weights, data, kernels and kind of GPU");
 }
 
 /* -- a training -- */
@@ -17589,19 +17558,6 @@ static void ppo__rows_alloc(ppo_rlhf *r, size_t n) {
     else r->numbers.device->zero(r->numbers.device, rows->ref_logits, n * size);
 }
 
-/* In a group: room for the samples of all processes. */
-static void ppo__group_samples_alloc(ppo_rlhf *r) {
-    const size_t count = r->sequences, tokens = ppo__at(r->sequences, r->longest);
-    ppo_samples *all = &r->group_samples;
-    if (!r->learner.group) return;
-    all->tokens.start = PPO__ARRAY(&r->memory, int, count + 1);
-    all->tokens.prompt = PPO__ARRAY(&r->memory, int, count);
-    all->tokens.token = PPO__ARRAY(&r->memory, int, tokens);
-    if (r->config.sampling.tool_token >= 0) all->tokens.given = PPO__ARRAY(&r->memory, unsigned char, tokens);
-    all->logp = PPO__ARRAY(&r->memory, float, tokens);
-    all->ended = PPO__ARRAY(&r->memory, unsigned char, count);
-}
-
 /* Takes all memory except that of the tapes, and makes the generator. */
 static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
     const ppo_rlhf_config *c = &r->config;
@@ -17614,7 +17570,7 @@ static ppo_status ppo__rlhf_alloc(ppo_rlhf *r) {
                                            c->shards, c->micro_batch, c->gradient_checkpointing, r->policy);
     r->learner.learned[1].bytes = sizeof *r->stats;
     r->numbers.device = ppo__device_in_use;
-    ppo__group_samples_alloc(r);
+    if (r->learner.group) ppo__language_in_group.samples_alloc(r);
     r->score = PPO__ARRAY(memory, float, count);
     r->total = PPO__ARRAY(memory, float, count);
     r->earned = PPO__ARRAY(memory, float, count);

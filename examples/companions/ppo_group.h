@@ -157,6 +157,20 @@ static ppo_status ppo__ranks_sum(const ppo_group *g, float *data, size_t n, int 
 PPO__COMPANION_IS(ppo__group_functions, ppo__in_group,
                   {ppo__ranks_gather, ppo__ranks_agree, ppo__ranks_any, ppo__ranks_same});
 
+/* Hash of the settings that results depend on, and of what computes with them. */
+static uint64_t ppo__hash_run(const ppo_settings *settings, const void *config) {
+    const char *kernels = ppo_kernels_name();
+    uint64_t hash = ppo__fnv1a(PPO__FNV1A, PPO_VERSION, sizeof PPO_VERSION);
+    hash = ppo__fnv1a(hash, kernels, strlen(kernels));
+    for (int i = 0; i < settings->count; ++i) {
+        char text[PPO__SETTING_SIZE] = "";
+        if (!strcmp(settings->field[i].name, "threads")) continue;
+        ppo_settings_get(settings, config, settings->field[i].name, text, sizeof text);
+        hash = ppo__fnv1a(hash, text, strlen(text) + 1);
+    }
+    return hash;
+}
+
 #ifndef PPO_NO_CONTROL
 
 /* -- control -- */
@@ -236,8 +250,23 @@ static ppo_status ppo__share_gradient(ppo_trainer *trainer, ppo_status status) {
                                    batch->received);
 }
 
+static ppo_status ppo__ranks_trainer(ppo_trainer **trainer, ppo_status status) {
+    const ppo_group *g = ppo__group();
+    status = ppo__group_agree(g, status, 0);
+    if (!status) {
+        const ppo_params *params = (*trainer)->agent->model.params;
+        const uint64_t hash = ppo__hash_run(ppo_config_settings(), &(*trainer)->config);
+        status = ppo__group_same(g, ppo__fnv1a(hash, params->data, params->count * sizeof(float)),
+                                 "version, settings, weights and kernels");
+    }
+    if (!status) return status;
+    ppo_trainer_free(*trainer);
+    *trainer = NULL;
+    return status;
+}
+
 PPO__COMPANION_IS(ppo__control_group, ppo__control_in_group,
-                  {ppo__share_rollout, ppo__agent_bytes, ppo__share_gradient});
+                  {ppo__share_rollout, ppo__agent_bytes, ppo__share_gradient, ppo__ranks_trainer});
 
 #endif
 
@@ -421,9 +450,36 @@ static ppo_status ppo__share_evaluation(ppo_rlhf *r, ppo_status status) {
     return status ? status : ppo__group_share(g, r->end_value, count, sizeof(float));
 }
 
+static void ppo__samples_alloc(ppo_rlhf *r) {
+    const size_t count = r->sequences, tokens = ppo__at(r->sequences, r->longest);
+    ppo_samples *all = &r->group_samples;
+    all->tokens.start = PPO__ARRAY(&r->memory, int, count + 1);
+    all->tokens.prompt = PPO__ARRAY(&r->memory, int, count);
+    all->tokens.token = PPO__ARRAY(&r->memory, int, tokens);
+    if (r->config.sampling.tool_token >= 0) all->tokens.given = PPO__ARRAY(&r->memory, unsigned char, tokens);
+    all->logp = PPO__ARRAY(&r->memory, float, tokens);
+    all->ended = PPO__ARRAY(&r->memory, unsigned char, count);
+}
+
+static ppo_status ppo__ranks_learner(ppo_status status, const ppo_settings *settings, const void *config,
+                                     const ppo_lm *const lm[3], const ppo_tokens *const data[4],
+                                     int64_t step) {
+    const ppo_group *g = ppo__group();
+    uint64_t hash = ppo__hash_run(settings, config);
+    for (int k = 0; k < 3 && !status; ++k) status = ppo__hash_weights(lm[k], &hash);
+    status = ppo__group_agree(g, status, 0);
+    if (status) return status;
+    hash = ppo__fnv1a(hash, &step, sizeof step);
+    for (int k = 0; k < 4; ++k)
+        if (data[k]) hash = ppo__hash_tokens(hash, data[k]);
+    if (ppo__device_in_use)
+        hash = ppo__fnv1a(hash, ppo__device_in_use->kind, sizeof ppo__device_in_use->kind);
+    return ppo__group_same(g, hash, "version, settings, weights, data, kernels and kind of GPU");
+}
+
 PPO__COMPANION_IS(ppo__language_group, ppo__language_in_group,
-                  {ppo__group_backward_and_sum, ppo__share_learned, ppo__share_samples,
-                   ppo__share_evaluation});
+                  {ppo__group_backward_and_sum, ppo__share_learned, ppo__share_samples, ppo__share_evaluation,
+                   ppo__samples_alloc, ppo__ranks_learner});
 
 #endif
 
