@@ -218,6 +218,7 @@ COMPANIONS
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
+        ppo_player.h    evaluation in programs with a loop of their own
         ppo_conv.h      convolutions and max pooling over pictures
         ppo_ocean.h     environments in the style of PufferLib's Ocean
         ppo_amx.h       faster products of large layers on processors with AMX
@@ -9940,6 +9941,10 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
 static ppo_status ppo__validate_env(const ppo_env *env) {
     ppo_status status = ppo__check_env_sizes(env);
     if (status) return status;
+    if (ppo__is_pushed(env))
+        return ppo__refuse(
+            "env.reset is NULL: a game with its own loop plays by itself: ppo_player.h evaluates it, "
+            "ppo_export_c_int8_from() takes its observations, ppo_progress.warning checks it");
     const int all = env->reset_all || env->step_all || env->agents > 1;
     if (all && (env->reset || env->step))
         return ppo__refuse("env.%s_all is given or there are several agents, so env.%s must be NULL",
@@ -11371,6 +11376,8 @@ struct ppo_trainer {
     int learning;                 /* 1: the rollout is complete, and being learned from */
     int batch, batches, segments; /* the next minibatch of this epoch; of how many */
     int gradients;                /* minibatches of this iteration so far */
+    /* ppo_player.h: a player's, of what was pushed; NULL: it trains */
+    void (*observed)(ppo_trainer *trainer, int e, const ppo_outcome *out);
 };
 
 /* -- an iteration, in the order of the calls -- */
@@ -12047,6 +12054,7 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         out = *outcome;
         status = ppo__count_outcome(envs, e, &out);
         if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
+        if (!status && trainer->observed) trainer->observed(trainer, e, &out);
     }
     envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
     if (status) { /* the return is too large: the latest row is dropped, and a new episode begins */

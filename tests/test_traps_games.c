@@ -3,6 +3,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_player.h"
 #include "../examples/envs/cartpole.h"
 
 #include "test.h"
@@ -469,6 +470,177 @@ static void a_game_without_an_end_reports_its_reward_per_step(void **state) {
     }
 }
 
+/* A game with its own loop, whose characters walk to goals. Counts what a player should report. */
+enum { WALKERS = 3 };
+typedef struct counted {
+    int episodes, unlike; /* unlike: actions that are not the most likely ones */
+    double returns[4000], lengths;
+} counted;
+
+static void play_game(ppo_trainer *trainer, ppo_agent *agent, int frames, counted *seen) {
+    stroll walker[WALKERS];
+    ppo_outcome outcome[WALKERS];
+    double total[WALKERS] = {0};
+    int begins[WALKERS] = {1, 1, 1};
+    ppo_rng rng = test_rng(11);
+    memset(seen, 0, sizeof *seen);
+    for (int frame = 0; frame < frames; frame++) {
+        for (int i = 0; i < WALKERS; i++) {
+            float obs[2];
+            unsigned char mask[2] = {1, 1};
+            ppo_action action, likely;
+            if (begins[i]) stroll_reset(&walker[i], &rng, obs);
+            stroll_look(&walker[i], obs);
+            if (walker[i].place < -5) mask[0] = 0;
+            assert_ok(ppo_trainer_observe(trainer, i, obs, mask, begins[i] ? NULL : &outcome[i]));
+            assert_ok(ppo_trainer_act(trainer, i, &action));
+            if (!agent->model.core.width) {
+                assert_ok(ppo_act_masked(agent, obs, mask, NULL, &likely));
+                seen->unlike += likely.discrete != action.discrete;
+            }
+            assert_true(mask[action.discrete]);
+            memset(&outcome[i], 0, sizeof outcome[i]);
+            stroll_step(&walker[i], &rng, &action, obs, &outcome[i]);
+            total[i] += (double)outcome[i].reward;
+            begins[i] = outcome[i].terminated;
+            if (i == 1 && walker[i].age == 7 && !begins[i]) outcome[i].truncated = begins[i] = 1;
+            if (!begins[i]) continue;
+            seen->returns[seen->episodes++] = total[i];
+            seen->lengths += walker[i].age;
+            total[i] = 0;
+            assert_ok(ppo_trainer_observe(trainer, i, obs, NULL, &outcome[i]));
+        }
+        assert_ok(ppo_trainer_learn(trainer, 0, NULL));
+    }
+}
+
+static void a_player_takes_the_place_of_a_trainer_and_keeps_its_figures(void **state) {
+    (void)state;
+    ppo_env env;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL, *player = NULL;
+    const ppo_config cfg = settings("num_envs=3 rollout_steps=128 total_steps=20000 learning_rate=3e-3");
+    static counted seen;
+    float before = 0;
+    memset(&env, 0, sizeof env);
+    env.obs_size = 2;
+    env.action_space = ppo_discrete(2);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    for (int trained = 0; trained < 2; trained++) {
+        for (int sample = 0; sample < 2; sample++) {
+            const ppo_params *params = agent->model.params;
+            float *weights = (float *)malloc(params->count * sizeof(float));
+            memcpy(weights, params->data, params->count * sizeof(float));
+            assert_ok(ppo_player_create(&env, agent, WALKERS, sample, 5, &player));
+            assert_int_equal(ppo_player_result(player).episodes.episodes, 0);
+            assert_nan(ppo_player_result(player).episodes.mean_return);
+            assert_nan(ppo_player_result(player).mean_reward);
+            play_game(player, agent, 400, &seen);
+            const ppo_player_figures is = ppo_player_result(player);
+            double mean = 0, var = 0, least = INFINITY, most = -INFINITY;
+            for (int i = 0; i < seen.episodes; i++) mean += seen.returns[i] / seen.episodes;
+            for (int i = 0; i < seen.episodes; i++) {
+                var += (seen.returns[i] - mean) * (seen.returns[i] - mean) / seen.episodes;
+                least = fmin(least, seen.returns[i]), most = fmax(most, seen.returns[i]);
+            }
+            assert_ok(is.episodes.status);
+            assert_int_equal(is.episodes.episodes, seen.episodes);
+            assert_close(is.episodes.mean_return, mean, 1e-5);
+            assert_close(is.episodes.std_return, sqrt(var), 1e-4);
+            assert_close(is.episodes.min_return, least, 1e-6);
+            assert_close(is.episodes.max_return, most, 1e-6);
+            assert_close(is.episodes.mean_length, seen.lengths / seen.episodes, 1e-6);
+            assert_in_range(is.steps, 400 * WALKERS - WALKERS,
+                            400 * WALKERS); /* some actions await their outcome */
+            assert_true(isfinite(is.mean_reward));
+            assert_int_equal(seen.unlike > 0, sample);
+            assert_memory_equal(weights, params->data, params->count * sizeof(float));
+            free(weights);
+            if (trained && is.episodes.mean_return < before + 1)
+                fail_msg("%g after, %g before the training", (double)is.episodes.mean_return, (double)before);
+            if (sample && !trained) before = is.episodes.mean_return; /* at random */
+            assert_fails(ppo_trainer_save(player, path), PPO_ERROR_ARGUMENT, "player");
+            assert_fails(ppo_trainer_iterate(player, NULL), PPO_ERROR_ARGUMENT, "done");
+            ppo_trainer_free(player);
+        }
+        if (trained) break;
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_int_equal(ppo_player_result(trainer).episodes.status, PPO_ERROR_ARGUMENT);
+        play_game(trainer, agent, 7000, &seen);
+        assert_true(ppo_trainer_done(trainer));
+        ppo_trainer_free(trainer);
+    }
+    ppo_agent_free(agent);
+}
+
+static void a_player_of_a_recurrent_policy_remembers_for_each_character(void **state) {
+    (void)state;
+    ppo_env env;
+    ppo_agent *agent = NULL;
+    ppo_trainer *player[2] = {NULL, NULL};
+    const ppo_config cfg = settings("recurrent=6 hidden=5");
+    ppo_rng rng = test_rng(2);
+    memset(&env, 0, sizeof env);
+    env.obs_size = 2;
+    env.action_space = ppo_box(1, -9, 9);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    for (size_t k = 0; k < agent->model.params->count; k++)
+        agent->model.params->data[k] += 0.5f * ppo_rng_normal(&rng);
+    assert_ok(ppo_player_create(&env, agent, 2, 0, 1, &player[0]));
+    assert_ok(ppo_player_create(&env, agent, 1, 0, 1, &player[1]));
+    for (int t = 0; t < 20;
+         t++) { /* source 0 of both sees the same; source 1 of the first sees something else */
+        float obs[2], other[2];
+        ppo_outcome none;
+        ppo_action a, b;
+        float number;
+        fill_normal(&rng, obs, 2, 1);
+        fill_normal(&rng, other, 2, 1);
+        memset(&none, 0, sizeof none);
+        assert_ok(ppo_trainer_observe(player[0], 1, other, NULL, t ? &none : NULL));
+        assert_ok(ppo_trainer_act(player[0], 1, &a));
+        assert_ok(ppo_trainer_observe(player[0], 0, obs, NULL, t ? &none : NULL));
+        assert_ok(ppo_trainer_act(player[0], 0, &a));
+        assert_ok(ppo_trainer_observe(player[1], 0, obs, NULL, t ? &none : NULL));
+        assert_ok(ppo_trainer_act(player[1], 0, &b));
+        number = a.box[0];
+        assert_true(number == b.box[0]);
+        assert_ok(ppo_act(agent, obs, NULL, &b)); /* which remembers what ppo_act() has seen */
+        assert_true(number == b.box[0]);
+    }
+    ppo_trainer_free(player[0]);
+    ppo_trainer_free(player[1]);
+    ppo_agent_free(agent);
+}
+
+static void what_a_pushed_game_cannot_do_is_refused_with_what_it_can(void **state) {
+    (void)state;
+    ppo_env env;
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL, *none = NULL;
+    ppo_trainer *player = NULL;
+    ppo_inspection report;
+    const ppo_env with = stroll_env(0);
+    memset(&env, 0, sizeof env);
+    env.obs_size = 2;
+    env.action_space = ppo_discrete(2);
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_fails(ppo_evaluate(agent, &env, 5, 1).status, PPO_ERROR_ARGUMENT,
+                 "env.reset is NULL|ppo_player.h");
+    assert_fails(ppo_play(agent, &env, 5, 1, NULL, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_player.h");
+    assert_fails(ppo_env_check(&env, 100, 1, &report), PPO_ERROR_ARGUMENT, "env.reset is NULL|warning");
+    assert_fails(ppo_export_c_int8(agent, &env, "policy", "policy.h"), PPO_ERROR_ARGUMENT,
+                 "ppo_export_c_int8_from");
+    assert_fails(ppo_train(&env, &cfg, &none), PPO_ERROR_ARGUMENT, "ppo_trainer_observe");
+    assert_fails(ppo_player_create(&with, agent, 1, 0, 1, &player), PPO_ERROR_ARGUMENT, "ppo_evaluate");
+    assert_fails(ppo_player_create(&env, agent, 0, 0, 1, &player), PPO_ERROR_ARGUMENT, "0 sources");
+    assert_fails(ppo_player_create(&env, NULL, 1, 0, 1, &player), PPO_ERROR_ARGUMENT, "agent");
+    assert_null(player);
+    env.obs_size = 3;
+    assert_fails(ppo_player_create(&env, agent, 1, 0, 1, &player), PPO_ERROR_ARGUMENT, "3 observed");
+    ppo_agent_free(agent);
+}
+
 typedef struct kept_observations {
     int n;
     float obs[2048][4];
@@ -532,6 +704,9 @@ int main(void) {
         cmocka_unit_test(more_copies_than_can_exist_are_refused_with_the_number_that_can),
         cmocka_unit_test(two_agents_play_earlier_policies_in_the_only_world),
         cmocka_unit_test(a_game_without_an_end_reports_its_reward_per_step),
+        cmocka_unit_test(a_player_takes_the_place_of_a_trainer_and_keeps_its_figures),
+        cmocka_unit_test(a_player_of_a_recurrent_policy_remembers_for_each_character),
+        cmocka_unit_test(what_a_pushed_game_cannot_do_is_refused_with_what_it_can),
         cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -249,6 +249,7 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
     const ppo_trainer *trainer = kept->trainer;
     const ppo__envs *envs = &trainer->collector.envs;
     char text[32];
+    if (trainer->observed) return ppo__refuse("ppo_trainer_save: this is a player, which does not train");
     if (envs->env.open && !envs->env.copies && !envs->played)
         return ppo__refuse(
             "ppo_trainer_save: set env.max_steps, which is %d: environments with open() are saved as "
