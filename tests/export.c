@@ -73,6 +73,12 @@ static const struct {
      0, 1},
     {"int8_without_env", "multi-discrete 3,2,5", "normalize_obs=yes", 2, 5, 0, 2},
     {"int8_gsde", "box 2 -1 1", "gsde=yes", 0, 1, 0, 1},
+    {"int8_relu_of_bytes", "discrete 4", "activation=relu", 128, 40, 0, 2},
+    {"int8_gelu", "box 2 -9 9", "activation=gelu", 0, 2, 0, 1},
+    {"int8_elu_pooling", "box 1 -9 9", "conv=5x2x1,0x2x2 activation=elu", 0, 2, 0, 1},
+    {"int8_beside_a_pool", "discrete 3", "conv=0x1x1,4x2x1,0x1x1 normalize_obs=yes activation=silu", 3, 4, OBS - 3,
+     1},
+    {"int8_core_alone", "discrete 3", "recurrent=5 hidden=none", 1, 3, 0, 1},
     {"a_name_of_60_characters_which_is_as_long_as_a_name_is_let_be", "box 1 -1 1", "hidden=none", 0, 1},
 };
 

@@ -154,20 +154,29 @@ static int compare(const policy *p, FILE *in) {
 #include HEADER(NAME)
 #include HEADER(NAME)
 
+/* Memory may be of another type: numbers go through floats, which hold all that it has. */
 #ifdef WIDTH
-#define MEMORY      state,
-#define ONLY_MEMORY , state
+#define MEMORY      memory,
+#define ONLY_MEMORY , memory
+#define REMEMBER                      \
+    GLUE(NAME, memory) memory[WIDTH]; \
+    for (int m = 0; m < WIDTH; ++m) memory[m] = (GLUE(NAME, memory))state[m]
+#define RETURN_MEMORY \
+    for (int m = 0; m < WIDTH; ++m) state[m] = (float)memory[m]
 typedef char GLUE(the_state_is_as_wide_as_it_says, NAME)[GLUE(NAME, STATE) == WIDTH ? 1 : -1];
 #else
 #define MEMORY
 #define ONLY_MEMORY
-#define WIDTH 1
+#define REMEMBER      (void)state
+#define RETURN_MEMORY (void)state
+#define WIDTH         1
 #endif
 
 void GLUE(forward, NAME)(const float *obs, float *state, float *output);
 void GLUE(forward, NAME)(const float *obs, float *state, float *output) {
-    (void)state;
+    REMEMBER;
     GLUE(NAME, forward)(obs, MEMORY output);
+    RETURN_MEMORY;
 }
 
 /* All kinds of actions as numbers, of a mask that may be NULL, sampled if there are uniform numbers. */
@@ -175,7 +184,7 @@ void GLUE(act, NAME)(const float *obs, float *state, const unsigned char *mask, 
                      float *action);
 void GLUE(act, NAME)(const float *obs, float *state, const unsigned char *mask, const float *uniform,
                      float *action) {
-    (void)state;
+    REMEMBER;
 #if defined(BOX)
     (void)mask;
     if (uniform) GLUE(NAME, sample)(obs, MEMORY uniform, action);
@@ -193,6 +202,7 @@ void GLUE(act, NAME)(const float *obs, float *state, const unsigned char *mask, 
     else if (uniform) action[0] = (float)GLUE(NAME, sample)(obs, MEMORY uniform[0]);
     else action[0] = (float)GLUE(NAME, predict)(obs ONLY_MEMORY);
 #endif
+    RETURN_MEMORY;
 }
 
 #ifndef FREESTANDING
@@ -238,3 +248,5 @@ static int GLUE(compare, NAME)(FILE *in) {
 #undef TOLERANCE
 #undef MEMORY
 #undef ONLY_MEMORY
+#undef REMEMBER
+#undef RETURN_MEMORY

@@ -104,11 +104,38 @@ PPO__WARNINGS_OFF
    To export a layer: ppo__export_uses(), and its call in ppo__export_forward(), where `widest` must include its
    width, and only the core may write into `state`. */
 
+typedef enum ppo__int8_kind {
+    PPO__INT8_LINEAR,
+    PPO__INT8_NORM,
+    PPO__INT8_CONV, /* without a weight: max pooling */
+    PPO__INT8_CORE_INPUT,
+    PPO__INT8_CORE_STATE
+} ppo__int8_kind;
+
+/* A layer that computes with whole numbers. */
+typedef struct ppo__int8_layer {
+    ppo__int8_kind kind;
+    int index; /* of its part; -1: the part is one layer */
+    const char *part;
+    const ppo_tensor *weight, *bias;
+    ppo_tensor *rounded; /* the weight that 8 bits can hold; NULL: a norm, or max pooling */
+    int activation;
+    const float *row; /* factors of the weight's rows; NULL: 1 */
+    int point;        /* its results are whole numbers times 2^-point */
+    int shift;        /* the scales of its units are whole numbers times 2^-shift */
+    int bits;         /* its inputs are below 2^bits, so that no sum leaves 32 bits */
+} ppo__int8_layer;
+
 typedef struct ppo__export {
     const ppo_agent *agent;
     const char *name;
     ppo_agent *rounded; /* the agent with weights that 8 bits can hold; NULL: they stay float */
     ppo_tape *tape;     /* for its making */
+    ppo__int8_layer *layer;
+    int layers;
+    const float
+        *row; /* sizes of the observation's numbers, or of those beside a picture; NULL: they have one size */
+    int unit; /* the numbers of a picture are below 2^unit */
     FILE *out;
 } ppo__export;
 
@@ -138,7 +165,7 @@ static ppo__constant ppo__c_float(double number) {
 
 /* "actor.0.weight" becomes NAME_actor_0_weight. */
 static ppo_status ppo__export_floats(const ppo__export *x, const char *array, const float *data, size_t n) {
-    ppo__export_text(x, "static const float @_%s[%lu] = {", array, (unsigned long)n);
+    ppo__export_text(x, "static @_CONST float @_%s[%lu] = {", array, (unsigned long)n);
     for (size_t i = 0; i < n; ++i) {
         if (!ppo__finite(data[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c: a number of %s is not finite", array);
@@ -148,15 +175,17 @@ static ppo_status ppo__export_floats(const ppo__export *x, const char *array, co
     return PPO_OK;
 }
 
-/* The factor of each column, whose weights are whole numbers from -127 to 127 times that; not finite if a
-   weight is not. 126.99, so that no rounding error leads beyond 127. */
-static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w) {
+/* The factor of each column, whose weights, each times row[i], are whole numbers from -127 to 127 times that; not
+   finite if a weight is not, 0 if all are 0. 126.99, so that no rounding error leads beyond 127. */
+static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w, const float *row) {
     float *scale = ppo_tape_alloc(tape, (size_t)w->cols);
     for (int j = 0; j < w->cols && scale; ++j) {
         float most = 0;
-        for (size_t i = (size_t)j; i < ppo__size(w); i += (size_t)w->cols)
-            if (!(fabsf(w->data[i]) <= most) && ppo__finite(most)) most = fabsf(w->data[i]);
-        scale[j] = most == 0 ? 1 : most / 126.99f;
+        for (int i = 0; i < w->rows; ++i) {
+            const float size = fabsf(w->data[ppo__at(i, w->cols) + j]) * (row ? row[i] : 1);
+            if (!(size <= most) && ppo__finite(most)) most = size;
+        }
+        scale[j] = most / 126.99f;
     }
     return scale;
 }
@@ -164,29 +193,30 @@ static float *ppo__int8_scale(ppo_tape *tape, const ppo_tensor *w) {
 /* Rounds each weight up or down, so that its unit's sums over the rows of y (n, rows) come closest to those of the
    exact weights over x: it makes up for the error of the weights before it and, the second time, of all others.
    x, y NULL: rounds to the nearest. */
-static void ppo__int8_round(ppo_tape *tape, ppo_tensor *w, ppo_tensor *x, ppo_tensor *y,
-                            ppo_tensor *rounded) {
+static void ppo__int8_round(ppo_tape *tape, const ppo__int8_layer *layer, ppo_tensor *x, ppo_tensor *y) {
+    const ppo_tensor *w = layer->weight;
     const int in = w->rows, out = w->cols, n = x && y ? x->rows : 0;
-    const float *scale = ppo__int8_scale(tape, w);
+    const float *scale = ppo__int8_scale(tape, w, layer->row);
     float *step = ppo_tape_alloc(tape, (size_t)out);
-    ppo_tensor *error = n ? ppo_tape_matmul(tape, ppo_tape_sub(tape, x, y), w) : NULL; /* (n, cols) */
+    ppo_tensor *error =
+        n ? ppo_tape_matmul(tape, ppo_tape_sub(tape, x, y), (ppo_tensor *)w) : NULL; /* (n, cols) */
     for (int k = 0; k < 2 * in && !ppo_tape_status(tape); ++k) {
         const int i = k % in;
         const float *exact = w->data + ppo__at(i, out);
-        float *now = rounded->data + ppo__at(i, out), square = 0;
+        float *now = layer->rounded->data + ppo__at(i, out), square = 0;
         for (int t = 0; t < n; ++t) square += y->data[ppo__at(t, in) + i] * y->data[ppo__at(t, in) + i];
         if (n) ppo__k()->gemm(1, out, n, y->data + i, 0, in, error->data, out, NULL, 0, step, out);
         for (int j = 0; j < out; ++j) {
             const float before = now[j], best = before + (square > 0 ? step[j] / square : 0);
-            now[j] = scale[j] * ppo__clamp(roundf(best / scale[j]), floorf(exact[j] / scale[j]),
-                                           ceilf(exact[j] / scale[j]));
+            const float one = scale[j] > 0 ? scale[j] / (layer->row ? layer->row[i] : 1) : 1;
+            now[j] = one * ppo__clamp(roundf(best / one), floorf(exact[j] / one), ceilf(exact[j] / one));
             step[j] = before - now[j];
         }
         if (n) ppo__k()->gemm(n, out, 1, y->data + i, in, 0, step, out, error->data, out, error->data, out);
     }
 }
 
-enum { PPO__MET_ROWS = 2048, PPO__MET_NUMBERS = 1 << 24 };
+enum { PPO__MET_ROWS = 2048, PPO__MET_PICTURES = 64, PPO__MET_NUMBERS = 1 << 24 };
 
 /* Observations in the order in which a policy met them. */
 typedef struct ppo__met {
@@ -203,28 +233,140 @@ static int ppo__meet(const ppo_frame *frame, void *user) {
     return ++met->rows == met->room;
 }
 
-/* Rounds the weights of m[1], at first a copy of m[0], layer by layer: x[0] and x[1] are a layer's inputs in
-   either. */
-static void ppo__int8_layers(ppo_tape *tape, const ppo_actor_critic *const m[2], const ppo__met *met) {
-    const ppo_mlp *const parts[2][2] = {{&m[0]->trunk, &m[1]->trunk}, {&m[0]->actor, &m[1]->actor}};
-    const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start}, NULL, 0};
-    ppo_tensor *x[2], *h[2];
-    for (int k = 0; k < m[0]->conv.layers; ++k)
-        if (m[0]->conv.weight[k])
-            ppo__int8_round(tape, m[0]->conv.weight[k], NULL, NULL, m[1]->conv.weight[k]);
-    for (int s = 0; s < 2; ++s) x[s] = ppo__actor_inputs(tape, m[s], &inputs);
-    for (int p = 0; p < 2; ++p) {
-        if (p == 1 && m[0]->core.width) {
-            ppo__int8_round(tape, m[0]->core.input_weight, x[0], x[1], m[1]->core.input_weight);
-            for (int s = 0; s < 2; ++s) h[s] = ppo__gru_layer(tape, &m[s]->core, x[s], &inputs.sequences);
-            ppo__int8_round(tape, m[0]->core.state_weight, h[0], h[1], m[1]->core.state_weight);
-            for (int s = 0; s < 2; ++s) x[s] = ppo__gru_layer(tape, &m[s]->core, x[s], &inputs.sequences);
-        }
-        for (int k = 0; k < parts[p][0]->layers; ++k) {
-            ppo__int8_round(tape, parts[p][0]->weight[k], x[0], x[1], parts[p][1]->weight[k]);
-            for (int s = 0; s < 2; ++s) x[s] = ppo__mlp_layers(tape, parts[p][s], x[s], k, k + 1);
-        }
+static float ppo__largest(const ppo_tensor *x) {
+    float most = 0;
+    for (size_t i = 0; x && i < ppo__size(x); ++i) most = fmaxf(most, fabsf(x->data[i]));
+    return most;
+}
+
+/* The least k for which |x| < 2^k; 0 for 0. */
+static int ppo__exponent(float x) {
+    int k = 0;
+    frexpf(ppo__finite(x) ? x : FLT_MAX, &k);
+    return k;
+}
+
+/* The power of 2 above each number's size. */
+static const float *ppo__int8_rows(ppo_tape *tape, const ppo_tensor *x) {
+    float *row = x ? ppo_tape_alloc(tape, (size_t)x->cols) : NULL;
+    for (int j = 0; row && j < x->cols; ++j) {
+        float most = 0;
+        for (int i = 0; i < x->rows; ++i) most = fmaxf(most, fabsf(x->data[ppo__at(i, x->cols) + j]));
+        row[j] = ldexpf(1, ppo__exponent(most));
     }
+    return row;
+}
+
+/* Whole numbers after a table have 14 bits behind the point; those of other layers are below 2^20 where the largest
+   result that was met is `range`, which leaves room for others a thousand times as large. */
+enum { PPO__INT8_POINT = 14, PPO__INT8_MET = 20 };
+
+static ppo__int8_layer ppo__int8_layer_of(ppo__int8_kind kind, const char *part, int index,
+                                          const ppo_tensor *weight, const ppo_tensor *bias, int activation) {
+    ppo__int8_layer layer;
+    memset(&layer, 0, sizeof layer);
+    layer.kind = kind, layer.part = part, layer.index = index;
+    layer.weight = weight, layer.bias = bias, layer.activation = activation;
+    layer.bits = 15;
+    return layer;
+}
+
+static void ppo__int8_add(ppo__export *x, ppo__int8_layer layer, float range) {
+    const int line = layer.activation == PPO_IDENTITY || layer.activation == PPO_RELU;
+    const int core = layer.kind == PPO__INT8_CORE_INPUT || layer.kind == PPO__INT8_CORE_STATE;
+    if (layer.bias) range = fmaxf(range, ppo__largest(layer.bias));
+    layer.point = line && !core ? PPO__INT8_MET - ppo__exponent(range) : PPO__INT8_POINT;
+    if (!layer.weight) layer.point = x->layers ? x->layer[x->layers - 1].point : PPO__INT8_MET - x->unit;
+    x->layer[x->layers++] = layer;
+}
+
+/* Convolutions over pictures; their weights are rounded to the nearest. */
+static void ppo__int8_convolutions(ppo__export *x, const ppo_actor_critic *const m[2], ppo_inputs inputs) {
+    const ppo_conv *conv = &m[0]->conv;
+    inputs.rows = ppo__min_int(inputs.rows, PPO__MET_PICTURES);
+    ppo_tensor *pictures =
+        ppo__obs_columns(x->tape, &inputs, m[0]->obs_size, 0, ppo__picture_size(conv->shape[0]));
+    x->unit = ppo__exponent(ppo__largest(pictures));
+    for (int k = 0; k < conv->layers; ++k) {
+        ppo_conv up_to = *conv;
+        ppo__int8_layer layer = ppo__int8_layer_of(PPO__INT8_CONV, "conv", k, conv->weight[k], conv->bias[k],
+                                                   conv->weight[k] ? (int)conv->activation : PPO_IDENTITY);
+        layer.rounded = m[1]->conv.weight[k];
+        if (layer.weight) ppo__int8_round(x->tape, &layer, NULL, NULL);
+        up_to.layers = k + 1;
+        ppo__int8_add(x, layer, ppo__largest(ppo__conv.forward(x->tape, &up_to, pictures)));
+    }
+}
+
+/* A core's two weights: y are its inputs, and then its results. */
+static void ppo__int8_core(ppo__export *x, const ppo_actor_critic *const m[2], const ppo_sequences *sequences,
+                           const float *row, ppo_tensor *y[2]) {
+    const ppo_gru *core = &m[0]->core;
+    ppo_tensor *h[2];
+    ppo__int8_layer input = ppo__int8_layer_of(PPO__INT8_CORE_INPUT, "core_input", -1, core->input_weight,
+                                               core->input_bias, PPO_IDENTITY);
+    ppo__int8_layer state = ppo__int8_layer_of(PPO__INT8_CORE_STATE, "core_state", -1, core->state_weight,
+                                               core->state_bias, PPO_IDENTITY);
+    input.rounded = m[1]->core.input_weight, input.row = row;
+    state.rounded = m[1]->core.state_weight;
+    ppo__int8_round(x->tape, &input, y[0], y[1]);
+    for (int s = 0; s < 2; ++s) h[s] = ppo__gru_layer(x->tape, &m[s]->core, y[s], sequences);
+    ppo__int8_round(x->tape, &state, h[0], h[1]);
+    for (int s = 0; s < 2; ++s) y[s] = ppo__gru_layer(x->tape, &m[s]->core, y[s], sequences);
+    ppo__int8_add(x, input, 0);
+    ppo__int8_add(x, state, 0);
+}
+
+/* Layer k of a part: y are its inputs, and then its results. */
+static void ppo__int8_linear_layer(ppo__export *x, const char *part, const ppo_mlp *const mlp[2], int k,
+                                   const float *row, ppo_tensor *y[2]) {
+    const int activation = k == mlp[0]->layers - 1 ? mlp[0]->last_activation : mlp[0]->hidden_activation;
+    const ppo_tensor *norm = mlp[0]->norm_weight[k];
+    ppo__int8_layer layer = ppo__int8_layer_of(PPO__INT8_LINEAR, part, k, mlp[0]->weight[k], mlp[0]->bias[k],
+                                               norm ? (int)PPO_IDENTITY : activation);
+    layer.rounded = mlp[1]->weight[k], layer.row = row;
+    ppo__int8_round(x->tape, &layer, y[0], y[1]);
+    if (norm) {
+        const ppo_tensor *sums =
+            ppo_tape_linear(x->tape, y[0], mlp[0]->weight[k], mlp[0]->bias[k], PPO_IDENTITY);
+        ppo__int8_add(x, layer, ppo__largest(sums));
+        layer = ppo__int8_layer_of(PPO__INT8_NORM, part, k, norm, mlp[0]->norm_bias[k], activation);
+    }
+    for (int s = 0; s < 2; ++s) y[s] = ppo__mlp_layers(x->tape, mlp[s], y[s], k, k + 1);
+    ppo__int8_add(x, layer, ppo__largest(y[0]));
+}
+
+/* The factors of the first layer's rows, which bring its inputs to one size; NULL: they have one. */
+static const float *ppo__int8_first_rows(ppo__export *x, const ppo_inputs *inputs) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const int seen = model->actor_obs, beside = ppo__beside_picture(model);
+    const int picture = model->conv.layers ? ppo__picture_size(model->conv.shape[model->conv.layers]) : 0;
+    const int from = model->conv.layers ? seen - beside : 0;
+    if ((model->conv.layers && !beside) || (!model->conv.layers && x->agent->obs_norm.size)) return NULL;
+    x->row = ppo__int8_rows(x->tape, ppo__obs_columns(x->tape, inputs, model->obs_size, from, seen));
+    float *row = x->row && beside ? ppo_tape_alloc(x->tape, ppo__at(picture + beside, 1)) : NULL;
+    if (!row) return x->row;
+    for (int j = 0; j < picture; ++j) row[j] = 1;
+    for (int j = 0; j < beside; ++j) /* as large as the picture's numbers */
+        row[picture + j] = ldexpf(x->row[j], x->layer[x->layers - 1].point - PPO__INT8_MET);
+    return row;
+}
+
+/* Rounds the weights of m[1], at first a copy of m[0], and lists the layers. y[0] and y[1] are a layer's inputs in
+   either. */
+static void ppo__int8_layers(ppo__export *x, const ppo_actor_critic *const m[2], const ppo__met *met) {
+    const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start}, NULL, 0};
+    const ppo_mlp *const trunk[2] = {&m[0]->trunk, &m[1]->trunk}, *const actor[2] = {&m[0]->actor,
+                                                                                     &m[1]->actor};
+    ppo_tensor *y[2];
+    if (m[0]->conv.layers) ppo__int8_convolutions(x, m, inputs);
+    const float *row = ppo__int8_first_rows(x, &inputs);
+    for (int s = 0; s < 2; ++s) y[s] = ppo__actor_inputs(x->tape, m[s], &inputs);
+    for (int k = 0; k < trunk[0]->layers; ++k, row = NULL)
+        ppo__int8_linear_layer(x, "trunk", trunk, k, row, y);
+    if (m[0]->core.width) ppo__int8_core(x, m, &inputs.sequences, row, y), row = NULL;
+    for (int k = 0; k < actor[0]->layers; ++k, row = NULL)
+        ppo__int8_linear_layer(x, "actor", actor, k, row, y);
 }
 
 /* What an 8-bit policy is rounded by: an environment, or n observations; NULL and 0: neither. */
@@ -278,25 +420,66 @@ static ppo_status ppo__int8_agent(ppo__export *x, const ppo__rounding *by) {
         met.start[met.rows] = met.rows == 0;
     }
     for (int i = 0; i < met.room; ++i) met.count[i] = 1;
-    ppo__int8_layers(x->tape, models, &met);
+    x->layer =
+        (ppo__int8_layer *)ppo__tape_take(x->tape,
+                                          (size_t)(agent->model.conv.layers + 2 * agent->model.trunk.layers +
+                                                   2 * agent->model.actor.layers + 2),
+                                          sizeof *x->layer);
+    if (x->layer) ppo__int8_layers(x, models, &met);
     return ppo_tape_status(x->tape);
 }
 
-/* The factors of the columns of w, and the whole numbers; their product is `rounded`. */
-static ppo_status ppo__export_int8(const ppo__export *x, const char *array, const ppo_tensor *w,
-                                   const ppo_tensor *rounded) {
-    char name[160];
-    const float *scale = ppo__int8_scale(x->tape, w);
+/* A layer's numbers: the weights of each unit; its scale, of which the point is at `shift`; and its bias, whose point
+   is that of the results. Of a norm only scales and biases. */
+static ppo_status ppo__int8_array(const ppo__export *x, ppo__int8_layer *layer) {
+    const ppo_tensor *w = layer->weight, *b = layer->bias;
+    const int norm = layer->kind == PPO__INT8_NORM, in = norm ? 0 : w->rows;
+    const float *scale = norm ? w->data : ppo__int8_scale(x->tape, w, layer->row);
+    char name[48], index[16] = "";
+    float most = 0;
+    int64_t largest = 0;
     if (!scale) return ppo_tape_status(x->tape);
-    snprintf(name, sizeof name, "%s_scale", array);
-    ppo_status status = ppo__export_floats(x, name, scale, (size_t)w->cols);
-    ppo__export_text(x, "static const signed char @_%s_int8[%lu] = {", array, (unsigned long)ppo__size(w));
-    for (size_t i = 0; i < ppo__size(w) && !status; ++i)
-        fprintf(x->out, "%s%d,", i % 20 == 0 ? "\n    " : " ",
-                (int)lroundf(rounded->data[i] / scale[i % (size_t)w->cols]));
-    ppo__export_text(x, "\n};\nstatic const @_weights @_%s = {@_%s_int8, @_%s_scale};\n\n", array, array,
-                     array);
-    return status;
+    if (layer->index >= 0) snprintf(index, sizeof index, "_%d", layer->index);
+    snprintf(name, sizeof name, "%s%s%s", layer->part, index, norm ? "_norm" : "");
+    for (int j = 0; j < w->cols; ++j) {
+        if (!ppo__finite(scale[j]) || !ppo__finite(b->data[j]))
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_export_c_int8: a number of %s is not finite", name);
+        most = fmaxf(most, fabsf(scale[j]));
+    }
+    layer->shift = 30 - ppo__exponent(most);
+    if (!norm)
+        ppo__export_text(x, "static @_CONST int8_t @_%s_weight[%lu] = {", name, (unsigned long)ppo__size(w));
+    for (int j = 0, at = 0; j < w->cols; ++j) {
+        int64_t sum = 0;
+        for (int i = 0; i < in; ++i, ++at) {
+            const float exact =
+                layer->rounded->data[ppo__at(i, w->cols) + j] * (layer->row ? layer->row[i] : 1);
+            const int whole = scale[j] > 0 ? (int)lroundf(exact / scale[j]) : 0;
+            fprintf(x->out, "%s%d,", at % 20 == 0 ? "\n    " : " ", whole);
+            sum += abs(whole);
+        }
+        largest = sum > largest ? sum : largest;
+    }
+    while (largest << layer->bits > INT32_MAX) --layer->bits;
+    if (!norm) ppo__export_text(x, "\n};\n");
+    if (layer->kind == PPO__INT8_CORE_STATE && largest << PPO__INT8_POINT > INT32_MAX)
+        return ppo__refuse("ppo_export_c_int8: a memory of %d numbers is too wide", in);
+    for (int k = 0; k < 2; ++k) {
+        ppo__export_text(x, "static @_CONST int32_t @_%s_%s[%d] = {", name, k ? "bias" : "scale", w->cols);
+        for (int j = 0; j < w->cols; ++j) {
+            const double whole = ldexp((double)(k ? b->data[j] : scale[j]), k ? layer->point : layer->shift);
+            fprintf(x->out, "%s%ld,", j % 10 == 0 ? "\n    " : " ",
+                    lround(fmax(fmin(whole, 1073741823), -1073741823)));
+        }
+        ppo__export_text(x, "\n};\n");
+    }
+    if (norm)
+        ppo__export_text(x, "static @_CONST @_weights @_%s = {0, @_%s_scale, @_%s_bias};\n\n", name, name,
+                         name);
+    else
+        ppo__export_text(x, "static @_CONST @_weights @_%s = {@_%s_weight, @_%s_scale, @_%s_bias};\n\n", name,
+                         name, name, name);
+    return PPO_OK;
 }
 
 /* 1: ppo__export_forward() uses this weight or bias. */
@@ -340,12 +523,11 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
         if (strncmp(name, "critic.", 7) == 0 || strcmp(name, "actor.log_std") == 0) continue;
         if (!ppo__export_uses(&x->agent->model, tensor))
             return ppo__refuse("ppo_export_c: does not know the parameter \"%.100s\"", name);
-        const int matrix = strstr(name, ".weight") && !strstr(name, ".norm.");
         for (char *c = name; *c; ++c) *c = *c == '.' ? '_' : *c;
-        if (x->rounded && matrix)
-            status = ppo__export_int8(x, name, tensor, x->rounded->model.params->tensors[i]);
-        else status = ppo__export_floats(x, name, tensor->data, ppo__size(tensor));
+        if (!x->rounded) status = ppo__export_floats(x, name, tensor->data, ppo__size(tensor));
     }
+    for (int k = 0; k < x->layers && !status; ++k)
+        if (x->layer[k].weight) status = ppo__int8_array(x, &x->layer[k]);
     float *numbers = (float *)ppo__alloc(n * sizeof(float));
     if (!numbers) return PPO_ERROR_MEMORY;
     for (int k = 0; k < 3 && n && !status; ++k) {
@@ -356,11 +538,19 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
         }
         status = ppo__export_floats(x, names[k], numbers, n);
     }
+    if (x->row && !status) {
+        const int beside = ppo__beside_picture(&x->agent->model),
+                  count = beside ? beside : (int)x->agent->model.actor_obs;
+        float *factor = ppo_tape_alloc(x->tape, (size_t)count);
+        for (int j = 0; j < count && factor; ++j) factor[j] = ldexpf(1 / x->row[j], PPO__INT8_MET);
+        status =
+            factor ? ppo__export_floats(x, "obs_point", factor, (size_t)count) : ppo_tape_status(x->tape);
+    }
     ppo__free(numbers);
     return status ? status : ppo__export_std(x);
 }
 
-static const char ppo__export_functions[] =
+static const char ppo__export_tanh[] =
     "static inline float @_tanh(float x) {\n"
     "    int   doublings = 0;\n"
     "    float square, t;\n"
@@ -371,7 +561,9 @@ static const char ppo__export_functions[] =
     "    t = x + x * square * (-0.333332151f + square * (0.133226871f - 0.0512248948f * square));\n"
     "    for (; doublings > 0; --doublings) t = 2.0f * t / (1.0f + t * t);\n"
     "    return t;\n"
-    "}\n\n"
+    "}\n\n";
+
+static const char ppo__export_activate[] =
     "/* 1: tanh, 2: relu, 3: gelu by tanh, 4: gelu, 5: silu, 6: elu */\n"
     "static inline float @_activate(float x, int activation) {\n"
     "    float t, z = x < 0.0f ? -0.707106781f * x : 0.707106781f * x;\n"
@@ -392,26 +584,15 @@ static const char ppo__export_functions[] =
 
 static const char ppo__export_linear[] =
     "/* y [cols] = x [rows] w + b */\n"
-    "static inline void @_linear(const float *x, @_weights w, const float *b, int rows, int cols, int "
-    "activation,\n"
-    "                            float *y) {\n"
+    "static inline void @_linear(const float *x, @_weights w, @_weights b, int rows, int cols, int "
+    "activation, float *y) {\n"
     "    int i, j;\n"
-    "%s"
+    "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
+    "    for (i = 0; i < rows; ++i) {\n"
+    "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
+    "    }\n"
     "    for (j = 0; j < cols; ++j) y[j] = @_activate(y[j], activation);\n"
     "}\n\n";
-
-/* The lines at %s, for weights of floats and of 8 bits. */
-static const char ppo__export_sum[] = "    for (j = 0; j < cols; ++j) y[j] = b[j];\n"
-                                      "    for (i = 0; i < rows; ++i) {\n"
-                                      "        for (j = 0; j < cols; ++j) y[j] += x[i] * w[i * cols + j];\n"
-                                      "    }\n";
-
-static const char ppo__export_sum_int8[] =
-    "    for (j = 0; j < cols; ++j) y[j] = 0.0f;\n"
-    "    for (i = 0; i < rows; ++i) {\n"
-    "        for (j = 0; j < cols; ++j) y[j] += x[i] * (float)w.number[i * cols + j];\n"
-    "    }\n"
-    "    for (j = 0; j < cols; ++j) y[j] = y[j] * w.scale[j] + b[j];\n";
 
 static const char ppo__export_root[] = "/* 1 / sqrt(x) by Newton's iteration, x > 0 */\n"
                                        "static inline float @_inverse_root(float x) {\n"
@@ -455,7 +636,7 @@ static const char ppo__export_spread[] =
 
 static const char ppo__export_norm[] =
     "/* layer norm of x [n], then the activation */\n"
-    "static inline void @_norm(float *x, const float *w, const float *b, int n, int activation) {\n"
+    "static inline void @_norm(float *x, @_weights w, @_weights b, int n, int activation) {\n"
     "    float mean = 0.0f, var = 0.0f, r;\n"
     "    int   j;\n"
     "    for (j = 0; j < n; ++j) mean += x[j] / (float)n;\n"
@@ -466,7 +647,7 @@ static const char ppo__export_norm[] =
 
 static const char ppo__export_gru[] =
     "/* updates state [width] by one step: gated recurrent units */\n"
-    "static inline void @_recur(const float *x, int in, float *state) {\n"
+    "static inline void @_recur(const float *x, int in, @_memory *state) {\n"
     "    float a[3 * @_STATE], b[3 * @_STATE];\n"
     "    int   j;\n"
     "    @_linear(x, @_core_input_weight, @_core_input_bias, in, 3 * @_STATE, 0, a);\n"
@@ -481,7 +662,7 @@ static const char ppo__export_gru[] =
 
 static const char ppo__export_conv[] =
     "/* y, pixel by pixel, from x: each square of kernel x kernel pixels as a row for @_linear() */\n"
-    "static inline void @_conv(const float *x, @_weights w, const float *b, int channels, int height, int "
+    "static inline void @_conv(const float *x, @_weights w, @_weights b, int channels, int height, int "
     "width,\n"
     "                          int kernel, int stride, int cols, int activation, float *y) {\n"
     "    float square[%d];\n"
@@ -496,14 +677,14 @@ static const char ppo__export_conv[] =
 
 static const char ppo__export_pool[] =
     "/* the largest of each square of each channel */\n"
-    "static inline void @_max_pool(const float *x, int channels, int height, int width, int kernel, int "
-    "stride, float *y) {\n"
+    "static inline void @_max_pool(const %s *x, int channels, int height, int width, int kernel, int stride, "
+    "%s *y) {\n"
     "    int row, column, k, c;\n"
     "    for (row = 0; row + kernel <= height; row += stride)\n"
     "        for (column = 0; column + kernel <= width; column += stride, y += channels)\n"
     "            for (k = 0; k < kernel * kernel; ++k)\n"
     "                for (c = 0; c < channels; ++c) {\n"
-    "                    float at = x[((row + k / kernel) * width + column + k % kernel) * channels + c];\n"
+    "                    %s at = x[((row + k / kernel) * width + column + k %% kernel) * channels + c];\n"
     "                    if (k == 0 || at > y[c]) y[c] = at;\n"
     "                }\n"
     "}\n\n";
@@ -538,45 +719,316 @@ static const char *ppo__export_convolve(const ppo__export *x) {
     return result;
 }
 
-/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
-static void ppo__export_forward(const ppo__export *x) {
-    const ppo_actor_critic *model = &x->agent->model;
+/* The widest of a policy's arrays, and of its convolutions the largest square, and whether some are max pooling. */
+static void ppo__export_sizes(const ppo_actor_critic *model, int *widest, int *square, int *pools) {
     const ppo_mlp *const parts[] = {&model->trunk, &model->actor};
-    const char *const names[] = {"trunk", "actor"};
-    const ppo__space_kind *kind = ppo__kind(&model->action_space);
-    const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
-    const char *from, *l = limit.text;
-    int recurrent = model->core.width, widest = model->actor_obs, square = 0, pools = 0;
-    const int n = model->action_space.n;
-    PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_functions */
+    *widest = model->actor_obs > model->core.width ? model->actor_obs : model->core.width;
+    *square = *pools = 0;
     for (int k = 0; k < model->conv.layers; ++k) {
         const ppo_tensor *weight = model->conv.weight[k];
         const int size = ppo__picture_size(model->conv.shape[k + 1]) + ppo__beside_picture(model);
-        widest = size > widest ? size : widest;
-        if (weight && weight->rows > square) square = weight->rows;
-        pools |= !weight;
+        *widest = size > *widest ? size : *widest;
+        if (weight && weight->rows > *square) *square = weight->rows;
+        *pools |= !weight;
     }
     for (int p = 0; p < 2; ++p)
         for (int k = 0; k < parts[p]->layers; ++k)
-            if (parts[p]->weight[k]->cols > widest) widest = parts[p]->weight[k]->cols;
-    ppo__export_text(x, "%s", ppo__export_functions);
-    ppo__export_text(x, ppo__export_linear, x->rounded ? ppo__export_sum_int8 : ppo__export_sum);
-    if (x->agent->config.layer_norm || kind->continuous) ppo__export_text(x, "%s", ppo__export_root);
+            if (parts[p]->weight[k]->cols > *widest) *widest = parts[p]->weight[k]->cols;
+}
+
+/* The first line of the function that computes a policy's outputs. */
+static void ppo__export_head(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    ppo__export_text(x,
+                     "/* output [%d]: %s */\n"
+                     "static inline void @_%s(const float *obs, %sfloat *output%s) {\n",
+                     ppo__space_outputs(&model->action_space),
+                     ppo__kind(&model->action_space)->continuous ? "the mean, before the box" : "logits",
+                     model->gsde ? "outputs" : "forward", model->core.width ? "@_memory *state, " : "",
+                     model->gsde ? ", float *std" : "");
+}
+
+/* The same with whole numbers. A layer takes x of 16 bits, times 2^-e, and gives y of 32 bits, times 2^-point;
+   @_fit() makes that an x. 64 bits occur once for each unit: its sum times its scale. */
+static const char ppo__int8_look_up[] =
+    "/* a function of |x| by 16 values for each unit and lines between them; numbers are times 2^-14 */\n"
+    "static inline int32_t @_look_up(@_CONST int16_t *table, int32_t x) {\n"
+    "    int32_t size = x < 0 ? -x : x, at = size >> 10;\n"
+    "    if (at >= 128) return table[128];\n"
+    "    return table[at] + (((int32_t)table[at + 1] - table[at]) * (size & 1023) >> 10);\n"
+    "}\n\n";
+
+static const char ppo__int8_linear[] =
+    "static inline int32_t @_whole(float x) {\n"
+    "    return !(x > -1073741824.0f) ? -1073741823 : x < 1073741824.0f ? (int32_t)x : 1073741823;\n"
+    "}\n\n"
+    "/* sum * scale, times 2^-shift, below 2^30 */\n"
+    "static inline int32_t @_scaled(int32_t sum, int32_t scale, int shift) {\n"
+    "    int64_t y = (int64_t)sum * scale;\n"
+    "    if (shift > 0) y = shift > 62 ? 0 : ((y >> (shift - 1)) + 1) >> 1;\n"
+    "    return y > 1073741823 ? 1073741823 : y < -1073741823 ? -1073741823 : (int32_t)y;\n"
+    "}\n"
+    "\n"
+    "/* x = y, halved until it is below 2^bits; returns the place of its point, that of y is e */\n"
+    "static inline int @_fit(const int32_t *y, int n, int bits, int e, int16_t *x) {\n"
+    "    int32_t all = 0;\n"
+    "    int     j, halved = 0;\n"
+    "    for (j = 0; j < n; ++j) all |= y[j] < 0 ? -y[j] : y[j];\n"
+    "    while (all >> halved >> bits) ++halved;\n"
+    "    for (j = 0; j < n; ++j) x[j] = (int16_t)(y[j] >> halved);\n"
+    "    return e - halved;\n"
+    "}\n"
+    "\n"
+    "/* y [cols] = x [rows] w + b; shift: from the points of x and the scales to that of y */\n"
+    "static inline void @_linear(const int16_t *x, @_weights w, int rows, int cols, int shift, int "
+    "activation, int32_t *y) {\n"
+    "    @_CONST int8_t *number = w.number;\n"
+    "    int             i, j;\n"
+    "    for (j = 0; j < cols; ++j) {\n"
+    "        int32_t sum = 0;\n"
+    "        for (i = 0; i < rows; ++i) {\n"
+    "            const int16_t weight = *number++;\n"
+    "            sum += (int32_t)x[i] * weight;\n"
+    "        }\n"
+    "        y[j] = @_activate(@_scaled(sum, w.scale[j], shift) + w.bias[j], activation);\n"
+    "    }\n"
+    "}\n\n";
+
+static const char ppo__int8_norm[] =
+    "/* layer norm of x [n], then the activation */\n"
+    "static inline void @_norm(const int16_t *x, int e, @_weights w, int n, int shift, int activation, "
+    "int32_t *y) {\n"
+    "    int32_t  mean = 0;\n"
+    "    uint64_t square = 0, root = 0, bit;\n"
+    "    int      j;\n"
+    "    for (j = 0; j < n; ++j) mean += x[j];\n"
+    "    mean /= n;\n"
+    "    for (j = 0; j < n; ++j) square += (uint64_t)((int64_t)(x[j] - mean) * (x[j] - mean));\n"
+    "    square = square / (uint64_t)n + (e > 8 ? ((uint64_t)1 << (2 * e)) / 100000 : 0); /* epsilon is 1e-5 "
+    "*/\n"
+    "    for (bit = 131072; bit; bit >>= 1)\n"
+    "        if ((root | bit) * (root | bit) <= square) root |= bit;\n"
+    "    for (j = 0; j < n; ++j) {\n"
+    "        int32_t z = (x[j] - mean) * 16384 / (root ? (int32_t)root : 1);\n"
+    "        y[j] = @_activate(@_scaled(z, w.scale[j], shift) + w.bias[j], activation);\n"
+    "    }\n"
+    "}\n\n";
+
+static const char ppo__int8_gru[] =
+    "/* updates state [width] by one step: gated recurrent units; y = state */\n"
+    "static inline void @_recur(const int16_t *x, int e, int in, int16_t *state, int32_t *y) {\n"
+    "    int32_t a[3 * @_STATE], b[3 * @_STATE];\n"
+    "    int     j;\n"
+    "    @_linear(x, @_core_input, in, 3 * @_STATE, %d + e, 0, a);\n"
+    "    @_linear(state, @_core_state, @_STATE, 3 * @_STATE, %d, 0, b);\n"
+    "    for (j = 0; j < @_STATE; ++j) {\n"
+    "        int32_t r = (@_whole_tanh(a[j] / 2 + b[j] / 2) + 16384) / 2;\n"
+    "        int32_t z = (@_whole_tanh(a[@_STATE + j] / 2 + b[@_STATE + j] / 2) + 16384) / 2;\n"
+    "        int32_t n = @_whole_tanh(@_scaled(a[2 * @_STATE + j], 1, 0) + @_scaled(b[2 * @_STATE + j], r, "
+    "14));\n"
+    "        y[j] = ((16384 - z) * n + z * state[j] + 8192) >> 14;\n"
+    "        state[j] = (int16_t)y[j];\n"
+    "    }\n"
+    "}\n\n";
+
+static const char ppo__int8_conv[] =
+    "/* y, pixel by pixel, from x: each square of kernel x kernel pixels as a row for @_linear() */\n"
+    "static inline void @_conv(const int16_t *x, @_weights w, int channels, int height, int width, int "
+    "kernel, int stride,\n"
+    "                          int cols, int shift, int activation, int32_t *y) {\n"
+    "    int16_t square[%d];\n"
+    "    int     row, column, k, line = kernel * channels;\n"
+    "    for (row = 0; row + kernel <= height; row += stride)\n"
+    "        for (column = 0; column + kernel <= width; column += stride, y += cols) {\n"
+    "            for (k = 0; k < kernel * line; ++k)\n"
+    "                square[k] = x[((row + k / line) * width + column) * channels + k %% line];\n"
+    "            @_linear(square, w, kernel * line, cols, shift, activation, y);\n"
+    "        }\n"
+    "}\n\n";
+
+static const char ppo__int8_spread[] =
+    "/* std [%d] by the features of this observation */\n"
+    "static inline void @_spread(const int16_t *features, int e, float *std) {\n"
+    "    float unit = 1.0f;\n"
+    "    int   i, j;\n"
+    "    for (; e > 0; --e) unit *= 0.5f;\n"
+    "    for (; e < 0; ++e) unit *= 2.0f;\n"
+    "    for (j = 0; j < %d; ++j) {\n"
+    "        float sum = 0.0f;\n"
+    "        for (i = 0; i < %d; ++i) sum += (float)((int32_t)features[i] * features[i]) * @_variance[i * %d "
+    "+ j];\n"
+    "        std[j] = sum * unit * unit + 1e-6f;\n"
+    "        std[j] *= @_inverse_root(std[j]);\n"
+    "    }\n"
+    "}\n\n";
+
+/* An activation where x <= 0, but of tanh where x >= 0. */
+static double ppo__int8_curve(int activation, double x) {
+    switch (activation) {
+    case PPO_TANH:
+        return tanh(-x);
+    case PPO_GELU:
+        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    case PPO_GELU_ERF:
+        return 0.5 * x * erfc(-x / 1.4142135623730951);
+    case PPO_SILU:
+        return x / (1 + exp(-x));
+    default:
+        return expm1(x);
+    }
+}
+
+/* 1: a layer has an activation in this range; of the core, which has tanh, only its own text says so. */
+static int ppo__int8_has(const ppo__export *x, int from, int to) {
+    for (int k = 0; k < x->layers; ++k)
+        if (x->layer[k].activation >= from && x->layer[k].activation <= to) return x->layer[k].activation;
+    return 0;
+}
+
+enum { PPO__INT8_ENTRIES = 128 }; /* of a table, 16 for each unit of x */
+
+/* The tables of the activations that are used, and the functions that read them. */
+static void ppo__int8_activations(const ppo__export *x) {
+    const int bent = ppo__int8_has(x, PPO_GELU, PPO_ELU);
+    const int used[] = {x->agent->model.core.width || ppo__int8_has(x, PPO_TANH, PPO_TANH) ? PPO_TANH : 0,
+                        bent};
+    ppo__export_text(x, used[0] || used[1] ? "%s" : "", ppo__int8_look_up);
+    for (int k = 0; k < 2; ++k) {
+        if (!used[k]) continue;
+        ppo__export_text(x, "static @_CONST int16_t @_%s[%d] = {", k ? "bend" : "tanh_table",
+                         PPO__INT8_ENTRIES + 1);
+        for (int i = 0; i <= PPO__INT8_ENTRIES; ++i)
+            fprintf(x->out, "%s%ld,", i % 16 == 0 ? "\n    " : " ",
+                    lround(ldexp(ppo__int8_curve(used[k], -i / 16.0), PPO__INT8_POINT)));
+        ppo__export_text(x, "\n};\n\n");
+    }
+    if (used[0])
+        ppo__export_text(x, "static inline int32_t @_whole_tanh(int32_t x) {\n"
+                            "    return x < 0 ? -@_look_up(@_tanh_table, x) : @_look_up(@_tanh_table, x);\n"
+                            "}\n\n");
+    ppo__export_text(x, "/* 0: identity, 1: tanh, 2: relu, 3: gelu by tanh, 4: gelu, 5: silu, 6: elu */\n"
+                        "static inline int32_t @_activate(int32_t x, int activation) {\n");
+    if (used[0]) ppo__export_text(x, "    if (activation == 1) return @_whole_tanh(x);\n");
+    if (bent)
+        ppo__export_text(x, "    if (activation > 2) return %s@_look_up(@_bend, x);\n",
+                         bent == PPO_ELU ? "x > 0 ? x : " : "(x > 0 ? x : 0) + ");
+    ppo__export_text(x, "    return activation == 2 && x < 0 ? 0 : x;\n}\n\n");
+}
+
+/* Of all layers, in the order of the list. */
+static void ppo__int8_forward(const ppo__export *x, int widest, int square, int pools) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const ppo_conv *conv = &model->conv;
+    const int outputs = ppo__space_outputs(&model->action_space), n = model->action_space.n;
+    const float clip = x->agent->clip_obs;
+    const int normed = x->agent->obs_norm.size != 0, pixels = conv->shape[0][1] * conv->shape[0][2];
+    const int beside = ppo__beside_picture(model), picture = model->actor_obs - beside;
+    int point = PPO__INT8_MET, width = picture; /* of the numbers before a layer */
+    char at[16];                                /* the place of their point */
+    if (model->squash) ppo__export_text(x, "%s", ppo__export_tanh);
+    ppo__int8_activations(x);
+    ppo__export_text(x, "%s", ppo__int8_linear);
+    if (x->agent->config.layer_norm) ppo__export_text(x, "%s", ppo__int8_norm);
+    if (model->core.width) {
+        int k = 0;
+        while (x->layer[k].kind != PPO__INT8_CORE_INPUT) ++k;
+        ppo__export_text(x, ppo__int8_gru, x->layer[k].shift - PPO__INT8_POINT, x->layer[k + 1].shift);
+    }
+    if (square) ppo__export_text(x, ppo__int8_conv, square);
+    if (pools) ppo__export_text(x, ppo__export_pool, "int16_t", "int32_t", "int16_t");
+    if (model->gsde) ppo__export_text(x, ppo__int8_spread, n, n, model->log_std->rows, n);
+    if (normed && ppo__exponent(clip) > 10) point = 30 - ppo__exponent(clip);
+    else if (!normed && conv->layers) point -= x->unit;
+    const ppo__constant limit = ppo__c_float((double)clip), one = ppo__c_float(ldexp(1, point));
+    ppo__export_head(x);
+    ppo__export_text(x, "    int32_t y[%d];\n    int16_t x[%d];\n    int     j, e;\n", widest, widest);
+    if (beside) ppo__export_text(x, "    int32_t beside[%d];\n", beside);
+    ppo__export_text(x, "    for (j = 0; j < @_OBS; ++j) {\n");
+    if (normed)
+        ppo__export_text(x,
+                         "        float number = (obs[j] - @_obs_mean[j] - @_obs_rest[j]) * @_obs_scale[j];\n"
+                         "        number = number > %s ? %s : number < -%s ? -%s : number;\n",
+                         limit.text, limit.text, limit.text, limit.text);
+    else ppo__export_text(x, "        float number = obs[j];\n");
+    if (beside)
+        ppo__export_text(
+            x, "        if (j >= %d) beside[j - %d] = @_whole(number * @_obs_point[j - %d]);\n        else ",
+            picture, picture, picture);
+    else ppo__export_text(x, "        ");
+    if (conv->layers) ppo__export_text(x, "y[j %% %d * %d + j / %d] = ", pixels, conv->shape[0][0], pixels);
+    else ppo__export_text(x, "y[j] = ");
+    if (x->row && !beside) ppo__export_text(x, "@_whole(number * @_obs_point[j]);\n    }\n");
+    else ppo__export_text(x, "@_whole(number * %s);\n    }\n", one.text);
+    snprintf(at, sizeof at, "%d", point);
+    for (int k = 0; k < x->layers; ++k) {
+        const ppo__int8_layer *l = &x->layer[k];
+        const int last = k == x->layers - 1;
+        char name[48];
+        snprintf(name, sizeof name, l->index < 0 ? "%s" : "%s_%d", l->part, l->index);
+        if (l->kind == PPO__INT8_CORE_INPUT) continue; /* @_recur() has both */
+        ppo__export_text(x, "    e = @_fit(y, %d, %d, %s, x);\n", width,
+                         l->kind == PPO__INT8_CORE_STATE ? l[-1].bits : l->bits, at);
+        if (last && model->gsde) ppo__export_text(x, "    if (std) @_spread(x, e, std);\n");
+        switch (l->kind) {
+        case PPO__INT8_LINEAR:
+            ppo__export_text(x, "    @_linear(x, @_%s, %d, %d, %d + e, %d, y);\n", name, width,
+                             l->weight->cols, l->shift - l->point, l->activation);
+            break;
+        case PPO__INT8_NORM:
+            ppo__export_text(x, "    @_norm(x, e, @_%s_norm, %d, %d, %d, y);\n", name, width,
+                             l->shift + PPO__INT8_POINT - l->point, l->activation);
+            break;
+        case PPO__INT8_CONV: {
+            const int *shape = conv->shape[l->index], kernel = conv->kernel[l->index],
+                      stride = conv->stride[l->index];
+            if (l->weight)
+                ppo__export_text(x, "    @_conv(x, @_%s, %d, %d, %d, %d, %d, %d, %d + e, %d, y);\n", name,
+                                 shape[0], shape[1], shape[2], kernel, stride, l->weight->cols,
+                                 l->shift - l->point, l->activation);
+            else
+                ppo__export_text(x, "    @_max_pool(x, %d, %d, %d, %d, %d, y);\n", shape[0], shape[1],
+                                 shape[2], kernel, stride);
+            break;
+        }
+        default:
+            ppo__export_text(x, "    @_recur(x, e, %d, state, y);\n", width);
+        }
+        snprintf(at, sizeof at, l->weight ? "%d" : "e", l->point); /* max pooling does not move it */
+        const int joins = beside && l->kind == PPO__INT8_CONV && l->index == conv->layers - 1;
+        width = l->kind == PPO__INT8_CONV         ? ppo__picture_size(conv->shape[l->index + 1])
+                : l->kind == PPO__INT8_CORE_STATE ? model->core.width
+                                                  : l->weight->cols;
+        if (!joins) continue;
+        ppo__export_text(x, "    for (j = 0; j < %d; ++j) y[%d + j] = beside[j] >> (%d - %s);\n", beside,
+                         width, l->point, at);
+        width += beside;
+    }
+    ppo__export_text(x, "    for (j = 0; j < %d; ++j) output[j] = (float)y[j] * %s;\n}\n\n", outputs,
+                     ppo__c_float(ldexp(1, -x->layer[x->layers - 1].point)).text);
+}
+
+/* One line per layer; values go from one of two buffers to the other, the last layer's to output. */
+static void ppo__float_forward(const ppo__export *x, int widest, int square, int pools) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const ppo_mlp *const parts[] = {&model->trunk, &model->actor};
+    const char *const names[] = {"trunk", "actor"};
+    const ppo__constant limit = ppo__c_float((double)x->agent->clip_obs);
+    const char *from, *l = limit.text;
+    const int recurrent = model->core.width, n = model->action_space.n;
+    PPO__ASSERT((int)PPO__ACTIVATIONS == (int)PPO_ELU + 1); /* that many are in ppo__export_activate */
+    ppo__export_text(x, "%s%s", ppo__export_tanh, ppo__export_activate);
+    ppo__export_text(x, "%s", ppo__export_linear);
     ppo__export_text(x, "%s%s", x->agent->config.layer_norm ? ppo__export_norm : "",
                      recurrent ? ppo__export_gru : "");
     if (model->gsde) ppo__export_text(x, ppo__export_spread, n, n, model->log_std->rows, n);
     if (square) ppo__export_text(x, ppo__export_conv, square);
-    if (pools) ppo__export_text(x, "%s", ppo__export_pool);
+    if (pools) ppo__export_text(x, ppo__export_pool, "float", "float", "float");
+    ppo__export_head(x);
     ppo__export_text(x,
-                     "/* output [%d]: %s */\n"
-                     "static inline void @_%s(const float *obs, %sfloat *output%s) {\n"
                      "    float even[%d], odd[%d];\n"
                      "    int   j;\n"
                      "    for (j = 0; j < @_OBS; ++j) even[j] = obs[j];\n",
-                     ppo__space_outputs(&model->action_space),
-                     kind->continuous ? "the mean, before the box" : "logits",
-                     model->gsde ? "outputs" : "forward", recurrent ? "float *state, " : "",
-                     model->gsde ? ", float *std" : "", widest, widest);
+                     widest, widest);
     if (x->agent->obs_norm.size)
         ppo__export_text(x,
                          "    for (j = 0; j < @_OBS; ++j) {\n"
@@ -595,7 +1047,7 @@ static void ppo__export_forward(const ppo__export *x) {
             const int last = k == parts[p]->layers - 1, normed = parts[p]->norm_weight[k] != NULL;
             const char *to = last && p == 1 ? "output" : strcmp(from, "even") == 0 ? "odd" : "even";
             const int activation = last ? parts[p]->last_activation : parts[p]->hidden_activation;
-            if (last && p == 1 && model->gsde) ppo__export_text(x, "    @_spread(%s, std);\n", from);
+            if (last && p == 1 && model->gsde) ppo__export_text(x, "    if (std) @_spread(%s, std);\n", from);
             ppo__export_text(x, "    @_linear(%s, @_%s_%d_weight, @_%s_%d_bias, %d, %d, %d, %s);\n", from,
                              names[p], k, names[p], k, weight->rows, weight->cols, normed ? 0 : activation,
                              to);
@@ -606,13 +1058,23 @@ static void ppo__export_forward(const ppo__export *x) {
         }
     }
     ppo__export_text(x, "    (void)odd;\n}\n\n");
+}
+
+/* The policy's outputs, and what they need. */
+static void ppo__export_forward(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    int widest, square, pools;
+    ppo__export_sizes(model, &widest, &square, &pools);
+    if (ppo__kind(&model->action_space)->continuous || (x->agent->config.layer_norm && !x->rounded))
+        ppo__export_text(x, "%s", ppo__export_root);
+    if (x->rounded) ppo__int8_forward(x, widest, square, pools);
+    else ppo__float_forward(x, widest, square, pools);
     if (model->gsde)
         ppo__export_text(x,
                          "static inline void @_forward(const float *obs, %sfloat *output) {\n"
-                         "    float std[%d];\n"
-                         "    @_outputs(obs, %soutput, std);\n"
+                         "    @_outputs(obs, %soutput, 0);\n"
                          "}\n\n",
-                         recurrent ? "float *state, " : "", n, recurrent ? "state, " : "");
+                         model->core.width ? "@_memory *state, " : "", model->core.width ? "state, " : "");
 }
 
 /* What chooses among the options of one choice. */
@@ -660,7 +1122,8 @@ static void ppo__export_box(const ppo__export *x) {
     const ppo_space *space = &model->action_space;
     const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
     const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
-    const char *state = model->core.width ? ", float *state" : "", *pass = model->core.width ? "state, " : "";
+    const char *state = model->core.width ? ", @_memory *state" : "",
+               *pass = model->core.width ? "state, " : "";
     const int n = space->n;
     ppo__export_text(x, "%sstatic inline float @_into_box(float x) {\n", ppo__export_normal);
     if (model->squash) ppo__export_text(x, "    x = %s + %s * (@_tanh(x) + 1.0f);\n", low.text, half.text);
@@ -694,7 +1157,8 @@ static void ppo__export_box(const ppo__export *x) {
 static void ppo__export_choices(const ppo__export *x) {
     const ppo_space *space = &x->agent->model.action_space;
     const int outputs = ppo__space_outputs(space), one = space->kind == PPO_DISCRETE;
-    const char *state = x->agent->model.core.width ? ", float *state" : "", *pass = *state ? "state, " : "";
+    const char *state = x->agent->model.core.width ? ", @_memory *state" : "",
+               *pass = *state ? "state, " : "";
     const char *result = one ? "int" : "void", *out = one ? "" : ", int *choices",
                *ret = one ? "return " : "";
     int heads;
@@ -729,6 +1193,37 @@ static void ppo__export_choices(const ppo__export *x) {
     }
 }
 
+static const char ppo__export_const[] =
+    "/* of the arrays; for avr-gcc, which copies other constants into memory, they stay in flash */\n"
+    "#ifndef @_CONST\n"
+    "#if defined(__FLASH) && !defined(__STRICT_ANSI__)\n"
+    "#define @_CONST const __flash\n"
+    "#else\n"
+    "#define @_CONST const\n"
+    "#endif\n"
+    "#endif\n\n";
+
+static const char ppo__float_types[] = "typedef @_CONST float *@_weights;\n\n";
+
+static const char ppo__int8_types[] =
+    "#include <stdint.h>\n\n"
+    "typedef struct @_weights {\n"
+    "    @_CONST int8_t  *number; /* unit by unit, times the unit's scale */\n"
+    "    @_CONST int32_t *scale, *bias;\n"
+    "} @_weights;\n\n";
+
+/* Bytes of the arrays that are on the stack at once: those of a layer's input and output, what a convolution or the
+   core adds, and the outputs. */
+static int ppo__export_stack(const ppo__export *x) {
+    const ppo_actor_critic *model = &x->agent->model;
+    const int outputs = ppo__space_outputs(&model->action_space), number = x->rounded ? 2 : 4;
+    int widest, square, pools;
+    ppo__export_sizes(model, &widest, &square, &pools);
+    const int conv = number * square, core = 24 * model->core.width;
+    return (4 + number) * widest + 4 * ppo__beside_picture(model) + (conv > core ? conv : core) +
+           4 * outputs * (model->gsde ? 2 : 1);
+}
+
 static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo__export *x = (ppo__export *)user;
     const ppo_space *space = &x->agent->model.action_space;
@@ -740,17 +1235,16 @@ static ppo_status ppo__export_all(FILE *out, const char *path, void *user) {
     ppo__export_text(
         x,
         "/* A policy%s%s, written by ppo.h. Include it where it is used; it needs nothing else.\n"
-        "   The observation is that of the environment, unscaled. */\n"
+        "   The observation is that of the environment, unscaled. Arrays on the stack: %d bytes. */\n"
         "#ifndef @_INCLUDED\n#define @_INCLUDED\n\nenum { @_OBS = %d",
-        name[0] ? " for " : "", name, x->agent->model.actor_obs);
+        name[0] ? " for " : "", name, ppo__export_stack(x), x->agent->model.actor_obs);
     if (x->agent->model.core.width) ppo__export_text(x, ", @_STATE = %d", x->agent->model.core.width);
-    ppo__export_text(x, ", @_UNIFORMS = %d };\n\n%s",
-                     ppo__space_width(space) * (ppo__kind(space)->continuous ? 2 : 1),
-                     x->rounded ? "typedef struct @_weights {\n"
-                                  "    const signed char *number; /* times the scale of its column */\n"
-                                  "    const float       *scale;\n"
-                                  "} @_weights;\n\n"
-                                : "typedef const float *@_weights;\n\n");
+    ppo__export_text(
+        x, ", @_UNIFORMS = %d };\n\n%s%s%s", ppo__space_width(space) * (ppo__kind(space)->continuous ? 2 : 1),
+        ppo__export_const, x->rounded ? ppo__int8_types : ppo__float_types,
+        x->agent->model.core.width ? x->rounded ? "typedef int16_t @_memory; /* the type of state */\n\n"
+                                                : "typedef float @_memory; /* the type of state */\n\n"
+                                   : "");
     ppo_status status = ppo__export_arrays(x);
     if (status) return status;
     ppo__export_forward(x);
@@ -769,7 +1263,7 @@ static ppo_status ppo__export_policy(const ppo_agent *agent, const ppo__rounding
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
         return ppo__refuse(
             "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
-    ppo__export export_ = {agent, name, NULL, NULL, NULL};
+    ppo__export export_ = {agent, name, NULL, NULL, NULL, 0, NULL, 0, NULL};
     ppo_status status = by ? ppo__int8_agent(&export_, by) : PPO_OK;
     if (!status) status = ppo__write_file(path, ppo__export_all, &export_);
     ppo_tape_free(export_.tape);
