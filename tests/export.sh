@@ -5,6 +5,7 @@ work=build/export
 . "$(dirname "$0")/check.sh"
 
 strict="-Wall -Wextra -Wpedantic -Wshadow -Werror"
+have() { for program; do command -v $program >/dev/null 2>&1 || return 1; done; }
 found() { for compiler; do command -v $compiler 2>$work/check.log; done; }
 c_compilers=$(found gcc clang) cpp_compilers=$(found g++ clang++)
 [ -n "$c_compilers" ] || c_compilers=$(found ${CC:-cc})
@@ -111,6 +112,37 @@ int act(const float *obs) { return int8_predict(obs); }' >$work/int8/act.c
 }
 check eight_bits_choose_the_same_in_8_kb eight_bits
 sed 's/^/# /' $work/check.log
+# On chips: the same actions as here. A Cortex-M3 without floating point, emulated, needs at least ten times fewer
+# instructions for an action by 8 bits than by floats; an ATmega328P has 2 KB for all variables.
+chip=$work/chip
+mkdir -p $chip/policy $chip/int8
+cp $work/int8/exact.h $chip/policy/policy.h && cp $work/int8/int8.h.old $chip/int8/policy.h
+here() { ${CC:-cc} -O2 -I$chip/$1 tests/export_chip.c -o $chip/here && $chip/here; }
+on_cortex_m3() {
+    arm-none-eabi-gcc -mcpu=cortex-m3 -mthumb -Os -ffreestanding -nostartfiles -nostdlib -I$chip/$1 tests/export_chip.c \
+        -Wl,--section-start=.vectors=0,-Ttext=0x100,-Tdata=0x20000000,-e,start -o $chip/m3.elf -lgcc &&
+        timeout 60 qemu-system-arm -M mps2-an385 -icount shift=0 -semihosting -nographic -monitor none -serial none \
+            -kernel $chip/m3.elf 2>&1
+}
+fewer_instructions() {
+    here=$(here int8) && exact=$(on_cortex_m3 policy) && small=$(on_cortex_m3 int8) || return 1
+    echo "$here here; a hash and instructions for an action: floats $exact, 8 bits $small"
+    [ "${small% *}" = "$here" ] && [ "$(here policy)" = "${exact% *}" ] && [ $((10 * ${small#* })) -lt "${exact#* }" ]
+}
+on_avr() {
+    avr-gcc -mmcu=atmega328p -Os -I$chip/int8 tests/export_chip.c -o $chip/avr.elf && avr-size $chip/avr.elf &&
+        timeout 60 simavr -m atmega328p -f 16000000 $chip/avr.elf >$chip/avr.log 2>&1 && cat $chip/avr.log &&
+        grep -q "$(here int8) " $chip/avr.log
+}
+if have arm-none-eabi-gcc qemu-system-arm; then
+    check a_cortex_m3_needs_a_tenth_of_the_instructions_with_8_bits fewer_instructions
+    sed 's/^/# /' $work/check.log
+else
+    skip a_cortex_m3_needs_a_tenth_of_the_instructions_with_8_bits "no arm-none-eabi-gcc, or no qemu-system-arm"
+fi
+if have avr-gcc simavr; then check an_atmega328p_has_it_in_flash_and_chooses_the_same on_avr
+else skip an_atmega328p_has_it_in_flash_and_chooses_the_same "no avr-gcc, or no simavr"; fi
+
 check what_c_has_no_name_or_number_for_is_refused $work/export $work refusals
 
 finish

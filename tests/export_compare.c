@@ -35,12 +35,14 @@ static int close_call(const float *output, const int *sizes, int which, float to
 /* The sum of probabilities of options before this one, and with it, among those that are legal. */
 static void cumulated(const float *output, const unsigned char *mask, int n, int option, double *before,
                       double *with) {
-    double sum = 0;
+    double sum = 0, most = -INFINITY;
     *before = *with = 0;
+    for (int j = 0; j < n; ++j)
+        if (!mask || mask[j]) most = fmax(most, (double)output[j]);
     for (int j = 0; j < n; ++j) {
         if (mask && !mask[j]) continue;
         if (j == option) *before = sum;
-        sum += exp((double)output[j]);
+        sum += exp((double)output[j] - most);
         if (j == option) *with = sum;
     }
     *before /= sum;

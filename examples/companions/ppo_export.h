@@ -16,7 +16,7 @@
 
 WHAT IS WRITTEN
 
-   Constant arrays, and functions that are static inline and compute with float alone, in C99 or C++11:
+   Constant arrays, and functions that are static inline and need no other, in C99 or C++11:
 
        void NAME_forward(const float *obs, float *output)     logits, or the mean before the box
 
@@ -32,8 +32,8 @@ WHAT IS WRITTEN
        int  NAME_sample_masked(const float *obs, const unsigned char *mask, ...)  choices are illegal
 
    obs [NAME_OBS] is what the actor sees of the environment's observation, not normalized. A recurrent
-   policy's functions have a second parameter, float *state [NAME_STATE]: set it to zeros where an episode
-   begins. uniform [NAME_UNIFORMS] are independent random numbers, 0 <= u < 1, from a generator of yours; those of
+   policy's functions have a second parameter, NAME_memory *state [NAME_STATE] (floats, or 16 bits): set it to zeros
+   where an episode begins. uniform [NAME_UNIFORMS] are independent random numbers, 0 <= u < 1, from a generator of yours; those of
    ppo_rng_uniform() give what ppo_act() samples. mask has a byte for each logit, 0 where the option is illegal; a
    choice for which it leaves nothing is -1. The results agree with ppo_act() up to rounding, but obs is not checked:
    NaN there gives NaN.
@@ -41,14 +41,24 @@ WHAT IS WRITTEN
 IN 8 BITS
 
    A policy of 64-64 for CartPole-v1 takes some 20 KB as floats. ppo_export_c_int8() writes its weights as whole
-   numbers from -127 to 127, and a factor for each unit of a layer: a fourth of the size. Biases and arithmetic
-   stay float. Each weight is rounded up or down, whichever brings its unit's sum closer to the exact one over
+   numbers from -127 to 127, and two numbers for each unit of a layer: a third of the size, with the same functions.
+   They compute with whole numbers of 8, 16 and 32 bits, and 64 once for each unit; float is left for the observation,
+   the outputs, and sampling. So a chip without floating point needs a tenth of the instructions or less. Each layer's
+   numbers keep 15 bits, wherever their point is: observations may be a thousand times as large as those that were met.
+
+   Each weight is rounded up or down, whichever brings its unit's sum closer to the exact one over
    2048 observations (fewer if they are large) that the policy meets as it plays env, in turn an episode with
-   the most likely actions and one with sampled ones (after Lybrand and Saab 2021). At least 99.8 % of the
+   the most likely actions and one with sampled ones (after Lybrand and Saab 2021). At least 99.7 % of the
    actions of policies of 64-64 stayed the same that way. Weights of convolutions are rounded to the nearest.
    A program with a loop of its own has no env: it keeps some observations of its characters, and gives them to
    ppo_export_c_int8_from(). Without either the observations are random, normal numbers with the agent's
    statistics, or N(0, 1), and fewer actions stay the same.
+
+ON CHIPS
+
+   A header says in its first lines how many bytes its arrays take on the stack. All constants are NAME_CONST, which
+   is const; for avr-gcc (in C with its extensions, not C++) const __flash, which keeps them out of the little
+   memory. Define it before the header to put them elsewhere.
 
    License: that of ppo.h. */
 #ifndef PPO_EXPORT_H
@@ -135,7 +145,8 @@ typedef struct ppo__export {
     int layers;
     const float
         *row; /* sizes of the observation's numbers, or of those beside a picture; NULL: they have one size */
-    int unit; /* the numbers of a picture are below 2^unit */
+    int point; /* of the numbers before the first layer */
+    int size;  /* whole numbers after the convolutions are below 2^size, and so are those beside a picture */
     FILE *out;
 } ppo__export;
 
@@ -276,7 +287,8 @@ static void ppo__int8_add(ppo__export *x, ppo__int8_layer layer, float range) {
     const int core = layer.kind == PPO__INT8_CORE_INPUT || layer.kind == PPO__INT8_CORE_STATE;
     if (layer.bias) range = fmaxf(range, ppo__largest(layer.bias));
     layer.point = line && !core ? PPO__INT8_MET - ppo__exponent(range) : PPO__INT8_POINT;
-    if (!layer.weight) layer.point = x->layers ? x->layer[x->layers - 1].point : PPO__INT8_MET - x->unit;
+    if (!layer.weight) layer.point = x->layers ? x->layer[x->layers - 1].point : x->point;
+    if (layer.kind == PPO__INT8_CONV) x->size = layer.point + ppo__exponent(range);
     x->layer[x->layers++] = layer;
 }
 
@@ -286,7 +298,7 @@ static void ppo__int8_convolutions(ppo__export *x, const ppo_actor_critic *const
     inputs.rows = ppo__min_int(inputs.rows, PPO__MET_PICTURES);
     ppo_tensor *pictures =
         ppo__obs_columns(x->tape, &inputs, m[0]->obs_size, 0, ppo__picture_size(conv->shape[0]));
-    x->unit = ppo__exponent(ppo__largest(pictures));
+    if (!x->agent->obs_norm.size) x->point = PPO__INT8_MET - ppo__exponent(ppo__largest(pictures));
     for (int k = 0; k < conv->layers; ++k) {
         ppo_conv up_to = *conv;
         ppo__int8_layer layer = ppo__int8_layer_of(PPO__INT8_CONV, "conv", k, conv->weight[k], conv->bias[k],
@@ -348,7 +360,7 @@ static const float *ppo__int8_first_rows(ppo__export *x, const ppo_inputs *input
     if (!row) return x->row;
     for (int j = 0; j < picture; ++j) row[j] = 1;
     for (int j = 0; j < beside; ++j) /* as large as the picture's numbers */
-        row[picture + j] = ldexpf(x->row[j], x->layer[x->layers - 1].point - PPO__INT8_MET);
+        row[picture + j] = ldexpf(x->row[j], x->layer[x->layers - 1].point - x->size);
     return row;
 }
 
@@ -359,6 +371,8 @@ static void ppo__int8_layers(ppo__export *x, const ppo_actor_critic *const m[2],
     const ppo_mlp *const trunk[2] = {&m[0]->trunk, &m[1]->trunk}, *const actor[2] = {&m[0]->actor,
                                                                                      &m[1]->actor};
     ppo_tensor *y[2];
+    x->point = PPO__INT8_MET;
+    if (x->agent->obs_norm.size) x->point = ppo__min_int(x->point, 30 - ppo__exponent(x->agent->clip_obs));
     if (m[0]->conv.layers) ppo__int8_convolutions(x, m, inputs);
     const float *row = ppo__int8_first_rows(x, &inputs);
     for (int s = 0; s < 2; ++s) y[s] = ppo__actor_inputs(x->tape, m[s], &inputs);
@@ -542,7 +556,8 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
         const int beside = ppo__beside_picture(&x->agent->model),
                   count = beside ? beside : (int)x->agent->model.actor_obs;
         float *factor = ppo_tape_alloc(x->tape, (size_t)count);
-        for (int j = 0; j < count && factor; ++j) factor[j] = ldexpf(1 / x->row[j], PPO__INT8_MET);
+        for (int j = 0; j < count && factor; ++j)
+            factor[j] = ldexpf(1 / x->row[j], beside ? x->size : PPO__INT8_MET);
         status =
             factor ? ppo__export_floats(x, "obs_point", factor, (size_t)count) : ppo_tape_status(x->tape);
     }
@@ -923,8 +938,8 @@ static void ppo__int8_forward(const ppo__export *x, int widest, int square, int 
     const float clip = x->agent->clip_obs;
     const int normed = x->agent->obs_norm.size != 0, pixels = conv->shape[0][1] * conv->shape[0][2];
     const int beside = ppo__beside_picture(model), picture = model->actor_obs - beside;
-    int point = PPO__INT8_MET, width = picture; /* of the numbers before a layer */
-    char at[16];                                /* the place of their point */
+    int width = picture; /* of the numbers before a layer */
+    char at[16];         /* the place of their point */
     if (model->squash) ppo__export_text(x, "%s", ppo__export_tanh);
     ppo__int8_activations(x);
     ppo__export_text(x, "%s", ppo__int8_linear);
@@ -937,9 +952,7 @@ static void ppo__int8_forward(const ppo__export *x, int widest, int square, int 
     if (square) ppo__export_text(x, ppo__int8_conv, square);
     if (pools) ppo__export_text(x, ppo__export_pool, "int16_t", "int32_t", "int16_t");
     if (model->gsde) ppo__export_text(x, ppo__int8_spread, n, n, model->log_std->rows, n);
-    if (normed && ppo__exponent(clip) > 10) point = 30 - ppo__exponent(clip);
-    else if (!normed && conv->layers) point -= x->unit;
-    const ppo__constant limit = ppo__c_float((double)clip), one = ppo__c_float(ldexp(1, point));
+    const ppo__constant limit = ppo__c_float((double)clip), one = ppo__c_float(ldexp(1, x->point));
     ppo__export_head(x);
     ppo__export_text(x, "    int32_t y[%d];\n    int16_t x[%d];\n    int     j, e;\n", widest, widest);
     if (beside) ppo__export_text(x, "    int32_t beside[%d];\n", beside);
@@ -959,7 +972,7 @@ static void ppo__int8_forward(const ppo__export *x, int widest, int square, int 
     else ppo__export_text(x, "y[j] = ");
     if (x->row && !beside) ppo__export_text(x, "@_whole(number * @_obs_point[j]);\n    }\n");
     else ppo__export_text(x, "@_whole(number * %s);\n    }\n", one.text);
-    snprintf(at, sizeof at, "%d", point);
+    snprintf(at, sizeof at, "%d", x->point);
     for (int k = 0; k < x->layers; ++k) {
         const ppo__int8_layer *l = &x->layer[k];
         const int last = k == x->layers - 1;
@@ -1263,7 +1276,7 @@ static ppo_status ppo__export_policy(const ppo_agent *agent, const ppo__rounding
     if (!length || length > 60 || strspn(name, letters) != length || strchr("_0123456789", *name))
         return ppo__refuse(
             "ppo_export_c: invalid name \"%.60s\": 1 to 60 letters, digits and _, a letter first", name);
-    ppo__export export_ = {agent, name, NULL, NULL, NULL, 0, NULL, 0, NULL};
+    ppo__export export_ = {agent, name, NULL, NULL, NULL, 0, NULL, 0, 0, NULL};
     ppo_status status = by ? ppo__int8_agent(&export_, by) : PPO_OK;
     if (!status) status = ppo__write_file(path, ppo__export_all, &export_);
     ppo_tape_free(export_.tape);
