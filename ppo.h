@@ -1448,7 +1448,7 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config);
 
 /* Error: the field differs from its default but cannot have an effect, as "gsde_steps is 4, but has no
    effect: gsde is no". name NULL: any field; env NULL: the action space is not known. ppo_agent_create()
-   checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() none. */
+   checks all fields, ppo_trainer_create() those not about the network, ppo_trainer_resume() those that change. */
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name);
 
 /* This struct's settings by name, for section 6's ppo_settings_set() and its like; "hidden" is widths and count, as
@@ -11146,8 +11146,8 @@ static ppo_status ppo__workers_run(ppo__collector *collector, ppo_status (*task)
 
 /* After a failure all episodes begin anew, and nothing of the old ones, like a NaN, gets into a file. The
    positions of the random streams depend on the number of threads at that point, so all move to one that does
-   not: the high half of the counter plus one, the low half 0. */
-static void ppo__forget_episodes(ppo__collector *collector) {
+   not: the high half of the counter plus `ahead`, the low half 0. */
+static void ppo__forget_episodes(ppo__collector *collector, uint32_t ahead) {
     ppo__envs *envs = &collector->envs;
     ppo_rng *const rngs[] = {collector->action_rng, envs->rng, collector->match_rng};
     memset(envs->turn, PPO__OUT, (size_t)envs->count);
@@ -11160,7 +11160,7 @@ static void ppo__forget_episodes(ppo__collector *collector) {
     }
     for (int k = 0; k < 3; ++k)
         for (ppo_rng *rng = rngs[k]; rng && rng < rngs[k] + (k ? envs->copies : envs->count); ++rng) {
-            ++rng->counter[1];
+            rng->counter[1] += ahead;
             rng->counter[0] = 0;
             rng->used = 4;
             memset(rng->block, 0, sizeof rng->block);
@@ -11414,7 +11414,7 @@ PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progr
         return ppo__refuse(
             "env.step is NULL: use ppo_trainer_observe(), ppo_trainer_act() and ppo_trainer_learn()");
     ppo_status status = ppo__iterate(trainer, INFINITY, &done);
-    if (status) ppo__forget_episodes(&trainer->collector);
+    if (status) ppo__forget_episodes(&trainer->collector, 1);
     else if (progress) *progress = trainer->progress;
     return status;
 }
@@ -12471,18 +12471,12 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     return status;
 }
 
-/* Error: a setting of the network differs from the agent's, which keeps its network. `more`: for a run,
-   further settings that must agree, a list that ends with NULL; NULL: none. */
-static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *const *more) {
+/* Error: a setting of the network differs from that of the agent, which keeps its network; `in` says where it is. */
+static ppo_status ppo__check_same(const ppo_config *own, const ppo_config *config, const char *in) {
     ppo_status status = PPO_OK;
-    for (int i = 0; i < PPO__FIELDS && !status; ++i) {
-        int must = ppo__fields[i].kind == PPO_FIELD_NETWORK;
-        for (const char *const *other = more; other && *other && !must; ++other)
-            must = strcmp(ppo__fields[i].name, *other) == 0;
-        if (must)
-            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, own, config,
-                                     more ? "checkpoint" : "agent");
-    }
+    for (int i = 0; i < PPO__FIELDS && !status; ++i)
+        if (ppo__fields[i].kind == PPO_FIELD_NETWORK)
+            status = ppo__check_kept(ppo_config_settings(), ppo__fields[i].name, own, config, in);
     return status;
 }
 
@@ -12490,7 +12484,7 @@ PPO_DEF ppo_status ppo_agent_assign(ppo_agent *to, const ppo_agent *from) {
     if (!PPO__GIVEN("ppo_agent_assign", to, from)) return PPO_ERROR_ARGUMENT;
     const ppo_env env = ppo__env_of(from);
     ppo_status status = ppo__check_fits(to, &env, "other agent");
-    if (!status) status = ppo__check_same(&to->config, &from->config, NULL);
+    if (!status) status = ppo__check_same(&to->config, &from->config, "agent");
     if (!status) ppo__agent_assign(to, from);
     return status;
 }
@@ -12678,7 +12672,7 @@ PPO_DEF ppo_status ppo_trainer_create(const ppo_env *env, const ppo_config *conf
     if (!status) status = ppo_config_check(config);
     if (!status) status = ppo__check_room(env, config);
     if (!status) status = ppo__check_fits(agent, env, "environment");
-    if (!status) status = ppo__check_same(&agent->config, config, NULL);
+    if (!status) status = ppo__check_same(&agent->config, config, "agent");
     for (int i = 0; i < PPO__FIELDS && !status; ++i)
         if (ppo__fields[i].kind != PPO_FIELD_NETWORK) /* those are the agent's, which exists */
             status = ppo_config_check_effect(config, env, ppo__fields[i].name);

@@ -728,11 +728,12 @@ static void more_steps_and_another_learning_rate_take_effect(void **state) {
     end(&r);
 }
 
-/* A fixed weight of the penalty is a setting; one that adapts is part of what was learned. */
-static void another_kl_coef_takes_effect_unless_it_adapts(void **state) {
+/* One that adapts is part of what was learned, unless it is set anew. */
+static void another_kl_coef_takes_effect_and_the_same_one_goes_on_adapting(void **state) {
     (void)state;
     const ppo_env env = walk_env();
-    for (int adaptive = 0; adaptive < 2; adaptive++) {
+    for (int i = 0; i < 4; i++) {
+        const int adaptive = i % 2, changes = i / 2;
         ppo_config cfg = settings("objective=kl-penalty kl_coef=1"), other;
         char figures[FIGURES];
         ppo_progress p;
@@ -742,10 +743,10 @@ static void another_kl_coef_takes_effect_unless_it_adapts(void **state) {
         assert_ok(ppo_trainer_save(r.trainer, "one"));
         end(&r);
         assert_ok(ppo_config_load("one", &other, NULL));
-        other.kl_coef = 3;
+        if (changes) other.kl_coef = 3;
         r = resume("one", &env, &other);
         assert_ok(ppo_trainer_iterate(r.trainer, &p));
-        assert_true(p.kl_coef == (adaptive ? 0.5f : 3));
+        assert_true(p.kl_coef == (changes ? 3 : adaptive ? 0.5f : 1));
         end(&r);
     }
 }
@@ -767,13 +768,13 @@ static void rollouts_of_another_length_are_no_obstacle(void **state) {
     end(&r);
 }
 
-/* What makes another network, or another number of environments, is named; nothing is quietly ignored. */
+/* What makes another network is named; nothing is quietly ignored. */
 static void settings_that_cannot_change_during_a_run_are_refused_by_name(void **state) {
     (void)state;
     static const char *const changes[][2] = {
-        {"num_envs", "3"},  {"num_envs", "5"},        {"hidden", "6"},        {"hidden", "5,5"},
-        {"hidden", "none"}, {"shared_trunk", "yes"},  {"recurrent", "2"},     {"gsde", "yes"},
-        {"squash", "yes"},  {"normalize_obs", "yes"}, {"activation", "relu"}, {"clip_obs", "3"}};
+        {"hidden", "6"},        {"hidden", "5,5"}, {"hidden", "none"}, {"shared_trunk", "yes"},
+        {"recurrent", "2"},     {"gsde", "yes"},   {"squash", "yes"},  {"normalize_obs", "yes"},
+        {"activation", "relu"}, {"clip_obs", "3"}};
     const ppo_env env = reach_env();
     ppo_config cfg = settings("");
     run r = begin(&env, &cfg), back = {NULL, NULL};
@@ -2473,7 +2474,7 @@ int main(void) {
         TEST(episodes_are_played_again_from_their_first_step_to_their_last),
         TEST(a_state_of_another_size_is_refused),
         TEST(more_steps_and_another_learning_rate_take_effect),
-        TEST(another_kl_coef_takes_effect_unless_it_adapts),
+        TEST(another_kl_coef_takes_effect_and_the_same_one_goes_on_adapting),
         TEST(rollouts_of_another_length_are_no_obstacle),
         TEST(a_checkpoint_of_another_environment_is_refused_by_both_names),
         TEST(settings_that_cannot_change_during_a_run_are_refused_by_name),

@@ -4,6 +4,7 @@
 
 #include "../examples/companions/ppo_export.h"
 #include "../examples/envs/cartpole.h"
+#include "../examples/envs/connect4.h"
 #include "../examples/envs/pendulum.h"
 #include "test.h"
 
@@ -88,10 +89,321 @@ static void a_callback_ends_the_training_with_the_agent_as_it_is(void **state) {
     ppo_agent_free(agent);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   A training that continues in another way
+   -------------------------------------------------------------------------------------------------------- */
+
+static const char file[] = "build/traps_sb3.safetensors";
+
+typedef struct run {
+    ppo_agent *agent;
+    ppo_trainer *trainer;
+    ppo_progress p;
+} run;
+
+static void go_on(run *r, int iterations) {
+    for (int i = 0; i < iterations; i++) assert_ok(ppo_trainer_iterate(r->trainer, &r->p));
+}
+
+static void end(run *r) {
+    ppo_trainer_free(r->trainer);
+    ppo_agent_free(r->agent);
+}
+
+/* A run of so many iterations, saved. */
+static ppo_config begin_and_save(const ppo_env *env, const char *settings, int iterations, run *r) {
+    ppo_config cfg =
+        config_of("num_envs=4 rollout_steps=30 epochs=2 total_steps=100000 hidden=8 minibatch_size=40");
+    assert_ok(ppo_config_set_all(&cfg, settings));
+    assert_ok(ppo_agent_create(env, &cfg, &r->agent));
+    assert_ok(ppo_trainer_create(env, &cfg, r->agent, &r->trainer));
+    go_on(r, iterations);
+    assert_ok(ppo_trainer_save(r->trainer, file));
+    return cfg;
+}
+
+static run resume(const ppo_env *env, const ppo_config *cfg) {
+    run r = {NULL, NULL, {0}};
+    assert_ok(ppo_trainer_resume(file, env, cfg, &r.agent, &r.trainer));
+    return r;
+}
+
+static void refuse(const ppo_env *env, const ppo_config *cfg, ppo_status status, const char *words) {
+    run r = {NULL, NULL, {0}};
+    assert_fails(ppo_trainer_resume(file, env, cfg, &r.agent, &r.trainer), status, words);
+    assert_null(strstr(ppo_last_error(), "corrupt"));
+    assert_true(!r.agent && !r.trainer);
+}
+
+/* An episode without an end, which shows its age; each begins with a number that is kept. */
+enum { BEGINNINGS = 256 };
+static float beginnings[BEGINNINGS];
+static int begun;
+
+static void clock_reset(void *state, ppo_rng *rng, float *obs) {
+    *(int *)state = 0;
+    obs[0] = 0;
+    obs[1] = ppo_rng_uniform(rng);
+    if (begun < BEGINNINGS) beginnings[begun++] = obs[1];
+}
+
+static void clock_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    obs[0] = 0.01f * (float)++*(int *)state;
+    obs[1] = ppo_rng_uniform(rng);
+    out->reward = action->discrete ? 1.0f : 0.5f;
+}
+
+static int clock_open(void *state, void *user, int copy) {
+    (void)state, (void)user, (void)copy;
+    return 0;
+}
+
+static ppo_env clock_env(int max_steps, int opens) {
+    ppo_env env = walk_env();
+    env.name = "clock";
+    env.state_size = sizeof(int);
+    env.max_steps = max_steps;
+    env.reset = clock_reset;
+    env.step = clock_step;
+    env.open = opens ? clock_open : NULL;
+    return env;
+}
+
+static void a_run_continues_with_another_number_of_environments(void **state) {
+    (void)state;
+    static const char *const settings[] = {
+        "", "recurrent=4 sequence_steps=10 normalize_obs=yes normalize_reward=yes"};
+    for (int k = 0; k < 2 * 2 * 2; k++) {
+        const ppo_env env = clock_env(70, k / 4);
+        run r;
+        begun = 0;
+        ppo_config cfg = begin_and_save(&env, settings[k % 2], 5, &r);
+        const int before = begun;
+        const int64_t steps = r.p.steps, gradients = r.p.gradient_steps;
+        cfg.num_envs = k / 2 % 2 ? 9 : 2;
+        run more = resume(&env, &cfg);
+        assert_memory_equal(more.agent->model.params->data, r.agent->model.params->data,
+                            r.agent->model.params->count * sizeof(float));
+        assert_memory_equal(more.agent->model.params->m, r.agent->model.params->m,
+                            r.agent->model.params->count * sizeof(float));
+        go_on(&more, 1);
+        assert_int_equal(more.p.iteration, 6);
+        assert_int_equal(more.p.steps, steps + 30 * cfg.num_envs);
+        assert_true(more.p.gradient_steps > gradients && more.p.episodes == r.p.episodes);
+        assert_true(more.p.mean_return == r.p.mean_return); /* of the episodes so far */
+        assert_int_equal(begun - before, cfg.num_envs); /* all begin, with numbers that were not drawn yet */
+        for (int i = before; i < begun; i++)
+            for (int j = 0; j < i; j++) assert_true(beginnings[i] != beginnings[j]);
+        go_on(&more, 3);
+        assert_ok(ppo_trainer_save(more.trainer, file));
+        run again = resume(&env, NULL); /* and from there with the same bits */
+        go_on(&more, 2);
+        go_on(&again, 2);
+        assert_memory_equal(more.agent->model.params->data, again.agent->model.params->data,
+                            r.agent->model.params->count * sizeof(float));
+        end(&again);
+        end(&more);
+        end(&r);
+    }
+}
+
+static void worlds_of_several_agents_continue_with_more_copies_and_other_opponents(void **state) {
+    (void)state;
+    static const char *const changes[] = {"num_envs=8", "num_envs=2", "self_play=2", "self_play=5",
+                                          "objective=kl-penalty"};
+    const ppo_env env = connect4_env();
+    for (int k = 0; k < COUNT(changes); k++) {
+        run r;
+        ppo_config cfg = begin_and_save(&env, "self_play=3 snapshot_every=1", 4, &r);
+        assert_ok(ppo_config_set_all(&cfg, changes[k]));
+        run more = resume(&env, &cfg);
+        go_on(&more, 3);
+        assert_int_equal(more.p.iteration, 7);
+        end(&more);
+        end(&r);
+    }
+    ppo_env four = env;
+    four.agents = 4;
+    refuse(&four, NULL, PPO_ERROR_FILE, "its worlds have 2 agents, not 4");
+}
+
+static void another_seed_begins_its_random_streams(void **state) {
+    (void)state;
+    const ppo_env env = clock_env(70, 0);
+    float first[4];
+    run r;
+    begun = 0;
+    ppo_config cfg = begin_and_save(&env, "", 3, &r);
+    end(&r);
+    cfg.seed = 12;
+    for (int k = 0; k < 2; k++) {
+        begun = 0;
+        r = resume(&env, &cfg);
+        go_on(&r, 1);
+        assert_int_equal(begun, 4);
+        if (k) assert_memory_equal(first, beginnings, sizeof first);
+        memcpy(first, beginnings, sizeof first);
+        end(&r);
+        cfg.seed = 12;
+    }
+}
+
+static void a_shorter_time_limit_is_no_damage(void **state) {
+    (void)state;
+    for (int k = 0; k < 2 * 4; k++) {
+        static const int limits[] = {50, 20, 200, 0}; /* the episodes are 60 steps old */
+        ppo_env env = clock_env(100, k % 2);
+        run r;
+        ppo_config cfg = begin_and_save(&env, "", 2, &r);
+        const int limit = env.max_steps = limits[k / 2], lost = env.open && !limit;
+        begun = 0;
+        run other = resume(&env, &cfg);
+        if (!lost) { /* saved before a step, it continues all the same */
+            assert_ok(ppo_trainer_save(other.trainer, file));
+            end(&other);
+            other = resume(&env, NULL);
+        }
+        go_on(&other, 4);
+        assert_int_equal(begun > 0, (limit && limit < 180) || env.open); /* open: they are played again */
+        if (limit) assert_int_equal(other.p.episodes > 0, limit < 180);
+        if (other.p.episodes) assert_true(other.p.mean_length == (float)limit);
+        end(&other);
+        end(&r);
+    }
+}
+
+static void a_longer_time_limit_goes_on_with_the_episodes_as_they_are(void **state) {
+    (void)state;
+    for (int opens = 0; opens < 2; opens++) {
+        ppo_env env = clock_env(100, opens);
+        run r;
+        ppo_config cfg = begin_and_save(&env, "", 2, &r);
+        env.max_steps = 110;
+        run other = resume(&env, &cfg);
+        go_on(&other, 2);
+        assert_int_equal(other.p.episodes, 4); /* 60 steps before, 50 since */
+        assert_true(other.p.mean_length == 110);
+        end(&other);
+        end(&r);
+    }
+}
+
+static void a_learning_rate_that_is_set_anew_replaces_the_one_that_was_adapted(void **state) {
+    (void)state;
+    const ppo_env env = cartpole_env();
+    run r;
+    ppo_config cfg = begin_and_save(&env, "lr_target_kl=0.01 learning_rate_schedule=constant", 5, &r);
+    const float adapted = r.p.learning_rate;
+    run same = resume(&env, &cfg);
+    go_on(&r, 1);
+    go_on(&same, 1);
+    assert_true(same.p.learning_rate == r.p.learning_rate && adapted != cfg.learning_rate);
+    cfg.learning_rate = 5e-3f;
+    cfg.epochs = 1;
+    cfg.minibatch_size = 0; /* a step alone has no KL to adapt to */
+    run other = resume(&env, &cfg);
+    go_on(&other, 1);
+    assert_true(other.p.learning_rate == 5e-3f);
+    end(&other);
+    end(&same);
+    end(&r);
+}
+
+static void a_change_without_effect_is_refused_when_a_run_continues(void **state) {
+    (void)state;
+    static const char *const changes[][2] = {
+        {"gsde_steps=4", "gsde_steps is 4, but has no effect: gsde is no"},
+        {"kl_coef=3", "kl_coef is 3, but has no effect"},
+        {"clip_reward=3", "clip_reward is 3, but has no effect"},
+        {"snapshot_every=3", "snapshot_every is 3, but has no effect"}};
+    const ppo_env env = cartpole_env();
+    run r;
+    const ppo_config cfg = begin_and_save(&env, "", 1, &r);
+    for (int k = 0; k < COUNT(changes); k++) {
+        ppo_config other = cfg;
+        assert_ok(ppo_config_set_all(&other, changes[k][0]));
+        refuse(&env, &other, PPO_ERROR_ARGUMENT, changes[k][1]);
+    }
+    end(&r);
+}
+
+static void a_pushed_game_and_an_environment_are_told_apart(void **state) {
+    (void)state;
+    const ppo_env full = cartpole_env();
+    ppo_env pushed = {0};
+    ppo_agent *agent = NULL;
+    run r;
+    pushed.name = full.name;
+    pushed.obs_size = full.obs_size;
+    pushed.action_space = full.action_space;
+    begin_and_save(&pushed, "", 0, &r);
+    refuse(&full, NULL, PPO_ERROR_FILE, "pushes|ppo_agent_load()");
+    assert_ok(ppo_agent_load(file, &full, &agent));
+    ppo_agent_free(agent);
+    end(&r);
+    begin_and_save(&full, "", 0, &r);
+    refuse(&pushed, NULL, PPO_ERROR_FILE, "has functions|ppo_agent_load()");
+    end(&r);
+    const ppo_env opened = clock_env(100, 1), plain = clock_env(100, 0);
+    begin_and_save(&opened, "", 1, &r);
+    refuse(&plain, NULL, PPO_ERROR_FILE, "with open(), not without");
+    end(&r);
+}
+
+static ppo_status count_tokens(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    for (int s = 0; s < samples->tokens.count; s++)
+        reward[s] = (float)(samples->tokens.start[s + 1] - samples->tokens.start[s]);
+    return PPO_OK;
+}
+
+/* Coefficients that adapt go on as they were, unless they are set anew. */
+static void coefficients_of_ppo_on_tokens_are_set_anew_or_go_on(void **state) {
+    (void)state;
+    const int prompt[] = {0};
+    ppo_tokens prompts = {0};
+    ppo_lm_config shape = ppo_lm_config_default();
+    ppo_rlhf_config cfg = ppo_rlhf_config_default(), other;
+    ppo_rlhf_progress p;
+    ppo_lm *lm = NULL;
+    ppo_rlhf *rlhf = NULL;
+    assert_ok(ppo_settings_set_all(ppo_lm_settings(), &shape, "vocab=5 context=8 width=8 layers=1 heads=1"));
+    assert_ok(
+        ppo_settings_set_all(ppo_rlhf_settings(), &cfg,
+                             "eos=1 penalty_target_kl=1 kl_horizon=64 entropy_coef=0.02 entropy_target=9"));
+    assert_ok(ppo_lm_create(&shape, &lm));
+    assert_ok(ppo_tokens_add(&prompts, prompt, 1, 1));
+    assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, count_tokens, NULL, &cfg, &rlhf));
+    for (int i = 0; i < 2; i++) assert_ok(ppo_rlhf_iterate(rlhf, NULL));
+    assert_ok(ppo_rlhf_save(rlhf, file));
+    ppo_rlhf_free(rlhf);
+    for (int anew = 0; anew < 2; anew++) {
+        other = cfg;
+        if (anew) other.kl_coef = 0.5f, other.entropy_coef = 0.3f;
+        assert_ok(ppo_rlhf_resume(file, lm, NULL, NULL, &prompts, count_tokens, NULL, &other, &rlhf));
+        assert_ok(ppo_rlhf_iterate(rlhf, &p));
+        assert_true(anew ? p.kl_coef == 0.5f : p.kl_coef != cfg.kl_coef && p.kl_coef < 0.1f);
+        assert_true(anew ? p.entropy_coef >= 0.3f
+                         : p.entropy_coef > cfg.entropy_coef && p.entropy_coef < 0.1f);
+        ppo_rlhf_free(rlhf);
+    }
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_callback_has_the_agent_and_judging_it_changes_no_bit),
         cmocka_unit_test(a_callback_ends_the_training_with_the_agent_as_it_is),
+        cmocka_unit_test(a_run_continues_with_another_number_of_environments),
+        cmocka_unit_test(worlds_of_several_agents_continue_with_more_copies_and_other_opponents),
+        cmocka_unit_test(another_seed_begins_its_random_streams),
+        cmocka_unit_test(a_shorter_time_limit_is_no_damage),
+        cmocka_unit_test(a_longer_time_limit_goes_on_with_the_episodes_as_they_are),
+        cmocka_unit_test(a_learning_rate_that_is_set_anew_replaces_the_one_that_was_adapted),
+        cmocka_unit_test(a_change_without_effect_is_refused_when_a_run_continues),
+        cmocka_unit_test(a_pushed_game_and_an_environment_are_told_apart),
+        cmocka_unit_test(coefficients_of_ppo_on_tokens_are_set_anew_or_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

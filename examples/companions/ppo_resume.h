@@ -69,9 +69,14 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
 
 /* Continues from a checkpoint: creates an agent and a trainer, which the caller frees. env must have the name
    and the sizes of the one that was trained on. config NULL: the settings in the file. Otherwise read them by
-   ppo_config_load() and change any but num_envs, the seed and the network's. Callbacks and custom schedules
-   are not in the file. Nor are rollouts, so a small file could ask for much memory: with config NULL,
-   settings that need more than 256 MB and also more than 1024 times the file's size are an error. */
+   ppo_config_load() and change any but the network's. What changes counts: another learning_rate or kl_coef
+   replaces the one that was adapted to a KL, and it is an error if the setting can have no effect. With another
+   num_envs, seed, or self_play all environments begin new episodes: those of another seed by its random streams,
+   another self_play without opponents. env.max_steps may change, too: an episode that is older than the new limit,
+   or that an environment with open() cannot play again without one, gives way to a new one.
+   Callbacks and custom schedules are not in the file. Nor are rollouts, so a small file could ask for much
+   memory: with config NULL, settings that need more than 256 MB and also more than 1024 times the file's size are
+   an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
 
@@ -87,7 +92,7 @@ PPO_DEF int64_t ppo_rlhf_iterations(const ppo_rlhf *rlhf);
 PPO_DEF ppo_status ppo_rlhf_save(const ppo_rlhf *rlhf, const char *path);
 /* Continues it: as ppo_rlhf_create() with the same arguments, but the policy and the critic get the
    parameters and optimizers of the file. config: ppo_settings_load() reads the saved one. Settings may
-   change, except the seed, and those that add or remove a critic (advantage) or the library's own
+   change, and what changes counts (another kl_coef replaces the one that was adapted), except the seed, and those that add or remove a critic (advantage) or the library's own
    reference (kl_coef from or to 0). Errors, which change no model: such a setting, another kind of file,
    other sizes, prompts or reference. */
 PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_lm *reference, ppo_lm *critic,
@@ -135,7 +140,17 @@ typedef struct ppo__checkpoint {
     int64_t counters[5];
     double seconds;
     int fresh; /* 1: every environment begins a new episode */
+    /* of the settings and the environment when it is loaded: what they have changed */
+    int other_seed, other_rivals;
+    int anew; /* 1: so that the environments in the file are of no use */
 } ppo__checkpoint;
+
+/* Whether this is loaded from the file. */
+static int ppo__is_kept(const ppo__checkpoint *kept, const char *name) {
+    if (kept->other_rivals && !strcmp(name, "trainer.snapshots")) return 0;
+    if (kept->other_seed && !strcmp(name, "trainer.shuffle_rng")) return 0;
+    return !kept->anew || !strncmp(name, "trainer.", 8);
+}
 
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
@@ -153,9 +168,13 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
     const int64_t n = envs->count, copies = envs->copies, width = collector->model->core.width;
     const int64_t wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
-    const double most = 4e18, most_length = envs->env.max_steps ? envs->env.max_steps - 1 : INT_MAX;
+    const char *limit = ppo_file_text(file, "max_steps"); /* NULL: saved by an older version */
+    const char *rest = "";
+    const int max_steps = way == PPO__SAVE ? envs->env.max_steps : limit ? ppo__parse_count(limit, &rest) : 0;
+    const double most = 4e18, most_length = max_steps ? max_steps - 1 : INT_MAX;
     const int several = envs->agents > 1, rivals = collector->snapshot_room;
     const double last_rival = rivals - 1;
+    uint32_t *played = way == PPO__LOAD ? NULL : envs->played; /* see ppo__get_played() */
     const int adapts =
         trainer->config.lr_target_kl > 0 && (way != PPO__LOAD || ppo_file_find(file, "trainer.rate"));
     const int has_figures =
@@ -186,7 +205,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"environments.start", PPO_U8, 2, {n, 1}, collector->start, 0, 1},
         {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
         {"environments.episode_rng", PPO_U32, 2, {copies, RNG}, envs->episode_rng, PPO__ANY},
-        {"environments.played", PPO_U32, 2, {copies, words}, envs->played, PPO__ANY},
+        {"environments.played", PPO_U32, 2, {copies, words}, played, PPO__ANY},
         {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
         {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
         {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
@@ -215,11 +234,13 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
     if (way == PPO__GATHER) return PPO_OK;
     for (int k = 0; k < 5; ++k) kept->counters[k] = *counters[k];
     kept->fresh = !ppo__is_pushed(&envs->env) && (envs->env.copies || ppo__env_is_over(envs, envs->begin));
-    ppo_status status = ppo__serialize_items(file, way, items, sizeof items / sizeof *items);
+    ppo_status status = PPO_OK;
+    for (size_t i = 0; i < sizeof items / sizeof *items && !status; ++i)
+        if (ppo__is_kept(kept, items[i].name)) status = ppo__serialize(file, way, &items[i]);
     if (!status) status = ppo__serialize_params(file, way, "adam.m.", params, params->m, 2);
     if (!status) status = ppo__serialize_params(file, way, "adam.v.", params, params->v, 2);
     if (!status) status = ppo__check_item(file, way, &second);
-    for (int k = 0; k < rivals && !status; ++k) {
+    for (int k = 0; k < rivals && !status && !kept->other_rivals; ++k) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "snapshot.%d.", k);
         status = ppo__serialize_agent(file, way, prefix, collector->snapshots[k]);
@@ -260,6 +281,9 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
             "ppo_trainer_save: an iteration is half learned: call ppo_trainer_learn() to its end first");
     ppo_status status = ppo__put_agent(file, trainer->agent);
     if (!status) status = ppo_file_set_text(file, "state_size", ppo__state_size_text(&envs->env, text));
+    if (!status) status = ppo_file_set_text(file, "pushed", ppo__is_pushed(&envs->env) ? "yes" : "no");
+    snprintf(text, sizeof text, "%d", envs->env.max_steps);
+    if (!status) status = ppo_file_set_text(file, "max_steps", text);
     if (!status) /* the agent may have another trainer, too */
         status = ppo__put_settings(file, ppo_config_settings(), &trainer->config);
     if (!status) status = ppo__serialize_trainer(file, PPO__SAVE, kept);
@@ -268,11 +292,31 @@ static ppo_status ppo__put_checkpoint(ppo_file *file, const void *object) {
 
 PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path) {
     if (!PPO__GIVEN("ppo_trainer_save", trainer, path)) return PPO_ERROR_ARGUMENT;
-    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0};
+    ppo__checkpoint kept = {(ppo_trainer *)trainer, {0}, ppo_clock() - trainer->started, 0, 0, 0, 0};
     const ppo_group *g = trainer->collector.group;
     ppo_status status = g ? ppo__serialize_trainer(NULL, PPO__GATHER, &kept) : PPO_OK;
     if (!status && !ppo__rank(g)) status = ppo__save("ppo_trainer_save", path, ppo__put_checkpoint, &kept);
     return ppo__group_agree(g, status, 0);
+}
+
+/* The actions of the episodes, each of which has the room of env.max_steps, in the file perhaps of another one. */
+static ppo_status ppo__get_played(const ppo_file *file, ppo__envs *envs) {
+    const size_t step = ppo__played_words(&envs->env) / (size_t)envs->env.max_steps;
+    const ppo_array *array = ppo_file_find(file, "environments.played");
+    int64_t shape[2] = {envs->copies, (int64_t)ppo__played_words(&envs->env)};
+    const size_t own = (size_t)shape[1];
+    if (array && array->rank == 2 && array->shape[1] % (int64_t)step == 0) shape[1] = array->shape[1];
+    const size_t words = (size_t)shape[1], least = words < own ? words : own;
+    ppo_status status = ppo__file_expect(file, "environments.played", PPO_U32, shape, 2, &array);
+    for (int k = 0; k < envs->copies && !status; ++k) {
+        if ((size_t)envs->age[k] > words / step)
+            return ppo__file_fail(file->path,
+                                  "corrupt file: environment %d played %d steps, but only %.0f are there", k,
+                                  envs->age[k], (double)(words / step));
+        status = ppo__file_fetch(file, array, k * words * sizeof(uint32_t), least * sizeof(uint32_t),
+                                 envs->played + k * own);
+    }
+    return status;
 }
 
 /* Brings copy k back to its state by playing the same episode with the same random numbers. */
@@ -336,56 +380,124 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     return floats * sizeof(float) + (double)config->num_envs * (double)env->state_size;
 }
 
-static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
-                              ppo_trainer **trainer) {
-    static const char *const fixed[] = {"num_envs", "seed", "self_play", NULL};
+/* Errors: env is not like the one that was saved. */
+static ppo_status ppo__check_saved_env(const ppo_file *file, const ppo_env *env) {
     const char *name = ppo_file_text(file, "environment"), *size = ppo_file_text(file, "state_size");
+    const char *pushed = ppo_file_text(file, "pushed"); /* NULL: by an older version */
+    const ppo_array *obs = ppo_file_find(file, "environments.observation");
+    const ppo_array *rng = ppo_file_find(file, "environments.rng");
+    const int opened = ppo_file_find(file, "environments.episode_rng") != NULL;
     char wanted_name[64], wanted_size[32];
-    if (!ppo_file_text(file, "checksum"))
-        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
-    ppo_status status = config ? ppo_config_check(config) : PPO_OK;
-    if (!status) status = ppo__get_agent(file, env, agent);
-    if (status) return status;
     ppo__keep_name(wanted_name, env->name);
     if (name && strcmp(name, wanted_name) != 0)
         return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", name,
                               wanted_name);
+    if (pushed && (strcmp(pushed, "yes") == 0) != ppo__is_pushed(env))
+        return ppo__file_fail(
+            file->path, ppo__is_pushed(env)
+                            ? "saved with an environment that has functions, which this one lacks: resume "
+                              "it with them, or read the policy alone by ppo_agent_load()"
+                            : "saved by a program that pushes what happens, with an environment that has no "
+                              "functions: resume it there, or read the policy alone by ppo_agent_load()");
     if (!size || strcmp(size, ppo__state_size_text(env, wanted_size)) != 0)
         return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
                               size ? size : "no", ppo__state_size_text(env, wanted_size));
+    if (rng && obs && rng->shape[0] > 0 && obs->shape[0] % rng->shape[0] == 0 &&
+        obs->shape[0] / rng->shape[0] != ppo__agents(env))
+        return ppo__file_fail(file->path, "its worlds have %.0f agents, not %d",
+                              (double)(obs->shape[0] / rng->shape[0]), ppo__agents(env));
+    if (pushed && opened != (env->open != NULL) && opened == !ppo_file_find(file, "environments.state"))
+        return ppo__file_fail(file->path, "saved with an environment %s open(), not %s it",
+                              opened ? "with" : "without", opened ? "without" : "with");
+    return PPO_OK;
+}
+
+/* Errors: a setting that has changed is the network's, or cannot have an effect. */
+static ppo_status ppo__check_changes(const ppo_env *env, const ppo_config *own, const ppo_config *config) {
+    const ppo_settings *all = ppo_config_settings();
+    ppo_status status = ppo__check_same(own, config, "checkpoint");
+    for (int i = 0; i < all->count && !status; ++i) {
+        const char *name = all->field[i].name;
+        char was[PPO__SETTING_SIZE], is[PPO__SETTING_SIZE];
+        status = ppo_settings_get(all, own, name, was, sizeof was);
+        if (!status) status = ppo_settings_get(all, config, name, is, sizeof is);
+        if (!status && strcmp(was, is)) status = ppo_config_check_effect(config, env, name);
+    }
+    return status;
+}
+
+/* 1: the open rows of agents in one world have columns that the file lacks: objective, action_mask or byte_scale
+   were others. */
+static int ppo__lacks_columns(const ppo_file *file, const ppo_rollout *held) {
+    return (held->policy && !ppo_file_find(file, "open.policy")) ||
+           (held->log_std && !ppo_file_find(file, "open.log_std")) ||
+           (held->mask && !ppo_file_find(file, "open.mask")) ||
+           (held->obs && !ppo_file_find(file, "open.observation")) ||
+           (held->obs_bytes && !ppo_file_find(file, "open.observation_bytes"));
+}
+
+/* Brings all copies back to where they were. Those whose episode is older than env.max_steps is now, or which cannot
+   play it again, begin a new one. */
+static ppo_status ppo__restore_copies(const ppo_file *file, ppo__collector *c) {
+    ppo__envs *envs = &c->envs;
+    const ppo_env *env = &envs->env;
+    ppo_status status = envs->played ? ppo__get_played(file, envs) : PPO_OK;
+    for (int k = 0; k < envs->copies && !status; ++k) {
+        const int own = k >= envs->begin && k < envs->end;
+        const int late = env->max_steps && envs->age[k] >= env->max_steps;
+        if (late || (env->open && !envs->played)) {
+            memset(c->row + k * envs->agents, PPO__ROW_COMPLETE, (size_t)envs->agents);
+            if (own) status = ppo__begin_copy(c, k);
+        } else if (own && env->open) status = ppo__replay(file, envs, k);
+    }
+    return status;
+}
+
+static ppo_status ppo__resume(ppo_file *file, const ppo_env *env, const ppo_config *config, ppo_agent **agent,
+                              ppo_trainer **trainer) {
+    if (!ppo_file_text(file, "checksum"))
+        return ppo__file_fail(file->path, "it is a policy, not a checkpoint: it can be loaded, not resumed");
+    ppo_status status = config ? ppo_config_check(config) : PPO_OK;
+    if (!status) status = ppo__get_agent(file, env, agent);
+    if (!status) status = ppo__check_saved_env(file, env);
+    if (status) return status;
 
     /* before making anything whose size is not that of an array in the file */
-    const ppo_config own = (*agent)->config;
+    const ppo_config own = (*agent)->config, *now = config ? config : &own;
     const int64_t shape[2] = {own.num_envs, env->obs_size};
     const ppo_array *array;
     double have = 0, need = ppo__trainer_bytes(env, *agent, &own);
-    if (config) status = ppo__check_same(&own, config, fixed);
+    if (config) status = ppo__check_changes(env, &own, config);
     else if (ppo_config_check(&own)) status = ppo__file_blame(file);
     if (!status) status = ppo__file_expect(file, "environments.observation", PPO_F32, shape, 2, &array);
     for (int i = 0; i < ppo_file_count(file); ++i) have += (double)ppo_file_at(file, i)->bytes;
     if (!status && !config && need > 256e6 && need > 1024 * have)
         status = ppo__file_fail(file->path,
                                 "its settings ask for %.0f bytes: pass a configuration to resume it", need);
-    if (!status && ppo__check_room(env, config ? config : &own)) status = ppo__file_blame(file);
-    if (!status) status = ppo__trainer_make(env, config ? config : &own, *agent, trainer);
+    if (!status && ppo__check_room(env, now)) status = config ? PPO_ERROR_ARGUMENT : ppo__file_blame(file);
+    if (!status) status = ppo__trainer_make(env, now, *agent, trainer);
     if (status) return status;
 
     ppo_trainer *made = *trainer;
-    ppo__envs *envs = &made->collector.envs;
-    ppo__checkpoint kept = {made, {0}, 0, 0};
+    ppo__collector *c = &made->collector;
+    ppo__envs *envs = &c->envs;
+    ppo__checkpoint kept = {made, {0}, 0, 0, now->seed != own.seed, now->self_play != own.self_play, 0};
+    kept.anew = kept.other_seed || kept.other_rivals || now->num_envs != own.num_envs ||
+                ppo__lacks_columns(file, &c->held);
     status = ppo__serialize_trainer(file, PPO__LOAD, &kept);
     if (status) return status;
-    if (ppo__is_pushed(env)) ppo__rollout_begin(&made->collector, ppo__next_steps(made)); /* new episodes */
-    else if (envs->agents == 1) {
+    if (kept.anew)
+        ppo__forget_episodes(c, 1 + (uint32_t)made->iteration); /* numbers that were not drawn yet */
+    else if (!ppo__is_pushed(env) && envs->agents == 1) {
         memset(envs->turn, PPO__ACTS, (size_t)envs->count);
         memcpy(envs->age, envs->length, envs->count * sizeof(int));
     }
+    if (ppo__is_pushed(env)) ppo__rollout_begin(c, ppo__next_steps(made)); /* new episodes */
     if (kept.fresh) memset(envs->turn, PPO__OUT, (size_t)envs->count);
     ppo__envs_guard(envs);
-    if (!ppo__adapts_kl(&made->config)) made->kl_coef = made->config.kl_coef;
-    for (int k = envs->begin; envs->env.open && !kept.fresh && k < envs->end && !status; ++k)
-        status = ppo__replay(file, envs, k);
-    return status;
+    if (!ppo__adapts_kl(now) || now->kl_coef != own.kl_coef) made->kl_coef = now->kl_coef;
+    if (now->learning_rate != own.learning_rate) made->rate = 0;
+    return kept.fresh || kept.anew || ppo__is_pushed(env) ? PPO_OK : ppo__restore_copies(file, c);
 }
 
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
@@ -708,8 +820,10 @@ static ppo_status ppo__get_rlhf(ppo_file *file, ppo_rlhf *r) {
     r->initial.mean_length = kept.first[2];
     r->initial.entropy = kept.first[3];
     r->first_variety = kept.first[4];
-    if (!(r->config.penalty_target_kl > 0)) r->kl_coef = r->config.kl_coef;
-    if (!(r->config.entropy_target > 0)) r->entropy_coef = r->config.entropy_coef;
+    const ppo_rlhf_config *now = &r->config;
+    if (!(now->penalty_target_kl > 0) || now->kl_coef != own.kl_coef) r->kl_coef = now->kl_coef;
+    if (!(now->entropy_target > 0) || now->entropy_coef != own.entropy_coef)
+        r->entropy_coef = now->entropy_coef;
     return status;
 }
 
