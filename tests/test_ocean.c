@@ -16,6 +16,14 @@ PPO_OCEAN_ENV(catching, Catch, 30, ppo_discrete(3), 1, 0, catching->width = 5; c
 PPO_OCEAN_ENV(swarm, Swarm, 2, ppo_box(2, -1, 1), 6, 25, swarm->num_agents = 6;
               swarm->x = calloc(12, sizeof(float)))
 
+/* Told less than the environment writes: too few numbers, far too few, too few agents. */
+PPO_OCEAN_ENV(narrow, Swarm, 1, ppo_box(2, -1, 1), 6, 25, narrow->num_agents = 6;
+              narrow->x = calloc(12, sizeof(float)))
+PPO_OCEAN_ENV(wide, Swarm, 1, ppo_box(2, -1, 1), 1, 25, wide->num_agents = 900;
+              wide->x = calloc(1800, sizeof(float)))
+PPO_OCEAN_ENV(lonely, Swarm, 12, ppo_box(2, -1, 1), 1, 25, lonely->num_agents = 6;
+              lonely->x = calloc(12, sizeof(float)))
+
 static ppo_config config_of(const char *settings) {
     ppo_config cfg = ppo_config_default();
     assert_ok(ppo_config_set_all(&cfg, settings));
@@ -72,11 +80,34 @@ static void rand_draws_from_our_streams(void **state) {
     for (int k = 0; k < 3; k++) ppo_agent_free(agents[k]);
 }
 
+static void what_is_written_beyond_an_array_is_said_in_a_sentence(void **state) {
+    (void)state;
+    const struct {
+        ppo_env env;
+        const char *words;
+    } cases[] = {{narrow_env(), "c_reset()|12 observations|which has 6|third"},
+                 {wide_env(), "c_reset()|1800 observations|which has 1|third"},
+                 {lonely_env(), "c_step()|6 rewards|which has 1|fifth"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const ppo_env *env = &cases[i].env;
+        const ppo_config cfg = config_of("num_envs=12");
+        ppo_agent *agent = NULL;
+        ppo_inspection report;
+        assert_ok(ppo_env_check(env, 300, 1, &report));
+        assert_int_equal(report.findings, 1);
+        assert_ok(ppo_agent_create(env, &cfg, &agent));
+        assert_fails(ppo_evaluate(agent, env, 3, 1).status, PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_fails(ppo_train(env, &cfg, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
+        ppo_agent_free(agent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(such_environments_are_sound),
         cmocka_unit_test(one_learns_to_catch),
         cmocka_unit_test(rand_draws_from_our_streams),
+        cmocka_unit_test(what_is_written_beyond_an_array_is_said_in_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
