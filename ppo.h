@@ -93,7 +93,7 @@ STEP BY STEP
         illegal actions          env.action_mask                       sets a byte to 0 for each
         several agents, teams    env.agents, step_all, self_play       turns, joining, earlier selves
         many copies in one call  env.step_many                         where a simulator steps them faster so
-        memory                   cfg.recurrent = 64                    where one observation is not enough
+        memory                   cfg.recurrent = 64, ppo_gru.h         where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a critic that sees more  env.actor_obs                         what only a simulator knows
         pictures                 env.shape, env.byte_scale, cfg.conv   convolutions by ppo_conv.h; bytes are kept
@@ -220,6 +220,7 @@ COMPANIONS
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_player.h    evaluation in programs with a loop of their own
         ppo_conv.h      convolutions and max pooling over pictures
+        ppo_gru.h       memory: a recurrent core
         ppo_ocean.h     environments in the style of PufferLib's Ocean
         ppo_amx.h       faster products of large layers on processors with AMX
         ppo_group.h     processes that train together, connected by a function of yours
@@ -1109,10 +1110,8 @@ typedef struct ppo_sequences {
     const unsigned char *start; /* [rows] 1: an episode begins, from a state of zeros; NULL: none */
 } ppo_sequences;
 
-/* A layer of gated recurrent units (Cho 2014, in PyTorch's form), for x a row and h the state before it:
-       r = sigmoid(x W_r + b_r + h U_r + c_r)        z = sigmoid(x W_z + b_z + h U_z + c_z)
-       n = tanh(x W_n + b_n + r (h U_n + c_n))       state after = (1 - z) n + z h
-   with W = [W_r W_z W_n] side by side, and U, b, c alike. */
+/* A layer of gated recurrent units (ppo_gru.h, which has the formulas): W = [W_r W_z W_n] side by side, and U, b, c
+   alike. */
 typedef struct ppo_gru {
     int width;                /* 0: there is none */
     ppo_tensor *input_weight; /* (in, 3 width) W */
@@ -1404,7 +1403,7 @@ typedef struct ppo_config {
     ppo_activation activation; /* any of section 5 [tanh] */
     int layer_norm;            /* 1: layer norm of hidden layers, before the activation [no] */
     int shared_trunk;          /* 1: one set of hidden layers for actor and critic [no] */
-    int recurrent;             /* > 0: width of a core of gated recurrent units; 0: none [0] */
+    int recurrent;             /* > 0: width of a core of gated recurrent units (ppo_gru.h); 0: none [0] */
     int sequence_steps;        /* recurrent: steps of a rollout that gradients go back through [32] */
     ppo_weight_init init;      /* PPO_ORTHOGONAL or PPO_UNIFORM [orthogonal] */
 
@@ -9397,7 +9396,7 @@ static ppo_space ppo__parse_space(const char *text) {
    Multilayer perceptrons, convolutions, a recurrent core, and the policy and value networks that are made of
    them: ppo_actor_critic_forward() is the way from observations to a policy's outputs and a value.
 
-   To add a layer: its struct with an init and a forward function, private like those of ppo_gru or public like
+   To add a layer: its struct with an init and a forward function, private like those of ppo_gru.h or public like
    ppo_mlp's; its parameters end in .weight, .bias, .norm.weight, .norm.bias; the operation is one or more
    of section 5's, or a ppo_op of its own as below. Then put it into ppo__actor_critic_init() and at its
    place in ppo_actor_critic_forward(); its width into ppo_config, with a row in section 15 of the kind
@@ -9488,147 +9487,17 @@ static ppo_status ppo__conv_init(ppo_conv *conv, ppo_params *params, const int s
     return ppo__conv.init(conv, params, config, rng);
 }
 
-/* -- the recurrent core -- */
+/* -- the recurrent core, by ppo_gru.h -- */
 
-/* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
-   weights. */
-static ppo_status ppo__gru_init(ppo_gru *gru, ppo_params *params, const char *name, int in, int width,
-                                ppo_rng *rng) {
-    if (in <= 0 || width <= 0 || width > INT_MAX / 3)
-        return ppo__refuse("%s: a core of %d inputs and width %d", name, in, width);
-    static const char *const part[4] = {"input.weight", "input.bias", "state.weight", "state.bias"};
-    const int rows[4] = {in, 1, width, 1};
-    ppo_tensor **tensor[4] = {&gru->input_weight, &gru->input_bias, &gru->state_weight, &gru->state_bias};
-    ppo_status status = PPO_OK;
-    memset(gru, 0, sizeof *gru);
-    gru->width = width;
-    for (int k = 0; k < 4 && !status; ++k) {
-        *tensor[k] = ppo__layer_param(params, name, -1, part[k], rows[k], 3 * width);
-        if (!*tensor[k]) return ppo__failed;
-        if (k % 2 == 0 && rng) status = ppo_init_orthogonal(*tensor[k], 1, rng); /* biases stay 0 */
-    }
-    return status;
-}
-
-PPO__COLD_END
-
-static void ppo__sigmoid(float *x, size_t n) {
-    for (size_t i = 0; i < n; ++i) x[i] *= 0.5f;
-    ppo__k()->vtanh(x, x, n);
-    for (size_t i = 0; i < n; ++i) x[i] = 0.5f * x[i] + 0.5f;
-}
-
-/* in[0] are the rows x W + b. Kept for backward, of all rows: the state before, zeros where an episode begins
-   (rows, width); the gates r, z, n (rows, 3 width); and h U_n + c_n (rows, width). */
-static ppo_status ppo__gru_forward(ppo_node *node) {
-    const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    const ppo_tensor *x = node->in[0], *u = node->in[1], *c = node->in[2];
-    int w = u->rows, rows = x->rows;
-    size_t n = ppo__at(rows, w);
-    float *states = ppo_tape_alloc(node->tape, 5 * n);
-    float *sum = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    if (!states || !sum) return PPO_ERROR_MEMORY;
-    node->kept = states;
-    const float *previous = sequences->state; /* NULL: zeros */
-    for (int t = 0, first = 0, count; first < rows; ++t, first += count) {
-        float *before = states + ppo__at(first, w), *gates = states + n + 3 * ppo__at(first, w);
-        count = sequences->steps ? sequences->count[t] : rows;
-        for (int k = 0; k < count; ++k) {
-            int begins = !previous || (sequences->start && sequences->start[first + k]);
-            if (begins) memset(before + ppo__at(k, w), 0, w * sizeof(float));
-            else memcpy(before + ppo__at(k, w), previous + ppo__at(k, w), w * sizeof(float));
-        }
-        ppo__k()->gemm(count, 3 * w, w, before, w, 1, u->data, 3 * w, c->data, 0, gates, 3 * w);
-        for (int k = 0; k < count; ++k) {
-            size_t row = ppo__at(first + k, w);
-            const float *h = states + row, *in = x->data + 3 * row;
-            float *gate = states + n + 3 * row, *inner = states + 4 * n + row;
-            memcpy(inner, gate + 2 * w, w * sizeof(float));
-            for (int j = 0; j < 2 * w; ++j) sum[j] = gate[j] + in[j];
-            ppo__sigmoid(sum, 2 * (size_t)w);
-            for (int j = 0; j < w; ++j) sum[2 * w + j] = in[2 * w + j] + sum[j] * inner[j];
-            ppo__k()->vtanh(sum + 2 * w, sum + 2 * w, w);
-            memcpy(gate, sum, 3 * w * sizeof(float));
-            for (int j = 0; j < w; ++j)
-                node->out[0]->data[row + j] = (1 - gate[w + j]) * gate[2 * w + j] + gate[w + j] * h[j];
-        }
-        previous = node->out[0]->data + ppo__at(first, w);
-    }
-    return PPO_OK;
-}
-
-/* Back through time: the derivative of a step's state (dh) is added to that of the step before it, unless an
-   episode began in between. dx: of one row along x W + b; du: along h U + c; dbefore: along h before. */
-static void ppo__gru_backward(ppo_node *node) {
-    const ppo_sequences *sequences = (const ppo_sequences *)node->args;
-    ppo_tensor *x = node->in[0], *u = node->in[1], *c = node->in[2];
-    int w = u->rows, rows = x->rows, steps = sequences->steps ? sequences->steps : 1;
-    const float *states = (const float *)node->kept;
-    const float *gates = states + ppo__at(rows, w), *inner = gates + ppo__at(rows, 3 * w);
-    float *dh = node->out[0]->grad, *dx = ppo_tape_alloc(node->tape, 3 * (size_t)w);
-    float *du = ppo_tape_alloc(node->tape, ppo__at(rows, 3 * w));
-    float *ut = ppo_tape_alloc(node->tape, ppo__size(u));
-    float *dbefore = ppo_tape_alloc(node->tape, ppo__at(rows, w));
-    if (!dx || !du || !ut || !dbefore) return;
-    ppo__k()->transpose(w, 3 * w, u->data, 3 * w, ut, w);
-    for (int t = steps - 1, end = rows; t >= 0; --t) {
-        int count = sequences->steps ? sequences->count[t] : rows, first = end - count;
-        size_t at = ppo__at(first, w);
-        for (int k = 0; k < count; ++k) {
-            size_t row = at + ppo__at(k, w);
-            for (int j = 0; j < w; ++j) {
-                float r = gates[3 * row + j], z = gates[3 * row + w + j], n = gates[3 * row + 2 * w + j];
-                float dn = dh[row + j] * (1 - z) * (1 - n * n);
-                float dz = dh[row + j] * (states[row + j] - n) * z * (1 - z);
-                dx[j] = du[3 * row + j] = dn * inner[row + j] * r * (1 - r);
-                dx[w + j] = du[3 * row + w + j] = dz;
-                dx[2 * w + j] = dn;
-                du[3 * row + 2 * w + j] = dn * r;
-                dbefore[row + j] = dh[row + j] * z;
-            }
-            if (x->grad) ppo__k()->add(dx, x->grad + 3 * row, 3 * (size_t)w);
-        }
-        ppo__k()->gemm(count, w, 3 * w, du + 3 * at, 3 * w, 1, ut, w, dbefore + at, w, dbefore + at, w);
-        int before = t ? first - sequences->count[t - 1] : 0;
-        for (int k = 0; k < count && t; ++k) {
-            if (sequences->start && sequences->start[first + k]) continue;
-            ppo__k()->add(dbefore + at + ppo__at(k, w), dh + ppo__at(before + k, w), w);
-        }
-        end = first;
-    }
-    if (u->grad) ppo__k()->gemm(w, 3 * w, rows, states, 1, w, du, 3 * w, u->grad, 3 * w, u->grad, 3 * w);
-    if (c->grad) ppo__k()->column_sum(rows, 3 * w, du, 3 * w, c->grad);
-}
-
-PPO__COLD
-
-/* 1 if the counts fit the rows. */
-static int ppo__sequences_fit(const ppo_sequences *sequences, int rows) {
-    int64_t sum = 0;
-    for (int t = 0; t < sequences->steps; ++t) {
-        if (!sequences->count || sequences->count[t] <= 0) return 0;
-        if (t && sequences->count[t] > sequences->count[t - 1]) return 0;
-        sum += sequences->count[t];
-    }
-    return sequences->steps == 0 || sum == rows;
-}
-
-/* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
-   ppo_tape_reset(). */
-static ppo_tensor *ppo__gru_layer(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x,
-                                  const ppo_sequences *sequences) {
-    static const ppo_op op = {"gru", 1, ppo__gru_forward, ppo__gru_backward};
-    if (!ppo__operands(tape, op.name, x, gru && sequences ? x : NULL)) return NULL;
-    if (!ppo__sequences_fit(sequences, x->rows))
-        return (ppo_tensor *)ppo__tape_fail(
-            tape,
-            ppo__refuse("gru: the sequences' counts do not fall, or do not add up to %d rows", x->rows));
-    ppo_tensor *projected = ppo_tape_linear(tape, x, gru->input_weight, gru->input_bias, PPO_IDENTITY);
-    ppo_tensor *in[3] = {projected, gru->state_weight, gru->state_bias};
-    if (!projected) return NULL;
-    return ppo_tape_result(
-        ppo_tape_apply(tape, &op, in, 3, x->rows, gru->width, sequences, sizeof *sequences));
-}
+typedef struct ppo__recurrence {
+    /* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
+       weights. */
+    ppo_status (*init)(ppo_gru *gru, ppo_params *params, const char *name, int in, int width, ppo_rng *rng);
+    /* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
+       ppo_tape_reset(). */
+    ppo_tensor *(*forward)(ppo_tape *tape, const ppo_gru *gru, ppo_tensor *x, const ppo_sequences *sequences);
+} ppo__recurrence;
+PPO__COMPANION(ppo__recurrence, ppo__recurrent);
 
 /* -- actor and critic -- */
 
@@ -9716,8 +9585,11 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
         status = ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, layers, 0, sqrtf(2), rng);
         inputs = config->hidden[layers - 1];
     }
-    if (!status && config->recurrent) {
-        status = ppo__gru_init(&model->core, model->params, "core", inputs, config->recurrent, rng);
+    if (!status && config->recurrent && !ppo__recurrent.init)
+        status =
+            ppo__refuse("recurrent needs ppo_gru.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
+    else if (!status && config->recurrent) {
+        status = ppo__recurrent.init(&model->core, model->params, "core", inputs, config->recurrent, rng);
         inputs = config->recurrent;
     }
     if (!status)
@@ -9802,7 +9674,7 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
     if (!ppo__tape_given(tape, PPO__GIVEN("ppo_actor_critic_forward", tape, model, inputs))) return out;
     ppo_tensor *x = ppo__actor_inputs(tape, model, inputs);
     x = ppo_mlp_forward(tape, &model->trunk, x); /* no layers: x itself */
-    if (model->core.width) x = out.state = ppo__gru_layer(tape, &model->core, x, &inputs->sequences);
+    if (model->core.width) x = out.state = ppo__recurrent.forward(tape, &model->core, x, &inputs->sequences);
     if (want & PPO_POLICY) {
         int last = model->actor.layers - 1;
         out.features = ppo__mlp_layers(tape, &model->actor, x, 0, last);

@@ -11,6 +11,7 @@
 #include "companions/ppo_conv.h"
 #include "companions/ppo_export.h"
 #include "companions/ppo_check.h"
+#include "companions/ppo_gru.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_resume.h"
 #include "processes.h"

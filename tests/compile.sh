@@ -98,7 +98,7 @@ static int needs(const char *companion, ppo_status status) {
     fprintf(stderr, "%s is not asked for, but: %s\n", companion, ppo_last_error());
     return 0;
 }
-static int needs_conv(const char *path) { /* a policy, and a file of one */
+static int needs_layers(const char *path) { /* a policy with memory, or that sees pictures, and a file of one */
     static const char missing[] = "conv needs ppo_conv.h: include it after ppo.h, where PPO_IMPLEMENTATION is";
     ppo_env env = cartpole_env();
     ppo_config cfg = ppo_config_default();
@@ -110,6 +110,9 @@ static int needs_conv(const char *path) { /* a policy, and a file of one */
     ppo_agent_free(agent);
     ppo_file_free(file);
     agent = NULL;
+    cfg.recurrent = 1;
+    good = good && needs("ppo_gru.h", ppo_agent_create(&env, &cfg, &agent)) && !agent;
+    cfg.recurrent = 0;
     env.shape[0] = 1, env.shape[1] = env.shape[2] = 2;
     cfg.conv_layers = 1;
     for (int k = 0; k < 3; ++k) cfg.conv[0][k] = 1;
@@ -187,7 +190,7 @@ int main(int argc, char **argv) {
     ppo_log_close(log);
     if (!needs("ppo_resume.h", ppo_log_open(path, NULL, 1, &log)) || log) return 1;
 #endif
-    if (!needs_conv(path)) return 1;
+    if (!needs_layers(path)) return 1;
 #ifndef PPO_NO_LANGUAGE
     return encodes() && needs_others() && !short_training() ? 0 : 1;
 #endif

@@ -5,6 +5,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_export.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))

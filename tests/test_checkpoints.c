@@ -10,6 +10,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_export.h"
 
 #undef fsync

@@ -322,9 +322,9 @@ static void ppo__int8_core(ppo__export *x, const ppo_actor_critic *const m[2], c
     input.rounded = m[1]->core.input_weight, input.row = row;
     state.rounded = m[1]->core.state_weight;
     ppo__int8_round(x->tape, &input, y[0], y[1]);
-    for (int s = 0; s < 2; ++s) h[s] = ppo__gru_layer(x->tape, &m[s]->core, y[s], sequences);
+    for (int s = 0; s < 2; ++s) h[s] = ppo__recurrent.forward(x->tape, &m[s]->core, y[s], sequences);
     ppo__int8_round(x->tape, &state, h[0], h[1]);
-    for (int s = 0; s < 2; ++s) y[s] = ppo__gru_layer(x->tape, &m[s]->core, y[s], sequences);
+    for (int s = 0; s < 2; ++s) y[s] = ppo__recurrent.forward(x->tape, &m[s]->core, y[s], sequences);
     ppo__int8_add(x, input, 0);
     ppo__int8_add(x, state, 0);
 }

@@ -11,6 +11,7 @@
    equal, but the state tells the two cues apart. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "../companions/ppo_gru.h"
 #include "../envs/memory.h"
 
 #include "lesson.h"
