@@ -114,15 +114,6 @@ PPO_DEF ppo_status ppo_rlhf_resume(const char *path, ppo_lm *policy, const ppo_l
 
 PPO__WARNINGS_OFF
 
-#if !defined(PPO_NO_CONTROL) || !defined(PPO_NO_LANGUAGE)
-static ppo_status ppo__serialize_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
-    ppo_status status = PPO_OK;
-    for (size_t i = 0; i < n && !status; ++i) status = ppo__serialize(file, way, &items[i]);
-    return status;
-}
-
-#endif
-
 #ifndef PPO_NO_CONTROL
 
 /* -- control. A checkpoint is a policy's file with what training keeps from one iteration to the next: counters,
@@ -531,6 +522,12 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
    for each kind of training, by which it is saved and loaded. Facts about what is not in the file, such as a hash
    of the data, are compared. To add state: a row in ppo__serialize_fit() or ppo__serialize_rlhf().
    -------------------------------------------------------------------------------------------------------- */
+
+static ppo_status ppo__serialize_items(ppo_file *file, int way, const ppo__item *items, size_t n) {
+    ppo_status status = PPO_OK;
+    for (size_t i = 0; i < n && !status; ++i) status = ppo__serialize(file, way, &items[i]);
+    return status;
+}
 
 /* Writes a fact about a run to its checkpoint or, when loading, checks that it is the same. */
 static ppo_status ppo__serialize_fact(ppo_file *file, int way, const char *name, const char *fact) {
