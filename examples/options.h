@@ -6,10 +6,15 @@
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
+#include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #include "envs/acrobot.h"
 #include "envs/breakout.h"
@@ -70,7 +75,9 @@ typedef struct options {
     const char *env_name, *preset, *kernels; /* NULL: not given */
     const char *resume, *load, *watch, *save, *csv, *tensorboard, *export_to,
         *export_int8; /* paths, or NULL */
-    int save_every, eval_episodes, no_train, inspect, json, quiet, help;
+    const char *save_best;
+    float target_return; /* NAN: none */
+    int save_every, eval_every, eval_episodes, no_train, inspect, json, quiet, help;
     const char *program; /* as it was called */
     char saved_env[64];  /* the environment of the saved file */
 } options;
@@ -86,17 +93,32 @@ static int fail(const char *format, ...) {
     return 1;
 }
 
+/* 1: this output, 1 or 2, is a person's, not a file or a pipe. */
+static int is_terminal(int output) {
+#if defined(__unix__) || defined(__APPLE__)
+    return isatty(output);
+#else
+    return output > 0;
+#endif
+}
+
 /* The flags that are no settings. */
-enum { TEXT, NUMBER, SWITCH };
+enum { TEXT, NUMBER, STEPS, REAL, SWITCH };
 static const struct flag {
     const char *name, *value, *help;
     int kind;
-    size_t offset; /* in options: a const char *, or an int */
+    size_t offset; /* in options: a const char *, an int, or a float */
 } flags[] = {
     {"env", "NAME", "the environment", TEXT, offsetof(options, env_name)},
     {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
     {"save", "FILE", "writes a checkpoint, also a policy, as training goes", TEXT, offsetof(options, save)},
     {"save-every", "N", "iterations between two checkpoints", NUMBER, offsetof(options, save_every)},
+    {"save-best", "FILE", "writes the policy whenever an evaluation is the best so far", TEXT,
+     offsetof(options, save_best)},
+    {"eval-every", "STEPS", "evaluates as training goes; with --save-best, --target-return", STEPS,
+     offsetof(options, eval_every)},
+    {"target-return", "R", "ends the training when the mean return of an evaluation is R", REAL,
+     offsetof(options, target_return)},
     {"resume", "FILE", "continues from a checkpoint, with its settings", TEXT, offsetof(options, resume)},
     {"load", "FILE", "starts from the weights and the settings of a policy", TEXT, offsetof(options, load)},
     {"watch", "FILE", "plays a saved policy in the terminal", TEXT, offsetof(options, watch)},
@@ -105,7 +127,8 @@ static const struct flag {
     {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
     {"export-int8", "FILE.h", "the same with weights of 8 bits, a fourth of the size", TEXT,
      offsetof(options, export_int8)},
-    {"eval-episodes", "N", "fresh episodes after the training", NUMBER, offsetof(options, eval_episodes)},
+    {"eval-episodes", "N", "fresh episodes of an evaluation, also after the training", NUMBER,
+     offsetof(options, eval_episodes)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
     {"inspect", "", "plays the environment at random, and says what may go wrong", SWITCH,
@@ -125,7 +148,8 @@ static void print_help(const options *o) {
         char name[64];
         snprintf(name, sizeof name, "%s %s", flags[i].name, flags[i].value);
         printf("  --%-24s %s", name, flags[i].help);
-        if (flags[i].kind == NUMBER) printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
+        if (flags[i].kind == NUMBER || flags[i].kind == STEPS)
+            printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
         printf("\n");
     }
     printf("  --steps N                  the same as --total-steps\n\n");
@@ -179,9 +203,15 @@ static int take_flag(options *o, const struct flag *f, const char *value) {
         *(const char **)at = value;
         return 0;
     }
-    long n = strtol(value, &end, 10);
-    if (end == value || *end || n < 1 || n > 1000000)
-        return fail("--%s is a number from 1 to 1000000, not %s", f->name, value);
+    if (f->kind == REAL) {
+        *(float *)at = strtof(value, &end);
+        return end == value || *end || !isfinite(*(float *)at)
+                   ? fail("--%s is a number, not %s", f->name, value)
+                   : 0;
+    }
+    const long n = strtol(value, &end, 10), most = f->kind == STEPS ? 1000000000 : 1000000;
+    if (end == value || *end || n < 1 || n > most)
+        return fail("--%s is a number from 1 to %ld, not %s", f->name, most, value);
     *(int *)at = (int)n;
     return 0;
 }
@@ -213,14 +243,18 @@ static int parse(options *o, int argc, char **argv, int settings) {
 
 /* What would do harm together, or nothing, is refused. 0 if all is well. */
 static int check_together(const options *o) {
-    int writes = o->save || o->csv || o->tensorboard;
+    int writes = o->save || o->csv || o->tensorboard,
+        judges = o->eval_every || o->save_best || !isnan(o->target_return);
     if (!!o->resume + !!o->load + !!o->watch > 1) return fail("one of --resume, --load, --watch at a time");
-    if (o->watch && (writes || o->export_to || o->export_int8 || o->json || o->no_train))
+    if (o->watch && (writes || judges || o->export_to || o->export_int8 || o->json || o->no_train))
         return fail(
-            "--watch goes with no --save, --csv, --tensorboard, --export, --export-int8, --json, --no-train");
+            "--watch goes with no --save, --save-best, --eval-every, --target-return, --csv, --tensorboard, "
+            "--export, --export-int8, --json, --no-train");
     if (o->save_every && !o->save) return fail("--save-every goes with --save");
-    if (o->no_train && (writes || !(o->resume || o->load)))
-        return fail("--no-train needs --load or --resume, and goes with no --save, --csv, --tensorboard");
+    if (o->no_train && (writes || judges || !(o->resume || o->load)))
+        return fail(
+            "--no-train needs --load or --resume, and goes with no --save, --save-best, --eval-every, "
+            "--target-return, --csv, --tensorboard");
     return 0;
 }
 
@@ -259,12 +293,15 @@ static int read_options(options *o, int argc, char **argv) {
     o->config = ppo_config_default();
     o->program = argv[0];
     o->save_every = 10;
+    o->eval_every = 10000;
     o->eval_episodes = 20;
+    o->target_return = NAN;
     for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
-    if (o->help) return 0; /* whatever else is wrong */
-    o->save_every = 0;     /* not given */
+    if (o->help) return 0;             /* whatever else is wrong */
+    o->save_every = o->eval_every = 0; /* not given */
     if (parse(o, argc, argv, 0) || check_together(o)) return 1;
     if (!o->save_every) o->save_every = 10;
+    if (!o->eval_every && (o->save_best || !isnan(o->target_return))) o->eval_every = 10000;
     const char *from = o->resume ? o->resume : o->load ? o->load : o->watch;
     ppo_status status = from ? ppo_config_load(from, &o->config, o->saved_env) : PPO_OK;
     int row = status ? -1 : find_environment(o, from);

@@ -1,8 +1,10 @@
 /* train.c - trains a policy from the command line, and saves, resumes, watches or exports it.
 
    It teaches how a program drives a trainer: iterate until the steps are done, look at each iteration's progress,
-   log it, write a checkpoint now and then. You will see a progress line, the learning curve and, last, a line like
-       eval: mean return 500.0 +- 0.0 over 20 episodes, 100000 steps in 0.71 s
+   log it, evaluate and write a checkpoint now and then. You will see a progress line, the learning curve and, last, a
+   line like
+       eval: mean return 500.0 +- 0.0 over 20 episodes, 100000 steps in 0.71 s; sampled 498.7 +- 5.6
+   by the most likely actions, and by sampled ones.
    Ctrl-C ends the training after the iteration: what was learned until then is evaluated all the same, and with --save
    the program says how to continue. A run that was cut short like that exits with 130.
    The command line is read in options.h. */
@@ -16,6 +18,7 @@
 #include "companions/ppo_resume.h"
 #include "processes.h"
 #include "options.h"
+#include "best.h"
 #include "watch.h"
 
 #include <math.h>
@@ -57,15 +60,17 @@ static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trai
     return status;
 }
 
-/* The loop. Ends when all steps are done, at Ctrl-C, or with a failure. */
-static ppo_status train(const options *o, const ppo_agent *agent, ppo_trainer *trainer, history *h) {
+/* The loop. Ends when all steps are done, the target is reached, at Ctrl-C, or with a failure. */
+static ppo_status train(const options *o, ppo_agent *agent, ppo_trainer *trainer, history *h, best *b) {
     ppo_log *log = NULL;
     ppo_progress p;
     ppo_status status = PPO_OK;
     if (o->csv || o->tensorboard)
         status = ppo_log_open(o->csv, o->tensorboard, ppo_trainer_steps(trainer), &log);
     if (!status) status = store(o, agent, trainer); /* what cannot be written shows at once */
-    while (!status && !interrupted && !ppo_trainer_done(trainer)) {
+    if (!status) status = take_up_best(b, o, ppo_trainer_steps(trainer));
+    if (!status) status = judge(b, o, agent, ppo_trainer_steps(trainer), 0, log);
+    while (!status && !interrupted && !b->reached && !ppo_trainer_done(trainer)) {
         status = ppo_trainer_iterate(trainer, &p);
         if (!status && log) status = ppo_log_write(log, &p);
         if (!status && o->save && p.iteration % o->save_every == 0)
@@ -73,6 +78,7 @@ static ppo_status train(const options *o, const ppo_agent *agent, ppo_trainer *t
         if (status) break;
         remember(h, &p);
         if (!o->quiet) ppo_print_progress(&p, stderr);
+        status = judge(b, o, agent, p.steps, interrupted || ppo_trainer_done(trainer), log);
     }
     ppo_log_close(log);
     return status ? status : store(o, agent, trainer);
@@ -88,6 +94,9 @@ static void say_how_to_continue(const options *o) {
     fprintf(stderr, "to continue: %s", o->program);
     print_flag("resume", o->save);
     print_flag("save", o->save);
+    print_flag("save-best", o->save_best);
+    if (o->eval_every) fprintf(stderr, " --eval-every %d", o->eval_every);
+    if (!isnan(o->target_return)) fprintf(stderr, " --target-return %g", o->target_return);
     print_flag("csv", o->csv);
     print_flag("tensorboard", o->tensorboard);
     print_flag("export", o->export_to);
@@ -101,18 +110,29 @@ static const char *json_number(char text[64], float x) { /* JSON has no NaN */
     return text;
 }
 
-/* steps: of the whole run; done: in these seconds. */
-static int report(const options *o, const ppo_evaluation *e, int64_t steps, int64_t done, double seconds) {
+/* The last evaluation, by the most likely actions and by sampled ones; the best one of those before, if there were any.
+   steps: of the whole run; done: in these seconds. */
+static int report(const options *o, const ppo_evaluation *e, const ppo_evaluation *sampled, const best *b,
+                  int64_t steps, int64_t done, double seconds) {
     char mean[64], std[64];
     double speed = seconds > 0 ? (double)done / seconds : 0;
     if (o->json) {
         printf("{\"env\":\"%s\",\"seed\":%llu,\"steps\":%lld,\"seconds\":%.2f,\"steps_per_second\":%.0f,"
-               "\"eval_mean_return\":%s,\"eval_std_return\":%s,\"eval_episodes\":%d}\n",
+               "\"eval_mean_return\":%s,\"eval_std_return\":%s,\"eval_episodes\":%d",
                o->env.name, (unsigned long long)o->config.seed, (long long)steps, seconds, speed,
                json_number(mean, e->mean_return), json_number(std, e->std_return), e->episodes);
+        printf(",\"eval_sampled_mean_return\":%s,\"eval_sampled_std_return\":%s",
+               json_number(mean, sampled->mean_return), json_number(std, sampled->std_return));
+        if (b->evaluations)
+            printf(",\"best_mean_return\":%s,\"best_steps\":%lld", json_number(mean, b->mean_return),
+                   (long long)b->steps);
+        printf("}\n");
     } else {
-        printf("eval: mean return %.1f +- %.1f over %d episodes, %lld steps in %.2f s\n", e->mean_return,
-               e->std_return, e->episodes, (long long)done, seconds);
+        printf("eval: mean return %.1f +- %.1f over %d episodes, %lld steps in %.2f s; sampled %.1f +- %.1f",
+               e->mean_return, e->std_return, e->episodes, (long long)done, seconds, sampled->mean_return,
+               sampled->std_return);
+        if (b->evaluations) printf("; best %.1f at %lld steps", b->mean_return, (long long)b->steps);
+        printf("\n");
     }
     return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;
 }
@@ -130,6 +150,7 @@ static int inspect(const options *o) {
 
 int main(int argc, char **argv) {
     static history h = {1, 0, {0}, {0}};
+    best b = {0, 0, 0, 0, 0, 0};
     options o;
     if (read_options(&o, argc, argv)) return 1;
     if (o.help) {
@@ -145,27 +166,30 @@ int main(int argc, char **argv) {
 
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
-    ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
+    ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0}, sampled = e;
     double begin = ppo_clock();
     ppo_status status = start(&o, &agent, &trainer);
     int64_t before = ppo_trainer_steps(trainer);
     if (!status && !o.no_train && !o.quiet && ppo_trainer_done(trainer))
         fprintf(stderr, "all %lld steps are done: give a larger --total-steps to continue\n",
                 (long long)o.config.total_steps);
-    if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h);
-    double seconds = ppo_clock() - begin;
+    if (!status) status = o.no_train ? store(&o, agent, trainer) : train(&o, agent, trainer, &h, &b);
+    double seconds = ppo_clock() - begin - b.seconds;
     int64_t steps = ppo_trainer_steps(trainer);
-    int cut_short = interrupted && !ppo_trainer_done(trainer);
+    int cut_short = interrupted && !b.reached && !ppo_trainer_done(trainer);
     ppo_trainer_free(trainer);
     signal(SIGINT, SIG_DFL); /* the evaluation ends at once */
     if (!status && cut_short) say_how_to_continue(&o);
     if (!status) e = ppo_evaluate(agent, &o.env, o.eval_episodes, o.config.seed);
-    if (!status && !e.status && !o.quiet && h.points)
+    if (!status) status = e.status;
+    if (!status) sampled = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, o.config.seed);
+    if (!status) status = sampled.status;
+    if (!status && !o.quiet && h.points)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
 
     int failed;
-    if (status || e.status) failed = fail("%s", ppo_last_error());
-    else failed = report(&o, &e, steps, steps - before, seconds);
+    if (status) failed = fail("%s", ppo_last_error());
+    else failed = report(&o, &e, &sampled, &b, steps, steps - before, seconds);
     ppo_agent_free(agent);
     return !failed && cut_short ? 130 : failed;
 }

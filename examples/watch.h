@@ -1,5 +1,6 @@
 /* watch.h - plays a saved policy in the terminal, for train.c. It teaches ppo_play(), which calls a function after each
-   step of an episode; the environment's draw() prints the state. */
+   step of an episode; the environment's draw() prints the state. Into a file or a pipe the steps are printed one below the
+   other, without waiting. */
 #ifndef WATCH_H
 #define WATCH_H
 
@@ -28,18 +29,20 @@ static void rest(double seconds) {
 #endif
 }
 
-/* Draws each step of an episode over the previous one. */
+/* Draws each step of an episode, in a terminal over the previous one. */
 static int show(const ppo_frame *frame, void *user) {
     const ppo_env *env = (const ppo_env *)user;
-    printf("%s", frame->step ? "\033[H" : "\033[H\033[2J");
+    const int terminal = is_terminal(1);
+    if (terminal) printf("%s", frame->step ? "\033[H" : "\033[H\033[2J");
     if (env->draw) env->draw(frame->state, stdout);
-    printf("step %d  return %.2f %s\033[K\n", frame->step, frame->total,
+    printf("step %d  return %.2f %s%s\n", frame->step, frame->total,
            frame->terminated  ? "(the end)"
            : frame->truncated ? "(out of time)"
-                              : "");
+                              : "",
+           terminal ? "\033[K" : "");
     fflush(stdout);
-    rest(frame->terminated || frame->truncated ? 1 : 0.03);
-    return interrupted;
+    if (terminal) rest(frame->terminated || frame->truncated ? 1 : 0.03);
+    return interrupted || ferror(stdout);
 }
 
 static int watch(const options *o) {

@@ -96,8 +96,10 @@ check help_comes_before_every_complaint help_comes_first
 
 short="--steps 4096 --eval-episodes 3"
 json='^{"env":"CartPole-v1","seed":[0-9]+,"steps":4096,"seconds":[0-9]+\.[0-9]+,"steps_per_second":[0-9]+,'
-json=$json'"eval_mean_return":[0-9]+\.[0-9]+,"eval_std_return":[0-9]+\.[0-9]+,"eval_episodes":3}$'
-text='^eval: mean return [0-9]+\.[0-9] \+- [0-9]+\.[0-9] over 3 episodes, 4096 steps in [0-9]+\.[0-9]{2} s$'
+json=$json'"eval_mean_return":[0-9]+\.[0-9]+,"eval_std_return":[0-9]+\.[0-9]+,"eval_episodes":3,'
+json=$json'"eval_sampled_mean_return":[0-9]+\.[0-9]+,"eval_sampled_std_return":[0-9]+\.[0-9]+}$'
+text='^eval: mean return [0-9]+\.[0-9] \+- [0-9]+\.[0-9] over 3 episodes, 4096 steps in [0-9]+\.[0-9]{2} s; '
+text=$text'sampled [0-9]+\.[0-9] \+- [0-9]+\.[0-9]$'
 
 result() { sed -e 's/"seconds":[^,]*,//' -e 's/"steps_per_second":[^,]*,//' $work/out; } # what is the same in every run
 
@@ -206,6 +208,54 @@ nothing_to_do() { # printed once, without a curve
 }
 check a_finished_run_says_so nothing_to_do
 
+# --- evaluation during the training ---
+
+value() { sed -n "s/.*\"$1\":\([-0-9.]*\).*/\1/p" $work/out; }
+
+keeps_the_best() { # the file is the policy that the report calls the best, and evaluations change nothing
+    best=$work/best.safetensors
+    train --steps 16384 --learning-rate 0.02 --eval-every 4096 --save-best $best --export $work/judged.h --json && [ $status -eq 0 ] &&
+        mean=$(value best_mean_return) && [ "$(grep -c '^eval at [0-9]* steps: ' $work/err)" -eq 5 ] &&
+        [ "$(sed -n 's/^eval at .* return \([-0-9.]*\) .*/\1/p' $work/err | sort -g | tail -n 1)" = "$mean" ] &&
+        train --load $best --no-train --json && [ "$(value eval_mean_return)" = "$mean" ] &&
+        train --steps 16384 --learning-rate 0.02 --export $work/alone.h --quiet --json && cmp $work/judged.h $work/alone.h
+}
+check save_best_keeps_the_best_policy_and_changes_no_bit keeps_the_best
+
+reaches_the_target() {
+    train --steps 100000 --target-return 150 --eval-every 2048 --quiet --json && [ $status -eq 0 ] &&
+        [ "$(value steps)" -lt 60000 ] && [ "$(value eval_mean_return | cut -d. -f1)" -ge 150 ] &&
+        [ "$(value best_steps)" -eq "$(value steps)" ]
+}
+check target_return_ends_the_training reaches_the_target
+
+best_of_both_runs() { # what was better before the run was stopped stays
+    best=$work/kept-best.safetensors
+    train --steps 40960 --quiet --save-best $best --eval-every 20480 --json && cp $best $work/first-best &&
+        train --steps 2048 --quiet --save $work/weak.safetensors &&
+        train --resume $work/weak.safetensors --steps 4096 --save-best $best --quiet --json && [ $status -eq 0 ] &&
+        cmp $best $work/first-best
+}
+check save_best_takes_up_the_best_of_the_run_before best_of_both_runs
+
+sampled_is_sampled() { # an untrained Pendulum moves with a deviation of 1
+    train --env Pendulum-v1 --steps 4096 --quiet --json && [ -n "$(value eval_sampled_mean_return)" ] &&
+        [ "$(value eval_sampled_mean_return)" != "$(value eval_mean_return)" ]
+}
+check both_evaluations_are_reported sampled_is_sampled
+evaluates_every() { train --steps 8192 --eval-every 4096 --tensorboard $work/eval-tb && grep -qa 'eval/mean_reward' $work/eval-tb/*; }
+check evaluations_are_in_tensorboard evaluates_every
+
+check refuses_a_word_for_a_return            is_refused target-return --target-return best
+check refuses_no_steps_between_evaluations   is_refused eval-every --eval-every 0
+check refuses_to_judge_without_training      is_refused no-train --load $saved --no-train --save-best $work/no
+check refuses_a_best_that_cannot_be_written  is_refused cli.sh --steps 4096 --quiet --save-best tests/cli.sh/a
+
+more_environments() { # a run continues with twice as many, which begin new episodes
+    train --resume $work/weak.safetensors --steps 6144 --num-envs 8 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":6144,' $work/out
+}
+check a_run_continues_with_more_environments more_environments
+
 warm_start() { train --load $saved --steps 2048 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":2048,' $work/out; }
 check load_starts_from_a_policy warm_start
 
@@ -230,8 +280,15 @@ watching() {
 }
 check watch_draws_an_episode watching
 
+watches_into_a_pipe() { # three long episodes, each step below the other: a terminal would wait for a minute
+    train --steps 40960 --quiet --save $work/pole.safetensors &&
+        timeout 20 build/train --watch $work/pole.safetensors --eval-episodes 3 >$work/out 2>$work/err &&
+        [ "$(grep -c '^step [0-9]*  return' $work/out)" -gt 600 ] && ! grep -q "$(printf '\033')" $work/out
+}
+check watch_does_not_wait_without_a_terminal watches_into_a_pipe
+
 only_watches() { # other tasks are refused
-    for flag in --save=$work/no --csv=$work/no --tensorboard=$work/no --export=$work/no --export-int8=$work/no --json --no-train; do
+    for flag in --save=$work/no --save-best=$work/no --eval-every=1000 --target-return=1 --csv=$work/no --tensorboard=$work/no --export=$work/no --export-int8=$work/no --json --no-train; do
         is_refused watch --watch $work/grid.safetensors $flag && [ ! -e $work/no ] || return 1
     done
 }
@@ -262,7 +319,7 @@ check refuses_a_missing_checkpoint           is_refused nowhere --resume $work/n
 check refuses_to_resume_a_text               is_refused cli.sh --resume tests/cli.sh
 check refuses_two_files_to_start_from        is_refused one --resume $saved --load $saved
 check refuses_another_environment_to_resume  is_refused environment --resume $saved --env Acrobot-v1
-check refuses_other_sizes_to_resume          is_refused num_envs --resume $saved --num-envs 8
+check refuses_other_sizes_to_resume          is_refused hidden --resume $saved --hidden 8
 check refuses_a_folder_that_is_a_file        is_refused cli.sh --steps 512 --quiet --save tests/cli.sh/a
 check exports_before_it_trains               is_refused cli.sh --steps 4096 --export tests/cli.sh/a.h
 folder() { train --steps 512 --quiet --save $work/new/folder/a && [ -s $work/new/folder/a ]; }
