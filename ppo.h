@@ -12016,93 +12016,75 @@ static ppo_status ppo__snapshot_room(ppo_trainer *trainer) {
 static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
 #define PPO__OF ppo_config
+#define PPO__NETWORK(field, type, initial, min, max, choices, help) \
+    PPO__SETTING_AS(#field, PPO_FIELD_NETWORK, field, type, initial, min, max, choices, help)
 static const ppo_field ppo__fields[] = {
-    PPO__SETTING(total_steps, I64, "100000", 1, 1e15, NULL, "environment steps, over all environments"),
-    PPO__SETTING(num_envs, INT, "4", 1, 65536, NULL, "environments side by side"),
-    PPO__SETTING(rollout_steps, INT, "512", 1, 16777216, NULL, "steps of each environment per iteration"),
-    PPO__SETTING(epochs, INT, "10", 1, 10000, NULL, "passes over each rollout"),
-    PPO__SETTING(minibatch_size, INT, "64", 0, 1073741824, NULL,
-                 "samples per gradient step; 0: the whole rollout"),
-    PPO__SETTING(shards, INT, "0", 0, 64, NULL, "of a minibatch, for threads and processes; 0: by size"),
-    PPO__SETTING(learning_rate, FLOAT, "3e-4", 0, 10, NULL, "Adam's learning rate"),
+    PPO__SCALAR(total_steps, I64, "100000", 1, 1e15, "environment steps, over all environments"),
+    PPO__SCALAR(num_envs, INT, "4", 1, 65536, "environments side by side"),
+    PPO__SCALAR(rollout_steps, INT, "512", 1, 16777216, "steps of each environment per iteration"),
+    PPO__SCALAR(epochs, INT, "10", 1, 10000, "passes over each rollout"),
+    PPO__SCALAR(minibatch_size, INT, "64", 0, 1073741824, "samples per gradient step; 0: the whole rollout"),
+    PPO__SCALAR(shards, INT, "0", 0, 64, "of a minibatch, for threads and processes; 0: by size"),
+    PPO__SCALAR(learning_rate, FLOAT, "3e-4", 0, 10, "Adam's learning rate"),
     PPO__SETTING(learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
-    PPO__SETTING(critic_learning_rate, FLOAT, "0", 0, 10, NULL, "the critic's; 0: the same"),
-    PPO__SETTING(max_grad_norm, FLOAT, "0.5", 0, 1e6, NULL,
-                 "global gradient norm is clipped to this; 0: off"),
-    PPO__SETTING(adam_beta1, FLOAT, "0.9", 0, 0.999999, NULL, "Adam's decay of the mean"),
-    PPO__SETTING(adam_beta2, FLOAT, "0.999", 0, 0.9999999, NULL, "Adam's decay of the square"),
-    PPO__SETTING(adam_eps, FLOAT, "1e-5", 1e-12, 1, NULL, "Adam's epsilon"),
-    PPO__SETTING(weight_decay, FLOAT, "0", 0, 1e3, NULL, "decoupled weight decay (AdamW)"),
-    PPO__SETTING(gamma, FLOAT, "0.99", 0, 1, NULL, "discount per step"),
-    PPO__SETTING(gae_lambda, FLOAT, "0.95", 0, 1, NULL, "0: one-step TD, 1: Monte Carlo"),
-    PPO__SETTING(normalize_advantage, CHOICE, "yes", 0, 1, "no|yes",
-                 "per minibatch: mean 0, standard deviation 1"),
-    PPO__SETTING(recompute_advantages, CHOICE, "no", 0, 1, "no|yes",
-                 "before each epoch, by the critic as it is then"),
+    PPO__SCALAR(critic_learning_rate, FLOAT, "0", 0, 10, "the critic's; 0: the same"),
+    PPO__SCALAR(max_grad_norm, FLOAT, "0.5", 0, 1e6, "global gradient norm is clipped to this; 0: off"),
+    PPO__SCALAR(adam_beta1, FLOAT, "0.9", 0, 0.999999, "Adam's decay of the mean"),
+    PPO__SCALAR(adam_beta2, FLOAT, "0.999", 0, 0.9999999, "Adam's decay of the square"),
+    PPO__SCALAR(adam_eps, FLOAT, "1e-5", 1e-12, 1, "Adam's epsilon"),
+    PPO__SCALAR(weight_decay, FLOAT, "0", 0, 1e3, "decoupled weight decay (AdamW)"),
+    PPO__SCALAR(gamma, FLOAT, "0.99", 0, 1, "discount per step"),
+    PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "0: one-step TD, 1: Monte Carlo"),
+    PPO__SWITCH(normalize_advantage, "yes", "per minibatch: mean 0, standard deviation 1"),
+    PPO__SWITCH(recompute_advantages, "no", "before each epoch, by the critic as it is then"),
     PPO__SETTING(objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
                  "the policy's objective, not k3-penalty"),
-    PPO__SETTING(clip_low, FLOAT, "0.2", 0, 1, NULL, "no gain from ratios below 1 - this"),
-    PPO__SETTING(clip_high, FLOAT, "0.2", 0, 1e6, NULL, "no gain from ratios above 1 + this"),
+    PPO__SCALAR(clip_low, FLOAT, "0.2", 0, 1, "no gain from ratios below 1 - this"),
+    PPO__SCALAR(clip_high, FLOAT, "0.2", 0, 1e6, "no gain from ratios above 1 + this"),
     PPO__SETTING(clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how both ranges fall to 0 over the run"),
-    PPO__SETTING(dual_clip, FLOAT, "0", 0, 1e6, NULL, "above 1: bound for negative advantages; 0: off"),
-    PPO__SETTING(value_coef, FLOAT, "0.5", 0, 1e6, NULL, "weight of the value loss, 0.5 mean squared error"),
-    PPO__SETTING(value_clip, FLOAT, "0", 0, 1e6, NULL, "clip range of the value loss; 0: off"),
-    PPO__SETTING(huber_delta, FLOAT, "0", 0, 1e6, NULL, "value errors beyond this count linearly; 0: off"),
-    PPO__SETTING(use_critic, CHOICE, "yes", 0, 1, "no|yes", "no: without a critic, advantages are returns"),
-    PPO__SETTING(entropy_coef, FLOAT, "0", 0, 1e6, NULL, "weight of the entropy bonus"),
+    PPO__SCALAR(dual_clip, FLOAT, "0", 0, 1e6, "above 1: bound for negative advantages; 0: off"),
+    PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e6, "weight of the value loss, 0.5 mean squared error"),
+    PPO__SCALAR(value_clip, FLOAT, "0", 0, 1e6, "clip range of the value loss; 0: off"),
+    PPO__SCALAR(huber_delta, FLOAT, "0", 0, 1e6, "value errors beyond this count linearly; 0: off"),
+    PPO__SWITCH(use_critic, "yes", "no: without a critic, advantages are returns"),
+    PPO__SCALAR(entropy_coef, FLOAT, "0", 0, 1e6, "weight of the entropy bonus"),
     PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
-    PPO__SETTING(target_kl, FLOAT, "0", 0, 1e6, NULL,
-                 "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__SETTING(lr_target_kl, FLOAT, "0", 0, 1e6, NULL,
-                 "the learning rate is adapted to hold this approx_kl; 0: off"),
-    PPO__SETTING(kl_coef, FLOAT, "1", 0, 1e6, NULL, "weight of KL(old || new) with --objective kl-penalty"),
-    PPO__SETTING(penalty_target_kl, FLOAT, "0", 0, 1e6, NULL,
-                 "kl_coef doubles or halves to hold this KL; 0: off"),
-    PPO__SETTING_AS("conv", PPO_FIELD_NETWORK, conv, KERNELS, "none", 0, 1024, NULL,
-                    "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
-    PPO__SETTING_AS("hidden", PPO_FIELD_NETWORK, hidden, WIDTHS, "64,64", 1, 65536, NULL,
-                    "widths of the hidden layers, as 64,64; none: linear"),
-    PPO__SETTING_AS("activation", PPO_FIELD_NETWORK, activation, CHOICE, "tanh", 0, PPO__ACTIVATIONS - 1,
-                    PPO__ACTIVATION_WORDS, "of convolutions and hidden layers"),
-    PPO__SETTING_AS("layer_norm", PPO_FIELD_NETWORK, layer_norm, CHOICE, "no", 0, 1, "no|yes",
-                    "of hidden layers, before the activation"),
-    PPO__SETTING_AS("shared_trunk", PPO_FIELD_NETWORK, shared_trunk, CHOICE, "no", 0, 1, "no|yes",
-                    "one set of hidden layers for actor and critic"),
-    PPO__SETTING_AS("recurrent", PPO_FIELD_NETWORK, recurrent, INT, "0", 0, 65536, NULL,
-                    "width of a recurrent core (GRU); 0: none"),
-    PPO__SETTING(sequence_steps, INT, "32", 1, 16777216, NULL,
-                 "recurrent: steps that gradients go back through"),
-    PPO__SETTING_AS("init", PPO_FIELD_NETWORK, init, CHOICE, "orthogonal", 0, 1, "orthogonal|uniform",
-                    "initial weights"),
-    PPO__SETTING_AS("log_std_init", PPO_FIELD_NETWORK, log_std_init, FLOAT, "0", -20, 5, NULL,
-                    "box actions: initial log standard deviation"),
-    PPO__SETTING_AS("squash", PPO_FIELD_NETWORK, squash, CHOICE, "no", 0, 1, "no|yes",
-                    "box actions: tanh into the box instead of clipping"),
-    PPO__SETTING_AS("gsde", PPO_FIELD_NETWORK, gsde, CHOICE, "no", 0, 1, "no|yes",
-                    "box actions: state-dependent exploration"),
-    PPO__SETTING(gsde_steps, INT, "0", 0, 16777216, NULL,
-                 "steps that a sampled exploration lasts; 0: a rollout"),
-    PPO__SETTING(rpo_alpha, FLOAT, "0", 0, 1e3, NULL,
-                 "box actions: the update moves means by uniform noise in +- this; 0: off"),
-    PPO__SETTING_AS("normalize_obs", PPO_FIELD_NETWORK, normalize_obs, CHOICE, "no", 0, 1, "no|yes",
-                    "observations to mean 0, variance 1"),
-    PPO__SETTING(normalize_reward, CHOICE, "no", 0, 1, "no|yes",
-                 "rewards divided by the std of the discounted return"),
-    PPO__SETTING_AS("clip_obs", PPO_FIELD_NETWORK, clip_obs, FLOAT, "10", 1e-6, 1e6, NULL,
-                    "normalized observations are clipped to +- this"),
-    PPO__SETTING(clip_reward, FLOAT, "10", 1e-6, 1e6, NULL, "normalized rewards are clipped to +- this"),
-    PPO__SETTING(self_play, INT, "0", 0, 1024, NULL,
-                 "earlier policies kept as opponents; 0: all agents learn"),
-    PPO__SETTING(snapshot_every, INT, "10", 1, 1000000000, NULL,
-                 "self-play: iterations until the next opponent"),
-    PPO__SETTING(self_play_latest, FLOAT, "0.5", 0, 1, NULL,
-                 "self-play: share of episodes of the latest policy alone"),
-    PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, "of all random numbers"),
-    PPO__SETTING(threads, INT, "1", 1, 1024, NULL,
-                 "threads that step environments and compute; the results do not depend on it"),
+    PPO__SCALAR(target_kl, FLOAT, "0", 0, 1e6, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
+    PPO__SCALAR(lr_target_kl, FLOAT, "0", 0, 1e6,
+                "the learning rate is adapted to hold this approx_kl; 0: off"),
+    PPO__SCALAR(kl_coef, FLOAT, "1", 0, 1e6, "weight of KL(old || new) with --objective kl-penalty"),
+    PPO__SCALAR(penalty_target_kl, FLOAT, "0", 0, 1e6, "kl_coef doubles or halves to hold this KL; 0: off"),
+    PPO__NETWORK(conv, KERNELS, "none", 0, 1024, NULL,
+                 "convolutions: channels x kernel x stride, as 16x3x1; 0x2x2: max pooling"),
+    PPO__NETWORK(hidden, WIDTHS, "64,64", 1, 65536, NULL,
+                 "widths of the hidden layers, as 64,64; none: linear"),
+    PPO__NETWORK(activation, CHOICE, "tanh", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
+                 "of convolutions and hidden layers"),
+    PPO__NETWORK(layer_norm, CHOICE, "no", 0, 1, "no|yes", "of hidden layers, before the activation"),
+    PPO__NETWORK(shared_trunk, CHOICE, "no", 0, 1, "no|yes", "one set of hidden layers for actor and critic"),
+    PPO__NETWORK(recurrent, INT, "0", 0, 65536, NULL, "width of a recurrent core (GRU); 0: none"),
+    PPO__SCALAR(sequence_steps, INT, "32", 1, 16777216, "recurrent: steps that gradients go back through"),
+    PPO__NETWORK(init, CHOICE, "orthogonal", 0, 1, "orthogonal|uniform", "initial weights"),
+    PPO__NETWORK(log_std_init, FLOAT, "0", -20, 5, NULL, "box actions: initial log standard deviation"),
+    PPO__NETWORK(squash, CHOICE, "no", 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
+    PPO__NETWORK(gsde, CHOICE, "no", 0, 1, "no|yes", "box actions: state-dependent exploration"),
+    PPO__SCALAR(gsde_steps, INT, "0", 0, 16777216, "steps that a sampled exploration lasts; 0: a rollout"),
+    PPO__SCALAR(rpo_alpha, FLOAT, "0", 0, 1e3,
+                "box actions: the update moves means by uniform noise in +- this; 0: off"),
+    PPO__NETWORK(normalize_obs, CHOICE, "no", 0, 1, "no|yes", "observations to mean 0, variance 1"),
+    PPO__SWITCH(normalize_reward, "no", "rewards divided by the std of the discounted return"),
+    PPO__NETWORK(clip_obs, FLOAT, "10", 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
+    PPO__SCALAR(clip_reward, FLOAT, "10", 1e-6, 1e6, "normalized rewards are clipped to +- this"),
+    PPO__SCALAR(self_play, INT, "0", 0, 1024, "earlier policies kept as opponents; 0: all agents learn"),
+    PPO__SCALAR(snapshot_every, INT, "10", 1, 1000000000, "self-play: iterations until the next opponent"),
+    PPO__SCALAR(self_play_latest, FLOAT, "0.5", 0, 1,
+                "self-play: share of episodes of the latest policy alone"),
+    PPO__SEED("of all random numbers"),
+    PPO__SCALAR(threads, INT, "1", 1, 1024,
+                "threads that step environments and compute; the results do not depend on it"),
 };
 #undef PPO__OF
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
@@ -17918,44 +17900,37 @@ ALTERNATIVE A - MIT License
 
 Copyright (c) 2026 the ppo.h authors
 
-Permission is hereby granted, free of charge, to any person obtaining a copy of
-this software and associated documentation files (the "Software"), to deal in
-the Software without restriction, including without limitation the rights to
-use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies
-of the Software, and to permit persons to whom the Software is furnished to do
-so, subject to the following conditions:
+Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+documentation files (the "Software"), to deal in the Software without restriction, including without
+limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of
+the Software, and to permit persons to whom the Software is furnished to do so, subject to the following
+conditions:
 
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
+The above copyright notice and this permission notice shall be included in all copies or substantial
+portions of the Software.
 
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE.
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN
+AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE
+OR OTHER DEALINGS IN THE SOFTWARE.
 ------------------------------------------------------------------------------
 ALTERNATIVE B - Public Domain (www.unlicense.org)
 
 This is free and unencumbered software released into the public domain.
 
-Anyone is free to copy, modify, publish, use, compile, sell, or distribute this
-software, either in source code form or as a compiled binary, for any purpose,
-commercial or non-commercial, and by any means.
+Anyone is free to copy, modify, publish, use, compile, sell, or distribute this software, either in source
+code form or as a compiled binary, for any purpose, commercial or non-commercial, and by any means.
 
-In jurisdictions that recognize copyright laws, the author or authors of this
-software dedicate any and all copyright interest in the software to the public
-domain. We make this dedication for the benefit of the public at large and to
-the detriment of our heirs and successors. We intend this dedication to be an
-overt act of relinquishment in perpetuity of all present and future rights to
-this software under copyright law.
+In jurisdictions that recognize copyright laws, the author or authors of this software dedicate any and all
+copyright interest in the software to the public domain. We make this dedication for the benefit of the
+public at large and to the detriment of our heirs and successors. We intend this dedication to be an overt
+act of relinquishment in perpetuity of all present and future rights to this software under copyright law.
 
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN
-ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION
-WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+EVENT SHALL THE AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF
+CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER
+DEALINGS IN THE SOFTWARE.
 ------------------------------------------------------------------------------
 */
