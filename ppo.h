@@ -96,7 +96,8 @@ STEP BY STEP
         memory                   cfg.recurrent = 64, ppo_gru.h         where one observation is not enough
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a critic that sees more  env.actor_obs                         what only a simulator knows
-        pictures                 env.shape, env.byte_scale, cfg.conv   convolutions by ppo_conv.h; bytes are kept
+        pictures, and numbers    env.shape, env.byte_scale, cfg.conv   convolutions by ppo_conv.h; bytes are kept
+        global variables         env.copies                            where a world can exist but once
         to be watched            env.draw                              a few lines of text
 
     ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all
@@ -1610,7 +1611,7 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
    processes of a group divide the episodes, and all get the result. Errors: episodes outside 1 to 1000000;
    without max_steps, an episode of over a million steps. */
 PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int episodes, uint64_t seed);
-/* The same with sampled actions. */
+/* The same with sampled actions, which can be far worse, and also far better: look at both. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed);
 /* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent,
