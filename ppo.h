@@ -2639,6 +2639,15 @@ static void ppo__shortest_float(char text[32], int least, float x) {
     }
 }
 
+/* A number with "nan" and a point in every locale. format NULL: the fewest digits, 6 at least, that read back
+   as the same float. */
+static const char *ppo__number(char text[64], const char *format, double x) {
+    if (x != x) return "nan";
+    if (format) snprintf(text, 64, format, x);
+    else ppo__shortest_float(text, 6, (float)x);
+    return ppo__with_point(text);
+}
+
 /* The monotonic clock where the headers show it: strict C99 hides it. */
 PPO_DEF double ppo_clock(void) {
 #if defined(_WIN32)
@@ -6754,31 +6763,27 @@ static ppo_status ppo__file_expect(const ppo_file *file, const char *name, int t
 
 /* -- replacing a file -- */
 
-/* Is something at path that is neither read as a file nor replaced by one: a directory, a device? */
-static int ppo__is_special(const char *path) {
+/* What is at a path. SPECIAL: what is neither read as a file nor replaced by one, as a directory or a device.
+   What cannot be looked at counts as a plain file: opening it says why. */
+enum { PPO__NOTHING, PPO__PLAIN, PPO__SPECIAL };
+static int ppo__what_is(const char *path) {
 #if defined(PPO__UNIX)
     struct stat found;
-    return stat(path, &found) == 0 && !S_ISREG(found.st_mode);
+    if (stat(path, &found)) return errno == ENOENT || errno == ENOTDIR ? PPO__NOTHING : PPO__PLAIN;
+    return S_ISREG(found.st_mode) ? PPO__PLAIN : PPO__SPECIAL;
 #elif defined(_WIN32)
     DWORD found = GetFileAttributesA(path);
-    return found != INVALID_FILE_ATTRIBUTES && (found & FILE_ATTRIBUTE_DIRECTORY);
+    if (found == INVALID_FILE_ATTRIBUTES)
+        return GetLastError() > ERROR_PATH_NOT_FOUND ? PPO__PLAIN : PPO__NOTHING;
+    return found & FILE_ATTRIBUTE_DIRECTORY ? PPO__SPECIAL : PPO__PLAIN;
 #else
-    return 0;
+    FILE *file = fopen(path, "rb");
+    if (file) fclose(file);
+    return file || errno != ENOENT ? PPO__PLAIN : PPO__NOTHING;
 #endif
 }
 
-/* Makes the directories of a path that are missing. Returns 0, or the errno of the first that could not be
-   made, which matters only if the file cannot be opened then. */
-static int ppo__make_directories(char *path) {
-    int cause = 0;
-    for (char *c = path; *path && (c = strpbrk(c + 1, PPO__SLASHES)) != NULL;) {
-        char slash = *c;
-        *c = 0;
-        if (PPO__MKDIR(path) && errno != EEXIST && !cause) cause = errno;
-        *c = slash;
-    }
-    return cause;
-}
+static int ppo__is_special(const char *path) { return ppo__what_is(path) == PPO__SPECIAL; }
 
 /* Opens a file that must not exist yet. */
 static FILE *ppo__open_new(const char *path) {
@@ -6804,17 +6809,48 @@ static int ppo__sync(FILE *file, const char *path) {
     return failed;
 }
 
-/* Has write() fill a new file in the same directory, which then replaces the one at path. Names that other
-   threads, or killed processes, have taken are skipped. */
-static ppo_status ppo__write_file(const char *path,
-                                  ppo_status (*write)(FILE *out, const char *path, void *user), void *user) {
+/* The end of a path, after its last slash. */
+static char *ppo__file_name(char *path) {
+    char *name = path;
+    for (; *path; ++path) name = strchr(PPO__SLASHES, *path) ? path + 1 : name;
+    return name;
+}
+
+/* Waits until the names in the directory of `name`, the end of a path, are on the disk; some systems cannot. */
+static void ppo__sync_names(char *path, char *name) {
+    const char first = *name;
+    *name = 0;
+    ppo__sync(NULL, *path ? path : ".");
+    *name = first;
+}
+
+/* Makes the directories of a path that are missing. Returns 0, or the errno of the first that could not be
+   made, which matters only if the file cannot be opened then. */
+static int ppo__make_directories(char *path) {
+    int cause = 0;
+    char *name = path + strspn(path, PPO__SLASHES);
+    for (char *c = path; *path && (c = strpbrk(c + 1, PPO__SLASHES)) != NULL; name = c + 1) {
+        char slash = *c;
+        *c = 0;
+        if (!PPO__MKDIR(path)) ppo__sync_names(path, name);
+        else if (errno != EEXIST && !cause) cause = errno;
+        *c = slash;
+    }
+    return cause;
+}
+
+typedef ppo_status (*ppo__write_fn)(FILE *out, const char *path, void *user);
+
+/* Has write() fill a new file in the same directory, and gives its name. Names that other threads, or killed
+   processes, have taken are skipped. */
+static ppo_status ppo__write_draft(const char *path, ppo__write_fn write, void *user, char **draft) {
     enum { NAME = 48, MOST = 1000 };
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
-    char *temporary = (char *)ppo__alloc(strlen(path) + NAME), *name = temporary;
+    char *temporary = (char *)ppo__alloc(strlen(path) + NAME);
     if (!temporary) return PPO_ERROR_MEMORY;
     int cause = ppo__make_directories(strcpy(temporary, path));
+    char *name = ppo__file_name(temporary);
     FILE *out = NULL;
-    for (char *c = temporary; *c; ++c) name = strchr(PPO__SLASHES, *c) ? c + 1 : name;
     for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
         snprintf(name, NAME, "ppo-%ld-%d.tmp", PPO__PROCESS_ID(), i);
         out = ppo__open_new(temporary);
@@ -6823,13 +6859,28 @@ static ppo_status ppo__write_file(const char *path,
     int failed = !out || (!status && (ferror(out) || ppo__sync(out, temporary)));
     int reason = !out && errno == ENOENT && cause ? cause : errno;
     if (out && fclose(out) && !failed) failed = 1, reason = errno;
-    if (!status && !failed && PPO__MOVE(temporary, path)) failed = 1, reason = errno;
     if (failed && !status) status = ppo__file_failed(path, "written", reason);
     if (out && status) remove(temporary);
-    *name = 0;
-    if (!status) ppo__sync(NULL, *temporary ? temporary : "."); /* which some file systems cannot do */
-    ppo__free(temporary);
+    if (status) ppo__free(temporary);
+    else *draft = temporary;
     return status;
+}
+
+/* Puts a draft in the place of the file at path, in one step; or removes it, after a failure. */
+static ppo_status ppo__keep_draft(const char *path, char *draft, ppo_status status) {
+    if (!draft) return status;
+    if (!status && PPO__MOVE(draft, path)) status = ppo__file_failed(path, "written", errno);
+    if (status) remove(draft);
+    else ppo__sync_names(draft, ppo__file_name(draft));
+    ppo__free(draft);
+    return status;
+}
+
+/* Has write() fill a file that then replaces the one at path. */
+static ppo_status ppo__write_file(const char *path, ppo__write_fn write, void *user) {
+    char *draft = NULL;
+    ppo_status status = ppo__write_draft(path, write, user, &draft);
+    return ppo__keep_draft(path, draft, status);
 }
 
 /* -- writing -- */
@@ -7046,6 +7097,8 @@ static char *ppo__json_escape(ppo__json *json, char *out) {
         *out = ppo__escape_bytes[letter - ppo__escape_letters];
         return out + 1;
     }
+    if (!strncmp(json->at, "\\u0000", 6))
+        ppo__json_fail(json, "an escape that stands for no character here: \\u0000 ends a text", NULL);
     int32_t code = ppo__json_unicode(json);
     if (code >= 0xd800 && code < 0xdc00) { /* the first half of a pair that stands for one character */
         int32_t second = ppo__json_unicode(json) - 0xdc00;
@@ -7205,13 +7258,32 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
     return ppo__file_fail(file->path, "%lld bytes at its end belong to no array", (long long)(size - at));
 }
 
+/* What a file of another kind is, by its first bytes; "" if they are unknown. */
+static const char *ppo__other_kind(const char *begin, size_t n) {
+    static const char *const kinds[][2] = {
+        {"GGUF", ", but GGUF, which is not read: take the folder with model.safetensors"},
+        {"version ", ", but a pointer of git-lfs to the file: fetch that by git lfs pull"},
+        {"PK\3\4", ", but a zip file, as PyTorch saves it: save it in Python as safetensors"},
+        {"\200\2", ", but Python's pickle, as PyTorch saves it: save it in Python as safetensors"},
+        {"\306\327\64\1", ", but llm.c's, which is not read: take the folder with model.safetensors"},
+        {"\n", ", but a tokenizer.model of SentencePiece: have Python's transformers save a tokenizer.json"},
+        {"\377\376", ", but a text in UTF-16: save it as UTF-8"},
+        {"<", ", but a web page, or XML: it may be an error that was downloaded instead of the file"}};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; ++k) {
+        const size_t length = strlen(kinds[k][0]);
+        if (length <= n && !memcmp(begin, kinds[k][0], length)) return kinds[k][1];
+    }
+    return "";
+}
+
 static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
     unsigned char bytes[8];
     uint64_t length = 0;
     if (size < 8) return ppo__file_fail(file->path, "not a safetensors file: it has %d bytes", (int)size);
     if (ppo__read_bytes(file->path, file->in, bytes, 8)) return PPO_ERROR_FILE;
     for (int k = 0; k < 8; ++k) length |= (uint64_t)bytes[k] << 8 * k;
-    if (length > PPO__MAX_HEADER) return ppo__file_fail(file->path, "not a safetensors file");
+    if (length > PPO__MAX_HEADER)
+        return ppo__file_fail(file->path, "not a safetensors file%s", ppo__other_kind((char *)bytes, 8));
     if (length > (uint64_t)size - 8)
         return ppo__file_fail(file->path,
                               "not a safetensors file, or truncated: a header of %d in %lld bytes",
@@ -9362,9 +9434,9 @@ static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) 
         used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, "%s%s%d", j ? "" : kind->name,
                                  j ? "," : " ", kind->listed ? space->sizes[j] : space->n);
     for (int j = 0; j < 2 && kind->continuous; ++j) {
-        char number[32];
-        snprintf(number, sizeof number, "%.9g", (double)(j ? space->high : space->low));
-        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, " %s", ppo__with_point(number));
+        char number[64];
+        used += (size_t)snprintf(text + used, PPO__SPACE_SIZE - used, " %s",
+                                 ppo__number(number, "%.9g", (double)(j ? space->high : space->low)));
     }
 }
 
@@ -13189,7 +13261,7 @@ static void ppo__spell(ppo_tokenizer *tok, const char *const *specials) {
 }
 
 /* Flags of an encoding: PPO_ENCODE_... of ppo_hub.h. */
-enum { PPO__FIND_SPECIALS = 1, PPO__ADD_BOUNDS = 2, PPO__CONTINUES = 4 };
+enum { PPO__FIND_SPECIALS = 1, PPO__ADD_BEFORE = 2, PPO__CONTINUES = 4, PPO__ADD_AFTER = 8 };
 
 typedef struct ppo__encoder {
     const ppo_tokenizer *tok;
@@ -13348,7 +13420,7 @@ static void ppo__encode_text(ppo__encoder *encoder, int flags, const char *text,
     for (int side = 0; side < 2; ++side) {
         if (side && ppo__in_bpe.encode) ppo__in_bpe.encode(encoder, 0, text, bytes, is_start);
         else if (side) ppo__encode_piece(encoder, text, bytes);
-        for (int i = 0; i < tok->bounds[side] && flags & PPO__ADD_BOUNDS; ++i)
+        for (int i = 0; i < tok->bounds[side] && flags & (side ? PPO__ADD_AFTER : PPO__ADD_BEFORE); ++i)
             ppo__emit(encoder, tok->bound[side][i]);
     }
 }
@@ -17650,29 +17722,20 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         level[c] = ppo__finite((float)value) ? (int)lround((value - low[1]) / span * (rows - 1)) : -1;
     }
     for (int row = rows - 1; row >= 0; --row) {
-        char label[32] = "";
+        char label[64] = "";
         if (row == rows - 1 || row == 0 || row == rows / 2)
-            snprintf(label, sizeof label, "%.4g", low[1] + span * row / (rows - 1));
+            ppo__number(label, "%.4g", low[1] + span * row / (rows - 1));
         fprintf(file, "%*s |", (int)LABEL, label);
         for (int c = 0; c < columns; ++c) fputc(level[c] == row ? '*' : level[c] > row ? '.' : ' ', file);
         fputc('\n', file);
     }
     fprintf(file, "%*s +", (int)LABEL, "");
     for (int c = 0; c < columns; ++c) fputc('-', file);
-    char left[32], right[32];
-    int used = snprintf(left, sizeof left, "%.6g", (double)low[0]);
-    int gap = columns - used - snprintf(right, sizeof right, "%.6g", (double)high[0]);
+    char left[64], right[64];
+    int used = (int)strlen(ppo__number(left, "%.6g", (double)low[0]));
+    int gap = columns - used - (int)strlen(ppo__number(right, "%.6g", (double)high[0]));
     fprintf(file, "\n%*s  %.*s%*s%s\n", (int)LABEL, "", columns, left, gap > 0 ? gap : 0, "",
             gap > 0 ? right : "");
-}
-
-/* A number with "nan" and a point in every locale. format NULL: the fewest digits, 6 at least, that read back
-   as the same float. */
-static const char *ppo__number(char text[64], const char *format, double x) {
-    if (x != x) return "nan";
-    if (format) snprintf(text, 64, format, x);
-    else ppo__shortest_float(text, 6, (float)x);
-    return ppo__with_point(text);
 }
 
 #ifndef PPO_NO_CONTROL
@@ -17727,6 +17790,8 @@ typedef struct ppo__tensorboard {
 PPO__COMPANION(ppo__tensorboard, ppo__events);
 
 static ppo_status ppo__log_create(ppo__log_file *log) {
+    if (ppo__is_special(log->path))
+        return ppo__file_fail(log->path, "cannot be written: it is not a plain file");
     int cause = ppo__make_directories(log->path);
     log->file = fopen(log->path, "wb");
     if (!log->file) return ppo__file_failed(log->path, "created", errno == ENOENT && cause ? cause : errno);
@@ -17821,9 +17886,11 @@ typedef struct ppo__csv_functions {
 PPO__COMPANION(ppo__csv_functions, ppo__csv);
 
 static ppo_status ppo__csv_open(ppo__log_file *csv, const char *path, int64_t steps, char *header) {
-    FILE *old = steps > 0 ? fopen(path, "rb") : NULL;
+    const int there = steps > 0 && ppo__what_is(path) != PPO__NOTHING;
+    int64_t size;
+    FILE *old = there ? ppo__open_old(path, &size) : NULL;
     strcpy(csv->path, path);
-    if (!old && steps > 0 && errno != ENOENT) return ppo__file_failed(csv->path, "read", errno);
+    if (there && !old) return ppo__failed;
     ppo_status status = PPO_OK;
     if (!old) status = ppo__log_create(csv);
     else if (ppo__csv.resume) status = ppo__csv.resume(csv, old, steps, header);

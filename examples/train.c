@@ -73,13 +73,15 @@ static ppo_status train(const options *o, ppo_agent *agent, ppo_trainer *trainer
     while (!status && !interrupted && !b->reached && !ppo_trainer_done(trainer)) {
         status = ppo_trainer_iterate(trainer, &p);
         if (!status && log) status = ppo_log_write(log, &p);
-        if (!status && o->save && p.iteration % o->save_every == 0)
-            status = ppo_trainer_save(trainer, o->save);
+        const int saves = o->save && p.iteration % o->save_every == 0;
+        if (!status && saves) status = ppo_log_sync(log); /* its rows are on the disk before the checkpoint */
+        if (!status && saves) status = ppo_trainer_save(trainer, o->save);
         if (status) break;
         remember(h, &p);
         if (!o->quiet) ppo_print_progress(&p, stderr);
         status = judge(b, o, agent, p.steps, interrupted || ppo_trainer_done(trainer), log);
     }
+    if (!status && o->save) status = ppo_log_sync(log);
     ppo_log_close(log);
     return status ? status : store(o, agent, trainer);
 }

@@ -878,7 +878,7 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
     assert_null(log);
     assert_fails(ppo_log_open(NULL, in_folder("file"), 0, &log), PPO_ERROR_FILE, "file|Not a directory");
     assert_fails(ppo_log_open(NULL, in_folder("file/tb"), 5, &log), PPO_ERROR_FILE, "file|Not a directory");
-    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE, "taken.csv|directory");
+    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE, "taken.csv|not a plain file");
     assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 7, &log), PPO_ERROR_FILE,
                  "taken.csv|not a plain file");
     assert_fails(ppo_log_open("", NULL, 0, &log), PPO_ERROR_FILE, "No such file");
@@ -936,7 +936,7 @@ static void a_full_device_is_reported(void **state) {
     float x[1] = {1};
     ppo_curve curve = {NULL, x, x, 1};
     if (access("/dev/full", W_OK) != 0) skip();
-    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "/dev/full|written|space");
+    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "/dev/full|written|not a plain file");
     assert_null(log);
     assert_fails(ppo_plot_svg("/dev/full", NULL, NULL, NULL, &curve, 1), PPO_ERROR_FILE,
                  "/dev/full|written|not a plain file");

@@ -338,13 +338,12 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     static const unsigned char start[] = {1 << 3 | 0, 1};
     double now = ppo__wall_time(), second = floor(now);
     long micro = (long)(1e6 * (now - second));
-    FILE *taken;
+    if (!*directory)
+        return ppo__refuse("ppo_log_open: tensorboard_dir is empty: say \".\" for this directory");
     do {
         snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
                  second, micro++, PPO__PROCESS_ID());
-        taken = fopen(log->path, "rb");
-        if (taken) fclose(taken);
-    } while (taken);
+    } while (ppo__what_is(log->path) != PPO__NOTHING);
     ppo_status status = ppo__log_create(log);
     if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
     if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);

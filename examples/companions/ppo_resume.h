@@ -14,7 +14,8 @@ CONTROL
        while (!ppo_trainer_done(trainer)) ppo_trainer_iterate(trainer, &progress);
 
    It ends with the same bits as if it had never stopped. ppo_agent_load() reads the file as a policy. Its CSV
-   continues, too: ppo_log_open("progress.csv", NULL, ppo_trainer_steps(trainer), &log).
+   continues, too: ppo_log_open("progress.csv", NULL, ppo_trainer_steps(trainer), &log);
+   and ppo_log_sync() before each save keeps its rows through a power failure.
 
 FINE-TUNING
 
@@ -79,6 +80,12 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
    an error. */
 PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, const ppo_config *config,
                                       ppo_agent **agent, ppo_trainer **trainer);
+
+#ifndef PPO_NO_REPORTS
+/* Waits until all that was written to a log is on the disk: before a checkpoint is saved, so that a power failure
+   does not leave a checkpoint without the rows before it. log NULL: nothing. Errors: those of the files. */
+PPO_DEF ppo_status ppo_log_sync(ppo_log *log);
+#endif
 
 #endif /* PPO_NO_CONTROL */
 
@@ -511,6 +518,18 @@ PPO_DEF ppo_status ppo_trainer_resume(const char *path, const ppo_env *env, cons
     return status;
 }
 
+#ifndef PPO_NO_REPORTS
+PPO_DEF ppo_status ppo_log_sync(ppo_log *log) {
+    for (int k = 0; k < 2 && log; ++k) {
+        ppo__log_file *file = k ? &log->events : &log->csv;
+        if (!file->file) continue;
+        if (ppo__sync(file->file, file->path)) return ppo__file_failed(file->path, "written", errno);
+        ppo__sync_names(file->path, ppo__file_name(file->path));
+    }
+    return PPO_OK;
+}
+#endif
+
 #endif
 
 #ifndef PPO_NO_LANGUAGE
@@ -675,14 +694,11 @@ static ppo_status ppo__fit_resume(ppo__fit *fit, ppo_fit_progress *p) {
     ppo_fit_config own = ppo_fit_config_default();
     ppo_file *file = NULL;
     ppo_lm *read = NULL;
-    FILE *found = fopen(path, "rb");
-    const int there = found || errno != ENOENT;
-    if (found) fclose(found);
     for (int k = 0; k < 4; ++k) {
         const ppo_tokens *data = fit->set[k / 2].data[k % 2];
         if (data) fit->hash[k] = ppo__hash_tokens(PPO__FNV1A, data);
     }
-    if (!there) {
+    if (ppo__what_is(path) == PPO__NOTHING) {
         ppo_params_reset_optimizer(fit->lm->params);
         return PPO_OK;
     }
