@@ -1199,8 +1199,11 @@ static int needs, skipped; /* by add_lines() */
 static ppo_status add_lines(const char *text, const ppo_tokenizer *tok, int longest, ppo_tokens *tokens,
                             ppo_tokens *rejected) {
     const char *path = scratch_path("lines");
-    const ppo_lines lines = {PPO_CHATML, ppo_tokenizer_special(tok, "<bos>"),
-                             ppo_tokenizer_special(tok, "<eos>"), longest, needs};
+    ppo_lines lines = ppo_lines_default();
+    lines.start = ppo_tokenizer_special(tok, "<bos>");
+    lines.end = ppo_tokenizer_special(tok, "<eos>");
+    lines.max_tokens = longest;
+    lines.needs = needs;
     put_bytes(path, text, strlen(text));
     ppo_status status = ppo_tokens_add_lines(tokens, rejected, path, tok, &lines, &skipped);
     remove(path);
@@ -1413,7 +1416,7 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
         int pairs;
         const char *words;
     } bad[] = {{"{\"prompt\":\"a\"", 0, "of line 3: expected \"}\""},
-               {"[]", 0, "byte 0 of line 3: expected \"{\""},
+               {"[]", 0, "line 3 begins a list"},
                {"{\"prompt\":\"a\"} {}", 0, "of line 3: expected its end"},
                {"{\"prompt\":\"a\",\"prompt\":\"b\"}", 0, "of line 3: repeated member \"prompt\""},
                {"{\"text\":\"\\u0000\"}", 0, "of line 3: an escape that stands for no character"},
@@ -1425,7 +1428,8 @@ static void lines_that_are_none_are_told_by_their_number(void **state) {
                {"{\"prompt\":\"a\",\"chosen\":5,\"rejected\":\"b\"}", 1, "\"chosen\" is no text"},
                {"{\"prompt\":\"a\",\"completion\":\"b\"}", 1, "line 3 has no chosen and rejected"},
                {"{}", 0, "line 3 has no messages"}};
-    const ppo_lines negative = {PPO_CHATML, -1, -1, -1, 0};
+    ppo_lines negative = ppo_lines_default();
+    negative.max_tokens = -1;
     ppo_tokenizer *tok = byte_tokenizer(), *letters = NULL;
     ppo_tokens tokens = {0}, rejected = {0};
     char text[256];

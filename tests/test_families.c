@@ -423,7 +423,7 @@ static void every_array_must_be_there_and_have_a_place(void **state) {
     write_text("in/model.safetensors.index.json", "{\"weight_map\": {\"a\": \"one-of-two.safetensors\"}}");
     assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "there is no \"");
     remove("in/model.safetensors.index.json");
-    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "model.safetensors|cannot be opened");
+    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "in: there is no model.safetensors");
     assert_fails(ppo_lm_load("nowhere", &lm), PPO_ERROR_FILE, "nowhere|cannot be opened");
     assert_fails(ppo_lm_load(".", &lm), PPO_ERROR_FILE, ".|neither a file nor a folder with a config.json");
     assert_null(lm);

@@ -609,7 +609,7 @@ static void what_cannot_be_computed_is_refused(void **state) {
     }
     write_adapter(0, g_lora_config[0], NULL); /* of another family */
     assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_FILE, "in|no LoRA for layers of this base");
-    assert_fails(ppo_lm_load_adapter("nowhere", base, &lm), PPO_ERROR_FILE, "nowhere/adapter_config.json");
+    assert_fails(ppo_lm_load_adapter("nowhere", base, &lm), PPO_ERROR_FILE, "nowhere|there is no adapter_config.json");
     assert_fails(ppo_lm_load_adapter("in", NULL, &lm), PPO_ERROR_ARGUMENT, "ppo_lm_load_adapter|NULL");
     lm = adapted_model(LLAMA, base);
     ppo_lora lora = ppo_lora_default();

@@ -1256,7 +1256,7 @@ static void special_tokens_in_a_text_are_for_those_who_ask(void **state) {
         assert_ok(ppo_encode_as(tok, PPO_ENCODE_BOUNDS | PPO_ENCODE_CONTINUES, text, strlen(text), tokens, 20,
                                 &count));
         assert_int_equal(count, 15);
-        assert_fails(ppo_encode_as(tok, 8, "a", 1, tokens, 20, &count), PPO_ERROR_ARGUMENT, "flags are 8");
+        assert_fails(ppo_encode_as(tok, 16, "a", 1, tokens, 20, &count), PPO_ERROR_ARGUMENT, "flags are 16");
         if (!kind)
             assert_fails(ppo_encode_as(tok, 1, "<eos>b", 6, tokens, 20, &count), PPO_ERROR_ARGUMENT,
                          "(byte 5");
@@ -1382,7 +1382,7 @@ static void a_damaged_tokenizer_json_is_loaded_or_refused(void **state) {
         assert_true((tok != NULL) == !status && (!status || status == PPO_ERROR_FILE));
         assert_true(status || length == n);
         loaded += !status;
-        if (tok) ppo_encode_as(tok, 3, small, n, NULL, 0, NULL);
+        if (tok) ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, small, n, NULL, 0, NULL);
         for (int t = 0; t < ppo_tokenizer_vocab(tok) && t < 300; t++)
             assert_ok(ppo_decode(tok, &t, 1, NULL, 0, NULL));
         ppo_tokenizer_free(tok);
@@ -1414,7 +1414,7 @@ static ppo_status use_hub(void *user) {
     ppo_message message = {"user", "e\314\201  a"};
     const char *text = " ab  ab\314\210 c";
     ppo_status status = ppo_tokenizer_load(HUB, &tok);
-    if (!status) status = ppo_encode_as(tok, 3, text, strlen(text), NULL, 0, NULL);
+    if (!status) status = ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, text, strlen(text), NULL, 0, NULL);
     if (!status) status = ppo_tokens_add_text(&tokens, tok, -1, text, text, -1);
     if (!status) status = ppo_tokens_add_chat(&tokens, tok, *(int *)user, &message, 1, 0);
     if (!status) status = ppo_tokenizer_save(tok, PATH);

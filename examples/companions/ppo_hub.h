@@ -111,8 +111,28 @@ extern "C" {
    -------------------------------------------------------------------------------------------------------- */
 
 /* ppo_tokenizer_load() opens a tokenizer.json, or a folder that has one; its tokens are those of Hugging
-   Face's tokenizers. ppo_tokenizer_save() writes one that was read as it was, and one that was trained on
-   bytes so that Hugging Face's tokenizers read it. A tokenizer of characters cannot be saved this way. */
+   Face's tokenizers. Of a folder it also reads tokenizer_config.json, by which Python's AutoTokenizer may do
+   something else: a token that only that file has is an error, all else is in ppo_tokenizer_note().
+
+   ppo_tokenizer_save() writes a tokenizer.json that was read as it was, and a tokenizer that was trained on
+   bytes so that Hugging Face's tokenizers read it. Into a folder it also writes the tokenizer_config.json
+   that AutoTokenizer needs, that of the folder it was read from or one of its own; eos_token is then what the
+   folder's config.json says, and a model with a score gets a pad_token in both files. So save the model
+   before its tokenizer. A tokenizer of characters cannot be saved this way. */
+
+/* What Python's AutoTokenizer may do otherwise with the folder that the tokenizer was read from, in a sentence or
+   several, each a line; "": nothing. */
+PPO_DEF const char *ppo_tokenizer_note(const ppo_tokenizer *tokenizer);
+/* The same of apply_chat_template() and ppo_tokens_add_chat() in this form, for the folder's chat template, which
+   is not run; "": it has none, or one that writes the same. */
+PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form);
+/* An error if Python's transformers would give models of a family another tokenizer than this one. */
+PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family);
+/* The special token with which shorter texts of a batch can be filled up for a model with a score: none at which a
+   text ends, of which eos is one; -1: the tokenizer has none. */
+PPO_DEF int ppo_tokenizer_pad(const ppo_tokenizer *tokenizer, int eos);
+/* The first special token whose name is in a text that ends with a 0; -1: there is none. */
+PPO_DEF int ppo_tokenizer_find(const ppo_tokenizer *tokenizer, const char *text);
 
 /* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
    says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
@@ -148,8 +168,9 @@ PPO_DEF ppo_status ppo_stop_at(const ppo_tokens *so_far, int s, int *end, void *
    add_special_tokens it is ppo_encode(). Added tokens that are not special are always found. */
 typedef enum ppo_encode_bits {
     PPO_ENCODE_SPECIALS = 1, /* the names of special tokens become those tokens */
-    PPO_ENCODE_BOUNDS =
-        2, /* with the tokens that a tokenizer.json puts before and after a text, such as <s> */
+    PPO_ENCODE_BEFORE = 2,   /* with the tokens that a tokenizer.json puts before a text, such as <s>; */
+    PPO_ENCODE_AFTER = 8,    /* those that it puts after one; */
+    PPO_ENCODE_BOUNDS = 10,  /* both */
     PPO_ENCODE_CONTINUES = 4 /* it follows another text: without the space that a tokenizer.json puts first */
 } ppo_encode_bits;
 PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, const char *text, size_t bytes,
@@ -180,6 +201,9 @@ typedef struct ppo_adapter {
     ppo_lora lora;                                  /* layers is NULL */
     ppo_tensor *a[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (in, rank); NULL: the layer has none */
     ppo_tensor *b[PPO_MAX_LAYERS][PPO_LORA_LAYERS]; /* (rank, out) */
+    /* What adapter_config.json calls the base, a folder or a name of the hub; "": nothing. peft's
+       AutoPeftModelForCausalLM opens it; it is yours to set, and copies of the model inherit it. */
+    char base_model[1024];
 } ppo_adapter;
 
 /* A model that shares the weights of `base` and trains by LoRA: fine-tuning and PPO change only A and B. It
@@ -209,13 +233,17 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *rlhf);
 
    ppo_lm_save() writes config.json and model.safetensors, which AutoModelForCausalLM of transformers reads;
    with a score, AutoModelForSequenceClassification, too. dtype: PPO_F32, PPO_F16 or PPO_BF16. Of a model
-   with LoRA it writes only the adapter: A, B and the score. Errors: settings that the family's config.json
+   with LoRA it writes only the adapter: A, B and the score. A folder that has a model is replaced in one step
+   for ppo_lm_load(): the weights also hold their config.json, which counts if the file is still the one from
+   before; Python, which does not know that, could see the new weights with the old config.json if the power
+   fails between the two renames. Errors: settings that the family's config.json
    cannot express, a number that the type cannot hold, a folder that has a model without LoRA if this one
    has it, and the other way round. */
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *folder, ppo_dtype dtype);
 
 /* The tokens that end a text, for ppo_sampling.stop_tokens: eos_token_id of generation_config.json, or else of
-   config.json. end [room]; *count: how many there are, which may exceed room; 0: neither file names any. */
+   config.json. end [room]; *count: how many there are, which may exceed room; 0: neither file names any, or path is
+   a file. */
 PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *count);
 
 /* Loads LoRA in peft's format (adapter_config.json, adapter_model.safetensors), as ppo_lm_save() writes it,
@@ -229,11 +257,20 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
 
 /* How lines are read; defaults in brackets. */
 enum { PPO_NEEDS_PROMPT = 1, PPO_NEEDS_RESPONSE };
+typedef struct ppo_named {
+    int line;      /* 0: there is none */
+    char name[64]; /* its beginning */
+} ppo_named;
 typedef struct ppo_lines {
     int form;       /* of chats: as in ppo_tokens_add_chat() [PPO_CHATML] */
     int start, end; /* tokens around texts: as in ppo_tokens_add_text() [-1, -1] */
     int max_tokens; /* > 0: longer sequences are cut after this number of tokens [0] */
     int needs;      /* what a line must have, unless it is skipped: 0, or one of the above [0] */
+    /* 1: the names of special tokens in texts become those tokens, as in chats that were written out, or where
+       a text ends with one; `start` and `end` are not added where they are. Not for somebody else's texts [0] */
+    int specials;
+    ppo_named
+        *named; /* with specials 0: receives the first such name, which stays text; may be NULL [NULL] */
 } ppo_lines;
 PPO_DEF ppo_lines ppo_lines_default(void);
 
@@ -254,10 +291,21 @@ PPO_DEF ppo_lines ppo_lines_default(void);
 PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected, const char *path,
                                         const ppo_tokenizer *tokenizer, const ppo_lines *lines, int *skipped);
 
+/* ppo_tokens_add_text() of texts in which the names of special tokens are written out, and become those tokens;
+   `start` is not added to a text that begins with it, nor `end` to one that ends with it. */
+PPO_DEF ppo_status ppo_tokens_add_written(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
+                                          const char *prompt, const char *response, int end);
+
 /* Writes a line {"prompt": "...", "completion": "..."} for each sequence, without special tokens. Bytes
    that are not UTF-8, such as half a character, become U+FFFD. */
 PPO_DEF ppo_status ppo_tokens_save_lines(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                          const char *path);
+
+/* A plain file as it is, with a 0 after it, for ppo_text_free(); *text is NULL if there is none. Errors: those of
+   files. ppo_text_save() replaces a file in one step. */
+PPO_DEF ppo_status ppo_text_load(const char *path, char **text, size_t *bytes);
+PPO_DEF ppo_status ppo_text_save(const char *path, const char *text, size_t bytes);
+PPO_DEF void ppo_text_free(char *text);
 
 /* Tokens in a safetensors file: "tokens" I32 (n); "tokens.start" I32 (count + 1), without which they are
    one sequence; "tokens.prompt" I32 (count) and "tokens.given" U8 (n), if there are any. Loading adds the
@@ -340,10 +388,12 @@ static void ppo__json_skip_string(ppo__json *json) {
 /* A value of a text that is read as a whole. They are in one array: after each list its elements. */
 typedef struct ppo__value {
     char *at;        /* where it begins */
-    const char *key; /* of a member of an object */
+    uint32_t key;    /* of a member of an object: how far before `at` its key begins */
     int size, count; /* values that it is, with those in it; its elements */
     char kind;       /* as of ppo__json_peek(); 's': a string that was decoded */
 } ppo__value;
+
+static char *ppo__json_key_of(const ppo__value *value) { return value->at - value->key; }
 
 /* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`,
    which has room for all, it lists them and decodes the keys. */
@@ -354,7 +404,7 @@ static void ppo__json_walk(ppo__json *json, ppo__value *values) {
     const char *key = NULL;
     do {
         char kind = ppo__json_peek(json);
-        const ppo__value value = {json->at, key, 1, 0, kind};
+        const ppo__value value = {json->at, key ? (uint32_t)(json->at - key) : 0, 1, 0, kind};
         if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
             if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
@@ -368,7 +418,10 @@ static void ppo__json_walk(ppo__json *json, ppo__value *values) {
         } else if (kind == '0') {
             ppo__json_number(json);
         } else if (!ppo__json_word(json, "null") && !ppo__json_word(json, "true")) {
-            if (!ppo__json_word(json, "false")) ppo__json_fail(json, "expected a value", NULL);
+            const int python = !strncmp(json->at, "NaN", 3) || !strncmp(json->at, "Infinity", 8);
+            if (!ppo__json_word(json, "false"))
+                ppo__json_fail(
+                    json, python ? "NaN or Infinity, which JSON does not have" : "expected a value", NULL);
         }
         for (; depth && !ppo__json_next(json, close[depth - 1], &count[depth - 1]); --depth) {
             ppo__value *list = values ? &values[first[depth - 1]] : NULL;
@@ -389,10 +442,21 @@ static void ppo__json_skip(ppo__json *json) { ppo__json_walk(json, NULL); }
 
 /* The values of the whole text, which is an object; NULL after a failure. */
 static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
-    size_t most = 1; /* all others come after one of these characters */
-    if (ppo__json_peek(json) != '{') ppo__json_expect(json, '{');
+    const size_t bytes = (size_t)(json->end - json->at);
+    size_t most = 1; /* all others come after one of these characters outside a string */
+    char text[160];
+    if (ppo__json_peek(json) != '{') {
+        snprintf(text, sizeof text, "expected \"{\"%s", ppo__other_kind(json->at, bytes));
+        ppo__json_fail(json, text, NULL);
+    }
     if (json->status) return NULL;
-    for (const char *c = json->at; c < json->end; ++c) most += *c == ',' || *c == '[' || *c == '{';
+    for (const char *c = json->at; c < json->end; ++c) {
+        if (*c == '"') /* to its end */
+            while (++c < json->end && *c != '"') c += *c == '\\';
+        else most += *c == ',' || *c == '[' || *c == '{';
+    }
+    if (most > bytes / 2 + 2)
+        most = bytes / 2 + 2; /* a value and what parts it from the next one are two bytes */
     ppo__value *values = PPO__ARRAY(memory, ppo__value, most);
     if (!values) return json->status = PPO_ERROR_MEMORY, (ppo__value *)NULL;
     ppo__json_walk(json, values);
@@ -414,7 +478,7 @@ static int ppo__json_each(ppo__json *json, ppo__value *list, char kind, ppo__val
 static ppo__value *ppo__json_get(ppo__json *json, ppo__value *object, const char *key) {
     ppo__value *found = NULL, *item = NULL;
     while (ppo__json_each(json, object, '{', &item)) {
-        if (strcmp(item->key, key) != 0) continue;
+        if (strcmp(ppo__json_key_of(item), key) != 0) continue;
         if (found) ppo__json_fail(json, "repeated member ", key);
         found = item;
     }
@@ -433,9 +497,12 @@ static int64_t ppo__json_integer(ppo__json *json) {
 /* The text of a value, decoded once. */
 static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
     json->at = value->at;
-    if (value->kind != 's') value->at = (char *)ppo__json_string(json);
+    if (value->kind == 's') return value->at;
+    char *text = (char *)ppo__json_string(json);
+    if (json->status) return text;
+    value->key += value->key ? (uint32_t)(text - value->at) : 0;
     value->kind = 's';
-    return value->at;
+    return value->at = text;
 }
 
 /* Members of an object; NULL, 0, `otherwise` if they are not there. */
@@ -450,6 +517,62 @@ static int64_t ppo__json_count(ppo__json *json, ppo__value *object, const char *
 
 static int ppo__json_flag(ppo__json *json, ppo__value *object, const char *key, int otherwise) {
     return ppo__json_get(json, object, key) ? ppo__json_bool(json) : otherwise;
+}
+
+/* A path in a folder; NULL after a failure, which is in `memory`. */
+static char *ppo__path_in(ppo__arena *memory, const char *folder, const char *name) {
+    if (!*folder && !memory->failed) memory->failed = ppo__refuse("the path is empty");
+    char *path = memory->failed ? NULL : PPO__ARRAY(memory, char, strlen(folder) + strlen(name) + 2);
+    if (path) sprintf(path, "%s/%s", folder, name);
+    return path;
+}
+
+static int ppo__exists(const char *path) { return ppo__what_is(path) != PPO__NOTHING; }
+
+PPO_DEF ppo_status ppo_text_load(const char *path, char **text, size_t *bytes) {
+    int64_t size;
+    if (text) *text = NULL;
+    if (bytes) *bytes = 0;
+    if (!PPO__GIVEN("ppo_text_load", path, text)) return PPO_ERROR_ARGUMENT;
+    if (!ppo__exists(path)) return PPO_OK;
+    FILE *in = ppo__open_old(path, &size);
+    if (!in) return ppo__failed;
+    char *read = (char *)ppo__alloc((size_t)size + 1);
+    ppo_status status = read ? ppo__read_bytes(path, in, read, (size_t)size) : PPO_ERROR_MEMORY;
+    fclose(in);
+    if (status) return ppo__free(read), status;
+    if (bytes) *bytes = (size_t)size;
+    return *text = read, PPO_OK;
+}
+
+typedef struct ppo__text {
+    const char *text;
+    size_t bytes;
+} ppo__text;
+
+static ppo_status ppo__write_text(FILE *out, const char *path, void *user) {
+    const ppo__text *text = (const ppo__text *)user;
+    fwrite(text->text, 1, text->bytes, out);
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_text_save(const char *path, const char *text, size_t bytes) {
+    ppo__text whole = {text, bytes};
+    if (!PPO__GIVEN("ppo_text_save", path, text)) return PPO_ERROR_ARGUMENT;
+    return ppo__write_file(path, ppo__write_text, &whole);
+}
+
+PPO_DEF void ppo_text_free(char *text) { ppo__free(text); }
+
+/* Is a name one of the words of a text? */
+static int ppo__is_word(const char *name, const char *text) {
+    const size_t n = strlen(name);
+    for (const char *word = text + strspn(text, " ,"); *word; word += strspn(word, " ,")) {
+        const size_t length = strcspn(word, " ,");
+        if (length == n && !strncmp(word, name, n)) return 1;
+        word += length;
+    }
+    return 0;
 }
 
 /* Starts to read a file of JSON in UTF-8, whose text is kept in memory. */
@@ -468,7 +591,9 @@ static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *
     json->end = json->start + size;
     *json->end = 0;
     json->at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3); /* UTF-8's mark */
-    return json->status = ppo__is_utf8(json->start) ? PPO_OK : ppo__file_fail(path, "it is not UTF-8");
+    if (ppo__is_utf8(json->start)) return PPO_OK;
+    return json->status =
+               ppo__file_fail(path, "it is not UTF-8%s", ppo__other_kind(json->start, (size_t)size));
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -689,6 +814,13 @@ typedef struct ppo__tokfile_rules {
     int fallback[256]; /* or the tokens of its bytes, -1: none */
     int whole;         /* 1: a word that is a token becomes that token, whatever the merges say */
     int digits;        /* cl100k's expression: digits in a word, at most */
+    int words;         /* the row of ppo__tokfile_words that it has, plus 1; 0: none */
+
+    /* of tokenizer_config.json: */
+    char *config;                       /* all of it, or NULL */
+    const char *eos, *template_of_chat; /* its eos_token; how it writes chats; NULL: it does not say */
+    int pad;                            /* pad_token, -1: none */
+    char note[1024], chat_note[3][256]; /* for each form of ppo_tokens_add_chat() */
 } ppo__tokfile_rules;
 
 /* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as
@@ -870,6 +1002,7 @@ static size_t ppo__cut_runs(const ppo_tokenizer *tok, const char *text, size_t b
 #define PPO__WORDS_OF(letter, digits, letters)                                                        \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
     "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define PPO__QWEN_WORDS PPO__WORDS_OF("\\p{L}", "", "\\p{L}")
 static const struct {
     const char *regex;
     int digits; /* in a word, at most; 0: GPT-2's expression */
@@ -877,7 +1010,7 @@ static const struct {
 } ppo__tokfile_words[] = {
     {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
     {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
-    {PPO__WORDS_OF("\\p{L}", "", "\\p{L}"), 1, PPO__OTHER},                /* Qwen 2 and 3 */
+    {PPO__QWEN_WORDS, 1, PPO__OTHER},                                      /* Qwen 2 and 3 */
     {PPO__WORDS_OF("[\\p{L}\\p{M}]", "", "\\p{L}\\p{M}"), 1, PPO__LETTER}, /* Qwen 3.5 */
 };
 
@@ -973,6 +1106,7 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
             ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
             if (json->status) return;
             tok->rules->digits = ppo__tokfile_words[w].digits;
+            tok->rules->words = (int)w + 1;
             file->mark = ppo__tokfile_words[w].mark;
             ppo__add_step(tok, tok->rules->digits ? ppo__cut_cl100k : ppo__cut_words);
         } else if (strcmp(type, "Digits") == 0) {
@@ -1135,7 +1269,7 @@ static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
     tok->rules->key = PPO__ZEROS(&tok->memory, const char *, tok->vocab);
     tok->rules->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
     for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
-        char *name = (char *)item->key;
+        char *name = ppo__json_key_of(item);
         int id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
         if (tok->rules->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
         ++file->keys;
@@ -1311,6 +1445,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     tok->rules = PPO__ZEROS(&tok->memory, ppo__tokfile_rules, 1);
     tok->split = ppo__tokfile_split;
     if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
+    tok->rules->pad = -1;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
     file.tok = tok;
@@ -1416,32 +1551,414 @@ static ppo_status ppo__write_json(FILE *out, const char *path, void *user) {
     return PPO_OK;
 }
 
-/* The path, or that of the folder's tokenizer.json; the caller frees it. */
-static PPO__NOINLINE char *ppo__tokfile_path(const char *path) {
-    static const char name[] = "/tokenizer.json";
-    char *whole = (char *)ppo__alloc(strlen(path) + sizeof name);
-    if (!whole) return NULL;
-    strcpy(whole, path);
-    if (ppo__is_special(path)) strcat(whole, name);
-    return whole;
+/* -- tokenizer_config.json: what Python's AutoTokenizer reads beside tokenizer.json -- */
+
+static PPO__PRINTF(2, 3) void ppo__add_note(char note[1024], const char *format, ...) {
+    const size_t used = strlen(note);
+    va_list args;
+    if (used) strcat(note, "\n"); /* the last line may be cut, not lost */
+    va_start(args, format);
+    vsnprintf(note + strlen(note), 1023 - strlen(note), format, args);
+    va_end(args);
+}
+
+/* The name of a token: a text, or {"content": "..."}; NULL: there is none. */
+static const char *ppo__token_name(ppo__json *json, ppo__value *value) {
+    if (value && value->kind == '{') value = ppo__json_get(json, value, "content");
+    return value && strchr("\"s", value->kind) ? ppo__json_decode(json, value) : NULL;
+}
+
+/* Refuses a token that is not added in tokenizer.json, too; its number: NULL: any. */
+static const ppo__added *ppo__need_added(ppo__json *json, const ppo_tokenizer *tok, const char *name,
+                                         const char *number) {
+    const ppo__added *added = NULL;
+    for (int k = 0; k < tok->added_count && name; ++k)
+        if (!strcmp(tok->added[k].name, name)) added = &tok->added[k];
+    if (json->status || !name || (added && (!number || atoi(number) == added->token))) return added;
+    json->status = ppo__file_fail(
+        json->path,
+        "\"%.60s\" is an added token, but not in tokenizer.json, so that texts with it have other tokens in "
+        "Python: load the folder there by AutoTokenizer and save it again",
+        name);
+    return NULL;
+}
+
+/* Tokens by number, {"32000": {"content": "<x>", "lstrip": false, ...}}; in a list; or by name. */
+static void ppo__config_added(ppo_tokenizer *tok, ppo__json *json, ppo__value *all, const char *key) {
+    static const char *const flags[] = {"lstrip", "rstrip", "special", "normalized"};
+    ppo__value *list = ppo__json_get(json, all, key), *item = NULL;
+    const int by_number = !strcmp(key, "added_tokens_decoder");
+    while (list && (list->kind == '{' || list->kind == '[') &&
+           ppo__json_each(json, list, list->kind, &item)) {
+        const ppo__added *added = ppo__need_added(json, tok, ppo__token_name(json, item),
+                                                  by_number ? ppo__json_key_of(item) : NULL);
+        for (int k = 0; k < 4 && added && by_number && item->kind == '{'; ++k) {
+            const int is[] = {added->left, added->right, added->special, added->normalized};
+            if (ppo__json_flag(json, item, flags[k], is[k]) != is[k])
+                ppo__add_note(
+                    tok->rules->note,
+                    "tokenizer_config.json: %s of \"%.40s\" is not that of tokenizer.json, which is "
+                    "followed here",
+                    flags[k], added->name);
+        }
+    }
+}
+
+/* Notes where a setting contradicts tokenizer.json. usual: its value if it is not there, -1: none. */
+static void ppo__config_flag(ppo_tokenizer *tok, ppo__json *json, ppo__value *all, const char *key, int usual,
+                             int is, const char *what) {
+    const int says = ppo__json_flag(json, all, key, usual);
+    if (json->status || says < 0 || says == is) return;
+    ppo__add_note(tok->rules->note,
+                  "tokenizer_config.json: %s is %s, but tokenizer.json has %s%s, which is followed here", key,
+                  says ? "true" : "false", is ? "" : "no ", what);
+}
+
+/* A template without what makes no difference to its text. */
+static void ppo__plain_template(const char *text, char *out, size_t room) {
+    size_t n = 0;
+    for (; *text && n < room - 1; ++text) {
+        if (text[0] == '\\' && text[1] == 'n') ++text;
+        else if (!strchr(" \t\r\n'\"+-", *text)) out[n++] = *text;
+    }
+    out[n] = 0;
+}
+
+/* Does the folder's template write the same as a form of ppo_tokens_add_chat()? */
+static void ppo__note_template(ppo_tokenizer *tok) {
+    static const struct {
+        const char *marks; /* that the form is it */
+        const char *same;  /* a template that writes the same */
+    } forms[] = {
+        {"<|im_start|>", "{%formessageinmessages%}{{<|im_start|>message[role]message[content]<|im_end|>}}"
+                         "{%endfor%}{%ifadd_generation_prompt%}{{<|im_start|>assistant}}{%endif%}"},
+        {"<|start_header_id|>", ""},
+        {"<|assistant|>", "{%formessageinmessages%}{%ifmessage[role]==user%}{{<|user|>message[content]"
+                          "eos_token}}{%elifmessage[role]==system%}{{<|system|>message[content]eos_token}}"
+                          "{%elifmessage[role]==assistant%}{{<|assistant|>message[content]eos_token}}"
+                          "{%endif%}{%iflooplastandadd_generation_prompt%}{{<|assistant|>}}{%endif%}"
+                          "{%endfor%}"}};
+    static const char *const adds[][2] = {{"You are", "a system message"},
+                                          {"Cutting Knowledge", "a system message with dates"},
+                                          {"strftime", "the date"},
+                                          {"<think>", "<think> to answers"}};
+    const char *text = tok->rules->template_of_chat;
+    char plain[512], what[128];
+    if (!text) return;
+    ppo__plain_template(text, plain, sizeof plain);
+    for (int f = 0; f < 3; ++f) {
+        int known = 0;
+        *what = 0;
+        for (size_t k = 0; k < sizeof adds / sizeof *adds; ++k)
+            if (strstr(text, adds[k][0]))
+                known += snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s", known ? ", " : "",
+                                  adds[k][1]) > 0;
+        if (!strcmp(plain, forms[f].same) || (f == 2 && !strcmp(plain, "") && known)) continue;
+        snprintf(tok->rules->chat_note[f], sizeof tok->rules->chat_note[f],
+                 !strstr(text, forms[f].marks)
+                     ? "the chat template of the folder writes chats in another form; it is not run here%s"
+                 : known
+                     ? "the chat template of the folder is not run here; it adds %s, which this form does not"
+                     : "the chat template of the folder is not run here: compare what it writes%s",
+                 known && strstr(text, forms[f].marks) ? what : "");
+    }
+}
+
+static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
+    static const char *const lists[] = {"added_tokens_decoder", "additional_special_tokens",
+                                        "extra_special_tokens"};
+    static const char *const names[] = {"bos_token", "eos_token", "pad_token", "unk_token",
+                                        "cls_token", "sep_token", "mask_token"};
+    ppo__tokfile_rules *rules = tok->rules;
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    ppo__json json;
+    ppo__value *all = NULL, *item = NULL;
+    int prefix = 0;
+    json.status = PPO_OK;
+    char *path = ppo__path_in(&tok->memory, folder, "tokenizer_config.json"), *text = NULL;
+    char *jinja = ppo__path_in(&tok->memory, folder, "chat_template.jinja");
+    if (path && jinja && ppo__exists(path) && !ppo__json_open(&json, path, &tok->memory)) {
+        rules->config = PPO__ARRAY(&tok->memory, char, (size_t)(json.end - json.start) + 1);
+        if (rules->config) strcpy(rules->config, json.start);
+        all = ppo__json_tree(&json, &memory);
+    }
+    for (int k = 0; k < tok->step_count; ++k) prefix |= rules->rewrite[k].prefix != NULL;
+    for (int k = 0; k < 3; ++k) ppo__config_added(tok, &json, all, lists[k]);
+    for (int k = 0; k < 7 && all; ++k) {
+        const char *name = ppo__token_name(&json, ppo__json_get(&json, all, names[k]));
+        const int token = name ? ppo_tokenizer_special(tok, name) : -1;
+        if (name && k == 1) rules->eos = name;
+        if (name && k == 2) rules->pad = token;
+        if (name && token < 0)
+            ppo__add_note(
+                rules->note,
+                "tokenizer_config.json: %s \"%.40s\" is not among the added tokens of tokenizer.json, "
+                "where Python puts it",
+                names[k], name);
+    }
+    const char *type = all ? ppo__json_text(&json, all, "tokenizer_class") : NULL;
+    const int llama = type && strstr(type, "LlamaTokenizer"); /* adds <s> unless it is told not to */
+    ppo__config_flag(tok, &json, all, "add_bos_token", llama ? 1 : -1, tok->bounds[0] > 0,
+                     "token before a text");
+    ppo__config_flag(tok, &json, all, "add_eos_token", llama ? 0 : -1, tok->bounds[1] > 0,
+                     "token after a text");
+    ppo__config_flag(tok, &json, all, "add_prefix_space", -1, prefix, "space before a text");
+    ppo__config_flag(tok, &json, all, "split_special_tokens", -1, 0, "such setting");
+    ppo__value *chat = ppo__json_get(&json, all, "chat_template");
+    if (chat && chat->kind == '"') rules->template_of_chat = ppo__json_decode(&json, chat);
+    while (chat && chat->kind == '[' && ppo__json_each(&json, chat, '[', &item)) {
+        const char *name = ppo__json_text(&json, item, "name");
+        if (name && !strcmp(name, "default"))
+            rules->template_of_chat = ppo__json_text(&json, item, "template");
+    }
+    ppo_status status = json.status ? json.status : ppo__arena_status(&tok->memory);
+    if (!status) status = ppo__arena_status(&memory);
+    if (!status) status = ppo_text_load(jinja, &text, NULL);
+    if (!status && text) {
+        char *copy = PPO__ARRAY(&tok->memory, char, strlen(text) + 1);
+        rules->template_of_chat = copy ? strcpy(copy, text) : NULL;
+    }
+    if (!status) ppo__note_template(tok);
+    ppo_text_free(text);
+    ppo__arena_free(&memory);
+    return status;
+}
+
+PPO_DEF const char *ppo_tokenizer_note(const ppo_tokenizer *tokenizer) {
+    return tokenizer && tokenizer->rules ? tokenizer->rules->note : "";
+}
+
+PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form) {
+    const int known = tokenizer && tokenizer->rules && form >= PPO_CHATML && form <= PPO_CHAT_ZEPHYR;
+    return known ? tokenizer->rules->chat_note[form] : "";
+}
+
+PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family) {
+    if (!PPO__GIVEN("ppo_tokenizer_fits", tokenizer, family)) return PPO_ERROR_ARGUMENT;
+    const ppo__tokfile_rules *rules = tokenizer->rules;
+    int same = rules && rules->nfc.parts && rules->words && tokenizer->kind == PPO__BPE &&
+               !strcmp(ppo__tokfile_words[rules->words - 1].regex, PPO__QWEN_WORDS);
+    for (int k = 0; k < tokenizer->step_count && same; ++k) same = !rules->rewrite[k].prefix;
+    if (same || strcmp(family, "qwen2")) return PPO_OK;
+    return ppo__refuse(
+        "family qwen2: version 5 of Python's transformers gives its models the tokenizer of Qwen 2, with "
+        "NFC and another expression for words than this one has: take qwen3 or llama, or a "
+        "tokenizer of Qwen");
+}
+
+/* Tokens that usually end a text, as a model from nothing learns them, or a turn. */
+static const char *const ppo__usual_ends[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",
+                                              "<eos>",         "<|im_end|>",      "<|eot_id|>"};
+enum { PPO__USUAL_ENDS = sizeof ppo__usual_ends / sizeof *ppo__usual_ends };
+
+/* any 0: none but those that are usual */
+static int ppo__pad_token(const ppo_tokenizer *tok, int eos, int any) {
+    static const char *const usual[] = {
+        "<|pad|>", "<pad>", "[PAD]", "<|padding|>", "<|finetune_right_pad_id|>", "<|endoftext|>", "<unk>"};
+    int pad = tok->rules ? tok->rules->pad : -1;
+    for (size_t k = 0; k < sizeof usual / sizeof *usual && (pad < 0 || pad == eos); ++k)
+        pad = ppo_tokenizer_special(tok, usual[k]);
+    for (int k = 0; k < tok->added_count && any && (pad < 0 || pad == eos); ++k) {
+        int ends = !tok->added[k].special;
+        for (int i = 0; i < PPO__USUAL_ENDS; ++i)
+            ends |= tok->added[k].token == ppo_tokenizer_special(tok, ppo__usual_ends[i]);
+        if (!ends) pad = tok->added[k].token;
+    }
+    return pad == eos ? -1 : pad;
+}
+
+PPO_DEF int ppo_tokenizer_pad(const ppo_tokenizer *tokenizer, int eos) {
+    return tokenizer ? ppo__pad_token(tokenizer, eos, 1) : -1;
+}
+
+PPO_DEF int ppo_tokenizer_find(const ppo_tokenizer *tokenizer, const char *text) {
+    const ppo__added *found = NULL;
+    const size_t bytes = tokenizer && text ? strlen(text) : 0;
+    if (!bytes || !tokenizer->step_count || tokenizer->steps[0].cut) return -1;
+    for (size_t at = 0; (found = ppo__find_added(tokenizer, &tokenizer->steps[0], text, bytes, &at)) != NULL;
+         at += (size_t)found->bytes)
+        if (found->special) return found->token;
+    for (int k = 0; k < tokenizer->added_count; ++k)
+        if (tokenizer->added[k].special && tokenizer->added[k].normalized &&
+            strstr(text, tokenizer->added[k].name))
+            return tokenizer->added[k].token;
+    return -1;
+}
+
+/* -- a tokenizer in a folder -- */
+
+/* A text as JSON spells it. */
+static char *ppo__quoted(ppo__arena *memory, const char *text, int bytes) {
+    char *out = PPO__ARRAY(memory, char, 6 * (size_t)bytes + 3), *at = out;
+    if (!out) return NULL;
+    for (*at++ = '"'; bytes; --bytes, ++text) {
+        if ((unsigned char)*text < ' ') at += sprintf(at, "\\u%04x", (unsigned)*text);
+        else {
+            if (*text == '"' || *text == '\\') *at++ = '\\';
+            *at++ = *text;
+        }
+    }
+    return strcpy(at, "\""), out;
+}
+
+/* The object in a text of JSON with a member set to this value; NULL after a failure, which is in memory. */
+static char *ppo__with_member(ppo__arena *memory, const char *path, const char *text, const char *key,
+                              const char *value) {
+    const size_t n = text ? strlen(text) : 0, room = n + strlen(key) + 16;
+    char *copy = PPO__ARRAY(memory, char, n + 1);
+    char *out = value ? PPO__ARRAY(memory, char, room + strlen(value)) : NULL;
+    if (!copy || !out || !text) return NULL;
+    ppo__json json = {path, "", copy, strcpy(copy, text), copy + n, PPO_OK};
+    if (!strncmp(copy, "\357\273\277", 3)) json.at += 3;
+    ppo__value *all = ppo__json_tree(&json, memory), *item = NULL;
+    const char *end = strrchr(text, '}'), *rest = end; /* the value goes between */
+    int found = 0;
+    while (all && ppo__json_each(&json, all, '{', &item)) {
+        if (strcmp(ppo__json_key_of(item), key)) continue;
+        ppo__json whole = {path,  "", (char *)text, (char *)text + (item->at - copy), (char *)text + n,
+                           PPO_OK};
+        end = whole.at;
+        ppo__json_skip(&whole); /* which changes no byte */
+        rest = whole.at;
+        found = 1;
+    }
+    if (json.status || !end) return memory->failed = json.status, (char *)NULL;
+    while (!found && end > text && strchr(" \t\r\n", end[-1])) --end;
+    char *at = out + (end - text);
+    memcpy(out, text, (size_t)(end - text));
+    if (!found) at += sprintf(at, "%s\n  \"%s\": ", all->count ? "," : "", key);
+    at += sprintf(at, "%s", value);
+    sprintf(at, "%s%s", found ? "" : "\n", rest);
+    return out;
+}
+
+/* What a folder's config.json says of its model. */
+typedef struct ppo__hub_facts {
+    int eos, score, vocab; /* -1: it does not say */
+} ppo__hub_facts;
+
+static ppo_status ppo__read_facts(ppo__arena *memory, const char *path, ppo__hub_facts *facts) {
+    ppo__json json;
+    ppo__value *item = NULL;
+    facts->eos = facts->vocab = -1;
+    facts->score = 0;
+    if (!ppo__exists(path)) return PPO_OK;
+    if (ppo__json_open(&json, path, memory)) return json.status;
+    ppo__value *all = ppo__json_tree(&json, memory), *ends = ppo__json_get(&json, all, "eos_token_id");
+    if (ends && ends->kind == '[' && ends->count) json.at = (++ends)->at;
+    if (ends && ends->kind == '0') facts->eos = (int)ppo__json_integer(&json);
+    if (ppo__json_get(&json, all, "vocab_size")) facts->vocab = (int)ppo__json_integer(&json);
+    ppo__value *types = ppo__json_get(&json, all, "architectures");
+    while (types && types->kind == '[' && ppo__json_each(&json, types, '[', &item))
+        facts->score |= strstr(ppo__json_decode(&json, item), "ForSequenceClassification") != NULL;
+    return json.status;
+}
+
+/* An added token by its number; NULL: there is none. */
+static const ppo__added *ppo__added_of(const ppo_tokenizer *tok, int token) {
+    for (int k = 0; k < tok->added_count; ++k)
+        if (tok->added[k].token == token && token >= 0) return &tok->added[k];
+    return NULL;
+}
+
+/* ppo__with_member() of the name of a token, if that is added. */
+static const char *ppo__with_token(ppo__arena *memory, const char *path, const char *text, const char *key,
+                                   const ppo_tokenizer *tok, int token) {
+    const ppo__added *added = ppo__added_of(tok, token);
+    return added ? ppo__with_member(memory, path, text, key,
+                                    ppo__quoted(memory, added->name, added->name_bytes))
+                 : text;
+}
+
+/* Writes tokenizer_config.json, and pad_token_id into the config.json of a model with a score. */
+static ppo_status ppo__complete_folder(const ppo_tokenizer *tok, const char *folder) {
+    const ppo__tokfile_rules *rules = tok->rules;
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    ppo__hub_facts facts;
+    char number[16];
+    char *path = ppo__path_in(&memory, folder, "tokenizer_config.json");
+    char *config = ppo__path_in(&memory, folder, "config.json"), *model = NULL;
+    const char *was = rules ? rules->config : NULL;
+    const char *text = was ? was : "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
+    ppo_status status = ppo__arena_status(&memory);
+    if (!status) status = ppo__read_facts(&memory, config, &facts);
+    if (status) return ppo__arena_free(&memory), status;
+    int eos = facts.eos;
+    for (int k = 0; k < PPO__USUAL_ENDS && eos < 0 && !was; ++k)
+        eos = ppo_tokenizer_special(tok, ppo__usual_ends[k]);
+    const int pad = ppo__pad_token(tok, eos, facts.score);
+    const int pads = pad >= 0 && (facts.vocab < 0 || pad < facts.vocab);
+    if (!was) {
+        text = ppo__with_member(&memory, path, text, "clean_up_tokenization_spaces", "false");
+        text = ppo__with_token(&memory, path, text, "bos_token", tok, tok->bounds[0] ? tok->bound[0][0] : -1);
+        text = ppo__with_token(&memory, path, text, "unk_token", tok, rules ? rules->unknown : -1);
+    }
+    if (!was || (rules->eos && eos >= 0 && ppo_tokenizer_special(tok, rules->eos) != eos))
+        text = ppo__with_token(&memory, path, text, "eos_token", tok, eos);
+    if (pads && (!was || (facts.score && pad != rules->pad)))
+        text = ppo__with_token(&memory, path, text, "pad_token", tok, pad);
+    status = ppo__arena_status(&memory);
+    if (!status) status = ppo_text_save(path, text, strlen(text));
+    if (!status && facts.score && pads) {
+        snprintf(number, sizeof number, "%d", pad);
+        status = ppo_text_load(config, &model, NULL);
+        if (!status) text = ppo__with_member(&memory, config, model, "pad_token_id", number);
+        if (!status) status = ppo__arena_status(&memory);
+        if (!status) status = ppo_text_save(config, text, strlen(text));
+    }
+    ppo_text_free(model);
+    ppo__arena_free(&memory);
+    return status;
+}
+
+/* The path, or that of the folder's tokenizer.json. */
+static char *ppo__tokfile_path(ppo__arena *memory, const char *path) {
+    if (ppo__is_special(path)) return ppo__path_in(memory, path, "tokenizer.json");
+    char *whole = PPO__ARRAY(memory, char, strlen(path) + 1);
+    return whole ? strcpy(whole, path) : NULL;
 }
 
 static ppo_status ppo__tokfile_save(const ppo_tokenizer *tokenizer, const char *path) {
     if (!tokenizer->json && tokenizer->kind != PPO__BPE)
         return ppo__refuse("%.60s: a tokenizer of characters is saved to one file, as NAME.safetensors",
                            path);
-    char *whole = ppo__tokfile_path(path);
-    if (!whole) return PPO_ERROR_MEMORY;
-    ppo_status status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
-    return ppo__free(whole), status;
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    const int folder = ppo__is_special(path);
+    const char *whole = ppo__tokfile_path(&memory, path);
+    ppo_status status = ppo__arena_status(&memory);
+    if (!status) status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
+    if (!status && folder) status = ppo__complete_folder(tokenizer, path);
+    return ppo__arena_free(&memory), status;
+}
+
+/* A folder without tokenizer.json: it may have a tokenizer in files of another kind. */
+static ppo_status ppo__tokfile_missing(ppo__arena *memory, const char *folder) {
+    static const char *const others[] = {"tokenizer.model", "spiece.model", "vocab.json",
+                                         "tokenizer.tiktoken"};
+    for (size_t k = 0; k < sizeof others / sizeof *others; ++k) {
+        const char *path = ppo__path_in(memory, folder, others[k]);
+        if (path && ppo__exists(path))
+            return ppo__file_fail(folder,
+                                  "it has %s%s, but no tokenizer.json: let Python write that, by "
+                                  "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                                  others[k], k == 2 ? " and merges.txt" : "");
+    }
+    return PPO_OK;
 }
 
 static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     if (array) return ppo__tokfile_make(path, array, tokenizer);
-    char *whole = ppo__tokfile_path(path);
-    if (!whole) return PPO_ERROR_MEMORY;
-    ppo_status status = ppo__tokfile_make(whole, NULL, tokenizer);
-    return ppo__free(whole), status;
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    const int folder = ppo__is_special(path);
+    const char *whole = ppo__tokfile_path(&memory, path);
+    ppo_status status = ppo__arena_status(&memory);
+    if (!status && folder && !ppo__exists(whole)) status = ppo__tokfile_missing(&memory, path);
+    if (!status) status = ppo__tokfile_make(whole, NULL, tokenizer);
+    if (!status && folder && (status = ppo__config_read(*tokenizer, path)) != PPO_OK) {
+        ppo_tokenizer_free(*tokenizer);
+        *tokenizer = NULL;
+    }
+    return ppo__arena_free(&memory), status;
 }
 
 /* -- chats -- */
@@ -1463,11 +1980,13 @@ typedef struct ppo__chat {
     char *text; /* since the last special token */
     size_t bytes;
     int is_start; /* 1: nothing was encoded yet */
+    int specials; /* PPO_ENCODE_SPECIALS, or 0 */
 } ppo__chat;
 
 static void ppo__chat_encode(ppo__chat *chat, int flags) {
     if (!chat->bytes || chat->encoder.memory.failed) return;
-    ppo__encode_text(&chat->encoder, flags, chat->text, chat->bytes, chat->is_start || flags);
+    ppo__encode_text(&chat->encoder, flags | chat->specials, chat->text, chat->bytes,
+                     chat->is_start || flags);
     chat->bytes = chat->is_start = 0;
 }
 
@@ -1547,8 +2066,9 @@ static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messa
     }
 }
 
-PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
-                                       const ppo_message *messages, int count, int reply) {
+/* ppo_tokens_add_chat(); specials: PPO_ENCODE_SPECIALS, or 0 */
+static ppo_status ppo__add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                const ppo_message *messages, int count, int reply, int specials) {
     size_t most = 64; /* bytes of a message and of what stands around it */
     ppo__chat chat;
     if (!PPO__GIVEN("ppo_tokens_add_chat", tokens, tokenizer)) return PPO_ERROR_ARGUMENT;
@@ -1568,10 +2088,16 @@ PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *
     if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
     memset(&chat, 0, sizeof chat);
     chat.is_start = 1;
+    chat.specials = specials;
     chat.encoder = ppo__encoder_start(tokenizer);
     chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
     if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
     return ppo__encoder_end(&chat.encoder);
+}
+
+PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
+                                       const ppo_message *messages, int count, int reply) {
+    return ppo__add_chat(tokens, tokenizer, form, messages, count, reply, 0);
 }
 
 /* -- stops -- */
@@ -1850,17 +2376,6 @@ typedef struct ppo__adapting {
     const void *user;
 } ppo__adapting;
 
-/* Is a name one of the words of a text? */
-static int ppo__is_word(const char *name, const char *text) {
-    const size_t n = strlen(name);
-    for (const char *word = text + strspn(text, " ,"); *word; word += strspn(word, " ,")) {
-        const size_t length = strcspn(word, " ,");
-        if (length == n && !strncmp(word, name, n)) return 1;
-        word += length;
-    }
-    return 0;
-}
-
 /* Lists A and B of all layers that have LoRA, then the score, as ppo__lm_visit() does. */
 static ppo_status ppo__lora_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     ppo__adapting *how = (ppo__adapting *)(void *)lm->adapter;
@@ -1956,7 +2471,9 @@ static int ppo__lora_same(const void *user, int block, int place) {
 }
 
 static ppo_status ppo__lora_twin(const ppo_lm *lm, int score, ppo_lm **twin) {
-    return ppo__lm_adapt(lm->base, &lm->adapter->lora, ppo__lora_same, lm, score, 0, twin);
+    ppo_status status = ppo__lm_adapt(lm->base, &lm->adapter->lora, ppo__lora_same, lm, score, 0, twin);
+    if (!status) strcpy((*twin)->adapter->base_model, lm->adapter->base_model);
+    return status;
 }
 
 static float ppo__lora_scale(const ppo_lm *lm) {
@@ -2115,12 +2632,6 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
    A folder of the model hub has the settings in config.json (ppo__hub_config()), and names and layouts of
    arrays that depend on the family (ppo__hub_serialize()); both directions use the same tables.
    -------------------------------------------------------------------------------------------------------- */
-
-static int ppo__exists(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (file) fclose(file);
-    return file != NULL;
-}
 
 static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
 
@@ -2490,9 +3001,7 @@ static void ppo__hub_free(ppo__hub *hub) {
 }
 
 static const char *ppo__hub_path(ppo__hub *hub, const char *name) {
-    char *path = PPO__ARRAY(&hub->memory, char, strlen(hub->folder) + strlen(name) + 2);
-    if (path) sprintf(path, "%s/%s", hub->folder, name);
-    return path;
+    return ppo__path_in(&hub->memory, hub->folder, name);
 }
 
 static const ppo_array *ppo__hub_find(const ppo__hub *hub, const char *name, const ppo_file **file) {
@@ -2542,6 +3051,25 @@ static void ppo__hub_copy(const ppo_lm_config *c, ppo_tensor *x, int how, int wa
         }
 }
 
+/* An array is not there; a module that was wrapped by another one has it under a longer name. */
+static ppo_status ppo__hub_no_array(const ppo__hub *hub, const char *name) {
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < stbds_arrlenu(hub->files); ++i)
+        for (int k = 0; k < ppo_file_count(hub->files[i]); ++k) {
+            const char *is = ppo_file_at(hub->files[i], k)->name;
+            const size_t length = strlen(is);
+            if (length > n && is[length - n - 1] == '.' && !strcmp(is + length - n, name))
+                return ppo__file_fail(
+                    hub->folder,
+                    "there is no \"%.80s\", only \"%.80s\", of a module within another one: "
+                    "save it in Python without \"%.*s\" before its names",
+                    name, is, (int)(length - n), is);
+        }
+    const ppo_array *first = stbds_arrlenu(hub->files) ? ppo_file_at(hub->files[0], 0) : NULL;
+    return ppo__file_fail(hub->folder, "there is no \"%.80s\"; the first array is \"%.80s\"", name,
+                          first ? first->name : "");
+}
+
 enum { PPO__ROWS_AT_ONCE = 16 };
 
 /* Reads or writes an array of the file, some rows at a time. If x has no numbers, only checks that the
@@ -2559,7 +3087,7 @@ static ppo_status ppo__hub_array(ppo__hub *hub, int way, const char *name, ppo_t
         data = (char *)ppo__arena_array(&hub->memory, rows, row);
         if (!data) return PPO_ERROR_MEMORY;
     } else if (!array) {
-        return ppo__file_fail(hub->folder, "there is no \"%.80s\"", name);
+        return ppo__hub_no_array(hub, name);
     } else if (type != PPO_F32 && type != PPO_F16 && type != PPO_BF16) {
         return ppo__file_fail(file->path, "\"%.80s\" is %s, not F32, F16 or BF16", name,
                               ppo__types[type].name);
@@ -2646,14 +3174,31 @@ static ppo_status ppo__hub_add(ppo__hub *hub, const char *path) {
     return status;
 }
 
+/* A folder without the arrays that are read: it may have them in files of another kind. */
+static ppo_status ppo__hub_missing(ppo__hub *hub, const char *wanted) {
+    static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                         "adapter_model.bin", "tf_model.h5", "flax_model.msgpack"};
+    for (size_t k = 0; k < sizeof others / sizeof *others; ++k) {
+        const char *path = ppo__hub_path(hub, others[k]);
+        if (path && ppo__exists(path))
+            return ppo__file_fail(hub->folder,
+                                  "it has %s, which is not read, but no %s: let Python write that, by "
+                                  "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                                  others[k], wanted);
+    }
+    return ppo__file_fail(hub->folder, "there is no %s", wanted);
+}
+
 /* The arrays' files: model.safetensors, or those that model.safetensors.index.json names. */
 static ppo_status ppo__hub_open(ppo__hub *hub) {
     ppo__json json;
     ppo__value *item = NULL;
     const char *whole = ppo__hub_path(hub, "model.safetensors");
     const char *index = ppo__hub_path(hub, "model.safetensors.index.json");
-    if (!whole || !index) return PPO_ERROR_MEMORY;
-    if (ppo__exists(whole) || ppo__json_open(&json, index, &hub->memory)) return ppo__hub_add(hub, whole);
+    if (!whole || !index) return ppo__arena_status(&hub->memory);
+    if (ppo__exists(whole)) return ppo__hub_add(hub, whole);
+    if (!ppo__exists(index)) return ppo__hub_missing(hub, "model.safetensors");
+    if (ppo__json_open(&json, index, &hub->memory)) return json.status;
     ppo__value *names = ppo__json_get(&json, ppo__json_tree(&json, &hub->memory), "weight_map");
     for (const char *last = ""; ppo__json_each(&json, names, '{', &item);) {
         const char *name = ppo__json_decode(&json, item), *path;
@@ -2725,16 +3270,45 @@ static ppo_status ppo__hub_check_all(ppo__hub *hub) {
     return PPO_OK;
 }
 
+/* config.json and the weights are two files. So that both change in one step, the weights hold the text of their
+   config.json, and a hash of the one that was there before: if that is still there, or none, the text counts. */
+static const char *ppo__hub_hash(const char *text, size_t bytes, char hash[32]) {
+    snprintf(hash, 32, "%016llx", (unsigned long long)ppo__fnv1a(PPO__FNV1A, text, bytes));
+    return hash;
+}
+
+/* Starts to read config.json, or adapter_config.json, of a folder. *there 0: it has none. */
+static ppo_status ppo__hub_open_config(ppo__hub *hub, const char *name, const char *weights, ppo__json *json,
+                                       int *there) {
+    const char *config = ppo__hub_path(hub, name), *path = ppo__hub_path(hub, weights);
+    ppo_file *file = NULL;
+    char hash[32] = "";
+    if (!config || !path) return ppo__arena_status(&hub->memory);
+    *there = ppo__exists(config);
+    if (*there && ppo__json_open(json, config, &hub->memory)) return json->status;
+    if (ppo__what_is(path) != PPO__PLAIN || ppo__file_open(path, &file)) return PPO_OK; /* as is told later */
+    const char *text = ppo_file_text(file, "config"), *before = ppo_file_text(file, "config.before");
+    if (*there) ppo__hub_hash(json->start, (size_t)(json->end - json->start), hash);
+    if (text && before && !strcmp(before, hash)) {
+        const ppo__json inside = {config, "", NULL, NULL, NULL, PPO_OK};
+        *json = inside;
+        json->at = json->start = PPO__ARRAY(&hub->memory, char, strlen(text) + 1);
+        if (json->start) json->end = strcpy(json->start, text) + strlen(text);
+        *there = 1;
+    }
+    ppo_file_free(file);
+    return json->status = ppo__arena_status(&hub->memory);
+}
+
 static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__hub_json read;
     ppo_lm likely;
+    int there = 0;
     memset(&likely, 0, sizeof likely);
-    const char *config = ppo__hub_path(&hub, "config.json");
-    ppo_status status = ppo__arena_status(&hub.memory);
-    if (config && ppo__exists(config)) {
-        if (ppo__json_open(&read.json, config, &hub.memory) ||
-            (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+    ppo_status status = ppo__hub_open_config(&hub, "config.json", "model.safetensors", &read.json, &there);
+    if (!status && there) {
+        if ((read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
             ppo__hub_config(&read, &likely.config) || ppo__hub_open(&hub) || ppo__hub_check(&hub, &likely) ||
             ppo__lm_make(&likely.config, 0, &hub.lm) || ppo__hub_serialize(&hub, PPO__LOAD) ||
             ppo__hub_check_tied(&hub) || ppo__hub_check_all(&hub))
@@ -2756,12 +3330,10 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     if (room > 0 && !PPO__GIVEN("ppo_lm_load_ends", end)) return PPO_ERROR_ARGUMENT;
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
     ppo__json json;
-    json.status = PPO_OK;
-    for (int i = 0; i < 2 && !*count && !json.status; ++i) {
-        const char *name = ppo__hub_path(&hub, names[i]);
-        json.status = ppo__arena_status(&hub.memory);
-        if (!name || !ppo__exists(name)) continue;
-        if (ppo__json_open(&json, name, &hub.memory)) break;
+    json.status = *path && !ppo__exists(path) ? ppo__file_failed(path, "opened", ENOENT) : PPO_OK;
+    for (int i = 0, there; i < 2 && !*count && !json.status; ++i) {
+        json.status = ppo__hub_open_config(&hub, names[i], i ? "model.safetensors" : "", &json, &there);
+        if (json.status || !there) continue;
         ppo__value *all = ppo__json_tree(&json, &hub.memory), *item = NULL;
         ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
         const char kind = ends ? ends->kind : (char)0;
@@ -2828,6 +3400,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     const ppo_lm_config *c = &hub->lm->full;
     const int layout = ppo__layout(c);
     const char *within = ""; /* the object that is open */
+    char share[64];
     ppo__header json = {out, 0};
     ppo__put(&json,
              "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
@@ -2867,7 +3440,8 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
         ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
                         "sliding_attention", "full_attention", "]");
     if (layout == PPO__GPT_NEOX)
-        ppo__put(&json, ",\n  \"rotary_pct\": %.9g", (double)c->rotary_size / c->head_size);
+        ppo__put(&json, ",\n  \"rotary_pct\": %s",
+                 ppo__number(share, "%.9g", (double)c->rotary_size / c->head_size));
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
     return PPO_OK;
@@ -2935,13 +3509,18 @@ static ppo_status ppo__hub_serialize_lora(ppo__hub *hub, int way) {
 static ppo_status ppo__write_adapter_config(FILE *out, const char *path, void *user) {
     const ppo_lm *lm = ((const ppo__hub *)user)->lm;
     ppo__header json = {out, 0};
+    char alpha[64];
     int written = 0;
     ppo__put(&json,
-             "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": null,\n"
-             "  \"r\": %d,\n  \"lora_alpha\": %.9g,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
+             "{\n  \"peft_type\": \"LORA\",\n  \"task_type\": \"%s\",\n  \"base_model_name_or_path\": ",
+             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM");
+    if (*lm->adapter->base_model) ppo__put_string(&json, lm->adapter->base_model);
+    else ppo__put(&json, "null");
+    ppo__put(&json,
+             ",\n  \"r\": %d,\n  \"lora_alpha\": %s,\n  \"lora_dropout\": 0.0,\n  \"bias\": \"none\",\n"
              "  \"fan_in_fan_out\": %s,\n  \"inference_mode\": true,\n  \"modules_to_save\": %s,\n"
              "  \"target_modules\": [",
-             lm->score_weight ? "SEQ_CLS" : "CAUSAL_LM", lm->adapter->lora.rank, lm->adapter->lora.alpha,
+             lm->adapter->lora.rank, ppo__number(alpha, "%.9g", (double)lm->adapter->lora.alpha),
              ppo__layout(&lm->full) == PPO__GPT2 ? "true" : "false",
              lm->score_weight ? "[\"score\"]" : "null");
     for (const ppo__hub_row *row = ppo__hub_rows_of(&lm->full); row->parameter; ++row) {
@@ -3040,11 +3619,16 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     if (!PPO__GIVEN("ppo_lm_load_adapter", folder, base, lm)) return PPO_ERROR_ARGUMENT;
     if (base->base)
         return ppo__refuse("ppo_lm_load_adapter: the base has LoRA itself: ppo_lm_merge() it first");
-    const char *config = ppo__hub_path(&hub, "adapter_config.json");
+    const char *config = ppo__hub_path(&hub, "adapter_config.json"), *named = NULL;
     const char *model = ppo__hub_path(&hub, "adapter_model.safetensors");
+    int there = 0;
     ppo_status status = ppo__arena_status(&hub.memory);
-    if (!status && (ppo__json_open(&read.json, config, &hub.memory) ||
-                    (read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
+    if (!status)
+        status = ppo__hub_open_config(&hub, "adapter_config.json", "adapter_model.safetensors", &read.json,
+                                      &there);
+    if (!status && !there) status = ppo__file_fail(folder, "there is no adapter_config.json");
+    if (!status && !ppo__exists(model)) status = ppo__hub_missing(&hub, "adapter_model.safetensors");
+    if (!status && ((read.all = ppo__json_tree(&read.json, &hub.memory)) == NULL ||
                     ppo__hub_adapter_config(&read, &lora) || ppo__hub_add(&hub, model)))
         status = ppo__failed;
     if (!status && lora.rank > base->config.width)
@@ -3058,6 +3642,8 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
         if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(folder, "no LoRA for layers of this base");
     }
     hub.lm = made;
+    if (!status) named = ppo__hub_text(&read, "base_model_name_or_path");
+    if (!status && named) snprintf(made->adapter->base_model, sizeof made->adapter->base_model, "%s", named);
     if (!status) status = ppo__hub_check_lora(&read, made);
     if (!status) status = ppo__hub_serialize_lora(&hub, PPO__LOAD);
     if (!status) status = ppo__hub_check_all(&hub);
@@ -3077,6 +3663,8 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dty
     const char *other = ppo__hub_path(&hub, lora ? "config.json" : "adapter_config.json");
     const char *model = ppo__hub_path(&hub, lora ? "adapter_model.safetensors" : "model.safetensors");
     const char *config = ppo__hub_path(&hub, lora ? "adapter_config.json" : "config.json");
+    char *drafts[2] = {NULL, NULL}, *text = NULL, *old = NULL, hash[32] = "";
+    size_t bytes = 0;
     ppo_file *file = NULL;
     ppo_status status = ppo__arena_status(&hub.memory);
     if (!status && ppo__exists(other))
@@ -3088,12 +3676,23 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dty
         ppo_file_free(file);
         status = PPO_ERROR_MEMORY;
     }
-    if (!status && ((!lora && ppo__hub_check_settings(&lm->full)) || ppo__params_fetch(lm->params) ||
-                    ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
-                    (lora ? ppo__hub_serialize_lora : ppo__hub_serialize)(&hub, PPO__SAVE) ||
-                    ppo_file_write(file, model) ||
-                    ppo__write_file(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub)))
+    if (!status && ppo__what_is(config) == PPO__PLAIN) status = ppo_text_load(config, &old, &bytes);
+    if (!status &&
+        ((!lora && ppo__hub_check_settings(&lm->full)) || ppo__params_fetch(lm->params) ||
+         (lora ? ppo__hub_serialize_lora : ppo__hub_serialize)(&hub, PPO__SAVE) ||
+         ppo__write_draft(config, lora ? ppo__write_adapter_config : ppo__write_hub_config, &hub,
+                          &drafts[1]) ||
+         ppo_text_load(drafts[1], &text, NULL) ||
+         ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
+         ppo_file_set_text(file, "config", text ? text : "") ||
+         ppo_file_set_text(file, "config.before", /* so that a model saved again has the same bytes */
+                           old && text && strcmp(old, text) ? ppo__hub_hash(old, bytes, hash) : "") ||
+         ppo__write_draft(model, ppo__write_arrays, file, &drafts[0])))
         status = ppo__failed;
+    status = ppo__keep_draft(model, drafts[0], status);
+    status = ppo__keep_draft(config, drafts[1], status);
+    ppo_text_free(text);
+    ppo_text_free(old);
     return ppo__hub_free(&hub), status;
 }
 
@@ -3158,6 +3757,47 @@ static ppo_status ppo__read_line(ppo__line_reader *lines, FILE *in, int *more) {
     return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, PPO__MAX_LINE);
 }
 
+/* Refuses what is JSON, or text, but not in lines. end: of the line, which has something. */
+static ppo_status ppo__no_line(const ppo__line_reader *lines, const char *end) {
+    const char *at = lines->json.at + strspn(lines->json.at, " \t\r"), *last = end;
+    while (last > at && strchr(" \t\r", last[-1])) --last;
+    if (*at == '[')
+        return ppo__file_fail(lines->path,
+                              "line %d begins a list: write each of its objects on a line of its own, "
+                              "as jq -c \".[]\" does",
+                              lines->number);
+    if (*at == '{' && last[-1] != '}' && (last == at + 1 || strchr(",[{", last[-1])))
+        return ppo__file_fail(lines->path,
+                              "line %d: an object goes on in the next line: write each on one line, as "
+                              "jq -c . does",
+                              lines->number);
+    if (lines->number == 1 && *at != '{' && *ppo__other_kind(at, (size_t)(end - at)))
+        return ppo__file_fail(lines->path, "not JSON Lines%s", ppo__other_kind(at, (size_t)(end - at)));
+    return PPO_OK;
+}
+
+/* Refuses a line by the members that it has. */
+static ppo_status ppo__no_members(ppo__line_reader *lines, ppo__value *all, const char *wanted) {
+    static const char *const others[][2] = {
+        {"conversations",
+         ": call it messages, and from and value in it role (user or assistant) and content"},
+        {"instruction", ": write instruction and input into prompt, output into completion"},
+        {"question", ": call question prompt, and answer completion"},
+        {"response", ": call it completion"},
+        {"output", ": call it completion"}};
+    char has[200] = "";
+    const char *advice = "";
+    ppo__value *item = NULL;
+    while (ppo__json_each(&lines->json, all, '{', &item)) {
+        const size_t used = strlen(has);
+        snprintf(has + used, sizeof has - used, "%s%.40s", used ? ", " : "", ppo__json_key_of(item));
+        for (size_t k = 0; k < sizeof others / sizeof *others && !*advice; ++k)
+            if (!strcmp(ppo__json_key_of(item), others[k][0])) advice = others[k][1];
+    }
+    return ppo__file_fail(lines->path, "line %d has no %s%s%s%s", lines->number, wanted,
+                          *has ? ", only " : "", has, advice);
+}
+
 /* Finds the members of the line, and of which kind it is. */
 static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
     const int pairs = lines->to[1] != NULL;
@@ -3167,6 +3807,7 @@ static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
     snprintf(lines->part, sizeof lines->part, " of line %d", lines->number);
     lines->json = json;
     if (lines->number == 1 && !strncmp(line, "\357\273\277", 3)) lines->json.at += 3; /* UTF-8's mark */
+    if (ppo__no_line(lines, end)) return ppo__failed;
     ppo__arena_reset(&lines->memory);
     ppo__value *all = ppo__json_tree(&lines->json, &lines->memory);
     for (int k = 0; k < PPO__LINE_MEMBERS; ++k) {
@@ -3194,9 +3835,9 @@ static ppo_status ppo__parse_line(ppo__line_reader *lines, int *kind) {
     if (wrong)
         return ppo__file_fail(lines->path, "line %d: \"%s\" is no text%s", lines->number, wrong,
                               strcmp(wrong, "text") ? ", and no list of messages" : "");
-    return ppo__file_fail(lines->path, "line %d has no %s", lines->number,
-                          pairs ? "chosen and rejected, as texts with a prompt or as lists of messages"
-                                : "messages, prompt or text");
+    return ppo__no_members(lines, all,
+                           pairs ? "chosen and rejected, as texts with a prompt or as lists of messages"
+                                 : "messages, prompt or text");
 }
 
 /* Cuts the last sequence after max_tokens. Returns 0 if nothing is left to learn; a prompt is not cut. */
@@ -3209,20 +3850,36 @@ static int ppo__cut_last(ppo_tokens *tokens, int max_tokens, int is_prompt) {
     return ppo__response_length(tokens, s) > 0;
 }
 
+/* The text of a value; the first one with the name of a special token is remembered. */
+static char *ppo__line_text(ppo__line_reader *lines, ppo__value *value) {
+    char *text = ppo__json_decode(&lines->json, value);
+    ppo_named *named = lines->how.specials ? NULL : lines->how.named;
+    const int token =
+        named && !named->line && !lines->json.status ? ppo_tokenizer_find(lines->tokenizer, text) : -1;
+    const ppo__added *added = ppo__added_of(lines->tokenizer, token);
+    if (!added) return text;
+    named->line = lines->number;
+    snprintf(named->name, sizeof named->name, "%.*s", added->name_bytes, added->name);
+    return text;
+}
+
 /* Adds the messages of a member, [{"role": "user", "content": "..."}, ...], or what the assistant says to the
    chat. */
 static ppo_status ppo__add_messages(ppo__line_reader *lines, int member) {
     ppo__json *json = &lines->json;
     ppo__value *value = lines->value[member], *item = NULL;
-    ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__json_decode(json, value)};
+    ppo_message message = {"assistant", value->kind == '[' ? NULL : ppo__line_text(lines, value)};
     if (message.text && !json->status) return PPO__PUSH(lines->chat, message);
     while (ppo__json_each(json, value, '[', &item)) {
         ppo__value *role = ppo__json_get(json, item, "role"), *text = ppo__json_get(json, item, "content");
         const int both = role && text && strchr("\"s", role->kind) && strchr("\"s", text->kind);
+        if (!both && !json->status && ppo__json_get(json, item, "from") && ppo__json_get(json, item, "value"))
+            ppo__json_fail(
+                json, "a message has from and value: call them role (user or assistant) and content", NULL);
         if (!both) ppo__json_fail(json, "a message has no text as its role or content", NULL);
         if (json->status) return json->status;
         message.role = ppo__json_decode(json, role);
-        message.text = ppo__json_decode(json, text);
+        message.text = ppo__line_text(lines, text);
         if (!json->status) json->status = PPO__PUSH(lines->chat, message);
     }
     return json->status;
@@ -3231,6 +3888,7 @@ static ppo_status ppo__add_messages(ppo__line_reader *lines, int member) {
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
 static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, int prompt, int response,
                                      int *only_prompt) {
+    const int specials = lines->how.specials ? PPO_ENCODE_SPECIALS : 0;
     int count = 0, given = 0;
     ppo_status status = PPO_OK;
     if (lines->chat) stbds_header(lines->chat)->length = 0;
@@ -3245,15 +3903,37 @@ static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, in
         if (strcmp(lines->chat[count].role, "assistant") != 0)
             return ppo__refuse("what follows the prompt begins with the role \"%.40s\"",
                                lines->chat[count].role);
-        status = ppo_tokens_add_chat(to, lines->tokenizer, lines->how.form, lines->chat, count, 1);
+        status = ppo__add_chat(to, lines->tokenizer, lines->how.form, lines->chat, count, 1, specials);
         if (status) return status;
         given = to->start[to->count] - to->start[to->count - 1];
         --to->count;
     }
     *only_prompt = strcmp(lines->chat[all - 1].role, "assistant") != 0;
-    status = ppo_tokens_add_chat(to, lines->tokenizer, lines->how.form, lines->chat, all, *only_prompt);
+    status = ppo__add_chat(to, lines->tokenizer, lines->how.form, lines->chat, all, *only_prompt, specials);
     if (!status && given && !*only_prompt) to->prompt[to->count - 1] = given;
     return status;
+}
+
+PPO_DEF ppo_status ppo_tokens_add_written(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
+                                          const char *prompt, const char *response, int end) {
+    if (!PPO__GIVEN("ppo_tokens_add_written", tokens, tokenizer, prompt)) return PPO_ERROR_ARGUMENT;
+    if (start >= tokenizer->vocab || end >= tokenizer->vocab)
+        return ppo__refuse("ppo_tokens_add_written: start is %d and end %d, tokens are 0 .. %d", start, end,
+                           tokenizer->vocab - 1);
+    const ppo__added *added = ppo__added_of(tokenizer, start);
+    const char *first = *prompt || !response ? prompt : response;
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    if (start >= 0 && !(added && !strncmp(first, added->name, (size_t)added->name_bytes)))
+        ppo__emit(&encoder, start);
+    ppo__encode_text(&encoder, PPO_ENCODE_SPECIALS, prompt, strlen(prompt), 1);
+    const int given = encoder.count;
+    if (response)
+        ppo__encode_text(&encoder, PPO_ENCODE_SPECIALS | PPO_ENCODE_CONTINUES, response, strlen(response), 1);
+    const int last = encoder.count > given ? encoder.tokens[encoder.count - 1] : -1;
+    if (response && end >= 0 && last != end) ppo__emit(&encoder, end);
+    if (!encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, given);
+    return ppo__encoder_end(&encoder);
 }
 
 static ppo_status ppo__add_line(ppo__line_reader *lines) {
@@ -3267,13 +3947,12 @@ static ppo_status ppo__add_line(ppo__line_reader *lines) {
         if (ppo__line_kinds[kind].chat || (prompt >= 0 && lines->value[prompt]->kind == '['))
             status = ppo__add_chat_line(lines, lines->to[k], prompt, response, &only_prompt);
         else {
-            ppo__json *json = &lines->json;
-            const char *given = prompt < 0 ? "" : ppo__json_decode(json, lines->value[prompt]);
-            const char *learned = response < 0 ? NULL : ppo__json_decode(json, lines->value[response]);
-            status = json->status;
+            const char *given = prompt < 0 ? "" : ppo__line_text(lines, lines->value[prompt]);
+            const char *learned = response < 0 ? NULL : ppo__line_text(lines, lines->value[response]);
+            status = lines->json.status;
             if (!status)
-                status = ppo_tokens_add_text(lines->to[k], lines->tokenizer, lines->how.start, given, learned,
-                                             lines->how.end);
+                status = (lines->how.specials ? ppo_tokens_add_written : ppo_tokens_add_text)(
+                    lines->to[k], lines->tokenizer, lines->how.start, given, learned, lines->how.end);
         }
         if (status == PPO_ERROR_ARGUMENT)
             status = ppo__file_fail(lines->path, "line %d: %s", lines->number, ppo__error);
@@ -3293,7 +3972,7 @@ static ppo_status ppo__add_line(ppo__line_reader *lines) {
 }
 
 PPO_DEF ppo_lines ppo_lines_default(void) {
-    const ppo_lines lines = {PPO_CHATML, -1, -1, 0, 0};
+    const ppo_lines lines = {PPO_CHATML, -1, -1, 0, 0, 0, NULL};
     return lines;
 }
 
@@ -3308,15 +3987,16 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
     reader.path = path;
     reader.tokenizer = tokenizer;
     reader.how = lines ? *lines : ppo_lines_default();
+    if (reader.how.named) reader.how.named->line = 0;
     reader.to[0] = tokens;
     reader.to[1] = rejected;
     if (tokens == rejected || reader.how.max_tokens < 0)
         return ppo__refuse("ppo_tokens_add_lines: max_tokens is %d, or rejected is tokens",
                            reader.how.max_tokens);
-    if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be read: it is not a plain file");
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
-    FILE *in = fopen(path, "rb");
-    ppo_status status = in ? PPO_OK : ppo__file_failed(path, "opened", errno);
+    int64_t size;
+    FILE *in = ppo__open_old(path, &size);
+    ppo_status status = in ? PPO_OK : ppo__failed;
     while (more && !status) {
         status = ppo__read_line(&reader, in, &more);
         if (!status) status = ppo__add_line(&reader);
