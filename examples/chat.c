@@ -83,6 +83,7 @@ static ppo_status write_tokens(chat *c) {
         else status = ppo_tokens_add_text(&c->tokens, c->tokenizer, c->start, c->turns[0].text, NULL, -1);
         for (int k = 1; k < c->count && c->form == RAW && !status; k++)
             status = ppo_tokens_append_text(&c->tokens, c->tokenizer, c->turns[k].text, 0);
+        if (!status) status = check_tokens(&c->tokens, c->tokenizer, c->lm);
         if (status || c->tokens.start[1] + room <= c->lm->config.context) return status;
         if (c->count < first + 3) return ppo_fail(PPO_ERROR_ARGUMENT, "too long for the context");
         fprintf(stderr, "(the context is full: the oldest turn is forgotten)\n");

@@ -15,7 +15,7 @@ enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = MOST_ENDS + A
 typedef struct chat {
     ppo_sampling how;
     int form, context, threads; /* form: RAW, AUTO or one of ppo_tokens_add_chat() */
-    const char *folder, *system;
+    const char *folder, *system, *start_name;
     ppo_lm *lm;
     ppo_tokenizer *tokenizer;
     ppo_generator *generator;
@@ -40,7 +40,8 @@ static int usage(const chat *c) {
     printf(
         "usage: chat FOLDER [--name value | --name=value | name=value] ...       in brackets: the default\n\n"
         "  --system TEXT              what the system says first\n"
-        "  --raw                      the same as --form raw\n");
+        "  --raw                      the same as --form raw\n"
+        "  --start NAME               token before a raw text, or none [what tokenizer.json says]\n");
     print_settings(&own_settings, c, "--", NULL, NULL);
     print_settings(ppo_sampling_settings(), &c->how, "--", NULL, NULL);
     return 0;
@@ -51,6 +52,7 @@ static ppo_status set(chat *c, const char *name, const char *value) {
     char text[64];
     if (!strcmp(name, "raw")) return c->form = RAW, PPO_OK;
     if (!strcmp(name, "system")) return c->system = value, PPO_OK;
+    if (!strcmp(name, "start")) return c->start_name = value, PPO_OK;
     if (is_no_option(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
     if (!ppo_settings_get(&own_settings, c, name, text, sizeof text))
         return ppo_settings_set(&own_settings, c, name, value);
@@ -81,18 +83,20 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {
     static const ppo_message empty = {"user", ""};
-    int first[8] = {-1}, n = 0, found[ALL_ENDS];
+    int n = 0, found[ALL_ENDS];
     ppo_status status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
-    if (!status) status = ppo_encode_as(c->tokenizer, PPO_ENCODE_BOUNDS, "", 0, first, 8, NULL);
+    if (!status) status = find_start(c->tokenizer, c->start_name, &c->start);
     for (int k = 0; k < ALL_ENDS; k++) {
         found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
         if (found[k] >= 0 && found[k] < c->lm->config.vocab) c->ends[n++] = found[k];
     }
     c->how.stop_tokens = c->ends;
     c->how.stop_token_count = n;
-    c->start = first[0];
     if (c->form == AUTO && found[PPO_CHATML] >= 0) c->form = PPO_CHATML;
     if (c->form == AUTO) c->form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
+    if (*ppo_tokenizer_note(c->tokenizer)) fprintf(stderr, "%s\n", ppo_tokenizer_note(c->tokenizer));
+    if (*ppo_tokenizer_chat_note(c->tokenizer, c->form))
+        fprintf(stderr, "%s\n", ppo_tokenizer_chat_note(c->tokenizer, c->form));
     if (!status && c->form != RAW) /* has the tokenizer its tokens? */
         status = ppo_tokens_add_chat(&c->tokens, c->tokenizer, c->form, &empty, 1, 1);
     return status;

@@ -30,6 +30,25 @@
 #include <errno.h>
 #include <signal.h>
 #include <time.h>
+#ifdef _WIN32
+#include <io.h>
+#define popen                 _popen
+#define pclose                _pclose
+#define access                _access
+#define F_OK                  0
+#define SYNC(descriptor)      _commit(descriptor)
+#define REALPATH(path, whole) _fullpath(whole, path, sizeof(whole))
+#define WIFSIGNALED(x)        0
+#define WTERMSIG(x)           0
+#define WEXITSTATUS(x)        (x)
+#define SHIELD                ""
+#else
+#include <sys/wait.h>
+#include <unistd.h>
+#define SYNC(descriptor)      fsync(descriptor)
+#define REALPATH(path, whole) realpath(path, whole)
+#define SHIELD                "trap '' INT; " /* Ctrl-C reaches the judge, too, which is to finish the iteration */
+#endif
 
 #include "finetune_options.h"
 
@@ -42,21 +61,23 @@ static void on_interrupt(int sig) {
 
 /* -- data -- */
 
-/* A whole file, with a 0 after it; NULL if it cannot be read. */
-static char *read_file(const char *path, size_t *bytes) {
-    FILE *in = fopen(path, "rb");
-    char *text = NULL;
-    size_t n = in != NULL;
-    for (*bytes = 0; n && (text = (char *)realloc(text, *bytes + 65537)) != NULL; *bytes += n)
-        n = fread(text + *bytes, 1, 65536, in);
-    if (in) fclose(in);
-    if (text) text[*bytes] = 0;
-    return text;
+static ppo_status read_text(const char *path, char **text, size_t *bytes) {
+    ppo_status status = ppo_text_load(path, text, bytes);
+    if (status) return status;
+    if (!*text) return ppo_fail(PPO_ERROR_FILE, "%s: there is no such file", path);
+    return strlen(*text) == *bytes ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
 }
 
-static ppo_status read_text(const char *path, char **text, size_t *bytes) {
-    if (!(*text = read_file(path, bytes))) return ppo_fail(PPO_ERROR_FILE, "%s: it cannot be read", path);
-    return strlen(*text) == *bytes ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
+/* The first special token that is written out in a text, and its line. */
+static ppo_named find_named(const ppo_tokenizer *tokenizer, const char *text) {
+    ppo_named named = {0, ""};
+    char name[512] = "";
+    const int token = ppo_tokenizer_find(tokenizer, text);
+    if (token < 0 || ppo_decode(tokenizer, &token, 1, name, sizeof name, NULL)) return named;
+    const char *at = strstr(text, name);
+    for (named.line = 1; text < at; text++) named.line += *text == '\n';
+    snprintf(named.name, sizeof named.name, "%.60s", name);
+    return named;
 }
 
 /* What the method learns from, or is measured with. */
@@ -64,6 +85,8 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     char *text = NULL;
     size_t bytes;
     int skipped = 0;
+    ppo_named named = {0, ""};
+    const int first = tokens == &j->data[0] || j->held_out_path; /* else the same lines are read again */
     const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
     ppo_lines lines = ppo_lines_default();
     if (j->form) lines.form = j->form - 1;
@@ -71,13 +94,24 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     lines.end = j->end;
     if (kind != TEXT) lines.max_tokens = j->lm->config.context - (kind == RL); /* room for a reply */
     lines.needs = kind == RL ? PPO_NEEDS_PROMPT : PPO_NEEDS_RESPONSE;
+    lines.specials = j->read_specials;
+    lines.named = &named;
     ppo_status status;
     if (kind != TEXT || strstr(paths, ".json"))
         status = ppo_tokens_add_lines(tokens, pairs ? rejected : NULL, paths, j->tokenizer, &lines, &skipped);
-    else if (!(status = read_text(paths, &text, &bytes)))
-        status = ppo_tokens_add_text(tokens, j->tokenizer, j->start, "", text, j->end);
-    free(text);
-    if (skipped && (tokens == &j->data[0] || j->held_out_path)) /* else the same lines are read again */
+    else if (!(status = read_text(paths, &text, &bytes))) {
+        if (!j->read_specials) named = find_named(j->tokenizer, text);
+        status = (j->read_specials ? ppo_tokens_add_written
+                                   : ppo_tokens_add_text)(tokens, j->tokenizer, j->start, "", text, j->end);
+    }
+    ppo_text_free(text);
+    if (!status) status = check_tokens(tokens, j->tokenizer, j->lm);
+    if (!status && pairs) status = check_tokens(rejected, j->tokenizer, j->lm);
+    if (named.line && first)
+        printf("%s: line %d has the name of the special token %s, whose letters are read, as any text's: "
+               "read_specials=yes reads the token\n",
+               paths, named.line, named.name);
+    if (skipped && first)
         printf("%s: %d of %d lines are left out: no token to learn is within the context of %d tokens\n",
                paths, skipped, skipped + tokens->count, j->lm->config.context);
     if (!status && !tokens->count)
@@ -86,18 +120,6 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
 }
 
 /* -- the reward by a command -- */
-
-#ifdef _WIN32
-#define popen          _popen
-#define pclose         _pclose
-#define WIFSIGNALED(x) 0
-#define WTERMSIG(x)    0
-#define WEXITSTATUS(x) (x)
-#define SHIELD         ""
-#else
-#include <sys/wait.h>
-#define SHIELD "trap '' INT; " /* Ctrl-C reaches the judge, too, which is to finish the iteration */
-#endif
 
 /* A ppo_reward_fn: the samples go to a file, which the command reads. */
 static ppo_status ask_judge(const ppo_samples *samples, float *reward, void *user) {
@@ -135,18 +157,37 @@ typedef struct figure {
     double value; /* NaN: not known */
 } figure;
 
-/* The log of a run that continues keeps its rows from before this step. */
+/* The log of a run that continues keeps its rows from before this step. It is replaced in one step, then rows are
+   added. */
 static ppo_status open_log(job *j, int64_t step, const figure *f, int n) {
-    size_t bytes = 0;
-    char *old = step > 1 ? read_file(j->log, &bytes) : NULL, *row = old;
-    j->rows = fopen(j->log, "wb");
-    if (j->rows) fprintf(j->rows, "step");
-    for (int k = 0; k < n && j->rows; k++) fprintf(j->rows, ",%s", f[k].name);
-    while (j->rows && row && (row = strchr(row, '\n')) != NULL)
-        if (*++row && strtoll(row, NULL, 10) < step) fprintf(j->rows, "\n%.*s", (int)strcspn(row, "\n"), row);
-    free(old);
-    return j->rows ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j->log);
+    char *old = NULL, *row, *text, *at;
+    size_t bytes = 0, room = 64;
+    ppo_status status = step > 1 ? ppo_text_load(j->log, &old, &bytes) : PPO_OK;
+    for (int k = 0; k < n; k++) room += strlen(f[k].name) + 1;
+    if (status || !(text = at = (char *)malloc(room + bytes)))
+        return ppo_text_free(old), status ? status : PPO_ERROR_MEMORY;
+    at += sprintf(at, "step");
+    for (int k = 0; k < n; k++) at += sprintf(at, ",%s", f[k].name);
+    for (row = old; row && (row = strchr(row, '\n')) != NULL;)
+        if (*++row && strtoll(row, NULL, 10) < step)
+            at += sprintf(at, "\n%.*s", (int)strcspn(row, "\n"), row);
+    status = ppo_text_save(j->log, text, (size_t)(at - text));
+    free(text);
+    ppo_text_free(old);
+    if (!status && !(j->rows = fopen(j->log, "ab")))
+        status = ppo_fail(PPO_ERROR_FILE, "%s: cannot be written: %s", j->log, strerror(errno));
+    return status;
 }
+
+/* Bytes of the log are to be on the disk before those of a checkpoint, which is saved after this step. */
+static int sync_log(const job *j, int64_t step) {
+    const int every = j->method->kind == RL ? j->checkpoint_every : j->fit.checkpoint_every;
+    if (fflush(j->rows) || ferror(j->rows)) return 1;
+    return (interrupted || step % every == 0) && SYNC(fileno(j->rows));
+}
+
+/* What is printed after a KL that is below 0. */
+static const char *near_0(double kl) { return kl < 0 ? " (estimated from samples: near 0)" : ""; }
 
 static ppo_status report(job *j, int64_t step, int64_t steps, int now, const figure *f, int n) {
     ppo_status status = j->log && !j->rows ? open_log(j, step, f, n) : PPO_OK;
@@ -156,11 +197,13 @@ static ppo_status report(job *j, int64_t step, int64_t steps, int now, const fig
     if (now || step == steps || step % (steps / 20 + 1) == 0) {
         printf("%5lld of %lld", (long long)step, (long long)steps);
         for (int k = 0; k < n; k++)
-            if (!isnan(f[k].value)) printf("  %s %.4g", f[k].name, f[k].value);
+            if (!isnan(f[k].value))
+                printf("  %s %.4g%s", f[k].name, f[k].value,
+                       !strcmp(f[k].name, "kl") ? near_0(f[k].value) : "");
         printf("\n");
         fflush(stdout);
     }
-    if (j->rows && !status && (fflush(j->rows) || ferror(j->rows))) /* before a checkpoint */
+    if (j->rows && !status && sync_log(j, step))
         status = ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j->log);
     return status;
 }
@@ -228,7 +271,7 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
                                         j->give, j->give_user, &e);
     if (status) return status;
     printf("%s: mean reward %.4f of %d prompts", when, e.reward, j->held_out[0].count);
-    if (!isnan(e.kl)) printf("  kl %.2f", e.kl);
+    if (!isnan(e.kl)) printf("  kl %.2f%s", e.kl, near_0(e.kl));
     printf("  entropy %.2f  length %.1f  ended %.2f\n", e.entropy, e.mean_length, e.ended);
     return show_samples(j, lm);
 }
@@ -237,18 +280,14 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
 
 static int writes_whole(const job *j) { return j->merge || j->method->kind == MERGE; }
 
-static int exists(const char *path) {
-    FILE *file = fopen(path, "rb");
-    if (file) fclose(file);
-    return file != NULL;
-}
+static int exists(const char *path) { return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR); }
 
 /* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
    of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
     char path[600];
     ppo_file *empty = NULL;
-    const int file = is_file(j->out), is_new = !exists(j->out) && errno == ENOENT;
+    const int file = is_file(j->out), is_new = !exists(j->out);
     ppo_status status = ppo_file_create(&empty);
     snprintf(path, sizeof path, "%s/%s", j->out, lora ? "config.json" : "adapter_config.json");
     if (!status && !file && exists(path))
@@ -264,27 +303,45 @@ static ppo_status check_out(const job *j, int lora) {
     return status;
 }
 
-/* Copies what Python's transformers reads beside the tokenizer from the folder of the model; generation_config.json
-   only if the token that was learned to end a text is among those that it names. */
+/* Copies what Python's transformers reads besides from the folder of the model; generation_config.json only if the
+   token that was learned to end a text is among those that it names. What is not to be copied is not to be there. */
 static ppo_status copy_others(const job *j) {
-    static const char *const names[] = {"tokenizer_config.json", "special_tokens_map.json",
-                                        "chat_template.jinja", "generation_config.json"};
+    static const char *const names[] = {"special_tokens_map.json", "chat_template.jinja",
+                                        "generation_config.json"};
     char from[512], to[512];
     const ppo_sampling *how = &j->rlhf.sampling;
-    int k = 0, ends_so = j->end < 0;
-    while (k < how->stop_token_count) ends_so |= how->stop_tokens[k++] == j->end;
-    for (k = 0; k < 3 + ends_so; k++) {
-        size_t bytes;
+    int ends_so = j->end < 0;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < how->stop_token_count; k++) ends_so |= how->stop_tokens[k] == j->end;
+    for (int k = 0; k < 3 && !status; k++) {
+        char *text = NULL;
+        size_t bytes = 0;
         snprintf(from, sizeof from, "%s/%s", j->model, names[k]);
         snprintf(to, sizeof to, "%s/%s", j->out, names[k]);
-        char *text = strcmp(from, to) ? read_file(from, &bytes) : NULL;
-        FILE *out = text ? fopen(to, "wb") : NULL;
-        int failed = text && (!out || fwrite(text, 1, bytes, out) != bytes);
-        if (out && fclose(out)) failed = 1;
-        free(text);
-        if (failed) return ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", to);
+        if (!strcmp(from, to)) continue;
+        if (k < 2 || ends_so) status = ppo_text_load(from, &text, &bytes);
+        if (!status && text) status = ppo_text_save(to, text, bytes);
+        else if (!status && exists(to) && remove(to))
+            status = ppo_fail(PPO_ERROR_FILE, "%s: it is of another model, but cannot be removed", to);
+        ppo_text_free(text);
     }
-    return PPO_OK;
+    return status;
+}
+
+/* A tokenizer of another model in the folder goes before the new model is there, which it does not fit. */
+static ppo_status remove_other_tokenizer(const job *j) {
+    char from[512], to[512], *new_one = NULL, *old = NULL;
+    size_t bytes[2];
+    snprintf(from, sizeof from, "%s/tokenizer.json", j->model);
+    snprintf(to, sizeof to, "%s/tokenizer.json", j->out);
+    ppo_status status = strcmp(from, to) ? ppo_text_load(to, &old, &bytes[0]) : PPO_OK;
+    if (!status && old && !is_file(j->model)) status = ppo_text_load(from, &new_one, &bytes[1]);
+    const int same = old && new_one && bytes[0] == bytes[1] && !memcmp(old, new_one, bytes[0]);
+    if (!status && old && !same && remove(to))
+        status = ppo_fail(PPO_ERROR_FILE, "%s: it is of another model, but cannot be removed", to);
+    ppo_text_free(old);
+    ppo_text_free(new_one);
+    return status;
 }
 
 static ppo_status save_model(const job *j, const ppo_lm *lm) {
@@ -294,11 +351,55 @@ static ppo_status save_model(const job *j, const ppo_lm *lm) {
     ppo_status status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
     if (whole) lm = merged;
     if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
+    if (!status && !file) status = remove_other_tokenizer(j);
     if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
     if (!status && !file) status = ppo_tokenizer_save(j->tokenizer, j->out);
     if (!status && !file) status = copy_others(j);
+    if (!status && !file && lm->config.score && ppo_tokenizer_pad(j->tokenizer, j->end) < 0)
+        printf("%s: the tokenizer has no token to fill up shorter texts: Python's transformers scores one "
+               "text at a "
+               "time\n",
+               j->out);
     ppo_lm_free(merged);
     return status;
+}
+
+/* peft finds the base by the whole path, from wherever it is called. */
+static void set_base(const job *j) {
+    char whole[4096];
+    snprintf(j->lm->adapter->base_model, sizeof j->lm->adapter->base_model, "%s",
+             REALPATH(j->model, whole) ? whole : j->model);
+}
+
+/* How Python may see the folder otherwise. */
+static void say_notes(const job *j) {
+    char family[32] = "";
+    const int form = j->form ? j->form - 1 : PPO_CHATML;
+    const char *chat = j->method->kind == TEXT ? "" : ppo_tokenizer_chat_note(j->tokenizer, form);
+    if (*ppo_tokenizer_note(j->tokenizer)) printf("%s: %s\n", j->model, ppo_tokenizer_note(j->tokenizer));
+    if (*chat) printf("%s: %s\n", j->model, chat);
+    ppo_settings_get(ppo_lm_settings(), &j->base->config, "family", family, sizeof family);
+    if (!is_file(j->out) && ppo_tokenizer_fits(j->tokenizer, family))
+        printf("%s: %s\n", j->model, ppo_last_error());
+}
+
+/* Was the model never trained? The last norm of `new` has weights of 1 alone. */
+static int is_random(const ppo_lm *lm) {
+    for (int k = 0; k < lm->params->tensor_count; k++) {
+        const ppo_tensor *x = lm->params->tensors[k];
+        if (strcmp(lm->params->names[k], "transformer.ln_f.weight")) continue;
+        for (int i = 0; x->data && i < x->cols; i++)
+            if (x->data[i] != 1) return 0;
+        return x->data != NULL; /* packed numbers are not looked at */
+    }
+    return 0;
+}
+
+/* The default of learning_rate. */
+static void choose_rate(job *j) {
+    if (j->method->kind == MERGE || is_given(j, "learning_rate") || is_random(j->base)) return;
+    *rate_of(j) = usual_rate(j->method, j->lm != j->base);
+    printf("learning_rate=%g, as is usual for a model that was trained before\n", (double)*rate_of(j));
 }
 
 /* Loads the model, with LoRA on it if there is to be any. */
@@ -312,7 +413,11 @@ static ppo_status load_model(job *j) {
     if (!status && j->adapter) status = ppo_lm_load_adapter(j->adapter, j->base, &j->lm);
     else if (!status && j->lora.rank) status = ppo_lm_adapt(j->base, &j->lora, 0, &j->lm);
     else j->lm = j->base;
-    return status ? status : check_out(j, j->lm != j->base && !writes_whole(j));
+    if (!status && j->lm->adapter && !is_file(j->model)) set_base(j);
+    if (!status) status = check_out(j, j->lm != j->base && !writes_whole(j));
+    if (!status) say_notes(j);
+    if (!status) choose_rate(j);
+    return status;
 }
 
 static ppo_status make_tokenizer(job *j) {
@@ -329,14 +434,18 @@ static ppo_status make_tokenizer(job *j) {
     else if (!status) status = ppo_tokenizer_characters(text, bytes, special, count, &j->tokenizer);
     snprintf(path, sizeof path, is_file(j->out) ? "%s" : "%s/tokenizer.json", j->out);
     if (!status) status = ppo_tokenizer_save(j->tokenizer, path);
+    if (!status && !is_file(j->out)) status = ppo_tokenizer_save(j->tokenizer, j->out); /* all of a folder */
     if (!status) printf("%s: %d tokens\n", path, ppo_tokenizer_vocab(j->tokenizer));
-    free(text);
+    ppo_text_free(text);
     return status;
 }
 
 static ppo_status make_model(job *j) {
+    char family[32];
     if (!j->shape.vocab) j->shape.vocab = ppo_tokenizer_vocab(j->tokenizer);
-    ppo_status status = find_ends(j);
+    ppo_status status = ppo_settings_get(ppo_lm_settings(), &j->shape, "family", family, sizeof family);
+    if (!status && !is_file(j->out)) status = ppo_tokenizer_fits(j->tokenizer, family);
+    if (!status) status = find_ends(j);
     j->shape.eos = j->end;
     if (!status) status = ppo_lm_create(&j->shape, &j->lm);
     if (!status) printf("%s: %.2f million parameters\n", j->out, 1e-6 * (double)j->lm->params->count);
@@ -445,7 +554,10 @@ static ppo_status train(job *j) {
     if (!keeps) lm = j->lm;
     signal(SIGINT, on_interrupt);
     if (!status) status = kind == RL ? reinforce(j, lm) : fit(j, lm);
-    if (!status && !j->stopped) remove(j->checkpoint);
+    if (!status && !j->stopped && exists(j->checkpoint) && remove(j->checkpoint))
+        status = ppo_fail(PPO_ERROR_FILE,
+                          "%s is written, but %s cannot be removed: %s. The next run would take it up",
+                          j->out, j->checkpoint, strerror(errno));
     if (keeps) ppo_lm_free(lm);
     return status;
 }

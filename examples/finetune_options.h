@@ -28,7 +28,7 @@ typedef struct job {
     const char *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
         *specials; /* NULL: not given */
     const char *start_name, *end_name, *kernels, *adapter;
-    int form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, help;
+    int form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, read_specials, help;
     ppo_lora lora;
     ppo_lm_config shape;
     ppo_fit_config fit;
@@ -63,8 +63,9 @@ static const struct {
     {"judge", offsetof(job, judge), "a command that gives the rewards, a number per line"},
     {"reward", offsetof(job, reward_path), "a folder with a reward model of the same tokenizer instead"},
     {"log", offsetof(job, log), "a CSV file"},
-    {"start", offsetof(job, start_name), "token before a text [what tokenizer.json says]"},
-    {"end", offsetof(job, end_name), "token that ends a text [that of the form, <|endoftext|>, or </s>]"},
+    {"start", offsetof(job, start_name), "token before a text, or none [what tokenizer.json says]"},
+    {"end", offsetof(job, end_name),
+     "token that ends a text, or none [that of the form, <|endoftext|>, or </s>]"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
     {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
     {"lora_layers", offsetof(job, lora.layers),
@@ -87,6 +88,8 @@ static const ppo_settings *own_settings(int with_checkpoints) {
                "the output of LoRA is scaled by lora_alpha / lora"),
         OWN(merge, CHOICE, 0, 1, "no|yes", "write a whole model, not LoRA for one"),
         OWN(pack, CHOICE, 0, 1, "no|yes", "keep the weights below LoRA in BF16: half the memory"),
+        OWN(read_specials, CHOICE, 0, 1, "no|yes",
+            "names of special tokens in the data become those tokens, instead of letters"),
         OWN(context, INT, 0, 1 << 30, NULL, "longest sequence, to save memory; 0: the model's"),
         OWN(show, INT, 0, 1000, NULL, "samples to print"),
         OWN(threads, INT, 1, 1024, NULL, "to compute with; the results are the same for any number"),
@@ -119,6 +122,7 @@ static const struct {
     {"form", TRAINS, NULL},
     {"start", TRAINS, NULL},
     {"end", TRAINS, NULL},
+    {"read_specials", TRAINS, NULL},
     {"show", TRAINS & ~(1 << REWARD), NULL},
     {"checkpoint_every", TRAINS, NULL},
     {"beta", 1 << DPO, NULL},
@@ -164,6 +168,18 @@ static int tables_of(job *j, const ppo_settings *table[3], void *config[3]) {
     return n;
 }
 
+static float *rate_of(job *j) {
+    return j->method->kind == RL ? &j->rlhf.learning_rate : &j->fit.learning_rate;
+}
+
+/* Learning rates that are usual for models that were trained before, which the library's, for models from nothing,
+   would destroy: of all weights, and of LoRA. */
+static float usual_rate(const training *method, int lora) {
+    static const float rates[][2] = {
+        {5e-5f, 2e-4f}, {2e-5f, 2e-4f}, {1e-5f, 1e-4f}, {1e-6f, 5e-6f}, {1e-6f, 1e-5f}};
+    return rates[method->kind - TEXT][lora];
+}
+
 /* A model in one file, instead of a folder. */
 static int is_file(const char *path) {
     const char *end = strrchr(path, '.');
@@ -181,6 +197,11 @@ static int usage(job *j) {
         if (has_option(j, texts[k].name)) printf("  %-26s %s\n", texts[k].name, texts[k].help);
     for (int t = 0, n = j->method ? tables_of(j, table, config) : 0; t < n; t++)
         print_settings(table[t], config[t], "", has_option, j);
+    if (j->method && TRAINS >> j->method->kind & 1)
+        printf("\nlearning_rate is by default what is usual for a model that was trained before: %g, with "
+               "LoRA %g;\n"
+               "for one that `new` made, with random weights, %g\n",
+               (double)usual_rate(j->method, 0), (double)usual_rate(j->method, 1), (double)*rate_of(j));
     return j->help = 1;
 }
 
@@ -252,7 +273,7 @@ static ppo_status read_options(job *j, int argc, char **argv) {
     j->show = 4;
     j->threads = 1;
     j->checkpoint_every = 10;
-    j->specials = "<|endoftext|>";
+    j->specials = "<|endoftext|>,<|pad|>";
     j->shape = ppo_lm_config_default();
     j->fit = ppo_fit_config_default();
     j->rlhf = ppo_rlhf_config_default();
@@ -285,20 +306,16 @@ static ppo_status read_options(job *j, int argc, char **argv) {
 static ppo_status find_ends(job *j) {
     const char *end = j->end_name ? j->end_name : j->form ? end_names[j->form - 1] : NULL;
     ppo_sampling *how = &j->rlhf.sampling;
-    int bounds[8], count = 0;
-    ppo_status status = ppo_encode_as(j->tokenizer, PPO_ENCODE_BOUNDS, "", 0, bounds, 8, &count);
-    j->start = j->start_name      ? ppo_tokenizer_special(j->tokenizer, j->start_name)
-               : !status && count ? bounds[0]
-                                  : -1;
-    if (j->start_name && j->start < 0)
-        return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", j->start_name);
+    ppo_status status = find_start(j->tokenizer, j->start_name, &j->start);
     how->stop_tokens = j->ends;
-    if (!is_file(j->model))
+    if (!status && !is_file(j->model))
         status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->stop_token_count);
     for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end; k--)
         if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];
     j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->stop_token_count ? j->ends[0] : -1;
-    if (end && j->end < 0) return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
+    if (end && !strcmp(end, "none")) j->end = -1;
+    else if (!status && end && j->end < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
     how->eos = j->end;
     return status;
 }

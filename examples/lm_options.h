@@ -22,6 +22,36 @@ static ppo_status read_ends(const char *folder, int vocab, int ends[MOST_ENDS], 
     return status;
 }
 
+/* The token of this name; "none": -1. NULL: the one that tokenizer.json puts before a text, or -1. */
+static ppo_status find_start(const ppo_tokenizer *tokenizer, const char *name, int *start) {
+    int before[8], count = 0;
+    *start = -1;
+    if (name && !strcmp(name, "none")) return PPO_OK;
+    if (name && (*start = ppo_tokenizer_special(tokenizer, name)) < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", name);
+    if (name) return PPO_OK;
+    ppo_status status = ppo_encode_as(tokenizer, PPO_ENCODE_BEFORE, "", 0, before, 8, &count);
+    if (!status && count > 1)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "tokenizer.json puts %d tokens before a text: say which by start",
+                        count);
+    if (!status && count) *start = before[0];
+    return status;
+}
+
+/* A model may have fewer tokens than its tokenizer, but not the texts that it gets. */
+static ppo_status check_tokens(const ppo_tokens *tokens, const ppo_tokenizer *tokenizer, const ppo_lm *lm) {
+    const int vocab = lm->config.vocab;
+    char text[64] = "";
+    for (int i = 0; tokens->count && i < tokens->start[tokens->count]; i++)
+        if (tokens->token[i] >= vocab) {
+            ppo_decode(tokenizer, &tokens->token[i], 1, text, sizeof text, NULL);
+            return ppo_fail(PPO_ERROR_ARGUMENT,
+                            "the tokenizer has %d tokens, the model %d: there is no row for token %d, \"%s\"",
+                            ppo_tokenizer_vocab(tokenizer), vocab, tokens->token[i], text);
+        }
+    return PPO_OK;
+}
+
 /* Those that the tokenizer or the program itself chooses. */
 static int is_no_option(const char *name) { return !strcmp(name, "eos") || !strcmp(name, "tool_token"); }
 

@@ -45,7 +45,7 @@ check a_row_per_step_and_one_before rows "$(sed -n 's/^ *\([0-9]*\) of.*/\1/p' $
 check a_model_is_a_folder_of_the_hub [ -s $work/base/config.json -a -s $work/base/model.safetensors -a -s $work/base/tokenizer.json ]
 check no_checkpoint_is_left [ ! -e $work/base.checkpoint ]
 end=$(sed -n 's/.*"eos_token_id": \([0-9]*\).*/\1/p' $work/base/config.json)
-echo '{"chat_template": "{{ bos_token }}\n"}' >$work/base/tokenizer_config.json
+printf '%s\n' '{"chat_template": "{{ bos_token }}\n"}' >$work/base/tokenizer_config.json
 echo "{\"eos_token_id\": [$end]}" >$work/base/generation_config.json
 check answers_are_learned good sft model=$work/base out=$work/sft data=$work/sft.jsonl held_out=$work/sft.jsonl epochs=4
 check its_loss_falls falls held_out_loss
@@ -69,7 +69,8 @@ check once_if_they_are_measured_with_too left_out
 check comparisons_are_learned good reward model=$work/sft out=$work/score data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
     epochs=4 learning_rate=1e-2
 check its_accuracy_rises rises held_out_accuracy
-check dpo_learns_them_without_a_reward good dpo model=$work/sft out=$work/dpo data=$work/pairs.jsonl held_out=$work/pairs.jsonl
+check dpo_learns_them_without_a_reward good dpo model=$work/sft out=$work/dpo data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
+    learning_rate=1e-3
 check its_loss_falls falls held_out_loss
 check ppo_with_a_reward_model good ppo model=$work/sft reward=$work/score out=$work/ppo data=$work/sft.jsonl iterations=2 \
     prompts=8 max_new_tokens=8
@@ -226,7 +227,7 @@ check refuses_a_model_of_a_tokenizer is_refused "no setting model" tokenizer dat
 check refuses_another_token_that_is_not_there is_refused '<none>' $sft start='<none>'
 check refuses_dtype_of_a_tokenizer is_refused "no setting dtype" tokenizer data=$work/text.txt dtype=bf16
 check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without lora" $sft adapter=$work/lora lora_layers=q_proj
-check refuses_a_log_that_cannot_be_written is_refused nowhere $sft log=$work/nowhere/log.csv
+check refuses_a_log_that_cannot_be_written is_refused text.txt/log $sft log=$work/text.txt/log.csv
 rm $work/none.checkpoint
 [ -e /dev/full ] && check refuses_a_log_on_a_full_disk is_refused 'dev/full' $sft log=/dev/full steps=1
 finish
