@@ -1248,6 +1248,8 @@ typedef struct ppo_env {
 /* For an environment's functions: the `user` of the environment whose function is running in this thread,
    NULL if none is. */
 PPO_DEF void *ppo_env_user(void);
+/* For an environment that wraps another one: what ppo_env_user() returns to it, until the running function ends. */
+PPO_DEF void ppo_env_set_user(void *user);
 /* For reset, step and action_mask: the call failed, for this reason. What led to it ends with
    PPO_ERROR_ARGUMENT, and with the reason in its sentence; a trainer's next iteration begins new episodes. */
 PPO_DEF void ppo_env_fail(const char *format, ...);
@@ -10045,7 +10047,7 @@ static ppo__agent_label ppo__label_of(const ppo__envs *envs, int e) {
 /* A call of an environment's function in this thread. Calls may be nested: an environment may train an
    agent. */
 typedef struct ppo__call {
-    const ppo_env *env;
+    void *user;
     int failed;
     char reason[200];
     struct ppo__call *outer;
@@ -10053,7 +10055,10 @@ typedef struct ppo__call {
 
 static PPO__THREAD_LOCAL ppo__call *ppo__running;
 
-PPO_DEF void *ppo_env_user(void) { return ppo__running ? ppo__running->env->user : NULL; }
+PPO_DEF void *ppo_env_user(void) { return ppo__running ? ppo__running->user : NULL; }
+PPO_DEF void ppo_env_set_user(void *user) {
+    if (ppo__running) ppo__running->user = user;
+}
 
 PPO_DEF PPO__PRINTF(1, 2) void ppo_env_fail(const char *format, ...) {
     va_list args;
@@ -10076,7 +10081,7 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
     ppo_outcome *out = envs->outcome + c * envs->agents;
     const char *function;
     ppo__call call;
-    call.env = env;
+    call.user = env->user;
     call.failed = 0;
     call.outer = ppo__running;
     ppo__running = &call;

@@ -6,6 +6,7 @@
 #include "../examples/envs/cartpole.h"
 #include "../examples/envs/connect4.h"
 #include "../examples/envs/pendulum.h"
+#include "../examples/envs/stack.h"
 #include "test.h"
 
 static ppo_config config_of(const char *settings) {
@@ -391,6 +392,199 @@ static void coefficients_of_ppo_on_tokens_are_set_anew_or_go_on(void **state) {
     ppo_lm_free(lm);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Stacks of frames, actions that last, bounded rewards
+   -------------------------------------------------------------------------------------------------------- */
+
+static void blind_reset(void *state, ppo_rng *rng, float *obs) {
+    float all[4];
+    cartpole_reset(state, rng, all);
+    obs[0] = all[0], obs[1] = all[2];
+}
+
+static void blind_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    float all[4];
+    cartpole_step(state, rng, action, all, out);
+    obs[0] = all[0], obs[1] = all[2];
+}
+
+/* CartPole without its velocities. */
+static ppo_env blind_env(void) {
+    ppo_env env = cartpole_env();
+    env.obs_size = 2;
+    env.reset = blind_reset;
+    env.step = blind_step;
+    return env;
+}
+
+static float learned(const ppo_env *env) {
+    ppo_config cfg = config_of("total_steps=100000");
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_train(env, &cfg, &agent));
+    const ppo_evaluation e = ppo_evaluate(agent, env, 20, 1);
+    assert_ok(e.status);
+    ppo_agent_free(agent);
+    return e.mean_return;
+}
+
+static void a_pole_without_velocities_is_balanced_by_a_stack_of_frames(void **state) {
+    (void)state;
+    const ppo_env blind = blind_env();
+    const stack of = {blind, 4, 1, 0};
+    const ppo_env env = stack_env(&of);
+    assert_int_equal(env.obs_size, 8);
+    assert_true(learned(&env) > 450);
+    assert_true(learned(&blind) < 150);
+}
+
+/* An observation counts the steps and shows the place of a user's number; it is told by ppo_env_user(). */
+enum { TICKS = 20 };
+typedef struct tick {
+    int age, opened;
+} tick;
+static int tick_told; /* how often something else than the number was found */
+
+static void tick_show(const tick *t, float *obs) {
+    for (int j = 0; j < 6; j++) obs[j] = (float)(100 * j + t->age);
+}
+
+static void tick_reset(void *state, ppo_rng *rng, float *obs) {
+    tick *t = (tick *)state;
+    (void)rng;
+    if (ppo_env_user() != &tick_told || t->opened != 7) tick_told++;
+    t->age = 0;
+    tick_show(t, obs);
+}
+
+static void tick_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    tick *t = (tick *)state;
+    (void)rng;
+    if (ppo_env_user() != &tick_told || t->opened != 7 || !action->choices[0]) tick_told++;
+    out->reward = (float)++t->age;
+    out->metrics[0] = (float)t->age;
+    out->terminated = t->age == 2 * TICKS;
+    tick_show(t, obs);
+}
+
+static void tick_mask(const void *state, unsigned char *mask) {
+    if (ppo_env_user() != &tick_told || ((const tick *)state)->opened != 7) tick_told++;
+    mask[0] = 0; /* always */
+}
+
+static int tick_open(void *state, void *user, int copy) {
+    ((tick *)state)->opened = user == &tick_told && copy >= 0 ? 7 : 0;
+    return 0;
+}
+
+static ppo_env tick_env(void) {
+    ppo_env env = {0};
+    env.name = "tick";
+    env.obs_size = 6;
+    env.actor_obs = 5;
+    env.shape[0] = 1, env.shape[1] = 2, env.shape[2] = 2; /* and a number, and what the critic alone sees */
+    env.action_space = ppo_discrete(3);
+    env.state_size = sizeof(tick);
+    env.max_steps = TICKS;
+    env.reset = tick_reset;
+    env.step = tick_step;
+    env.action_mask = tick_mask;
+    env.open = tick_open;
+    env.user = &tick_told;
+    env.metrics[0] = "age";
+    return env;
+}
+
+typedef struct seen {
+    int frames, repeat, steps;
+    float total;
+} seen;
+
+static int look(const ppo_frame *frame, void *user) {
+    seen *s = (seen *)user;
+    const float *obs = frame->obs;
+    const int age = frame->step * s->repeat < TICKS ? frame->step * s->repeat : TICKS;
+    static const int ends[] = {4, 5, 6};
+    for (int part = 0, from = 0; part < 3; from = ends[part++])
+        for (int k = 0; k < s->frames; k++) {
+            const int behind = frame->step < k ? 0 : (frame->step - k) * s->repeat;
+            for (int j = from; j < ends[part]; j++)
+                assert_true(*obs++ == (float)(100 * j + (k ? behind : age)));
+        }
+    s->steps = frame->step;
+    s->total = frame->total;
+    return 0;
+}
+
+static void a_stack_shows_its_frames_and_leaves_the_inner_environment_its_own(void **state) {
+    (void)state;
+    static const struct {
+        int frames, repeat;
+        float clip;
+    } cases[] = {{1, 1, 0}, {3, 1, 0}, {4, 3, 0}, {2, 7, 10}, {0, 0, 0}};
+    const ppo_env inner = tick_env();
+    for (int i = 0; i < COUNT(cases); i++) {
+        const stack of = {inner, cases[i].frames, cases[i].repeat, cases[i].clip};
+        const ppo_env env = stack_env(&of);
+        ppo_config cfg = config_of("total_steps=256 rollout_steps=64 hidden=8 conv=4x1x1");
+        ppo_agent *agent = NULL;
+        ppo_inspection found;
+        seen s = {cases[i].frames ? cases[i].frames : 1, cases[i].repeat ? cases[i].repeat : 1, 0, 0};
+        float want = 0;
+        tick_told = 0;
+        assert_int_equal(env.max_steps, (TICKS + s.repeat - 1) / s.repeat);
+        assert_ok(ppo_train(&env, &cfg, &agent));
+        assert_ok(ppo_play(agent, &env, 1, 1, look, &s, NULL));
+        assert_ok(ppo_env_check(&env, 500, 1, &found));
+        assert_int_equal(tick_told, 0);
+        assert_int_equal(s.steps, env.max_steps);
+        for (int t = 0; t < TICKS; t += s.repeat) { /* the sum of a step's rewards, each clipped */
+            float sum = 0;
+            for (int k = t + 1; k <= t + s.repeat && k <= TICKS; k++) sum += (float)k;
+            want += cases[i].clip > 0 && sum > cases[i].clip ? cases[i].clip : sum;
+        }
+        assert_true(s.total == want);
+        ppo_agent_free(agent);
+    }
+}
+
+/* Also one in another, on any number of threads, and where the run is resumed. */
+static void stacks_of_every_kind_train_to_the_same_bits(void **state) {
+    (void)state;
+    const ppo_env kinds[] = {blind_env(),         tick_env(),     connect4_env(),
+                             cartpole_many_env(), pendulum_env(), dials_env()};
+    for (int i = 0; i < COUNT(kinds); i++) {
+        const stack inner = {kinds[i], 2, kinds[i].agents ? 1 : 2, 0};
+        const stack outer = {stack_env(&inner), 2, 2, 1};
+        const ppo_env env = stack_env(&outer);
+        run alone = {NULL, NULL, {0}}, threads;
+        ppo_config cfg = begin_and_save(&env, "threads=1", 2, &alone);
+        cfg.threads = 3;
+        threads = resume(&env, &cfg);
+        go_on(&alone, 2);
+        go_on(&threads, 2);
+        assert_memory_equal(alone.agent->model.params->data, threads.agent->model.params->data,
+                            alone.agent->model.params->count * sizeof(float));
+        assert_ok(ppo_evaluate(alone.agent, &env, 3, 1).status);
+        end(&threads);
+        end(&alone);
+    }
+}
+
+/* Connect four with a stack and without: the same games, as long as the same moves are made. */
+static void turns_of_several_agents_stay_as_they_are(void **state) {
+    (void)state;
+    const ppo_env plain = connect4_env();
+    const stack of = {plain, 1, 4, 0}; /* a move is one step all the same: then it is the other's turn */
+    const ppo_env env = stack_env(&of);
+    ppo_agent *agent[2] = {NULL, NULL};
+    ppo_config cfg = config_of("total_steps=2048 rollout_steps=128 hidden=8");
+    assert_ok(ppo_train(&plain, &cfg, &agent[0]));
+    assert_ok(ppo_train(&env, &cfg, &agent[1]));
+    assert_memory_equal(agent[0]->model.params->data, agent[1]->model.params->data,
+                        agent[0]->model.params->count * sizeof(float));
+    for (int k = 0; k < 2; k++) ppo_agent_free(agent[k]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_callback_has_the_agent_and_judging_it_changes_no_bit),
@@ -404,6 +598,10 @@ int main(void) {
         cmocka_unit_test(a_change_without_effect_is_refused_when_a_run_continues),
         cmocka_unit_test(a_pushed_game_and_an_environment_are_told_apart),
         cmocka_unit_test(coefficients_of_ppo_on_tokens_are_set_anew_or_go_on),
+        cmocka_unit_test(a_pole_without_velocities_is_balanced_by_a_stack_of_frames),
+        cmocka_unit_test(a_stack_shows_its_frames_and_leaves_the_inner_environment_its_own),
+        cmocka_unit_test(stacks_of_every_kind_train_to_the_same_bits),
+        cmocka_unit_test(turns_of_several_agents_stay_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
