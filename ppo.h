@@ -94,6 +94,7 @@ STEP BY STEP
         several agents, teams    env.agents, step_all, self_play       turns, joining, earlier selves
         many copies in one call  env.step_many                         where a simulator steps them faster so
         memory                   cfg.recurrent = 64, ppo_gru.h         where one observation is not enough
+        frames, held actions     stack_env() of envs/stack.h           around any environment
         different scales         cfg.normalize_obs, normalize_reward   statistics belong to the agent
         a critic that sees more  env.actor_obs                         what only a simulator knows
         pictures, and numbers    env.shape, env.byte_scale, cfg.conv   convolutions by ppo_conv.h; bytes are kept
