@@ -450,12 +450,6 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
    them: fits and PPO take what they need. */
 PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
 
-/* Rounds the parameters to BF16, in which they take half the memory, and freezes them for good: the base of models
-   with LoRA, a reference, a reward model, or one that only samples, which is faster then. The weights of a model
-   whose file is in BF16 do not change. Data is NULL from then on. Operations on the processor convert what they
-   read. Copies have floats of four bytes; a tape on a GPU refuses the model. */
-PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params);
-
 /* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
    of the library. Call it before you read or change them: then they are the ones that count, until a call
    uses the model again. A tape of your own computes on the processor and calls it for you; between
@@ -5057,15 +5051,6 @@ static void ppo__widen(const uint16_t *from, size_t n, float *to) {
     }
 }
 
-/* To the nearest, of two the even one. */
-static void ppo__narrow(const float *from, size_t n, uint16_t *to) {
-    for (size_t i = 0; i < n; ++i) {
-        uint32_t bits;
-        memcpy(&bits, &from[i], sizeof bits);
-        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-    }
-}
-
 /* A parameter, in memory that ends with its name. */
 typedef struct ppo__param {
     ppo_tensor tensor;
@@ -5202,27 +5187,6 @@ PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen) {
     frozen = frozen != 0;
     if (!params->capacity) return params->frozen = frozen, PPO_OK;
     return frozen == params->frozen ? PPO_OK : ppo__params_move(params, params->capacity, frozen);
-}
-
-PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params) {
-    if (!PPO__GIVEN("ppo_params_to_bf16", params)) return PPO_ERROR_ARGUMENT;
-    if (params->packed || !params->capacity) return PPO_OK;
-    ppo_status status = ppo_params_freeze(params, 1);
-    if (!status) status = ppo_params_sync(params);
-    if (status) return status;
-    uint16_t *packed = (uint16_t *)ppo__alloc_uncleared(params->capacity * sizeof *packed);
-    if (!packed) return PPO_ERROR_MEMORY;
-    ppo__mirror_free(params);
-    ppo__narrow(params->data, params->count, packed);
-    for (int i = 0; i < params->tensor_count; ++i) {
-        ppo__param *param = (ppo__param *)(void *)params->tensors[i];
-        param->packed = packed + (param->tensor.data - params->data);
-        param->tensor.data = NULL;
-    }
-    ppo__free(params->data);
-    params->data = NULL;
-    params->packed = packed;
-    return PPO_OK;
 }
 
 PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int rows, int cols) {
@@ -5970,8 +5934,15 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
     return ppo__refuse("%s: there is no activation %d", where, activation);
 }
 
-/* -- packed matrices as operands. A block of one at a time is made floats, which stay in the first cache -- */
-enum { PPO__BLOCK_ROWS = 32, PPO__BLOCK_COLS = PPO__WIDE, PPO__BLOCK = PPO__BLOCK_ROWS * PPO__BLOCK_COLS };
+/* -- packed matrices as operands: ppo_hub.h packs the numbers of a set to BF16, and computes with them -- */
+
+typedef struct ppo__packed_functions {
+    /* c = init + a b as in the kernel gemm, to the same bits; c may be init. */
+    void (*gemm)(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b, int ldb,
+                 const float *init, int ld_init, float *c, int ldc);
+    void (*transpose)(int rows, int cols, const uint16_t *b, float *out); /* out (cols, rows) */
+} ppo__packed_functions;
+PPO__COMPANION(ppo__packed_functions, ppo__with_packed);
 
 /* x as an operand. If its numbers are packed, *packed and data point to them, and data is not read; otherwise
    *packed is NULL. */
@@ -5990,40 +5961,6 @@ static void ppo__layer_gemm(int rows, int cols, int inner, const float *a, int a
     if (ppo__has_product(inner))
         k->product(0, rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
     else k->gemm(rows, cols, inner, a, a_row, a_col, b, ldb, init, ld_init, c, ldc);
-}
-
-/* The same of a packed b, to the same bits; c may be init. */
-static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b,
-                             int ldb, const float *init, int ld_init, float *c, int ldc) {
-    float block[PPO__BLOCK];
-    int j = 0;
-    const ppo__kernels *set = ppo__k();
-    if (ppo__has_product(inner)) {
-        set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
-        return;
-    }
-    if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
-    for (; j < cols; j += PPO__BLOCK_COLS) {
-        const float *before = init ? init + j : NULL;
-        const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
-        for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
-            const int deep = ppo__min_int(inner - k, PPO__BLOCK_ROWS);
-            set->widen(deep, wide, b + ppo__at(k, ldb) + j, ldb, block, PPO__BLOCK_COLS);
-            set->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
-        }
-    }
-}
-
-/* out (cols, rows) = b (rows, cols) transposed */
-static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *out) {
-    float block[PPO__BLOCK];
-    for (int i = 0; i < rows; i += PPO__BLOCK_ROWS)
-        for (int j = 0; j < cols; j += PPO__BLOCK_COLS) {
-            const int high = ppo__min_int(rows - i, PPO__BLOCK_ROWS);
-            const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
-            ppo__k()->widen(high, wide, b + ppo__at(i, cols) + j, cols, block, PPO__BLOCK_COLS);
-            ppo__k()->transpose(high, wide, block, PPO__BLOCK_COLS, out + ppo__at(j, rows) + i, rows);
-        }
 }
 
 /* A chain of layers y = activation(x w + b), each fed by the one before, is one operation. Between its layers
@@ -6070,7 +6007,7 @@ static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col,
     size_t at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
     float *z = layer->before ? layer->before : layer->y;
     if (layer->packed)
-        ppo__packed_gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
+        ppo__with_packed.gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
     else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, z + at, out);
     if (cols == out) n = ppo__at(rows, out), rows = 1;
     for (int i = 0; i < rows && f->value; ++i, at += (size_t)out) f->value(z + at, layer->y + at, n);
@@ -6150,7 +6087,7 @@ static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
             const size_t at_x = ppo__at(from, in) + j, at_w = ppo__at(j, out);
             const float *before = layer->dx_before ? layer->dx_before + at_x : NULL;
             float *w_t = node->scratch + range * chain->scratch;
-            if (layer->packed) ppo__packed_transpose(n, out, layer->packed + at_w, w_t);
+            if (layer->packed) ppo__with_packed.transpose(n, out, layer->packed + at_w, w_t);
             else ppo__k()->transpose(n, out, layer->w->data + at_w, out, w_t, n);
             ppo__layer_gemm(to - from, n, out, dz, out, 1, w_t, n, before, in, layer->dx + at_x, in);
         }
@@ -6311,7 +6248,7 @@ static void ppo__transposed_da(void *user, int range, int from, int to) {
     const int inner = a->cols, out = b->rows;
     const float *dy = node->out[0]->grad + ppo__at(from, out);
     float *da = a->grad + ppo__at(from, inner);
-    if (packed) ppo__packed_gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
+    if (packed) ppo__with_packed.gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
     else ppo__layer_gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
 }
 

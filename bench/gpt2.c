@@ -5,6 +5,7 @@
    is a copy of its repository. They take turns, but for llm.c, which makes its steps at once. */
 #define _DEFAULT_SOURCE
 #include "ppo.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "measure.h"
 #include <pthread.h>

@@ -7,6 +7,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_amx.h"
+#include "../examples/companions/ppo_hub.h"
 
 #include "models.h"
 

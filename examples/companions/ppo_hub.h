@@ -100,11 +100,17 @@ ERRORS
 
 #include "ppo_bpe.h"
 
-#ifndef PPO_NO_LANGUAGE
-
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* Rounds the parameters to BF16, in which they take half the memory, and freezes them for good: the base of models
+   with LoRA, a reference, a reward model, or one that only samples, which is faster then. The weights of a model
+   whose file is in BF16 do not change. Data is NULL from then on. Operations on the processor convert what they
+   read. Copies have floats of four bytes; a tape on a GPU refuses the model. */
+PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params);
+
+#ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
    1 Tokenizers, chats, and texts that end a sequence
@@ -313,10 +319,11 @@ PPO_DEF void ppo_text_free(char *text);
 PPO_DEF ppo_status ppo_tokens_save(const ppo_tokens *tokens, const char *path);
 PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
 
+#endif /* PPO_NO_LANGUAGE */
+
 #ifdef __cplusplus
 }
 #endif
-#endif /* PPO_NO_LANGUAGE */
 #endif /* PPO_HUB_H */
 /* ========================================================================================================
    IMPLEMENTATION
@@ -327,9 +334,82 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens);
 #ifdef PPO__CUDA_IMPLEMENTED
 #error "include ppo_hub.h before ppo_cuda.cuh, which has LoRA on the GPU only then"
 #endif
-#ifndef PPO_NO_LANGUAGE
 
 PPO__WARNINGS_OFF
+
+/* --------------------------------------------------------------------------------------------------------
+   @@ Weights in BF16
+   -------------------------------------------------------------------------------------------------------- */
+
+/* To the nearest, of two the even one. */
+static void ppo__narrow(const float *from, size_t n, uint16_t *to) {
+    for (size_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        memcpy(&bits, &from[i], sizeof bits);
+        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
+
+PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params) {
+    if (!PPO__GIVEN("ppo_params_to_bf16", params)) return PPO_ERROR_ARGUMENT;
+    if (params->packed || !params->capacity) return PPO_OK;
+    ppo_status status = ppo_params_freeze(params, 1);
+    if (!status) status = ppo_params_sync(params);
+    if (status) return status;
+    uint16_t *packed = (uint16_t *)ppo__alloc_uncleared(params->capacity * sizeof *packed);
+    if (!packed) return PPO_ERROR_MEMORY;
+    ppo__mirror_free(params);
+    ppo__narrow(params->data, params->count, packed);
+    for (int i = 0; i < params->tensor_count; ++i) {
+        ppo__param *param = (ppo__param *)(void *)params->tensors[i];
+        param->packed = packed + (param->tensor.data - params->data);
+        param->tensor.data = NULL;
+    }
+    ppo__free(params->data);
+    params->data = NULL;
+    params->packed = packed;
+    return PPO_OK;
+}
+
+/* Packed matrices as operands: a block of one at a time is made floats, which stay in the first cache. */
+enum { PPO__BLOCK_ROWS = 32, PPO__BLOCK_COLS = PPO__WIDE, PPO__BLOCK = PPO__BLOCK_ROWS * PPO__BLOCK_COLS };
+
+static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b,
+                             int ldb, const float *init, int ld_init, float *c, int ldc) {
+    float block[PPO__BLOCK];
+    int j = 0;
+    const ppo__kernels *set = ppo__k();
+    if (ppo__has_product(inner)) {
+        set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
+        return;
+    }
+    if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
+    for (; j < cols; j += PPO__BLOCK_COLS) {
+        const float *before = init ? init + j : NULL;
+        const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
+        for (int k = 0, ld = ld_init; k < inner; k += PPO__BLOCK_ROWS, before = c + j, ld = ldc) {
+            const int deep = ppo__min_int(inner - k, PPO__BLOCK_ROWS);
+            set->widen(deep, wide, b + ppo__at(k, ldb) + j, ldb, block, PPO__BLOCK_COLS);
+            set->gemm(rows, wide, deep, a + k, lda, 1, block, PPO__BLOCK_COLS, before, ld, c + j, ldc);
+        }
+    }
+}
+
+/* out (cols, rows) = b (rows, cols) transposed */
+static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *out) {
+    float block[PPO__BLOCK];
+    for (int i = 0; i < rows; i += PPO__BLOCK_ROWS)
+        for (int j = 0; j < cols; j += PPO__BLOCK_COLS) {
+            const int high = ppo__min_int(rows - i, PPO__BLOCK_ROWS);
+            const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
+            ppo__k()->widen(high, wide, b + ppo__at(i, cols) + j, cols, block, PPO__BLOCK_COLS);
+            ppo__k()->transpose(high, wide, block, PPO__BLOCK_COLS, out + ppo__at(j, rows) + i, rows);
+        }
+}
+
+PPO__COMPANION_IS(ppo__packed_functions, ppo__with_packed, {ppo__packed_gemm, ppo__packed_transpose});
+
+#ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
    @@ JSON as a tree
@@ -4127,7 +4207,8 @@ PPO__COMPANION_IS(ppo__hub_functions, ppo__in_hub,
                   {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__qk_norm, ppo__lora_layer,
                    ppo__lora_twin});
 
+#endif
+
 PPO__WARNINGS_BACK
 
-#endif
 #endif
