@@ -1326,7 +1326,12 @@ typedef struct ppo_progress {
     float learning_rate, clip_range, kl_coef, entropy_coef;
     float value_clip; /* 0: off [train/clip_range_vf] */
 
-    char warning[160]; /* "", or a sentence: what seems to go wrong, and what to try */
+    /* What seems to go wrong, and what to try: a sentence, or "". What was seen in one iteration stays until a
+       twentieth of the run is complete, so whoever prints at those misses nothing. */
+    char warning[160];
+    const char *symptom; /* its name, like "obs-far"; NULL: there is none */
+    int64_t
+        warned; /* the iteration in which it showed; 0: it is known from an earlier twentieth, and holds */
 } ppo_progress;
 
 /* Called after every iteration, in a group by each of its processes. Return 0 to continue; anything else ends
@@ -11202,6 +11207,36 @@ static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int
 
 /* -- the trainer -- */
 
+/* What ppo__diagnose() knows of an environment and of a run. */
+typedef struct ppo__feature { /* a number of the observation, over all that were seen */
+    float first, low, high;
+    double sum, squares; /* of the differences to the first */
+} ppo__feature;
+
+typedef struct ppo__signs {
+    const ppo_env *env;
+    const ppo_config *config;
+    const ppo_progress *progress; /* iteration 0: random play, by ppo_env_check() */
+    ppo__feature *feature;        /* [obs_size] */
+    double seen, steps;           /* observations in `feature`; steps of all agents together */
+    double ends, paid, largest;   /* episodes; rewards that are not 0; the largest, absolute */
+    int looked, full;     /* 1: `feature` can be judged; and so can these means of about 1,000 samples: */
+    double target, error; /* squares: of what the critic predicts, and of how far it is off */
+    double entropy, kl, clipped, grad_norm;
+    double end_reward, varies; /* by how much the last step of an episode pays more than others; their std */
+    double stopped;            /* share of the latest iterations that target_kl ended in their first epoch */
+    double std_low, std_high, gradients; /* of this iteration */
+    int in_step;                         /* 1: all episodes that ended in it did so together */
+    float first_entropy, first_return,
+        first_length; /* of iteration 1; of 50 episodes or more (0: not yet known) */
+} ppo__signs;
+
+typedef struct ppo__symptom {
+    const char *name;
+    int row, effect; /* 1: it may follow from a cause, a row above */
+    char sentence[240];
+} ppo__symptom;
+
 enum {
     PPO__MOST_SHARDS = 64,       /* of a minibatch, at most */
     PPO__SHARDS = 16,            /* unless there is a setting */
@@ -11266,6 +11301,10 @@ struct ppo_trainer {
     int gradients;                /* minibatches of this iteration so far */
     /* ppo_player.h: a player's, of what was pushed; NULL: it trains */
     void (*observed)(ppo_trainer *trainer, int e, const ppo_outcome *out);
+    ppo__signs signs;
+    ppo__symptom worst; /* since the last twentieth of the run; name NULL: there is none */
+    int64_t warned;     /* and its iteration */
+    unsigned shown;     /* bit k: a report has shown row k */
 };
 
 /* -- an iteration, in the order of the calls -- */
@@ -11831,42 +11870,271 @@ static void ppo__report(ppo_trainer *trainer) {
                                                            rollout->recorded, rollout->envs);
 }
 
-/* The usual ways in which a run fails without an error, the surest sign first. */
-static void ppo__warn(ppo_trainer *trainer) {
-    ppo_progress *p = &trainer->progress;
-    const ppo_rollout *r = &trainer->collector.rollout;
-    const ppo_space *space = &trainer->agent->model.action_space;
-    int heads;
-    const int *sizes = ppo__space_heads(space, &heads);
-    double squares = 0, random = 0;
-    for (int i = 0; i < r->steps * r->envs; ++i) squares += (double)r->value_target[i] * r->value_target[i];
-    for (int h = 0; h < heads && !ppo__kind(space)->continuous; ++h) random += log((double)sizes[h]);
-    /* to the error of a critic that says 0; and to the entropy of a policy that acts at random */
-    const double error = squares > 0 ? 2 * p->value_loss * (double)p->iteration_steps / squares : 0;
-    const double entropy = random > 0 ? p->entropy / random : 0;
+/* -- what seems to go wrong: one table for ppo_progress.warning and ppo_env_check().
+
+   A row is a cause, which is in the task or in the settings, or an effect, which a cause may have. An iteration shows
+   the first cause that no report has shown; otherwise, if there is an effect, the first cause again, or where there is
+   none that effect. Thresholds lie between what sick tasks show and what sound ones do (tests/test_traps_doctor.c).
+   With its advice a sentence has below 160 bytes -- */
+
+/* 1: the advice would change something. "name=value": the setting has its default; "lower name": it can be lower. */
+static int ppo__can_follow(const ppo_config *config, const char *advice, size_t n) {
+    const ppo_settings *all = ppo_config_settings();
+    const ppo_config usual = ppo_config_default();
+    const char *value = (const char *)memchr(advice, '=', n), *end = value ? value : advice + n, *name = end;
+    while (name > advice && name[-1] != ' ') --name;
+    for (const ppo_field *f = all->field; f < all->field + all->count; ++f) {
+        if (strlen(f->name) != (size_t)(end - name) || memcmp(f->name, name, strlen(f->name))) continue;
+        const double is = ppo__field_number(f, ppo__field_at(f, config));
+        if (value) return is == ppo__field_number(f, ppo__field_at(f, &usual));
+        if (config->lr_target_kl > 0 && !strcmp(f->name, "learning_rate")) return 0; /* it is adapted */
+        return *advice == 'h' || is > f->min;                                        /* "higher name" */
+    }
+    return 1; /* no setting */
+}
+
+/* Appends to a sentence what of the advice "A|B|C" can be followed and fits: ": try A, C". */
+static void ppo__advise(const ppo_config *config, const char *advice, char *text, size_t size) {
+    const char *before = ": try ";
+    for (size_t n, used = strlen(text); *advice; advice += n + (advice[n] == '|')) {
+        n = strcspn(advice, "|");
+        if (!ppo__can_follow(config, advice, n) || used + strlen(before) + n >= size) continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", before, (int)n, advice);
+        before = ", ";
+    }
+}
+
+/* The first symptom from row `from` on that shows; its row is -1 if there is none. */
+static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
+    const ppo_progress *p = s->progress;
+    const ppo_config *c = s->config;
+    const ppo_env *env = s->env;
+    const ppo_space *space = &env->action_space;
+    const int plays = !p->iteration, full = s->full, floats = ppo__kind(space)->continuous;
+    const int choices =
+        !floats && ppo__space_outputs(space) > ppo__space_width(space); /* more than one action */
+    const int64_t early = p->total_steps < 500000 ? p->total_steps / 10 : 50000;
+    const double low = space->low, high = space->high, std = floats ? exp((double)c->log_std_init) : 0;
+    const double copies = plays ? 1 : c->num_envs / ppo__agents(env),
+                 steps = s->steps / (copies * ppo__agents(env));
+    const double large = c->normalize_reward ? INFINITY : 1e6, error = s->error / s->target;
+    const int still = s->kl < 1e-4 && s->clipped < 0.1 && fabs(s->entropy - s->first_entropy) < 0.004;
+
+    /* of the observations: the one of the largest size, and the widest and the narrowest spread */
+    const int seen = s->looked && s->seen > 1, raw = seen && !c->normalize_obs && env->byte_scale == 0;
+    int far = 0, narrow = 0, constant = seen;
+    double far_mean = 0, far_std = 0, size = 0, widest = 0, narrowest = INFINITY;
+    for (int j = 0; j < env->obs_size && seen; ++j) {
+        const ppo__feature *f = &s->feature[j];
+        const double shift = f->sum / s->seen, mean = f->first + shift;
+        const double spread = sqrt(fmax(0, f->squares / s->seen - shift * shift));
+        if (hypot(mean, spread) > size)
+            far = j, far_mean = mean, far_std = spread, size = hypot(mean, spread);
+        if (f->low == f->high) continue;
+        constant = 0;
+        widest = fmax(widest, spread);
+        if (f->high - f->low < 0.1f && spread < narrowest) narrow = j, narrowest = spread;
+    }
+
+#define PPO__ROW(name, effect, shows, text, advice, ...)   \
+    {                                                      \
+        name, effect, shows, text, advice, { __VA_ARGS__ } \
+    }
     const struct {
-        int holds;
-        const char *text;
-        double a, b, c;
+        const char *name;
+        int effect, shows;
+        const char *text, *advice;
+        double numbers[4];
     } table[] = {
-        {p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
-         "the loss is %.2g, its gradient %.2g: near overflow. Try normalize_reward=yes, normalize_obs=yes",
-         p->loss, p->grad_norm, 0},
-        {p->iteration > 2 && error > 5,
-         "the critic's squared error is %.3g times that of a critic that says 0: try normalize_reward=yes, a "
-         "lower learning_rate",
-         error, 0, 0},
-        {p->clip_fraction > 0.5f,
-         "%.0f %% of the ratios left the clip range: try a lower learning_rate, fewer epochs, or target_kl",
-         100 * (double)p->clip_fraction, 0, 0},
-        {p->iteration >= 10 && entropy > 0.995 && p->approx_kl < 1e-4f,
-         "the policy still acts at random (entropy %.3f of %.3f, KL %.1g): try normalize_obs=yes, a higher "
-         "learning_rate",
-         p->entropy, random, p->approx_kl},
+        PPO__ROW("obs-constant", 0, constant && (plays || env->obs_size > 1),
+                 "the observation never changed in %.0f steps", "", s->steps),
+        PPO__ROW("obs-far", 0, raw && size > 10, "observation[%.0f] is %.3g +- %.3g, far from unit scale",
+                 "normalize_obs=yes|other units in step()", (double)far, far_mean, far_std),
+        PPO__ROW(c->recurrent ? "obs-memory" : "obs-tiny", 0,
+                 raw && !constant && size < (c->recurrent ? 0.3 : 0.02),
+                 c->recurrent ? "all observations are within %.2g of 0, too small for a memory (recurrent)"
+                              : "all observations are within %.2g of 0",
+                 "normalize_obs=yes|other units in step()", size),
+        PPO__ROW("obs-small", 0, raw && narrowest < fmax(widest, fmin(size, 1)) / 20,
+                 "observation[%.0f] varies by %.2g only, beside numbers of up to %.2g",
+                 "normalize_obs=yes|other units in step()", (double)narrow, narrowest, size),
+        PPO__ROW("box-far", 0, floats && !c->squash && high - low < 1e6 && fmax(fabs(low), fabs(high)) > 10,
+                 "actions go from %g to %g, but a new policy's are near 0, +-1", "squash=yes", low, high),
+        PPO__ROW("reward-none", 0, s->paid == 0,
+                 "no reward came in %.0f steps: there is nothing to learn from", "", s->steps),
+        PPO__ROW("reward-large", 0, s->largest > large || (plays && s->target > large),
+                 "rewards reach %.3g, discounted returns %.3g", "normalize_reward=yes|other units",
+                 s->largest, sqrt(s->target)),
+        PPO__ROW("no-end", 0, s->ends == 0 && !env->max_steps && steps >= (plays ? 1 : 1000),
+                 "no episode ended in %.0f steps of each copy, so no return is known",
+                 ppo__is_pushed(env) ? "outcome.truncated now and then" : "env.max_steps", steps),
+        PPO__ROW("in-step", 0, s->in_step > 0 && copies >= 32 && p->mean_length > 8 * (float)c->rollout_steps,
+                 "all %.0f copies are at the same step of %.0f, and a rollout sees %.0f of them",
+                 "a random first step in the first reset()|higher rollout_steps", copies, p->mean_length,
+                 (double)c->rollout_steps),
+        PPO__ROW("overflow", 1, p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
+                 "the loss is %.2g, its gradient %.2g: near overflow",
+                 "normalize_reward=yes|normalize_obs=yes|lower learning_rate", p->loss, p->grad_norm),
+        PPO__ROW("entropy-gone", 1, full && choices && s->entropy < 1e-4,
+                 "the policy takes one action only (entropy %.1g), and hardly learns",
+                 "lower learning_rate|target_kl=0.02|entropy_coef=0.01", s->entropy),
+        PPO__ROW("std-gone", 1, full && floats && s->std_low < 1e-3 * fmin(1, std),
+                 "the standard deviation of an action fell to %.1g: nothing else is tried",
+                 "lower learning_rate|target_kl=0.02|entropy_coef=0.001", s->std_low),
+        PPO__ROW("std-high", 1, full && floats && s->std_high > 30 * fmax(1, std),
+                 "the standard deviation of an action rose to %.2g: it is noise",
+                 "lower entropy_coef|lower learning_rate|target_kl=0.02", s->std_high),
+        PPO__ROW("kl-stops", 1, full && s->stopped > 0.6,
+                 "target_kl ends most iterations in their first epoch, this one after %.0f gradient steps",
+                 "lower learning_rate|higher target_kl", s->gradients),
+        PPO__ROW("gradient", 1,
+                 full && c->use_critic && c->max_grad_norm > 0 && s->grad_norm > 1000 * c->max_grad_norm,
+                 "the gradient's norm is %.2g, max_grad_norm %.2g: the critic takes all of it",
+                 "normalize_reward=yes|huber_delta=1|lower value_coef", s->grad_norm, c->max_grad_norm),
+        PPO__ROW("critic", 1, full && p->iteration > 2 && error > 5,
+                 "the critic's squared error is %.3g times that of a critic that says 0",
+                 "normalize_reward=yes|lower learning_rate", error),
+        PPO__ROW("clip", 1, full && (s->clipped > 0.5 || s->kl > 3),
+                 "%.0f %% of the ratios left the clip range, and the KL is %.2g",
+                 "lower learning_rate|fewer epochs|target_kl=0.02", 100 * s->clipped, p->approx_kl),
+        PPO__ROW("random", 1,
+                 full && p->iteration >= 4 && p->gradient_steps >= 1000 && p->steps >= early && still,
+                 "the policy still acts at random (entropy %.3f, KL %.1g)",
+                 "normalize_obs=yes|higher learning_rate", s->entropy, s->kl),
+        PPO__ROW("shorter", 1,
+                 full && p->episodes >= 200 && p->steps > p->total_steps / 3 &&
+                     p->mean_return < 0.25f * s->first_return && p->mean_return > 0.9f * s->first_return &&
+                     p->mean_length < 0.7f * s->first_length &&
+                     s->varies > -0.01f * p->mean_return / p->mean_length && s->end_reward < 0.5 * s->varies,
+                 "the return rose from %.3g to %.3g as episodes got shorter (%.3g steps, once %.3g): to "
+                 "avoid costs?",
+                 "", s->first_return, p->mean_return, p->mean_length, s->first_length),
     };
-    for (size_t k = 0; k < sizeof table / sizeof *table && !*p->warning; ++k)
-        if (table[k].holds)
-            snprintf(p->warning, sizeof p->warning, table[k].text, table[k].a, table[k].b, table[k].c);
+#undef PPO__ROW
+    ppo__symptom found = {NULL, -1, 0, ""};
+    for (int k = from; k < (int)(sizeof table / sizeof *table) && found.row < 0; ++k) {
+        const double *x = table[k].numbers;
+        if (!table[k].shows) continue;
+        found.name = table[k].name;
+        found.row = k;
+        found.effect = table[k].effect;
+        snprintf(found.sentence, sizeof found.sentence, table[k].text, x[0], x[1], x[2], x[3]);
+        ppo__advise(c, table[k].advice, found.sentence, sizeof found.sentence);
+    }
+    return found;
+}
+
+/* Takes in an observation; a reward. */
+static void ppo__see(ppo__signs *s, const float *obs) {
+    for (int j = 0; j < s->env->obs_size; ++j) {
+        ppo__feature *f = &s->feature[j];
+        if (s->seen == 0) f->first = f->low = f->high = obs[j];
+        const double x = (double)obs[j] - f->first;
+        f->sum += x;
+        f->squares += x * x;
+        f->low = ppo__min(f->low, obs[j]);
+        f->high = ppo__max(f->high, obs[j]);
+    }
+    ++s->seen;
+}
+
+static void ppo__see_reward(ppo__signs *s, float reward, int ended) {
+    ++s->steps;
+    s->ends += ended;
+    s->paid += reward != 0;
+    s->largest = fmax(s->largest, fabs((double)reward));
+}
+
+/* Moves a mean. */
+static void ppo__follow(double *mean, double weight, double x) { *mean += weight * (x - *mean); }
+
+/* Takes in the rollout; weight: of the iteration in the means. */
+static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight) {
+    double samples = 0, targets = 0, terminated = 0, rewards[2] = {0, 0}, squares = 0;
+    s->in_step = 0;
+    for (int t = 0; t < r->steps; ++t) {
+        int ends = 0;
+        for (int e = 0; e < r->envs; ++e) {
+            const size_t at = ppo__at(t, r->envs) + e;
+            const int end = r->terminated[at], ended = end || r->truncated[at];
+            if (t >= r->recorded[e]) continue;
+            if (r->obs && !s->looked) ppo__see(s, r->obs + at * (size_t)s->env->obs_size);
+            ppo__see_reward(s, r->reward[at], ended);
+            ++samples;
+            ends += ended;
+            terminated += end;
+            targets += (double)r->value_target[at] * r->value_target[at];
+            rewards[end] += r->reward[at];
+            if (!end) squares += (double)r->reward[at] * r->reward[at];
+        }
+        if (ends) s->in_step = ends == r->envs && s->in_step >= 0 ? 1 : -1;
+    }
+    ppo__follow(&s->target, weight, targets / samples);
+    if (terminated > 0 && terminated < samples) {
+        const double n = samples - terminated, mean = rewards[0] / n;
+        ppo__follow(&s->end_reward, weight, rewards[1] / terminated - mean);
+        ppo__follow(&s->varies, weight, sqrt(fmax(0, squares / n - mean * mean)));
+    }
+}
+
+/* Takes in the report, and the policy's standard deviations. */
+static void ppo__see_report(ppo__signs *s, const ppo_tensor *log_std, double weight) {
+    const ppo_progress *p = s->progress;
+    ppo__follow(&s->error, weight, 2 * p->value_loss);
+    ppo__follow(&s->entropy, weight, p->entropy);
+    ppo__follow(&s->grad_norm, weight, p->grad_norm);
+    weight = fmin(weight, 0.2); /* these must last */
+    ppo__follow(&s->stopped, weight, p->epochs == 0);
+    ppo__follow(&s->kl, weight, fminf(p->approx_kl, 5));
+    ppo__follow(&s->clipped, weight, p->clip_fraction);
+    s->std_low = INFINITY;
+    s->std_high = 0;
+    for (size_t i = 0; log_std && i < ppo__size(log_std); ++i) {
+        s->std_low = fmin(s->std_low, exp((double)log_std->data[i]));
+        s->std_high = fmax(s->std_high, exp((double)log_std->data[i]));
+    }
+    if (p->iteration == 1) s->first_entropy = p->entropy;
+    if (s->first_length > 0 || p->episodes < 50) return;
+    s->first_return = p->mean_return;
+    s->first_length = p->mean_length;
+}
+
+/* 1: with this iteration a twentieth of the run is complete, or all of it. */
+static int ppo__is_twentieth(const ppo_progress *p) {
+    const int64_t part = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
+    return p->steps >= p->total_steps || p->steps / part != (p->steps - p->iteration_steps) / part;
+}
+
+/* Sets the warning. Observations are judged once an episode has ended or after 1,000 steps of each agent, means
+   after as many samples, or a quarter of the run. */
+static void ppo__warn(ppo_trainer *trainer) {
+    ppo__signs *s = &trainer->signs;
+    ppo_progress *p = &trainer->progress;
+    ppo__symptom found, cause = {NULL, -1, 0, ""}, *worst = &trainer->worst;
+    const double samples = (double)p->iteration_steps;
+    const double weight = samples / fmin(s->steps + samples, fmax(samples, 1000));
+    ppo__see_rollout(s, &trainer->collector.rollout, weight);
+    ppo__see_report(s, trainer->agent->model.log_std, weight);
+    s->gradients = trainer->gradients;
+    s->looked = s->looked || s->ends > 0 || s->steps >= 1000.0 * trainer->config.num_envs ||
+                ppo_trainer_done(trainer);
+    s->full = s->steps >= fmin(1000, 0.25 * (double)p->total_steps);
+    for (int row = 0; found = ppo__diagnose(s, row), found.row >= 0; row = found.row + 1) {
+        if (!found.effect && cause.row < 0) cause = found;
+        if (found.effect || !(trainer->shown >> found.row & 1)) break;
+    }
+    if (found.effect && cause.row >= 0) found = cause;
+    if (found.row >= 0 && (!worst->name || found.row <= worst->row)) {
+        *worst = found;
+        trainer->warned = p->iteration;
+    }
+    if (!worst->name && cause.row < 0) return;
+    p->symptom = worst->name ? worst->name : cause.name;
+    p->warned = worst->name ? trainer->warned : 0;
+    memcpy(p->warning, worst->name ? worst->sentence : cause.sentence, sizeof p->warning - 1);
+    if (!worst->name || !ppo__is_twentieth(p)) return;
+    trainer->shown |= 1u << worst->row;
+    worst->name = NULL;
 }
 
 /* -- pauses, and a program that steps its own world -- */
@@ -12511,6 +12779,11 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
                                      config->seed, PPO_STREAM_ENV, 0);
     if (!status) status = ppo__minibatch_room(trainer);
     if (!status && config->self_play) status = ppo__snapshot_room(trainer);
+    trainer->signs.env = &collector->envs.env;
+    trainer->signs.config = &trainer->config;
+    trainer->signs.progress = &trainer->progress;
+    trainer->signs.feature = PPO__ZEROS(&trainer->memory, ppo__feature, env->obs_size);
+    if (!status) status = ppo__arena_status(&trainer->memory);
     if (status) {
         ppo_trainer_free(trainer);
         return status;
@@ -17686,7 +17959,6 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     if (!p) return 0;
     FILE *out = file ? (FILE *)file : stderr;
     int terminal = 0, last = p->steps >= p->total_steps;
-    int64_t twentieth = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
     long left = (long)(p->seconds_left + 0.5);
     const int ends = p->mean_return == p->mean_return; /* an episode has */
     const float figure = ends ? p->mean_return : p->mean_reward;
@@ -17694,15 +17966,15 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
 #ifdef PPO__UNIX
     terminal = (out == stdout && isatty(1)) || (out == stderr && isatty(2));
 #endif
-    const int due = last || p->steps / twentieth != (p->steps - p->iteration_steps) / twentieth;
+    const int due = ppo__is_twentieth(p);
     if (!terminal && !due) return 0;
     snprintf(text, sizeof text, ends && fabsf(figure) < 1e9f ? "%.2f" : "%.4g", (double)figure);
     fprintf(out, "%s%9lld/%lld steps  %7.0f/s  %s %8s  kl %.4f  entropy %7.3f  left %ld:%02ld%s",
             terminal ? "\r" : "", (long long)p->steps, (long long)p->total_steps, p->steps_per_second,
             ends ? "return" : "reward", text, (double)p->approx_kl, (double)p->entropy, left / 60, left % 60,
             terminal ? "\033[K" : "\n");
-    if (terminal && (last || (due && p->warning[0]))) fputc('\n', out);
-    if (due && p->warning[0]) fprintf(out, "warning: %s\n", p->warning);
+    if (terminal && (last || (due && p->warned))) fputc('\n', out);
+    if (due && p->warned) fprintf(out, "warning: %s\n", p->warning);
     fflush(out);
     return 0;
 }
@@ -17754,15 +18026,15 @@ static ppo_status ppo__append(ppo__log_file *log, const void *data, size_t size)
     return PPO_OK;
 }
 
-/* PPO__COUNT: an integer that TensorBoard does not get; PPO__FIGURE: its key follows "env/" */
-enum { PPO__REAL, PPO__FIGURE, PPO__WHOLE, PPO__COUNT };
+/* PPO__COUNT: an integer that TensorBoard does not get; PPO__FIGURE: its key follows "env/"; PPO__WORDS: the warning */
+enum { PPO__REAL, PPO__FIGURE, PPO__WHOLE, PPO__COUNT, PPO__WORDS };
 typedef struct ppo__metric {
     const char *key;
     double value;
     int kind, present; /* present 0: not in this iteration */
 } ppo__metric;
 
-enum { PPO__METRICS = 19, PPO__ALL_METRICS = 19 + (int)PPO_MAX_METRICS, PPO__TOTAL_TIMESTEPS = 6 };
+enum { PPO__METRICS = 20, PPO__ALL_METRICS = 20 + (int)PPO_MAX_METRICS, PPO__TOTAL_TIMESTEPS = 6 };
 
 /* What a log reports of an iteration, sorted by key, then the environment's own figures. Returns how many. */
 static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METRICS]) {
@@ -17786,6 +18058,7 @@ static int ppo__metrics(const ppo_progress *p, ppo__metric metrics[PPO__ALL_METR
         {"train/policy_gradient_loss", p->policy_loss, PPO__REAL, 1},
         {"train/std", p->std, PPO__REAL, p->std > 0},
         {"train/value_loss", 2 * p->value_loss, PPO__REAL, 1},
+        {"train/warning", 0, PPO__WORDS, p->symptom != NULL},
     };
     PPO__ASSERT(sizeof all == PPO__METRICS * sizeof *all);
     memcpy(metrics, all, sizeof all);
@@ -17806,10 +18079,14 @@ static size_t ppo__csv_line(char line[PPO__CSV_LINE], const ppo_progress *progre
     size_t n = 0;
     for (int i = 0; i < count; ++i) {
         const ppo__metric *m = &metrics[i];
-        char text[64] = "";
+        char text[240] = "";
         if (header) snprintf(text, sizeof text, "%s%s", m->kind == PPO__FIGURE ? "env/" : "", m->key);
         const char *field = text;
-        if (!header && m->present) field = ppo__number(text, m->kind >= PPO__WHOLE ? "%.0f" : NULL, m->value);
+        if (!header && m->present && m->kind == PPO__WORDS) {
+            snprintf(text, sizeof text, "%s: %s", progress->symptom, progress->warning);
+            for (char *comma = text; (comma = strchr(comma, ',')) != NULL;) *comma = ';';
+        } else if (!header && m->present)
+            field = ppo__number(text, m->kind >= PPO__WHOLE ? "%.0f" : NULL, m->value);
         n += (size_t)snprintf(line + n, PPO__CSV_LINE - n, "%s%s", field, i < count - 1 ? "," : "\n");
     }
     return n;

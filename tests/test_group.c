@@ -50,7 +50,6 @@ static uint64_t hash_progress(uint64_t hash, ppo_progress p) {
                              p.std};
     const int64_t counts[] = {p.iteration, p.steps,          p.iteration_steps, p.episodes,
                               p.epochs,    p.gradient_steps, p.updates};
-    hash = hash_bytes(hash, p.warning, strlen(p.warning));
     return hash_bytes(hash_bytes(hash, figures, sizeof figures), counts, sizeof counts);
 }
 

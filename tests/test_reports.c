@@ -454,6 +454,7 @@ static void a_csv_row_has_the_figures_as_stable_baselines3_means_them(void **sta
         {"train/policy_gradient_loss", "-0.0025"},
         {"train/std", "0.9"},
         {"train/value_loss", "13"},
+        {"train/warning", ""},
     };
     ppo_progress progress = figures(11), few = few_figures(12);
     ppo_log *log = open_log(csv, NULL, 0);
@@ -486,10 +487,10 @@ static void the_columns_are_stable_baselines3_s_and_empty_where_it_has_none(void
     assert_ok(ppo_log_write(log, &early));
     ppo_log_close(log);
     read_table(csv);
-    assert_int_equal(table.columns, COUNT(g_gaussian_columns) + 1);
+    assert_int_equal(table.columns, COUNT(g_gaussian_columns) + 2);
     for (int c = 0; c < table.columns; c++) {
         const char *name = table.cell[0][c];
-        if (!strcmp(name, "rollout/step_rew_mean")) continue; /* ours */
+        if (!strcmp(name, "rollout/step_rew_mean") || !strcmp(name, "train/warning")) continue; /* ours */
         int in_discrete = has(g_discrete_columns, COUNT(g_discrete_columns), name);
         assert_true(has(g_gaussian_columns, COUNT(g_gaussian_columns), name));
         assert_true(table.cell[1][c][0] != 0);
@@ -624,12 +625,12 @@ static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
     ppo_log_close(log);
     slurp(csv);
     snprintf(header, sizeof header, "%.2000s", (char *)bytes);
-    static const char *const rows[] = {"1,2,3\n", "\n", ",,,,,,x,,,,,,,,,,,,\n", ",,,,,,2048 ,,,,,,,,,,,,\n",
-                                       ",,,,,,2048,,,,,,,,,,,,,\n"};
+    static const char *const rows[] = {"1,2,3\n", "\n", ",,,,,,x,,,,,,,,,,,,,\n",
+                                       ",,,,,,2048 ,,,,,,,,,,,,,\n", ",,,,,,2048,,,,,,,,,,,,,,\n"};
     for (int i = -2; i < COUNT(rows); i++) {
         if (i == -2) snprintf(text, sizeof text, "a,b\n1,2\n");
         if (i == -1) snprintf(text, sizeof text, "x%s", header);
-        if (i >= 0) snprintf(text, sizeof text, "%s,,,,,,2048,,,,,,,,,,,,\n%s", header, rows[i]);
+        if (i >= 0) snprintf(text, sizeof text, "%s,,,,,,2048,,,,,,,,,,,,,\n%s", header, rows[i]);
         spit(csv, text);
         log = (ppo_log *)text;
         assert_fails(ppo_log_open(csv, tb, 4096, &log), PPO_ERROR_FILE,
@@ -878,7 +879,8 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
     assert_null(log);
     assert_fails(ppo_log_open(NULL, in_folder("file"), 0, &log), PPO_ERROR_FILE, "file|Not a directory");
     assert_fails(ppo_log_open(NULL, in_folder("file/tb"), 5, &log), PPO_ERROR_FILE, "file|Not a directory");
-    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE, "taken.csv|not a plain file");
+    assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE,
+                 "taken.csv|not a plain file");
     assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 7, &log), PPO_ERROR_FILE,
                  "taken.csv|not a plain file");
     assert_fails(ppo_log_open("", NULL, 0, &log), PPO_ERROR_FILE, "No such file");
@@ -936,7 +938,8 @@ static void a_full_device_is_reported(void **state) {
     float x[1] = {1};
     ppo_curve curve = {NULL, x, x, 1};
     if (access("/dev/full", W_OK) != 0) skip();
-    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE, "/dev/full|written|not a plain file");
+    assert_fails(ppo_log_open("/dev/full", NULL, 0, &log), PPO_ERROR_FILE,
+                 "/dev/full|written|not a plain file");
     assert_null(log);
     assert_fails(ppo_plot_svg("/dev/full", NULL, NULL, NULL, &curve, 1), PPO_ERROR_FILE,
                  "/dev/full|written|not a plain file");

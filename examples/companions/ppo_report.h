@@ -246,7 +246,8 @@ PPO_DEF ppo_status ppo_plot_svg(const char *path, const char *title, const char 
           1 wall_time (double)   2 step (varint)   and one of
           3 file_version (text)  5 summary         7 session_log { 1 status (varint) }
 
-      with summary { 1 value { 1 tag (text)  2 simple_value (float) }  1 value ... }. The types:
+      with summary { 1 value { 1 tag (text)  2 simple_value (float), or 8 tensor  9 metadata }  1 value ... }. The
+      types:
       0 a varint, 1 eight bytes, 2 a length and that many bytes, 5 four bytes. -- */
 
 enum { PPO__BYTES = 2048, PPO__LOG_KEY = 512 };
@@ -281,6 +282,23 @@ static void ppo__put_scalar(ppo__bytes *summary, const char *key, float x) {
     ppo__put_field(&value, 1, key, strlen(key));
     ppo__put_varint(&value, 2 << 3 | 5);
     ppo__put_fixed(&value, bits, 4);
+    ppo__put_field(summary, 1, value.data, value.n);
+}
+
+/* A text, which TensorBoard shows under its tab of that name: a tensor of one string (type 7). */
+static void ppo__put_text(ppo__bytes *summary, const char *key, const char *name, const char *text) {
+    static const unsigned char metadata[] = {1 << 3 | 2, 6, 1 << 3 | 2, 4, 't', 'e', 'x', 't'};
+    static const unsigned char one[] = {1 << 3, 7, 2 << 3 | 2, 4, 2 << 3 | 2, 2, 1 << 3, 1};
+    char sentence[240];
+    ppo__bytes value, tensor;
+    value.n = 0;
+    tensor.n = sizeof one;
+    memcpy(tensor.data, one, sizeof one);
+    snprintf(sentence, sizeof sentence, "%s: %s", name, text);
+    ppo__put_field(&tensor, 8, sentence, strlen(sentence));
+    ppo__put_field(&value, 1, key, strlen(key));
+    ppo__put_field(&value, 8, tensor.data, tensor.n);
+    ppo__put_field(&value, 9, metadata, sizeof metadata);
     ppo__put_field(summary, 1, value.data, value.n);
 }
 
@@ -358,7 +376,9 @@ static ppo_status ppo__events_write(ppo__log_file *log, const ppo_progress *prog
     for (int i = 0; i < count; ++i) {
         char key[64];
         snprintf(key, sizeof key, "%s%s", metrics[i].kind == PPO__FIGURE ? "env/" : "", metrics[i].key);
-        if (metrics[i].present && metrics[i].kind != PPO__COUNT)
+        if (metrics[i].present && metrics[i].kind == PPO__WORDS)
+            ppo__put_text(&summary, key, progress->symptom, progress->warning);
+        else if (metrics[i].present && metrics[i].kind != PPO__COUNT)
             ppo__put_scalar(&summary, key, (float)metrics[i].value);
     }
     return ppo__append_event(log, progress->steps, 5, summary.data, summary.n);
