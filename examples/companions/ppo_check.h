@@ -15,7 +15,20 @@ AN ENVIRONMENT
        if (ppo_env_check(&env, 10000, 1, &report) != PPO_OK) puts(ppo_last_error());
        for (int i = 0; i < report.findings; ++i) puts(report.finding[i]);
 
-   It is what check_env() is in Stable-Baselines3.
+   It is what check_env() is in Stable-Baselines3. The symptoms of a task, like observations far from unit scale, are those
+   that a training looks for, too (ppo_progress.warning). What only copies of the environment show is looked for here:
+
+       symptom         what it does to learning
+       obs-unwritten   the policy sees what an earlier step left there
+       copies-random   noise that no policy can foresee; runs cannot be repeated or resumed
+       copies-shared   all copies play one game, and the moves of one are rewarded to another
+       reset-forgets   an episode depends on earlier ones: training reports returns that no fresh game gives
+       state-differs, state-address   a checkpoint does not bring the state back
+       world-endless   its agents join again for ever, so it is never reset
+
+AN EVALUATION
+
+   ppo_evaluation_check() compares greedy play with sampled play, which can be far better.
 
 DERIVATIVES
 
@@ -56,19 +69,25 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
                                        void *user, float epsilon, float tolerance, float *max_error);
 
 #ifndef PPO_NO_CONTROL
-/* Plays an environment with random actions, in two copies side by side, before anything is trained, and says
-   in a sentence each what will go wrong or is worth a setting: results that depend on more than the state;
-   pointers in the state, which no checkpoint brings back; numbers that are never written or not finite;
-   episodes that do not end; no rewards, or huge ones; observations far from unit scale; bounds of actions far
-   from what a new policy chooses. findings 0: nothing was found. Errors: a function is missing, a size or the
-   action space is invalid, env.open failed. */
+/* Plays an environment with random actions before anything is trained, in two copies side by side and then again, and
+   says in a sentence each what will go wrong or is worth a setting. findings 0: nothing was found. settings: what it
+   will be trained with (NULL: the defaults), so that no advice is followed already. Errors: a function is missing, a
+   size or the action space is invalid, env.open failed. */
 enum { PPO_MAX_FINDINGS = 8 };
 typedef struct ppo_inspection {
     int steps, episodes; /* that were played */
     int findings;
     char finding[PPO_MAX_FINDINGS][240];
+    const char *symptom[PPO_MAX_FINDINGS]; /* its name, like "obs-far"; "failed": a call failed */
 } ppo_inspection;
 PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report);
+PPO_DEF ppo_status ppo_env_check_with(const ppo_env *env, const ppo_config *settings, int steps,
+                                      uint64_t seed, ppo_inspection *report);
+
+/* 1: greedy play, ppo_evaluate(), earned far less than sampled play, ppo_evaluate_sampled(); sentence [160] says so.
+   0: it did not, and the sentence is "". */
+PPO_DEF int ppo_evaluation_check(const ppo_config *settings, const ppo_evaluation *greedy,
+                                 const ppo_evaluation *sampled, char sentence[160]);
 #endif
 
 #ifdef __cplusplus
@@ -152,32 +171,42 @@ PPO_DEF ppo_status ppo_check_gradients(ppo_scalar_fn build, ppo_tensor *const *i
 
 #ifndef PPO_NO_CONTROL
 
-/* -- inspecting an environment: two copies of it play the same episodes with random actions -- */
+/* -- checking an environment: two copies of it play with the same random actions and must show the same, then the
+   beginning is played again and must be what it was. Where it is not, a copy alone plays it twice, afresh: that tells
+   chance from copies that share variables, and from a reset that forgets -- */
 
-typedef struct ppo__inspection {
+enum { PPO__TRACED = 1000 }; /* steps that are compared */
+
+typedef struct ppo__check {
     const ppo_env *env;
     ppo_inspection *report;
-    ppo__envs twin[2];
-    ppo_rng rng;             /* of the actions */
-    ppo_normalizer seen;     /* observations */
-    double largest, squares; /* rewards; returns */
-    int ended;               /* how often the episodes of all agents were over */
-    int state_told;          /* 1: what is stored was reported */
-} ppo__inspection;
+    ppo__envs copy[2];
+    int copies;                     /* that play now */
+    uint64_t seed;                  /* of the environment; the actions have a stream of their own */
+    ppo_rng rng;                    /* of the actions */
+    ppo__signs signs;               /* of what is seen and earned */
+    double *discounted;             /* [agents] returns so far */
+    uint64_t trace[2][PPO__TRACED]; /* what was shown in each step */
+    int differs;                    /* the step after which the two differed; 0: they did not */
+    int ended;                      /* how often the episodes of all agents were over */
+    int state_told;                 /* 1: what is stored was reported */
+} ppo__check;
 
-static PPO__PRINTF(2, 3) void ppo__find(ppo_inspection *report, const char *format, ...) {
+static PPO__PRINTF(3, 4) void ppo__find(ppo_inspection *report, const char *symptom, const char *format,
+                                        ...) {
     va_list args;
     if (report->findings == PPO_MAX_FINDINGS) return;
     va_start(args, format);
-    vsnprintf(report->finding[report->findings++], sizeof report->finding[0], format, args);
+    vsnprintf(report->finding[report->findings], sizeof report->finding[0], format, args);
     va_end(args);
+    report->symptom[report->findings++] = symptom;
 }
 
-/* A random legal action of agent e, in both twins. */
-static void ppo__inspect_choose(ppo__inspection *x, int e) {
+/* A random legal action of agent e, in all copies. */
+static void ppo__check_choose(ppo__check *x, int e) {
     const ppo_space *space = &x->env->action_space;
     const int width = ppo__space_width(space);
-    ppo__envs *envs = &x->twin[0];
+    ppo__envs *envs = &x->copy[0];
     const unsigned char *mask = envs->own_mask ? envs->mask + ppo__at(e, ppo__space_outputs(space)) : NULL;
     ppo_action action = {0, NULL, NULL};
     if (ppo__kind(space)->continuous) {
@@ -200,7 +229,7 @@ static void ppo__inspect_choose(ppo__inspection *x, int e) {
         action.choices = choice;
         action.discrete = choice[0];
     }
-    x->twin[0].action[e] = x->twin[1].action[e] = action;
+    for (int k = 0; k < x->copies; ++k) x->copy[k].action[e] = action;
 }
 
 /* 1: a word of the state is an address near the environment's functions, like that of a static array. Small
@@ -211,22 +240,22 @@ static int ppo__is_static(const ppo_env *env, uintptr_t word) {
     return sizeof word == 8 && (uint64_t)program >> 40 && distance < (uintptr_t)1 << 28;
 }
 
-/* Finds what differs between the twins after the same calls, and addresses in their state. Returns 1 if they
-   differ in what they show, which ends the inspection. */
-static int ppo__inspect_twins(ppo__inspection *x) {
-    const ppo__envs *a = &x->twin[0], *b = &x->twin[1];
-    for (int e = 0; e < a->agents; ++e) {
-        const ppo_outcome *p = &a->outcome[e], *q = &b->outcome[e];
-        if (a->turn[e] == b->turn[e] && p->reward == q->reward && !p->terminated == !q->terminated &&
-            (a->turn[e] != PPO__ACTS ||
-             !memcmp(ppo__obs(a, e), ppo__obs(b, e), (size_t)x->env->obs_size * sizeof(float))))
-            continue;
-        ppo__find(x->report,
-                  "two copies that did the same differ after %d steps: the environment depends on more than "
-                  "its state, such as rand() or a static variable. Runs cannot be repeated or resumed",
-                  x->report->steps);
-        return 1;
+/* What a copy shows after a call, as one number. */
+static uint64_t ppo__check_hash(const ppo__envs *envs) {
+    uint64_t hash = ppo__fnv1a(0, envs->turn, (size_t)envs->agents);
+    for (int e = 0; e < envs->agents; ++e) {
+        const float reward = envs->outcome[e].reward + 0.0f; /* -0 is 0 */
+        const char terminated = envs->outcome[e].terminated != 0;
+        hash = ppo__fnv1a(ppo__fnv1a(hash, &reward, sizeof reward), &terminated, 1);
+        if (envs->turn[e] == PPO__ACTS)
+            hash = ppo__fnv1a(hash, ppo__obs(envs, e), (size_t)envs->env.obs_size * sizeof(float));
     }
+    return hash;
+}
+
+/* Reports bytes of the state that differ between the copies after the same calls, or are an address. */
+static void ppo__check_state(ppo__check *x) {
+    const ppo__envs *a = &x->copy[0], *b = &x->copy[1];
     for (size_t i = 0; i < x->env->state_size && !x->env->open && !x->state_told; i += sizeof(void *)) {
         const size_t left = x->env->state_size - i, n = left < sizeof(void *) ? left : sizeof(void *);
         const int same = !memcmp(a->state + i, b->state + i, n);
@@ -234,7 +263,7 @@ static int ppo__inspect_twins(ppo__inspection *x) {
         memcpy(&word, a->state + i, n);
         if (same && !(n == sizeof word && ppo__is_static(x->env, word))) continue;
         ppo__find(
-            x->report,
+            x->report, same ? "state-address" : "state-differs",
             same
                 ? "bytes %lu to %lu of the state are an address in the program: it is another one when the "
                   "program runs again, which no checkpoint knows. Keep an index, or the thing itself"
@@ -244,137 +273,187 @@ static int ppo__inspect_twins(ppo__inspection *x) {
             (unsigned long)i, (unsigned long)(i + n - 1));
         x->state_told = 1;
     }
-    return 0;
 }
 
-/* Resets or steps both twins. Observations are NaN before the call, which shows those that it does not write.
-   Returns 1 if the inspection ends. */
-static int ppo__inspect_call(ppo__inspection *x, int reset) {
-    const size_t size = ppo__obs_block(&x->twin[0]);
-    for (int k = 0; k < 2; ++k) {
-        ppo__envs *envs = &x->twin[k];
+/* Resets or steps all copies. Observations are NaN before the call, which shows those that it does not write.
+   Returns 1 if the check ends. */
+static int ppo__check_call(ppo__check *x, int reset) {
+    const size_t size = ppo__obs_block(&x->copy[0]);
+    for (int k = 0; k < x->copies; ++k) {
+        ppo__envs *envs = &x->copy[k];
         float *own = ppo__own_obs(envs, 0);
         for (size_t i = 0; i < size && !k; ++i) own[i] = NAN;
         int stepped = 0;
         ppo_status status = reset ? ppo__env_reset(envs, 0) : ppo__env_step(envs, 0, 1, &stepped);
         for (size_t i = 0; i < size && !k && status == PPO_ERROR_NUMERIC; ++i)
             if (own[i] != own[i]) {
-                ppo__find(x->report, "%s does not write observation[%d], or it is NaN",
+                ppo__find(x->report, "obs-unwritten", "%s does not write observation[%d], or it is NaN",
                           reset ? "reset" : "step", (int)(i % (size_t)x->env->obs_size));
                 return 1;
             }
         if (!status) continue;
-        ppo__find(x->report, "%.180s", ppo_last_error());
+        ppo__find(x->report, "failed", "%.180s", ppo_last_error());
         return 1;
     }
-    return ppo__inspect_twins(x);
+    if (x->copies < 2) return 0;
+    x->differs = ppo__check_hash(&x->copy[0]) != ppo__check_hash(&x->copy[1]);
+    if (!x->differs) ppo__check_state(x);
+    return x->differs;
 }
 
-/* Plays this number of steps. Returns 1 if the inspection ended early. */
-static int ppo__inspect_play(ppo__inspection *x, int steps) {
-    ppo_inspection *report = x->report;
-    ppo__envs *envs = &x->twin[0];
+/* Plays this number of steps with random actions, always the same ones, from the same first reset. judge: takes in
+   what is seen and earned, and then lets the episode end, as the next play begins with a reset. Returns 1 if the
+   check ends. */
+static int ppo__check_play(ppo__check *x, int steps, uint64_t *trace, int judge) {
+    ppo__envs *envs = &x->copy[0];
     const int agents = envs->agents;
-    if (ppo__inspect_call(x, 1)) return 1;
-    while (report->steps < steps) {
-        for (int k = 0; k < 2 && envs->own_mask; ++k)
-            if (ppo__env_mask(&x->twin[k], 0)) {
-                ppo__find(report, "%.180s", ppo_last_error());
+    x->rng = ppo_rng_stream(x->seed, PPO_STREAM_ACTION, 0);
+    for (int k = 0; k < x->copies; ++k) x->copy[k].rng[0] = ppo_rng_stream(x->seed, PPO_STREAM_EVALUATE, 0);
+    if (ppo__check_call(x, 1)) return 1;
+    const int after = judge ? PPO__TRACED : 0;
+    for (int t = 0, over = 0; t < steps || (t < steps + after && x->ended && !over); ++t) {
+        judge = judge && t < steps;
+        for (int k = 0; k < x->copies && envs->own_mask; ++k)
+            if (ppo__env_mask(&x->copy[k], 0)) {
+                ppo__find(x->report, "failed", "%.180s", ppo_last_error());
                 return 1;
             }
         for (int e = 0; e < agents; ++e) {
             if (envs->turn[e] != PPO__ACTS) continue;
-            ppo_normalizer_update(&x->seen, ppo__obs(envs, e), 1);
-            ppo__inspect_choose(x, e);
+            if (judge) ppo__see(&x->signs, ppo__obs(envs, e));
+            ppo__check_choose(x, e);
         }
-        ++report->steps;
-        if (ppo__inspect_call(x, 0)) return 1;
+        x->report->steps += judge;
+        if (ppo__check_call(x, 0)) return 1;
+        if (t < PPO__TRACED) trace[t] = ppo__check_hash(envs);
+        over = ppo__env_is_over(envs, 0);
         for (int e = 0; e < agents; ++e) {
             const ppo_outcome *out = &envs->outcome[e];
-            x->largest = fmax(x->largest, fabs((double)out->reward));
-            if (!out->terminated && !out->truncated && !ppo__env_is_over(envs, 0)) continue;
-            if (!envs->length[e]) continue;
-            x->squares += envs->episode_return[e] * envs->episode_return[e];
-            ++report->episodes;
-            for (int k = 0; k < 2; ++k) ppo__agent_begins(&x->twin[k], e);
+            const int ends = envs->length[e] && (out->terminated || out->truncated || over);
+            if (judge && envs->length[e]) {
+                x->discounted[e] = x->discounted[e] * x->signs.config->gamma + (double)out->reward;
+                ppo__see_reward(&x->signs, out->reward, ends);
+                ppo__follow(&x->signs.target, 1 / x->signs.steps, x->discounted[e] * x->discounted[e]);
+            }
+            if (!ends) continue;
+            x->report->episodes += judge;
+            x->discounted[e] = 0;
+            for (int k = 0; k < x->copies; ++k) ppo__agent_begins(&x->copy[k], e);
         }
-        x->ended += ppo__env_is_over(envs, 0);
-        if (ppo__env_is_over(envs, 0) && ppo__inspect_call(x, 1)) return 1;
+        x->ended += over;
+        if (over && ppo__check_call(x, 1)) return 1;
+        if (over && t < PPO__TRACED) trace[t] += ppo__check_hash(envs);
     }
     return 0;
 }
 
-/* Judges episodes, actions and rewards. */
-static void ppo__inspect_episodes(ppo__inspection *x) {
-    ppo_inspection *report = x->report;
-    const ppo_space *space = &x->env->action_space;
-    const int steps = report->steps;
-    if (!report->episodes)
-        ppo__find(report, "no episode ended in %d random steps: set env.max_steps, or let it end", steps);
-    else if (!x->ended && !x->env->max_steps)
-        ppo__find(report,
-                  "the world never ended in %d random steps, as its agents join again: set env.max_steps",
-                  steps);
-    if (ppo__kind(space)->continuous && space->high - space->low < 1e6f &&
-        ppo__max(fabsf(space->low), fabsf(space->high)) > 10)
-        ppo__find(report,
-                  "actions go from %g to %g, but a new policy's are near 0, +-1: scale them in step, or set "
-                  "squash=yes",
-                  (double)space->low, (double)space->high);
-    if (x->largest == 0)
-        ppo__find(report, "no reward came in %d random steps: there is nothing to learn from at first",
-                  steps);
-    if (x->largest > 1e6)
-        ppo__find(report, "rewards reach %.3g: scale them, or set normalize_reward=yes", x->largest);
-    else if (report->episodes && x->squares / report->episodes > 1e6)
-        ppo__find(report, "returns are around %.3g: normalize_reward=yes helps the critic",
-                  sqrt(x->squares / report->episodes));
+static ppo_status ppo__check_open(ppo__check *x, int copies) {
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2; ++k) ppo__envs_free(&x->copy[k]);
+    memset(x->copy, 0, sizeof x->copy);
+    x->copies = copies;
+    for (int k = 0; k < copies && !status; ++k)
+        status = ppo__envs_open(&x->copy[k], x->env, NULL, 1, x->seed, PPO_STREAM_EVALUATE, 0);
+    return status;
 }
 
-/* Judges the observations. */
-static void ppo__inspect_observations(ppo__inspection *x) {
-    ppo_inspection *report = x->report;
-    double largest = 0;
-    int worst = 0, constant = 0;
-    for (int j = 0; j < x->env->obs_size; ++j) {
-        double size = sqrt(x->seen.mean[j] * x->seen.mean[j] + x->seen.var[j]);
-        if (size > largest) {
-            largest = size;
-            worst = j;
-        }
-        constant += x->seen.var[j] < 1e-12;
+/* The first step that differs between the traces; 0: none does. */
+static int ppo__check_traces(const ppo__check *x, int steps) {
+    for (int t = 0; t < steps; ++t)
+        if (x->trace[0][t] != x->trace[1][t]) return t + 1;
+    return 0;
+}
+
+/* Says why two copies differed, or the second play from the first. */
+static ppo_status ppo__check_alone(ppo__check *x, int played, int steps) {
+    const int differs = x->differs, at = differs ? x->report->steps : ppo__check_traces(x, steps);
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && !status; ++k) {
+        memset(x->trace[k], 0, sizeof x->trace[k]);
+        status = ppo__check_open(x, 1);
+        if (!status) ppo__check_play(x, steps, x->trace[k], 0);
     }
-    if (largest > 10)
-        ppo__find(report, "observation[%d] is %.3g +- %.3g, far from unit scale: set normalize_obs=yes",
-                  worst, x->seen.mean[worst], sqrt(x->seen.var[worst]));
-    if (largest < 0.01)
-        ppo__find(report, "all observations are within %.2g of 0: set normalize_obs=yes", largest);
-    if (constant == x->env->obs_size)
-        ppo__find(report, "the observation never changed in %d random steps", report->steps);
+    if (status) return status;
+    if (ppo__check_traces(x, steps))
+        ppo__find(x->report, "copies-random",
+                  "after %d steps two copies that did the same differ, and one alone from itself: the "
+                  "environment depends "
+                  "on more than its state, such as rand(). No policy can foresee it, no run can be resumed",
+                  at);
+    else if (differs)
+        ppo__find(x->report, "copies-shared",
+                  "two copies differ after %d steps, but one alone repeats itself: they share static "
+                  "variables and play "
+                  "one game, so training and evaluation see a mixture. Keep all in the state",
+                  at);
+    else
+        ppo__find(x->report, "reset-forgets",
+                  "played again after %d others, the first episodes differ at step %d: reset() leaves "
+                  "something behind, "
+                  "so training earns returns that no fresh game gives",
+                  played, at);
+    return PPO_OK;
 }
 
-PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
-    ppo__inspection x;
+PPO_DEF ppo_status ppo_env_check_with(const ppo_env *env, const ppo_config *settings, int steps,
+                                      uint64_t seed, ppo_inspection *report) {
+    const ppo_config usual = ppo_config_default();
+    ppo_progress none;
+    ppo__check x;
     if (!PPO__GIVEN("ppo_env_check", report)) return PPO_ERROR_ARGUMENT;
     memset(report, 0, sizeof *report);
     ppo_status status = ppo__validate_env(env);
     if (!status && steps <= 0) status = ppo__refuse("ppo_env_check: steps is %d, must be above 0", steps);
     if (status) return status;
+    memset(&none, 0, sizeof none);
     memset(&x, 0, sizeof x);
-    x.env = env;
+    x.env = x.signs.env = env;
     x.report = report;
-    x.rng = ppo_rng_stream(seed, PPO_STREAM_ACTION, 0);
-    status = ppo_normalizer_init(&x.seen, env->obs_size);
-    for (int k = 0; k < 2 && !status; ++k)
-        status = ppo__envs_open(&x.twin[k], env, NULL, 1, seed, PPO_STREAM_EVALUATE, 0);
-    if (!status) ppo__normalizer_reset(&x.seen, 0);
-    if (!status && !ppo__inspect_play(&x, steps)) {
-        ppo__inspect_episodes(&x);
-        ppo__inspect_observations(&x);
+    x.seed = seed;
+    x.signs.config = settings ? settings : &usual;
+    x.signs.progress = &none;
+    x.signs.looked = 1;
+    x.signs.feature = (ppo__feature *)ppo__alloc((size_t)env->obs_size * sizeof(ppo__feature));
+    x.discounted = (double *)ppo__alloc((size_t)ppo__agents(env) * sizeof(double));
+    status = x.signs.feature && x.discounted ? ppo__check_open(&x, env->copies ? 1 : 2) : PPO_ERROR_MEMORY;
+    const int again = ppo__min_int(steps, PPO__TRACED);
+    int ended = status || ppo__check_play(&x, steps, x.trace[0], 1);
+    const int episodes = report->episodes;
+    if (!ended) ended = ppo__check_play(&x, again, x.trace[1], 0);
+    if (x.differs || (!ended && ppo__check_traces(&x, again))) status = ppo__check_alone(&x, episodes, again);
+    for (int row = 0; !ended && !status;) {
+        const ppo__symptom found = ppo__diagnose(&x.signs, row);
+        if (found.row < 0) break;
+        ppo__find(report, found.name, "%s", found.sentence);
+        row = found.row + 1;
     }
-    for (int k = 0; k < 2; ++k) ppo__envs_free(&x.twin[k]);
-    ppo_normalizer_free(&x.seen);
+    if (!ended && episodes && !x.ended && !env->max_steps)
+        ppo__find(report, "world-endless",
+                  "the world never ended in %d random steps, as its agents join again: set env.max_steps",
+                  steps);
+    for (int k = 0; k < 2; ++k) ppo__envs_free(&x.copy[k]);
+    ppo__free(x.signs.feature);
+    ppo__free(x.discounted);
     return status;
+}
+
+PPO_DEF ppo_status ppo_env_check(const ppo_env *env, int steps, uint64_t seed, ppo_inspection *report) {
+    return ppo_env_check_with(env, NULL, steps, seed, report);
+}
+
+/* -- checking an evaluation -- */
+
+PPO_DEF int ppo_evaluation_check(const ppo_config *settings, const ppo_evaluation *greedy,
+                                 const ppo_evaluation *sampled, char sentence[160]) {
+    if (sentence) *sentence = 0;
+    if (!settings || !greedy || !sampled || !sentence || greedy->status || sampled->status) return 0;
+    const double a = greedy->mean_return, b = sampled->mean_return;
+    const double error = sqrt((double)greedy->std_return * greedy->std_return / greedy->episodes +
+                              (double)sampled->std_return * sampled->std_return / sampled->episodes);
+    if (!(b > a + 3 * error && b > a + 0.1 * fmax(fabs(a), fabs(b)))) return 0;
+    snprintf(sentence, 160, "greedy play earns %.4g, sampled play %.4g", a, b);
+    ppo__advise(settings, "ppo_act() with rng|higher total_steps|lower entropy_coef", sentence, 160);
+    return 1;
 }
 
 #endif
