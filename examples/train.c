@@ -44,6 +44,24 @@ static void remember(history *h, const ppo_progress *p) {
     h->y[h->points++] = p->mean_return;
 }
 
+/* What seemed to go wrong in the run: the latest sentence of each symptom. */
+enum { MAX_WARNINGS = 32 };
+static struct {
+    const char *symptom;
+    char sentence[160];
+} warnings[MAX_WARNINGS];
+static int warning_count;
+
+static void keep_warning(const char *symptom, const char *sentence) {
+    int k = 0;
+    if (!symptom) return;
+    while (k < warning_count && strcmp(warnings[k].symptom, symptom)) k++;
+    if (k == MAX_WARNINGS) return;
+    if (k == warning_count) warning_count++;
+    warnings[k].symptom = symptom;
+    snprintf(warnings[k].sentence, sizeof warnings[k].sentence, "%s", sentence);
+}
+
 /* A new agent and its trainer, or those of a saved file. */
 static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **trainer) {
     if (o->resume) return ppo_trainer_resume(o->resume, &o->env, &o->config, agent, trainer);
@@ -78,6 +96,7 @@ static ppo_status train(const options *o, ppo_agent *agent, ppo_trainer *trainer
         if (!status && saves) status = ppo_trainer_save(trainer, o->save);
         if (status) break;
         remember(h, &p);
+        keep_warning(p.symptom, p.warning);
         if (!o->quiet) ppo_print_progress(&p, stderr);
         status = judge(b, o, agent, p.steps, interrupted || ppo_trainer_done(trainer), log);
     }
@@ -128,7 +147,10 @@ static int report(const options *o, const ppo_evaluation *e, const ppo_evaluatio
         if (b->evaluations)
             printf(",\"best_mean_return\":%s,\"best_steps\":%lld", json_number(mean, b->mean_return),
                    (long long)b->steps);
-        printf("}\n");
+        printf(",\"warnings\":{");
+        for (int k = 0; k < warning_count; k++) /* no sentence has a quotation mark */
+            printf("%s\"%s\":\"%s\"", k ? "," : "", warnings[k].symptom, warnings[k].sentence);
+        printf("}}\n");
     } else {
         printf("eval: mean return %.1f +- %.1f over %d episodes, %lld steps in %.2f s; sampled %.1f +- %.1f",
                e->mean_return, e->std_return, e->episodes, (long long)done, seconds, sampled->mean_return,
@@ -142,7 +164,8 @@ static int report(const options *o, const ppo_evaluation *e, const ppo_evaluatio
 /* --inspect: the exit status is 1 if something was found. */
 static int inspect(const options *o) {
     ppo_inspection found;
-    if (ppo_env_check(&o->env, 10000, o->config.seed, &found)) return fail("%s", ppo_last_error());
+    if (ppo_env_check_with(&o->env, &o->config, 10000, o->config.seed, &found))
+        return fail("%s", ppo_last_error());
     for (int i = 0; i < found.findings; i++) printf("%s: %s\n", o->env.name, found.finding[i]);
     if (!found.findings)
         printf("%s: nothing to complain about in %d random steps, %d episodes\n", o->env.name, found.steps,
@@ -186,6 +209,11 @@ int main(int argc, char **argv) {
     if (!status) status = e.status;
     if (!status) sampled = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, o.config.seed);
     if (!status) status = sampled.status;
+    char sentence[160];
+    if (!status && ppo_evaluation_check(&o.config, &e, &sampled, sentence)) {
+        keep_warning("greedy", sentence);
+        if (!o.quiet) fprintf(stderr, "warning: %s\n", sentence);
+    }
     if (!status && !o.quiet && h.points)
         ppo_print_curve(o.json ? stderr : stdout, "mean return", h.x, h.y, h.points, 72, 16);
 
