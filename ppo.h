@@ -220,6 +220,7 @@ COMPANIONS
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
+        ppo_explain.h   what a policy would do in a state, and what its critic expects
         ppo_player.h    evaluation in programs with a loop of their own
         ppo_conv.h      convolutions and max pooling over pictures
         ppo_gru.h       memory: a recurrent core

@@ -6,6 +6,7 @@
 /* Companions: those that the program uses. */
 #include "companions/ppo_check.h"
 #include "companions/ppo_conv.h"
+#include "companions/ppo_explain.h"
 #include "companions/ppo_export.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_gru.h"

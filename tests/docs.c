@@ -8,6 +8,7 @@
 #include "examples/companions/ppo_bpe.h"
 #include "examples/companions/ppo_check.h"
 #include "examples/companions/ppo_conv.h"
+#include "examples/companions/ppo_explain.h"
 #include "examples/companions/ppo_export.h"
 #include "examples/companions/ppo_hub.h"
 #include "examples/companions/ppo_judge.h"

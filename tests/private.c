@@ -13,6 +13,7 @@
 #include "../examples/companions/ppo_bpe.h"
 #include "../examples/companions/ppo_check.h"
 #include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_explain.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_gru.h"

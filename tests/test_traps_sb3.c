@@ -2,6 +2,7 @@
    policy would do and why, stacks of frames. */
 #include "../ppo.h"
 
+#include "../examples/companions/ppo_explain.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/envs/cartpole.h"
 #include "../examples/envs/connect4.h"
@@ -585,6 +586,135 @@ static void turns_of_several_agents_stay_as_they_are(void **state) {
     for (int k = 0; k < 2; k++) ppo_agent_free(agent[k]);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   What a policy would do
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_agent *agent_of(const ppo_env *env, const char *settings) {
+    ppo_config cfg = config_of("total_steps=2048 rollout_steps=128 hidden=16 learning_rate=0.01");
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_config_set_all(&cfg, settings));
+    assert_ok(ppo_train(env, &cfg, &agent));
+    return agent;
+}
+
+/* How often ppo_act() samples each option is what it says, and an illegal one is impossible. */
+static void probabilities_are_those_of_the_actions_that_are_sampled(void **state) {
+    (void)state;
+    const ppo_env envs[] = {walk_env(), fenced_env(), dials_env(), lamps_env()};
+    enum { DRAWS = 4000 };
+    for (int i = 0; i < COUNT(envs); i++) {
+        ppo_agent *agent = agent_of(&envs[i], "normalize_obs=yes");
+        const ppo_space *space = &envs[i].action_space;
+        const int heads = space->kind == PPO_DISCRETE ? 1 : space->n;
+        const float obs[4] = {0.4f, 1, -1, 0.3f};
+        const unsigned char mask[9] = {1, 0, 1, 1, 1, 1, 0, 1, 1};
+        ppo_rng rng = test_rng(i);
+        ppo_explanation why;
+        ppo_action action;
+        int count[9] = {0};
+        for (int masked = 0; masked < 2; masked++) {
+            const unsigned char *legal = masked && i < 3 ? mask : NULL;
+            double entropy = 0;
+            memset(count, 0, sizeof count);
+            for (int k = 0; k < DRAWS; k++) {
+                assert_ok(ppo_act_masked(agent, obs, legal, &rng, &action));
+                for (int h = 0, at = 0; h<heads; at += heads> 1 ? space->sizes[h] : 0, h++)
+                    count[at + action.choices[h]]++;
+            }
+            assert_ok(ppo_act_explain(agent, obs, legal, &why));
+            assert_true(!why.mean && !why.std && isfinite(why.value));
+            for (int h = 0, at = 0; h < heads; h++) {
+                const int options = heads > 1 ? space->sizes[h] : space->n;
+                double sum = 0;
+                int best = at;
+                for (int j = at; j < at + options; j++) {
+                    const double p = (double)why.probability[j];
+                    assert_true(fabs(count[j] / (double)DRAWS - p) < 5 * sqrt(p * (1 - p) / DRAWS) + 1e-6);
+                    if (legal && !legal[j]) assert_true(p == 0);
+                    entropy -= p > 0 ? p * log(p) : 0;
+                    if (p > why.probability[best]) best = j;
+                    sum += p;
+                }
+                assert_close(sum, 1, 1e-6);
+                assert_int_equal(why.action.choices[h], best - at);
+                at += options;
+                assert_true(at <= why.options);
+            }
+            assert_close(why.entropy, entropy, 1e-5);
+        }
+        ppo_agent_free(agent);
+    }
+}
+
+static void a_box_is_explained_by_its_gaussian_and_the_critic_by_its_value(void **state) {
+    (void)state;
+    static const char *const settings[] = {"", "squash=yes", "gsde=yes normalize_obs=yes",
+                                           "use_critic=no gae_lambda=1"};
+    for (int i = 0; i < COUNT(settings); i++) {
+        const ppo_env env = reach_env();
+        ppo_agent *agent = agent_of(&env, settings[i]);
+        const float obs[1] = {0.6f};
+        double sum[2] = {0, 0}, squares[2] = {0, 0};
+        ppo_rng rng = test_rng(3);
+        ppo_explanation why;
+        ppo_action greedy, action;
+        const float *mean, *std;
+        enum { DRAWS = 4000 };
+        agent->model.action_space.low = -1000, agent->model.action_space.high = 1000; /* nothing is clipped */
+        for (int k = 0; k < DRAWS; k++) {
+            assert_ok(ppo_act(agent, obs, &rng, &action));
+            for (int j = 0; j < 2; j++) {
+                const double x = i == 1 ? atanh((double)action.box[j] / 1000) : (double)action.box[j];
+                sum[j] += x / DRAWS, squares[j] += x * x / DRAWS;
+            }
+        }
+        assert_ok(ppo_act_explain(agent, obs, NULL, &why));
+        mean = why.mean, std = why.std;
+        assert_true(!why.probability && !why.options);
+        for (int j = 0; j < 2; j++) {
+            assert_true(fabs(sum[j] - mean[j]) < 5 * std[j] / sqrt(DRAWS));
+            assert_close(sqrt(squares[j] - sum[j] * sum[j]), std[j], 0.06);
+        }
+        if (i == 0) assert_close(why.entropy, log(std[0] * std[1]) + log(2 * 3.14159265358979) + 1, 1e-5);
+        assert_int_equal(isnan(why.value), i == 3);
+        const float box[2] = {why.action.box[0], why.action.box[1]};
+        assert_ok(ppo_act(agent, obs, NULL, &greedy));
+        assert_memory_equal(box, greedy.box, sizeof box);
+        ppo_agent_free(agent);
+    }
+}
+
+static void asking_changes_nothing_and_sees_what_the_critic_sees(void **state) {
+    (void)state;
+    ppo_env env = walk_env();
+    env.actor_obs = 1; /* the second number is the critic's alone */
+    ppo_agent *agent = agent_of(&env, "recurrent=4 sequence_steps=16"), *other = NULL;
+    ppo_rng rng[2] = {test_rng(5), test_rng(5)};
+    ppo_explanation why, again;
+    ppo_action a, b;
+    assert_ok(ppo_agent_copy(agent, &other));
+    for (int t = 0; t < 50; t++) {
+        const float obs[2] = {0.2f * (float)(t % 7 - 3), 1}, seen[2] = {obs[0], -1};
+        assert_ok(ppo_act_explain(agent, obs, NULL, &why));
+        const float first = why.probability[0], value = why.value;
+        assert_ok(ppo_act_explain(agent, seen, NULL, &again));
+        assert_true(again.probability[0] == first && again.value != value);
+        assert_ok(ppo_act(agent, obs, &rng[0], &a));
+        assert_ok(ppo_act(other, obs, &rng[1], &b));
+        assert_int_equal(a.discrete, b.discrete);
+        assert_memory_equal(agent->state, other->state, 4 * sizeof(float));
+    }
+    const float bad[2] = {0, NAN};
+    const unsigned char none[3] = {0, 0, 0};
+    assert_fails(ppo_act_explain(agent, bad, NULL, &why), PPO_ERROR_NUMERIC, "observation[1] is NaN");
+    assert_fails(ppo_act_explain(agent, bad, NULL, NULL), PPO_ERROR_ARGUMENT, "ppo_act_explain");
+    const float good[2] = {0, 1};
+    assert_fails(ppo_act_explain(agent, good, none, &why), PPO_ERROR_ARGUMENT, "the mask leaves no action");
+    ppo_agent_free(other);
+    ppo_agent_free(agent);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_callback_has_the_agent_and_judging_it_changes_no_bit),
@@ -602,6 +732,9 @@ int main(void) {
         cmocka_unit_test(a_stack_shows_its_frames_and_leaves_the_inner_environment_its_own),
         cmocka_unit_test(stacks_of_every_kind_train_to_the_same_bits),
         cmocka_unit_test(turns_of_several_agents_stay_as_they_are),
+        cmocka_unit_test(probabilities_are_those_of_the_actions_that_are_sampled),
+        cmocka_unit_test(a_box_is_explained_by_its_gaussian_and_the_critic_by_its_value),
+        cmocka_unit_test(asking_changes_nothing_and_sees_what_the_critic_sees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
