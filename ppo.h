@@ -806,7 +806,8 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
                                                float temperature);
 
 /* Sets the logits of illegal actions, where mask (rows, cols) is 0, to -INFINITY: their probability is exactly
-   0, whatever the legal logits are, and no gradient flows into them (Huang and Ontanon 2022). */
+   0, whatever the legal logits are, and no gradient flows into them (Huang and Ontanon 2022). Without a legal
+   action there is no distribution: its log-probabilities are NaN. */
 PPO_DEF ppo_tensor *ppo_tape_mask(ppo_tape *tape, ppo_tensor *logits, const unsigned char *mask);
 
 /* Bits of an argument `want`, which outputs of a model to compute: logits or means; V, the critic's value. */
