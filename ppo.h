@@ -1133,6 +1133,7 @@ typedef struct ppo_actor_critic {
     ppo_gru core;  /* width 0: none */
     ppo_mlp actor, critic;
     ppo_tensor *log_std; /* PPO_BOX only: (1, n), independent of the observation; gsde: (features, n) */
+    float log_std_min, log_std_max; /* used in its place where it lies beyond */
     int gsde, squash;
 } ppo_actor_critic;
 
@@ -1414,10 +1415,13 @@ typedef struct ppo_config {
 
     /* exploration, of PPO_BOX alone */
     float log_std_init; /* initial log standard deviation [0] */
-    int squash;         /* 1: numbers are squashed into the box by tanh; 0: clipped to it [no] */
-    int gsde;           /* 1: generalized state-dependent exploration (Raffin 2022) [no] */
-    int gsde_steps;     /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    float rpo_alpha;    /* > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+    float
+        log_std_min; /* its bounds: what lies beyond counts as the bound, and no gradient leads there [-20] */
+    float log_std_max; /* [20] */
+    int squash;        /* 1: numbers are squashed into the box by tanh; 0: clipped to it [no] */
+    int gsde;          /* 1: generalized state-dependent exploration (Raffin 2022) [no] */
+    int gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float rpo_alpha;   /* > 0: means move by uniform noise in +- this in the update; 0: off [0] */
 
     /* normalization, by the statistics of all rollouts before */
     int normalize_obs;    /* 1: observations to mean 0, variance 1 [no] */
@@ -9594,6 +9598,8 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
     model->shared = config->shared_trunk && layers;
     model->gsde = config->gsde && continuous;
     model->squash = config->squash && continuous;
+    model->log_std_min = config->log_std_min;
+    model->log_std_max = config->log_std_max;
     ppo_status status = ppo_params_create(&model->params);
     if (!status) status = ppo__conv_init(&model->conv, model->params, env->shape, config, rng);
     const int beside = inputs - ppo__picture_size(env->shape); /* numbers, not of the picture */
@@ -9632,11 +9638,29 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
     return status;
 }
 
+static float ppo__log_std_at(const ppo_actor_critic *model, size_t i) {
+    return ppo__clamp(model->log_std->data[i], model->log_std_min, model->log_std_max);
+}
+
+static ppo_status ppo__bounds_forward(ppo_node *node) {
+    const float *bound = (const float *)node->args;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
+        node->out[0]->data[i] = ppo__clamp(node->in[0]->data[i], bound[0], bound[1]);
+    return PPO_OK;
+}
+
+/* A gradient passes unless a step against it leads out of the bounds. */
+static void ppo__bounds_backward(ppo_node *node) {
+    const float *bound = (const float *)node->args, *x = node->in[0]->data, *dy = node->out[0]->grad;
+    for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
+        if (dy[i] < 0 ? x[i] < bound[1] : x[i] > bound[0]) node->in[0]->grad[i] += dy[i];
+}
+
 /* Generalized state-dependent exploration (Raffin 2022): number j of the action is mean_j + sum_i f_i
    E_ij, where E_ij ~ N(0, exp(log_std_ij)^2) stays the same for some steps. So its variance is sum_i
    f_i^2 exp(2 log_std_ij). No gradient flows into the features f this way. */
 static ppo_tensor *ppo__gsde_log_std(ppo_tape *tape, ppo_tensor *log_std, const ppo_tensor *features) {
-    if (!features) return NULL;
+    if (!features || !log_std) return NULL;
     ppo_tensor *f = ppo_tape_constant(tape, features->data, features->rows, features->cols);
     ppo_tensor *variance = ppo_tape_matmul(tape, ppo_tape_square(tape, f),
                                            ppo_tape_exp(tape, ppo_tape_scale(tape, log_std, 2, 0)));
@@ -9701,7 +9725,14 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         out.policy = ppo__mlp_layers(tape, &model->actor, out.features, last, last + 1);
         if (inputs->mask && !ppo__kind(&model->action_space)->continuous)
             out.policy = ppo_tape_mask(tape, out.policy, inputs->mask);
-        out.log_std = model->gsde ? ppo__gsde_log_std(tape, model->log_std, out.features) : model->log_std;
+        if (model->log_std) {
+            static const ppo_op op = {"log_std", 1, ppo__bounds_forward, ppo__bounds_backward};
+            const float bounds[2] = {model->log_std_min, model->log_std_max};
+            ppo_tensor *in = model->log_std;
+            out.log_std =
+                ppo_tape_result(ppo_tape_apply(tape, &op, &in, 1, in->rows, in->cols, bounds, sizeof bounds));
+        }
+        if (model->gsde) out.log_std = ppo__gsde_log_std(tape, out.log_std, out.features);
     }
     if (want & PPO_VALUE && model->actor_obs < model->obs_size)
         x = ppo_tape_concat(
@@ -10167,12 +10198,17 @@ static inline ppo_status ppo__check_numbers(const float *x, int n, const char *w
     return finite ? PPO_OK : ppo__refuse_numbers(x, NULL, n, what, envs, e, step);
 }
 
-/* The same for the policy's outputs [n], but those of illegal actions (mask 0; NULL: none) are -INFINITY. */
-static ppo_status ppo__check_outputs(const float *x, const unsigned char *mask, int n, const ppo__envs *envs,
-                                     int e, int64_t step) {
+/* The same for a row of the policy's outputs, but those of illegal actions (mask 0; NULL: none) are -INFINITY. */
+static ppo_status ppo__check_outputs(const ppo_outputs *out, int row, const unsigned char *mask,
+                                     const ppo__envs *envs, int e, int64_t step) {
+    const int n = out->policy->cols;
+    const float *x = out->policy->data + ppo__at(row, n);
     int finite = 1;
+    if (mask) mask += ppo__at(row, n);
     for (int j = 0; j < n; ++j) finite &= (mask && !mask[j]) || ppo__finite(x[j]);
-    return finite ? PPO_OK : ppo__refuse_numbers(x, mask, n, "policy output", envs, e, step);
+    if (!finite) return ppo__refuse_numbers(x, mask, n, "policy output", envs, e, step);
+    if (!out->log_std) return PPO_OK;
+    return ppo__check_numbers(ppo__log_std_row(out->log_std, row), n, "log_std", envs, e, step);
 }
 
 /* The byte that times scale is nearest to x. */
@@ -10746,7 +10782,7 @@ static const float *ppo__exploration(ppo__collector *c, const ppo_actor_critic *
     const size_t n = ppo__size(model->log_std);
     float *noise = c->noise + e * n;
     for (size_t j = 0; j < n && (every ? age % every == 0 : age == 0); ++j)
-        noise[j] = expf(model->log_std->data[j]) * ppo_rng_normal(&c->action_rng[e]);
+        noise[j] = expf(ppo__log_std_at(model, j)) * ppo_rng_normal(&c->action_rng[e]);
     return noise;
 }
 
@@ -10755,16 +10791,13 @@ static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch) {
     ppo__collector *c = worker->collector;
     ppo__envs *envs = &c->envs;
     const ppo_actor_critic *model = &batch->player->model;
-    const size_t width = (size_t)model->core.width,
-                 outputs = (size_t)ppo__space_outputs(&model->action_space);
+    const size_t width = (size_t)model->core.width;
     ppo__enter(worker, PPO__POLICY);
     batch->out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&batch->rows), PPO_POLICY);
     ppo_status status = ppo_tape_status(worker->tape);
     for (int i = 0; i < batch->n && !status; ++i) {
         const int e = batch->agent[i];
-        status = ppo__check_outputs(batch->out.policy->data + i * outputs,
-                                    batch->rows.mask ? batch->rows.mask + i * outputs : NULL, (int)outputs,
-                                    envs, e, envs->steps[e]);
+        status = ppo__check_outputs(&batch->out, i, batch->rows.mask, envs, e, envs->steps[e]);
         if (status) break;
         const float *noise = ppo__exploration(c, model, e);
         envs->action[e] = ppo__choose_action(model, &batch->out, i, c->greedy ? NULL : &c->action_rng[e],
@@ -11845,7 +11878,7 @@ static void ppo__report(ppo_trainer *trainer) {
     int recent = trainer->episodes < PPO__LAST_EPISODES ? (int)trainer->episodes : (int)PPO__LAST_EPISODES;
     for (int i = 0; i < recent; ++i) returns += trainer->last_return[i], lengths += trainer->last_length[i];
     for (size_t i = 0; model->log_std && i < ppo__size(model->log_std); ++i)
-        std += exp((double)model->log_std->data[i]);
+        std += exp((double)ppo__log_std_at(model, i));
     progress->iteration = ++trainer->iteration;
     progress->iteration_steps = samples;
     progress->steps = trainer->steps += samples;
@@ -12355,6 +12388,8 @@ static const ppo_field ppo__fields[] = {
     PPO__SCALAR(sequence_steps, INT, "32", 1, 16777216, "recurrent: steps that gradients go back through"),
     PPO__NETWORK(init, CHOICE, "orthogonal", 0, 1, "orthogonal|uniform", "initial weights"),
     PPO__NETWORK(log_std_init, FLOAT, "0", -20, 5, NULL, "box actions: initial log standard deviation"),
+    PPO__NETWORK(log_std_min, FLOAT, "-20", -20, 20, NULL, "box actions: lower bound of that, at any time"),
+    PPO__NETWORK(log_std_max, FLOAT, "20", -20, 20, NULL, "box actions: upper bound of that, at any time"),
     PPO__NETWORK(squash, CHOICE, "no", 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
     PPO__NETWORK(gsde, CHOICE, "no", 0, 1, "no|yes", "box actions: state-dependent exploration"),
     PPO__SCALAR(gsde_steps, INT, "0", 0, 16777216, "steps that a sampled exploration lasts; 0: a rollout"),
@@ -12393,6 +12428,8 @@ static const ppo_need ppo__config_needs[] = {
     {"shared_trunk", "hidden", NULL},
     {"sequence_steps", "recurrent", NULL},
     {"log_std_init", "the action space", NULL},
+    {"log_std_min", "the action space", NULL},
+    {"log_std_max", "the action space", NULL},
     {"squash", "the action space", NULL},
     {"gsde", "the action space", NULL},
     {"gsde_steps", "gsde", "yes"},
@@ -12472,6 +12509,10 @@ PPO_DEF ppo_status ppo_config_check(const ppo_config *config) {
     if (custom && !config->schedule) return ppo__refuse("a schedule is custom, but config.schedule is NULL");
     if (config->dual_clip > 0 && config->dual_clip <= 1)
         return ppo__refuse("dual_clip is %g: it must be above 1, or 0 for none", (double)config->dual_clip);
+    if (config->log_std_init < config->log_std_min || config->log_std_init > config->log_std_max)
+        return ppo__refuse("log_std_init is %g, outside log_std_min to log_std_max, %g to %g",
+                           (double)config->log_std_init, (double)config->log_std_min,
+                           (double)config->log_std_max);
     return PPO_OK;
 }
 
@@ -12657,7 +12698,8 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0};
     ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
-    ppo_status status = ppo__check_outputs(out.policy->data, mask, (int)ppo__size(out.policy), NULL, 0, 0);
+    ppo_status status = PPO_OK;
+    for (int i = 0; i < n && !status; ++i) status = ppo__check_outputs(&out, i, mask, NULL, 0, 0);
     if (status) return status;
     if (width) memcpy(state, out.state->data, ppo__at(n, width) * sizeof(float));
     for (int i = 0; i < n; ++i)

@@ -832,6 +832,8 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "activation",
                                         "shared_trunk",
                                         "log_std_init",
+                                        "log_std_min",
+                                        "log_std_max",
                                         "normalize_obs",
                                         "normalize_reward",
                                         "clip_obs",
@@ -1032,7 +1034,8 @@ static void settings_without_effect_are_refused(void **state) {
         {"clip_reward=5", "clip_reward is 5|normalize_reward is no"},
         {"squash=yes", "squash is yes|discrete 3"},
         {"gsde=yes", "gsde is yes|discrete 3"},
-        {"log_std_init=-1", "log_std_init is -1|discrete 3"}};
+        {"log_std_init=-1", "log_std_init is -1|discrete 3"},
+        {"log_std_max=2", "log_std_max is 2|discrete 3"}};
     static const char *const right[] = {"",
                                         "gsde=yes gsde_steps=4 squash=yes log_std_init=-1",
                                         "dual_clip=3 clip_low=0.1",
