@@ -787,6 +787,12 @@ PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, 
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action);
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det);
 
+/* The entropy of a squashed number is log_std + log(2 pi e) / 2 plus this, the mean of its log_det, within 1e-4; the
+   derivatives along mean and log_std may be NULL. -logp estimates the same number, but is no term of a loss: at fixed
+   actions its gradient is 0 on average, whatever the entropy's is, and has no bound where they are another policy's. */
+PPO_DEF float ppo_squash_mean_log_det(float mean, float log_std, float low, float high, float *d_mean,
+                                      float *d_log_std);
+
 /* On the tape: logp and entropy, which may be NULL, and KL are (n, 1). The arrays must not change until the
    tape's reset. log_std is (1, dim) or (n, dim). KL is the exact KL(old || new) from the policy that acted,
    given by its outputs (old_mean and old_log_std are (n, dim)), to the one being trained. */
@@ -1162,8 +1168,7 @@ typedef struct ppo_outputs {
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want);
 
-/* The log-probability and the entropy (may be NULL) of actions, both (rows, 1), from forward's outputs. The
-   entropy of a squashed Gaussian has no formula: it is estimated by -logp, as in Stable-Baselines3. */
+/* The log-probability and the entropy (either may be NULL) of actions, both (rows, 1), from forward's outputs. */
 PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model, const ppo_outputs *outputs,
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy);
 
@@ -8072,10 +8077,50 @@ static ppo_status ppo__check_gaussian(const char *function, int given, int n, in
     return ppo__refuse("%s: %d rows of %d dimensions: both must be above 0", function, n, dim);
 }
 
+PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
+    for (size_t i = 0; i < count; ++i) /* clamped because of rounding */
+        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high);
+}
+
+/* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
+PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det) {
+    float log_half_width = logf(0.5f * (high - low));
+    for (int i = 0; i < n; ++i) {
+        float sum = 0;
+        for (int j = 0; j < dim; ++j) {
+            float x = fabsf(u[ppo__at(i, dim) + j]);
+            sum += log_half_width + 2 * (0.69314718f - x - log1pf(expf(-2 * x)));
+        }
+        log_det[i] = sum;
+    }
+}
+
+/* The mean of log(1 - tanh(u)^2) = 2 log 2 - 2 log(2 cosh(u)) over u = mean + std z. tanh(u) is a sum of weight
+   erf(u / (width sqrt(2))) within 1e-5, as a logistic variable is nearly a mixture of normal ones (Monahan and Stefanski
+   1992). So log(2 cosh(u)) is nearly the mean of |u + width z'|, and that is known: |u + width z'| is a folded normal. */
+PPO_DEF float ppo_squash_mean_log_det(float mean, float log_std, float low, float high, float *d_mean,
+                                      float *d_log_std) {
+    static const float width[4] = {0.4886942f, 0.7155342f, 1.0523320f, 1.5572842f};
+    static const float weight[4] = {0.1064984f, 0.4583464f, 0.3741943f, 0.0609609f};
+    const float var = expf(2 * log_std);
+    float log_cosh = 0, slope = 0, curve = 0; /* and d log_cosh / d mean, d^2 log_cosh / d mean^2 */
+    for (int k = 0; k < 4; ++k) {
+        const float v = var + width[k] * width[k], x = mean / sqrtf(2 * v);
+        const float side = weight[k] * erff(x), density = weight[k] * expf(-x * x) * sqrtf(0.63661977f / v);
+        log_cosh += mean * side + v * density;
+        slope += side;
+        curve += density;
+    }
+    if (d_mean) *d_mean = -2 * slope;
+    if (d_log_std) *d_log_std = -2 * var * curve;
+    return logf(0.5f * (high - low)) + 2 * (0.69314718f - log_cosh);
+}
+
 /* logp = sum of -z^2/2 - log_std - log(2 pi)/2, z = (action - mean) / std; entropy = sum of log_std +
-   log(2 pi e)/2. ld_std, from row to row of log_std, is 0 if all samples share one row, else dim. */
+   log(2 pi e)/2. ld_std, from row to row of log_std, is 0 if all samples share one row, else dim. box: the numbers are
+   squashed into it; NULL: they are not. */
 static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_std, const float *action,
-                               int n, int dim, float *logp, float *entropy) {
+                               int n, int dim, const float box[2], float *logp, float *entropy) {
     const float half_log_2pi = 0.91893853320467f;
     for (int i = 0; i < n; ++i, log_std += ld_std) {
         const float *m = mean + ppo__at(i, dim), *a = action + ppo__at(i, dim);
@@ -8087,6 +8132,12 @@ static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_s
         }
         logp[i] = -0.5f * sum - log_scale;
         if (entropy) entropy[i] = log_scale + 0.5f * (float)dim;
+        if (!box) continue;
+        float log_det;
+        ppo_squash_log_det(a, 1, dim, box[0], box[1], &log_det);
+        logp[i] -= log_det;
+        for (int j = 0; j < dim && entropy; ++j)
+            entropy[i] += ppo_squash_mean_log_det(m[j], log_std[j], box[0], box[1], NULL, NULL);
     }
 }
 
@@ -8095,15 +8146,15 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
     const int given = PPO__GIVEN("ppo_gaussian_logp", mean, log_std, action, logp);
     ppo_status status = ppo__check_gaussian("ppo_gaussian_logp", given, n, dim);
     if (status) return status;
-    ppo__gaussian_rows(mean, log_std, 0, action, n, dim, logp, entropy);
+    ppo__gaussian_rows(mean, log_std, 0, action, n, dim, NULL, logp, entropy);
     return ppo__check_finite("ppo_gaussian_logp", "log-probability", logp, n, 1);
 }
 
 /* Adds to gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
 static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
                                         const float *action, const float *grad_logp,
-                                        const float *grad_entropy, int n, int dim, float *grad_mean,
-                                        float *grad_log_std) {
+                                        const float *grad_entropy, int n, int dim, const float box[2],
+                                        float *grad_mean, float *grad_log_std) {
     for (int i = 0; i < n; ++i) {
         float dlogp = grad_logp ? grad_logp[i] : 0, dentropy = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
@@ -8111,6 +8162,11 @@ static void ppo__gaussian_rows_backward(const float *mean, const float *log_std,
             float inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
             if (grad_mean) grad_mean[at] += dlogp * z * inv_std;
             if (grad_log_std) grad_log_std[at_std] += dlogp * (z * z - 1) + dentropy;
+            if (!box || dentropy == 0) continue;
+            float dmean, dlog_std;
+            ppo_squash_mean_log_det(mean[at], log_std[at_std], box[0], box[1], &dmean, &dlog_std);
+            if (grad_mean) grad_mean[at] += dentropy * dmean;
+            if (grad_log_std) grad_log_std[at_std] += dentropy * dlog_std;
         }
     }
 }
@@ -8123,7 +8179,7 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (status) return status;
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
-    ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
+    ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, NULL, grad_mean,
                                 grad_log_std);
     if (!grad_mean) return PPO_OK;
     return ppo__check_finite("ppo_gaussian_logp_backward", "gradient", grad_mean, n, dim);
@@ -8158,24 +8214,6 @@ PPO_DEF ppo_status ppo_gaussian_kl(const float *p_mean, const float *p_log_std, 
     const int given = PPO__GIVEN(function, p_mean, p_log_std, q_mean, q_log_std, kl);
     if (ppo__check_gaussian(function, given, n, dim)) return PPO_ERROR_ARGUMENT;
     return ppo__gaussian_kl_rows(function, p_mean, p_log_std, 0, q_mean, q_log_std, 0, n, dim, kl);
-}
-
-PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
-    for (size_t i = 0; i < count; ++i) /* clamped because of rounding */
-        action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high);
-}
-
-/* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
-PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det) {
-    float log_half_width = logf(0.5f * (high - low));
-    for (int i = 0; i < n; ++i) {
-        float sum = 0;
-        for (int j = 0; j < dim; ++j) {
-            float x = fabsf(u[ppo__at(i, dim) + j]);
-            sum += log_half_width + 2 * (0.69314718f - x - log1pf(expf(-2 * x)));
-        }
-        log_det[i] = sum;
-    }
 }
 
 /* -- operations of the tape. Results 0 and 1 are logp and entropy, both (n, 1); kept: the softmax of all
@@ -8290,6 +8328,8 @@ PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *o
 
 typedef struct ppo__gaussian_args {
     const float *action, *old_mean, *old_log_std;
+    int squash, entropy; /* 1: into the box; the entropy is wanted */
+    float box[2];
 } ppo__gaussian_args;
 
 /* From row to row of a log_std that is (1, dim) or (n, dim). */
@@ -8299,7 +8339,8 @@ static ppo_status ppo__gaussian_forward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
     const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     ppo__gaussian_rows(mean->data, log_std->data, ppo__ld_std(log_std), args->action, mean->rows, mean->cols,
-                       node->out[0]->data, node->out[1]->data);
+                       args->squash ? args->box : NULL, node->out[0]->data,
+                       args->entropy ? node->out[1]->data : NULL);
     return PPO_OK;
 }
 
@@ -8307,8 +8348,8 @@ static void ppo__gaussian_backward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
     const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
     ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), args->action,
-                                node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols, mean->grad,
-                                log_std->grad);
+                                node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols,
+                                args->squash ? args->box : NULL, mean->grad, log_std->grad);
 }
 
 static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given, ppo_tensor *mean,
@@ -8320,11 +8361,18 @@ static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given
     return ppo_tape_apply(tape, op, in, 2, mean->rows, 1, args, sizeof *args);
 }
 
+/* squash: the box into which numbers are squashed; NULL: they are not */
+static void ppo__tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
+                               const ppo_space *squash, ppo_tensor **logp, ppo_tensor **entropy) {
+    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
+    ppo__gaussian_args args = {action, NULL, NULL, squash != NULL, entropy != NULL, {0, 0}};
+    if (squash) args.box[0] = squash->low, args.box[1] = squash->high;
+    ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
+}
+
 PPO_DEF void ppo_tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
                                ppo_tensor **logp, ppo_tensor **entropy) {
-    static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
-    const ppo__gaussian_args args = {action, NULL, NULL};
-    ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
+    ppo__tape_gaussian(tape, mean, log_std, action, NULL, logp, entropy);
 }
 
 static ppo_status ppo__gaussian_kl_forward(ppo_node *node) {
@@ -8355,7 +8403,7 @@ static void ppo__gaussian_kl_backward(ppo_node *node) {
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std) {
     static const ppo_op op = {"gaussian_kl", 1, ppo__gaussian_kl_forward, ppo__gaussian_kl_backward};
-    const ppo__gaussian_args args = {NULL, old_mean, old_log_std};
+    const ppo__gaussian_args args = {NULL, old_mean, old_log_std, 0, 0, {0, 0}};
     return ppo_tape_result(ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
 
@@ -9287,19 +9335,9 @@ static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo
     return action;
 }
 
-/* The log-probability of a squashed action is that of u minus the log-determinant of tanh. Its negative
-   estimates the entropy. */
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                           ppo_tensor **logp, ppo_tensor **entropy) {
-    const ppo_space *space = d->space;
-    ppo_tape_gaussian(tape, d->policy, d->log_std, actions->box, logp, entropy);
-    if (!d->squash) return;
-    float *log_det = *logp ? ppo_tape_alloc(tape, (*logp)->rows) : NULL;
-    if (log_det) {
-        ppo_squash_log_det(actions->box, (*logp)->rows, space->n, space->low, space->high, log_det);
-        *logp = ppo_tape_sub(tape, *logp, ppo_tape_constant(tape, log_det, (*logp)->rows, 1));
-    }
-    if (entropy) *entropy = *logp ? ppo_tape_scale(tape, *logp, -1, 0) : NULL;
+    ppo__tape_gaussian(tape, d->policy, d->log_std, actions->box, d->squash ? d->space : NULL, logp, entropy);
 }
 
 /* Squashing transforms both distributions in the same way, so their KL stays the same. */
@@ -9751,9 +9789,7 @@ PPO_DEF void ppo_actor_critic_logp(ppo_tape *tape, const ppo_actor_critic *model
                                    const ppo_actions *actions, ppo_tensor **logp, ppo_tensor **entropy) {
     if (logp) *logp = NULL;
     if (entropy) *entropy = NULL;
-    int given = PPO__GIVEN("ppo_actor_critic_logp", tape, model, outputs, actions);
-    if (given && model->squash) given = PPO__GIVEN("ppo_actor_critic_logp", logp);
-    if (!ppo__tape_given(tape, given)) return;
+    if (!ppo__tape_given(tape, PPO__GIVEN("ppo_actor_critic_logp", tape, model, outputs, actions))) return;
     ppo__distribution d = ppo__distribution_of(model, outputs);
     ppo__kind(d.space)->logp(tape, &d, actions, logp, entropy);
 }
@@ -11527,6 +11563,8 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
         moved.policy = ppo_tape_add(
             tape, out.policy, ppo_tape_constant(tape, shard->shift, out.policy->rows, out.policy->cols));
     ppo_actor_critic_logp(tape, model, &moved, &samples->actions, &logp, &entropy);
+    if (shard->shift && model->squash) /* whose entropy depends on the mean */
+        ppo_actor_critic_logp(tape, model, &out, &samples->actions, NULL, &entropy);
 
     if (penalty) objective.objective = PPO_UNCLIPPED;
     ppo_tensor *loss =

@@ -47,7 +47,8 @@ static void an_illegal_action_has_probability_0_for_any_finite_logits(void **sta
                     action[2 * r + h] = one;
                     mask[at + one] = 1;
                     data[at + one] = -sizes[i / 2];
-                    if (r) mask[at + (one + 2) % heads[h]] = 1, data[at + (one + 2) % heads[h]] = -sizes[i / 2];
+                    if (r)
+                        mask[at + (one + 2) % heads[h]] = 1, data[at + (one + 2) % heads[h]] = -sizes[i / 2];
                 }
             assert_ok(ppo_tape_create(&tape));
             ppo_tensor *masked = ppo_tape_mask(tape, &logits, mask);
@@ -69,8 +70,7 @@ static void an_illegal_action_has_probability_0_for_any_finite_logits(void **sta
                         assert_true(legal[ppo_categorical_sample(row, heads[h], 1, &rng)]);
                 }
             }
-            for (int j = 0; j < ROWS * COLS; j++)
-                assert_true(isfinite(grad[j]) && (mask[j] || grad[j] == 0));
+            for (int j = 0; j < ROWS * COLS; j++) assert_true(isfinite(grad[j]) && (mask[j] || grad[j] == 0));
             ppo_tape_free(tape);
         }
     }
@@ -78,7 +78,8 @@ static void an_illegal_action_has_probability_0_for_any_finite_logits(void **sta
 
 static void illegal_actions_are_not_taken_however_large_the_observations(void **state) {
     (void)state;
-    static const char *const settings[] = {"hidden=none", "activation=relu", "hidden=none objective=kl-penalty"};
+    static const char *const settings[] = {"hidden=none", "activation=relu",
+                                           "hidden=none objective=kl-penalty"};
     ppo_env env = far_env();
     for (int i = 0; i < 2 * COUNT(settings); i++) {
         ppo_config cfg = ppo_config_default();
@@ -120,11 +121,237 @@ static void a_policy_that_is_not_finite_is_named_where_an_action_is_legal(void *
     ppo_agent_free(agent);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   The entropy of squashed policies
+   -------------------------------------------------------------------------------------------------------- */
+
+/* The mean of f(mean + std z), by the trapezoid rule over z in +-12. */
+static double mean_of(double (*f)(double u, double z), double mean, double std) {
+    const int steps = 24 * (int)fmax(20, 40 * std);
+    double sum = 0;
+    for (int i = 0; i <= steps; i++) {
+        const double z = -12 + 24.0 * i / steps;
+        sum += exp(-z * z / 2) * f(mean + std * z, z) * 24 / steps;
+    }
+    return sum / sqrt(2 * acos(-1));
+}
+static double log_det_of(double u, double z) {
+    return (void)z, 2 * (log(2) - fabs(u) - log1p(exp(-2 * fabs(u))));
+}
+static double tanh_of(double u, double z) { return (void)z, tanh(u); }
+static double tanh_z(double u, double z) { return z * tanh(u); }
+
+static void the_entropy_of_a_squashed_gaussian_and_its_derivatives_are_exact(void **state) {
+    (void)state;
+    float d_mean, d_log_std;
+    ppo_squash_mean_log_det(0.3f, logf(0.5f), -1, 1, &d_mean, &d_log_std);
+    assert_close(1 + d_log_std, 0.608541, 1e-5);
+    assert_close(d_mean, -0.487069, 1e-5);
+    for (int i = -24; i <= 24; i++) {
+        for (int j = -8; j <= 9; j++) {
+            const float mean = 0.25f * (float)(i * abs(i)) / 4, log_std = 0.5f * (float)j;
+            const double std = exp(log_std);
+            const float got = ppo_squash_mean_log_det(mean, log_std, -3, 7, &d_mean, &d_log_std);
+            const double scale = fmax(1, std);
+            assert_true(fabs(got - log(5) - mean_of(log_det_of, mean, std)) < 1e-4 * scale);
+            assert_true(fabs(d_mean + 2 * mean_of(tanh_of, mean, std)) < 1e-4);
+            assert_true(fabs(d_log_std + 2 * std * mean_of(tanh_z, mean, std)) < 1e-4 * scale);
+        }
+    }
+    for (int j = -1; j <= 1; j += 2) { /* at the bounds of log_std it is finite, and pushes back */
+        assert_true(isfinite(ppo_squash_mean_log_det(1, 20.0f * (float)j, -1, 1, &d_mean, &d_log_std)));
+        assert_true(isfinite(d_mean) && (j < 0 ? fabsf(d_log_std) < 1e-6f : d_log_std < -1e8f));
+    }
+}
+
+/* On the tape, for a Gaussian and with state-dependent exploration, at actions that mean nothing: the gradient is that of
+   the entropy, which the actions do not enter. */
+static void the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_actions(void **state) {
+    (void)state;
+    enum { ROWS = 70, DIM = 2, MOST = 4096 };
+    ppo_env env = reach_env();
+    for (int gsde = 0; gsde < 2; gsde++) {
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL;
+        float obs[ROWS], actions[ROWS * DIM], slope[ROWS * DIM], curve[ROWS * DIM], want[MOST];
+        ppo_rng rng = test_rng(3 + gsde);
+        ppo_tape *tape;
+        ppo_inputs inputs = {0};
+        ppo_actions taken = {NULL, actions};
+        ppo_tensor *entropy;
+        cfg.hidden[0] = 5, cfg.hidden_layers = 1, cfg.squash = 1, cfg.gsde = gsde;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        ppo_params *params = agent->model.params;
+        assert_true(params->count <= MOST);
+        fill_normal(&rng, params->data, (int)params->count, 0.5f);
+        fill_normal(&rng, obs, ROWS, 1);
+        fill_normal(&rng, actions, ROWS * DIM, 5);
+        inputs.rows = ROWS, inputs.obs = obs;
+        assert_ok(ppo_tape_create(&tape));
+        ppo_outputs out = ppo_actor_critic_forward(tape, &agent->model, &inputs, PPO_POLICY);
+        for (int i = 0; i < ROWS; i++) {
+            for (int j = 0; j < DIM; j++) {
+                const float log_std = out.log_std->data[gsde ? DIM * i + j : j];
+                ppo_squash_mean_log_det(out.policy->data[DIM * i + j], log_std, -1, 1, &slope[DIM * i + j],
+                                        &curve[DIM * i + j]);
+                curve[DIM * i + j] += 1;
+            }
+        }
+        ppo_tensor *linear =
+            ppo_tape_add(tape, ppo_tape_mul(tape, ppo_tape_constant(tape, slope, ROWS, DIM), out.policy),
+                         ppo_tape_mul(tape, ppo_tape_constant(tape, curve, ROWS, DIM), out.log_std));
+        ppo_params_zero_grad(params);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, linear)));
+        memcpy(want, params->grad, params->count * sizeof *want);
+        ppo_params_zero_grad(params);
+        ppo_actor_critic_logp(tape, &agent->model, &out, &taken, NULL, &entropy);
+        assert_ok(ppo_tape_backward(tape, ppo_tape_sum(tape, entropy)));
+        assert_close_array(params->grad, want, (int)params->count, 1e-5);
+        ppo_tape_free(tape);
+        ppo_agent_free(agent);
+    }
+}
+
+/* Nothing pays here, so the bonus alone teaches: the widest squashed Gaussian has mean 0 and std 0.87. */
+static void free_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    reach_step(state, rng, action, obs, out);
+    out->reward = 0;
+}
+
+static ppo_env free_env(void) {
+    ppo_env env = reach_env();
+    env.step = free_step;
+    return env;
+}
+
+static void an_entropy_bonus_makes_a_squashed_policy_wide_not_narrow(void **state) {
+    (void)state;
+    ppo_env env = free_env();
+    for (int i = 0; i < 4; i++) {
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL;
+        assert_ok(ppo_config_set_all(&cfg, "total_steps=24576 entropy_coef=0.05 normalize_advantage=no "
+                                           "learning_rate=3e-3 squash=yes hidden=8"));
+        cfg.seed = (uint64_t)i;
+        cfg.log_std_init = i % 2 ? -2 : 1;
+        cfg.rpo_alpha = i == 3 ? 0.3f : 0;
+        assert_ok(ppo_train(&env, &cfg, &agent));
+        for (int j = 0; j < 2; j++) assert_close(exp(agent->model.log_std->data[j]), 0.87, 0.15);
+        for (int j = 0; j < 20; j++) {
+            const float obs = 0.1f * (float)(j - 10);
+            ppo_action action;
+            assert_ok(ppo_act(agent, &obs, NULL, &action));
+            assert_true(fabsf(action.box[0]) < 0.35f && fabsf(action.box[1]) < 0.35f);
+        }
+        ppo_agent_free(agent);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Bounds of the standard deviation
+   -------------------------------------------------------------------------------------------------------- */
+
+static float widest;
+static int watch_std(const ppo_progress *progress, void *user) {
+    (void)user;
+    widest = fmaxf(widest, progress->std);
+    return 0;
+}
+
+static void a_standard_deviation_stays_within_its_bounds(void **state) {
+    (void)state;
+    ppo_env env = free_env();
+    static const char *const settings[] = {"log_std_max=0.5", "log_std_max=0.5 gsde=yes", ""};
+    for (int i = 0; i < COUNT(settings); i++) {
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL;
+        widest = 0;
+        assert_ok(ppo_config_set_all(&cfg, "total_steps=12288 entropy_coef=1 learning_rate=0.1 hidden=8 "
+                                           "learning_rate_schedule=constant"));
+        assert_ok(ppo_config_set_all(&cfg, settings[i]));
+        cfg.callback = watch_std;
+        assert_ok(ppo_train(&env, &cfg, &agent));
+        assert_true(widest > 1.5f && widest <= (i < 2 ? expf(0.5f) : expf(20)) * 1.000001f);
+        ppo_agent_free(agent);
+    }
+}
+
+static void a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_back(void **state) {
+    (void)state;
+    ppo_env env = reach_env();
+    for (int i = 0; i < 8; i++) {
+        const int gsde = i & 1, above = i & 2, inward = i & 4;
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *agent = NULL, *again = NULL;
+        ppo_tape *tape;
+        ppo_inputs inputs = {0};
+        float obs = 0.5f, spread = 0;
+        ppo_rng rng = test_rng(i);
+        cfg.log_std_min = -2, cfg.log_std_max = -1, cfg.log_std_init = -1.5f, cfg.gsde = gsde;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        ppo_tensor *log_std = agent->model.log_std;
+        for (size_t k = 0; k < (size_t)log_std->rows * (size_t)log_std->cols; k++)
+            log_std->data[k] = above ? 3 : -9;
+        assert_ok(ppo_tape_create(&tape));
+        inputs.rows = 1, inputs.obs = &obs;
+        ppo_outputs out = ppo_actor_critic_forward(tape, &agent->model, &inputs, PPO_POLICY);
+        double want = above ? -1 : -2, features = 0;
+        for (int k = 0; gsde && k < out.features->cols; k++)
+            features += (double)out.features->data[k] * out.features->data[k];
+        if (gsde) want += 0.5 * log(features);
+        assert_close(out.log_std->data[0], want, 1e-3);
+        ppo_params_zero_grad(agent->model.params); /* what is minimized: its sum, or the negative of that */
+        assert_ok(ppo_tape_backward(
+            tape, ppo_tape_sum(tape, ppo_tape_scale(tape, out.log_std, !above == !inward ? 1 : -1, 0))));
+        assert_true((log_std->grad[0] != 0) == (inward != 0));
+        for (int k = 0; k < 2000; k++) {
+            ppo_action action;
+            assert_ok(ppo_act(agent, &obs, &rng, &action));
+            spread = fmaxf(spread, fabsf(action.box[0]));
+        }
+        if (!gsde) assert_true(spread > 2 * exp(want) && spread < 5 * exp(want) + 0.05f);
+        assert_ok(ppo_agent_save(agent, "build/traps_numbers.safetensors")); /* files keep the bounds */
+        assert_ok(ppo_agent_load("build/traps_numbers.safetensors", &env, &again));
+        assert_true(again->model.log_std_min == -2 && again->model.log_std_max == -1);
+        remove("build/traps_numbers.safetensors");
+        ppo_agent_free(again);
+        ppo_agent_free(agent);
+        ppo_tape_free(tape);
+    }
+}
+
+static void a_log_std_that_is_not_finite_is_named(void **state) {
+    (void)state;
+    ppo_env env = reach_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_rng rng = test_rng(1);
+    ppo_action action;
+    const float obs = 0;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    agent->model.log_std->data[1] = NAN;
+    assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_NUMERIC,
+                 "log_std[1] is NaN (environment 0, step 0)");
+    assert_fails(ppo_act(agent, &obs, &rng, &action), PPO_ERROR_NUMERIC, "log_std[1] is NaN");
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    cfg.log_std_min = 1, cfg.log_std_max = 2;
+    assert_fails(ppo_config_check(&cfg), PPO_ERROR_ARGUMENT, "log_std_init is 0|log_std_min|1 to 2");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_illegal_action_has_probability_0_for_any_finite_logits),
         cmocka_unit_test(illegal_actions_are_not_taken_however_large_the_observations),
         cmocka_unit_test(a_policy_that_is_not_finite_is_named_where_an_action_is_legal),
+        cmocka_unit_test(the_entropy_of_a_squashed_gaussian_and_its_derivatives_are_exact),
+        cmocka_unit_test(the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_actions),
+        cmocka_unit_test(an_entropy_bonus_makes_a_squashed_policy_wide_not_narrow),
+        cmocka_unit_test(a_standard_deviation_stays_within_its_bounds),
+        cmocka_unit_test(a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_back),
+        cmocka_unit_test(a_log_std_that_is_not_finite_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
