@@ -2282,14 +2282,6 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height);
 
-#ifndef PPO_NO_LANGUAGE
-/* Prints the first `count` samples as lines: the reward (reward NULL: none), the prompt, " | ", what was
-   sampled, with what a tool wrote in [brackets], and "..." where it was cut off. Line ends and other control
-   characters print as spaces. */
-PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
-                               const float *reward, int count);
-#endif
-
 #ifndef PPO_NO_CONTROL
 /* A callback that prints a progress line to the FILE * given as callback_user (NULL: stderr). A terminal
    shows one line, rewritten in place; elsewhere a line is printed for every twentieth of the training. Until an
@@ -17936,36 +17928,6 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
    grow by whole rows or records; what it reports of an iteration is one table, ppo__metrics(), from which both
    the CSV and the event file of ppo_report.h are written.
    -------------------------------------------------------------------------------------------------------- */
-
-#ifndef PPO_NO_LANGUAGE
-/* The ordinary tokens i to end - 1, those that a tool wrote in brackets. */
-static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const ppo_tokens *tokens, int i,
-                              int end) {
-    for (int given = 0; i < end || given; ++i) {
-        const int now = i < end && tokens->given && tokens->given[i];
-        if (now != given) putc(now ? '[' : ']', file);
-        given = now;
-        int length;
-        const char *text = i < end ? ppo__text_of(tokenizer, tokens->token[i], &length) : NULL;
-        if (!text || tokenizer->special[tokens->token[i]]) continue;
-        for (; length > 0; --length, ++text)
-            putc((unsigned char)*text < 32 || *text == 127 ? ' ' : (unsigned char)*text, file);
-    }
-}
-
-PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
-                               const float *reward, int count) {
-    for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
-        const ppo_tokens *tokens = &samples->tokens;
-        const int sampled = ppo__prompt_end(tokens, s);
-        if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
-        ppo__print_tokens(file, tokenizer, tokens, tokens->start[s], sampled);
-        fprintf(file, " | ");
-        ppo__print_tokens(file, tokenizer, tokens, sampled, tokens->start[s + 1]);
-        fprintf(file, "%s\n", samples->ended && !samples->ended[s] ? "..." : "");
-    }
-}
-#endif
 
 static int ppo__has_point(const float *x, const float *y, int i) {
     return ppo__finite(x[i]) && ppo__finite(y[i]);

@@ -10,6 +10,7 @@
        build/tools [SEED [KERNELS]]          in two minutes */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_judge.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -16,6 +16,7 @@
        ppo_lm_evaluation e;
        ppo_lm_evaluate(policy, base, &held_out, &cfg.sampling, reward, NULL, &e);
        printf("%.2f, wins %.0f %%, KL %.1f\n", e.reward, 100 * e.win_rate, e.kl);
+       ppo_print_samples(stdout, tok, &samples, NULL, 6);          // a look at what was sampled
 
    License: that of ppo.h. */
 #ifndef PPO_JUDGE_H
@@ -79,6 +80,12 @@ typedef struct ppo_lm_evaluation {
 PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *prompts,
                                    const ppo_sampling *sampling, ppo_reward_fn reward, void *user,
                                    ppo_lm_evaluation *evaluation);
+
+/* Prints the first `count` samples as lines: the reward (reward NULL: none), the prompt, " | ", what was
+   sampled, with what a tool wrote in [brackets], and "..." where it was cut off. Line ends and other control
+   characters print as spaces. */
+PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
+                               const float *reward, int count);
 
 #ifdef __cplusplus
 }
@@ -300,6 +307,34 @@ PPO_DEF ppo_status ppo_lm_evaluate(const ppo_lm *lm, const ppo_lm *reference, co
     ppo_generator_free(generator[1]);
     ppo__free(numbers);
     return status;
+}
+
+/* The ordinary tokens i to end - 1, those that a tool wrote in brackets. */
+static void ppo__print_tokens(FILE *file, const ppo_tokenizer *tokenizer, const ppo_tokens *tokens, int i,
+                              int end) {
+    for (int given = 0; i < end || given; ++i) {
+        const int now = i < end && tokens->given && tokens->given[i];
+        if (now != given) putc(now ? '[' : ']', file);
+        given = now;
+        int length;
+        const char *text = i < end ? ppo__text_of(tokenizer, tokens->token[i], &length) : NULL;
+        if (!text || tokenizer->special[tokens->token[i]]) continue;
+        for (; length > 0; --length, ++text)
+            putc((unsigned char)*text < 32 || *text == 127 ? ' ' : (unsigned char)*text, file);
+    }
+}
+
+PPO_DEF void ppo_print_samples(FILE *file, const ppo_tokenizer *tokenizer, const ppo_samples *samples,
+                               const float *reward, int count) {
+    for (int s = 0; file && tokenizer && samples && s < count && s < samples->tokens.count; ++s) {
+        const ppo_tokens *tokens = &samples->tokens;
+        const int sampled = ppo__prompt_end(tokens, s);
+        if (reward) fprintf(file, "%8.2f  ", (double)reward[s]);
+        ppo__print_tokens(file, tokenizer, tokens, tokens->start[s], sampled);
+        fprintf(file, " | ");
+        ppo__print_tokens(file, tokenizer, tokens, sampled, tokens->start[s + 1]);
+        fprintf(file, "%s\n", samples->ended && !samples->ended[s] ? "..." : "");
+    }
 }
 
 PPO__WARNINGS_BACK
