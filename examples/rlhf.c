@@ -44,8 +44,8 @@ static ppo_status perform(run *r, const struct stage *stage) {
         printf("  true reward %.2f  proxy %.2f  ", (double)e->reward, (double)r->worth.proxy_reward);
         if (!isnan(e->win_rate))
             printf("wins %.0f %%  entropy %.2f  ", 100 * (double)e->win_rate, (double)e->entropy);
-        printf("kl %s%.2f  length %.1f  %.1f s\n", stage->is_appraised ? "<= " : "", (double)e->kl,
-               (double)e->mean_length, ppo_clock() - began);
+        printf("kl %s%.2f%s  length %.1f  %.1f s\n", stage->is_appraised ? "<= " : "", (double)e->kl,
+               e->kl < 0 ? " (an estimate: near 0)" : "", (double)e->mean_length, ppo_clock() - began);
         fflush(stdout);
     }
     ppo_lm_free(r->policy);

@@ -148,8 +148,8 @@ int main(int argc, char **argv) {
     for (int i = 1; i <= config.iterations && !status; i++) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (status || i % 10) continue;
-        printf("iteration %3d: right %.2f  tokens %.1f  kl %.2f  %s\n", i, (double)p.reward,
-               (double)p.mean_length, (double)p.kl, p.warning);
+        printf("iteration %3d: right %.2f  tokens %.1f  kl %.2f%s  %s\n", i, (double)p.reward,
+               (double)p.mean_length, (double)p.kl, p.kl < 0 ? " (an estimate: near 0)" : "", p.warning);
         fflush(stdout);
     }
     if (!status) status = test(lm, &tests, &config.sampling);

@@ -3369,7 +3369,7 @@ static ppo_status ppo__hub_open_config(ppo__hub *hub, const char *name, const ch
     if (ppo__what_is(path) != PPO__PLAIN || ppo__file_open(path, &file)) return PPO_OK; /* as is told later */
     const char *text = ppo_file_text(file, "config"), *before = ppo_file_text(file, "config.before");
     if (*there) ppo__hub_hash(json->start, (size_t)(json->end - json->start), hash);
-    if (text && before && !strcmp(before, hash)) {
+    if (text && (!*there || (before && !strcmp(before, hash)))) {
         const ppo__json inside = {config, "", NULL, NULL, NULL, PPO_OK};
         *json = inside;
         json->at = json->start = PPO__ARRAY(&hub->memory, char, strlen(text) + 1);
