@@ -68,9 +68,11 @@ static ppo_status read_text(const char *path, char **text, size_t *bytes) {
     return strlen(*text) == *bytes ? PPO_OK : ppo_fail(PPO_ERROR_FILE, "%s: no text, a byte is 0", path);
 }
 
+static const ppo_named no_name = {0, ""};
+
 /* The first special token that is written out in a text, and its line. */
 static ppo_named find_named(const ppo_tokenizer *tokenizer, const char *text) {
-    ppo_named named = {0, ""};
+    ppo_named named = no_name;
     char name[512] = "";
     const int token = ppo_tokenizer_find(tokenizer, text);
     if (token < 0 || ppo_decode(tokenizer, &token, 1, name, sizeof name, NULL)) return named;
@@ -85,7 +87,7 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     char *text = NULL;
     size_t bytes;
     int skipped = 0;
-    ppo_named named = {0, ""};
+    ppo_named named = no_name;
     const int first = tokens == &j->data[0] || j->held_out_path; /* else the same lines are read again */
     const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
     ppo_lines lines = ppo_lines_default();
@@ -435,6 +437,10 @@ static ppo_status make_tokenizer(job *j) {
     snprintf(path, sizeof path, is_file(j->out) ? "%s" : "%s/tokenizer.json", j->out);
     if (!status) status = ppo_tokenizer_save(j->tokenizer, path);
     if (!status && !is_file(j->out)) status = ppo_tokenizer_save(j->tokenizer, j->out); /* all of a folder */
+    const ppo_named named = status ? no_name : find_named(j->tokenizer, text);
+    if (named.line)
+        printf("%s: line %d has the name of the special token %s, whose letters are learned, as any text's\n",
+               j->data_path, named.line, named.name);
     if (!status) printf("%s: %d tokens\n", path, ppo_tokenizer_vocab(j->tokenizer));
     ppo_text_free(text);
     return status;

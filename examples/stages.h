@@ -161,11 +161,11 @@ static ppo_status stage_ppo(run *r) {
         status = ppo_rlhf_iterate(rlhf, &p);
         if (!status && p.kl > r->most_kl) r->most_kl = p.kl;
         if (status || r->quiet || (p.iteration % 10 && p.iteration != config.iterations)) continue;
-        fprintf(stderr,
-                "  iteration %3lld  reward %6.3f  kl %6.3f%s  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
-                (long long)p.iteration, (double)p.reward, (double)p.kl,
-                p.kl < 0 ? " (an estimate: near 0)" : "", (double)p.entropy, (double)p.mean_length,
-                p.tokens_per_second, p.warning);
+        fprintf(
+            stderr,
+            "  iteration %3lld  reward %6.3f  kl %6.3f%s  entropy %.3f  length %4.1f  %.0f tokens/s  %s\n",
+            (long long)p.iteration, (double)p.reward, (double)p.kl, p.kl < 0 ? " (an estimate: near 0)" : "",
+            (double)p.entropy, (double)p.mean_length, p.tokens_per_second, p.warning);
     }
     ppo_rlhf_free(rlhf);
     return status ? status : save(r, r->policy, "ppo");
