@@ -680,8 +680,8 @@ static void an_actors_part_that_does_not_fit_is_refused(void **state) {
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "actor_obs is 8|obs_size, 7");
     env.actor_obs = -1;
     assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "actor_obs is -1");
-    env.actor_obs = 5;
-    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 2 x 2|5 numbers");
+    env.actor_obs = 3;
+    assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT, "1 x 2 x 2|3 numbers");
     memset(other.shape, 0, sizeof other.shape);
     other.actor_obs = 0;
     assert_ok(ppo_agent_create(&other, &cfg, &open));

@@ -63,7 +63,7 @@ traps: $(TRAPS) ## what users of such libraries fell into, each as a test
 	@$(RUN_ALL) $(TRAPS)
 
 # What takes long to compile comes first.
-OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o
+OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o build/cov/private.o
 test-programs: $(filter %_cuda_%,$(OPTIONAL)) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o \
     $(EXAMPLES) $(LESSONS) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(filter-out %_cuda_%,$(OPTIONAL))
 
@@ -122,4 +122,38 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 	@mkdir -p $(@D); rm -f $@
 	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
-.PHONY: test test-all test-long test-programs systems traps
+# What runs of the library, with all tests of `plain` in small size, the emulation of CUDA, and the export of policies. A child
+# that ends by _exit() tells what ran in it, too.
+COV_FLAGS := -O1 -fno-inline --coverage -fprofile-update=atomic -DPPO_TEST_SMALL
+COV       := $(patsubst %,build/cov/%,$(filter-out $(ALONE),$(NAMES)) $(if $(wildcard build/cxx.found),$(CUDA_TOGETHER)))
+
+coverage: build/stb_ds.found build/cmocka.found ## which lines and branches of the library the tests run; fails below the floors of coverage.sh
+	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: ppo_cuda.cuh is left out, there is no C++ compiler"
+	@$(MAKE) --no-print-directory -k $(JOBS) coverage-programs
+	@$(MAKE) --no-print-directory coverage-run
+
+coverage-run: # after what is installed is known
+	@COV="$(COV) build/cov/test_files" sh tests/coverage.sh $(ARGS)
+
+coverage-programs: $(COV) build/cov/test_files build/cov/export
+
+build/cov/%: FLAVOUR = $(COV_FLAGS)
+build/cov/exit.o: tests/coverage_exit.c
+	@mkdir -p $(@D)
+	$(CC) -O1 -c $< -o $@
+
+build/cov/private_cuda.o: tests/private_cuda.cpp $(CUDA_TOGETHER:%=tests/%.cpp) $(CUDA_HEADERS) $(TEST_HEADERS) tests/tests.mk
+	@mkdir -p $(@D)
+	$(CXX) $(CUDA_FLAGS) -DPPO_STATIC -c $< -o $@
+
+$(CUDA_TOGETHER:%=build/cov/%): build/cov/private_cuda.o build/cov/exit.o
+	$(CXX) $^ -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS) --coverage
+
+$(patsubst %,build/cov/%,$(filter-out $(ALONE),$(NAMES))): build/cov/%: tests/%.c build/cov/private.o build/cov/exit.o $(TEST_HEADERS)
+	$(CC) -O0 -DPPO_TEST_SMALL -I. $(if $(filter $(@F),$(TOGETHER)),,$<) build/cov/private.o build/cov/exit.o \
+	    -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS) -lgcov
+
+build/cov/test_files build/cov/export: build/cov/%: tests/%.c build/cov/exit.o $(TEST_HEADERS)
+	$(CC) $(COV_FLAGS) -DPPO_STATIC -I. $< build/cov/exit.o -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS)
+
+.PHONY: coverage coverage-run coverage-programs test test-all test-long test-programs systems traps
