@@ -353,6 +353,32 @@ static void what_uses_the_world_between_two_iterations_ends_the_episode_in_train
     assert_int_equal(remove("policy.h"), 0);
 }
 
+/* Two copies of it would overwrite each other; checked with one, between two iterations of a training, it is sound. */
+static void a_check_of_the_environment_plays_the_only_copy(void **state) {
+    (void)state;
+    const ppo_config cfg = settings("num_envs=1 rollout_steps=20 total_steps=1000 minibatch_size=0");
+    ppo_env env = stroll_env(2);
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_inspection report;
+    most_open = 0;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    assert_ok(ppo_env_check(&env, 2000, 1, &report));
+    if (report.findings) fail_msg("%s", report.finding[0]);
+    assert_in_range(report.episodes, 60, 70);
+    assert_int_equal(most_open, 1);
+    assert_ok(ppo_trainer_iterate(trainer, NULL));
+    assert_int_equal(first_age(trainer), 0);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    env = stroll_env(1);
+    env.copies = 0;
+    assert_ok(ppo_env_check(&env, 2000, 1, &report));
+    assert_true(report.findings >= 1 && strstr(report.finding[0], "env.copies"));
+}
+
 static void more_copies_than_can_exist_are_refused_with_the_number_that_can(void **state) {
     (void)state;
     ppo_env env = stroll_env(1);
@@ -701,6 +727,7 @@ int main(void) {
         cmocka_unit_test(pictures_larger_than_what_the_actor_sees_are_refused),
         cmocka_unit_test(a_world_that_exists_once_has_the_figures_of_one_with_copies),
         cmocka_unit_test(what_uses_the_world_between_two_iterations_ends_the_episode_in_training),
+        cmocka_unit_test(a_check_of_the_environment_plays_the_only_copy),
         cmocka_unit_test(more_copies_than_can_exist_are_refused_with_the_number_that_can),
         cmocka_unit_test(two_agents_play_earlier_policies_in_the_only_world),
         cmocka_unit_test(a_game_without_an_end_reports_its_reward_per_step),

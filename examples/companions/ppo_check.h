@@ -384,7 +384,8 @@ static ppo_status ppo__check_alone(ppo__check *x, int played, int steps) {
         ppo__find(x->report, "copies-shared",
                   "two copies differ after %d steps, but one alone repeats itself: they share static "
                   "variables and play "
-                  "one game, so training and evaluation see a mixture. Keep all in the state",
+                  "one game, so training and evaluation see a mixture. Keep all in the state, or "
+                  "set env.copies = 1",
                   at);
     else
         ppo__find(x->report, "reset-forgets",
