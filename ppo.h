@@ -8353,12 +8353,12 @@ static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given
     return ppo_tape_apply(tape, op, in, 2, mean->rows, 1, args, sizeof *args);
 }
 
-/* squash: the box into which numbers are squashed; NULL: they are not */
+/* box: low and high, if numbers are squashed between them; NULL: they are not */
 static void ppo__tape_gaussian(ppo_tape *tape, ppo_tensor *mean, ppo_tensor *log_std, const float *action,
-                               const ppo_space *squash, ppo_tensor **logp, ppo_tensor **entropy) {
+                               const float *box, ppo_tensor **logp, ppo_tensor **entropy) {
     static const ppo_op op = {"gaussian", 2, ppo__gaussian_forward, ppo__gaussian_backward};
-    ppo__gaussian_args args = {action, NULL, NULL, squash != NULL, entropy != NULL, {0, 0}};
-    if (squash) args.box[0] = squash->low, args.box[1] = squash->high;
+    ppo__gaussian_args args = {action, NULL, NULL, box != NULL, entropy != NULL, {0, 0}};
+    if (box) memcpy(args.box, box, sizeof args.box);
     ppo__two_results(ppo__gaussian_apply(tape, &op, action != NULL, mean, log_std, &args), logp, entropy);
 }
 
@@ -9329,7 +9329,8 @@ static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo
 
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
                           ppo_tensor **logp, ppo_tensor **entropy) {
-    ppo__tape_gaussian(tape, d->policy, d->log_std, actions->box, d->squash ? d->space : NULL, logp, entropy);
+    const float box[2] = {d->space->low, d->space->high};
+    ppo__tape_gaussian(tape, d->policy, d->log_std, actions->box, d->squash ? box : NULL, logp, entropy);
 }
 
 /* Squashing transforms both distributions in the same way, so their KL stays the same. */
