@@ -2445,7 +2445,10 @@ PPO__WARNINGS_OFF
 #define PPO__COLD     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #define PPO__COLD_END _Pragma("clang attribute pop")
 #else
-#define PPO__COLD     _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\", \"inline-small-functions\")")
+#define PPO__COLD                                                                           \
+    _Pragma("GCC push_options") _Pragma("GCC optimize(\"Og\", \"inline-small-functions\")") \
+        _Pragma("GCC optimize(\"inline-functions-called-once\", \"crossjumping\")")         \
+            _Pragma("GCC optimize(\"peephole2\", \"if-conversion\")")
 #define PPO__COLD_END _Pragma("GCC pop_options")
 #endif
 #if defined(__GNUC__) && !defined(__TINYC__) && !defined(__CUDACC__)
@@ -3884,29 +3887,42 @@ typedef struct ppo__more_kernels {
 } ppo__more_kernels;
 PPO__COMPANION(ppo__more_kernels, ppo__more);
 
+#if defined(PPO__VECTORS) && (defined(__x86_64__) || defined(__i386__))
+#include <cpuid.h>
+enum { PPO__SSE2 = 1, PPO__FMA3 = 2, PPO__AVX2 = 4, PPO__AVX512 = 8 };
+
+/* What the processor has of these, and the operating system saves. (__builtin_cpu_supports() would link 4.5 KB.) */
+static unsigned ppo__processor(void) {
+    unsigned a, b, c, d, features, saved = 0, high, has;
+    if (!__get_cpuid(1, &a, &b, &features, &d)) return 0;
+    has = d & bit_SSE2 ? PPO__SSE2 : 0;
+    if (features & bit_OSXSAVE) __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if ((saved & 0x06) != 0x06 || !(features & bit_FMA)) return has;
+    has |= PPO__FMA3;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return has;
+    const unsigned all = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW;
+    return has | PPO__AVX2 | ((saved & 0xe6) == 0xe6 && (b & all) == all ? PPO__AVX512 : 0);
+}
+#endif
+
 /* The kernels called `name` if this processor (and its operating system) can run them, else NULL; for a NULL
    name the first of them in this order, never a companion's. */
 static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
     int count = 0;
-#if defined(PPO__VECTORS) && (defined(__x86_64__) || defined(__i386__))
-    __builtin_cpu_init();
-#endif
 #ifdef PPO__HAS_AVX
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw"))
-        usable[count++] = &ppo__avx512_kernels;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) usable[count++] = &ppo__avx2_kernels;
+    if (ppo__processor() & PPO__AVX512) usable[count++] = &ppo__avx512_kernels;
+    if (ppo__processor() & PPO__AVX2) usable[count++] = &ppo__avx2_kernels;
 #endif
 #ifdef PPO__HAS_NEON
     usable[count++] = &ppo__neon_kernels;
 #endif
 #ifdef PPO__HAS_FMA
-    if (__builtin_cpu_supports("fma")) usable[count++] = &ppo__fma_kernels;
+    if (ppo__processor() & PPO__FMA3) usable[count++] = &ppo__fma_kernels;
 #endif
 #ifdef PPO__HAS_VECTOR16
 #ifdef __i386__
-    if (__builtin_cpu_supports("sse2"))
+    if (ppo__processor() & PPO__SSE2)
 #endif
         usable[count++] = &ppo__vector16_kernels;
 #endif
@@ -4425,16 +4441,14 @@ PPO__INLINE ptrdiff_t PPO__(narrow)(const int cols, const int groups, const ppo_
         float t[8 * PPO__WIDTH];
         PPO__VEC sum[8], column[4];
         const int more = i + 2 * groups * PPO__WIDTH <= rows;
-        PPO__UNROLL for (int v = 0; v < groups * cols; ++v) {
+        PPO__ROLL for (int v = 0; v < groups * cols; ++v) {
             const float *from =
                 init ? init + v / cols * PPO__WIDTH * (ptrdiff_t)job->ld_init + v % cols : NULL;
-            if (init && job->ld_init) {
-                PPO__ROLL for (int r = 0; r < PPO__WIDTH; ++r) t[r] = from[r * job->ld_init];
-                sum[v] = PPO__LOADU(t);
-            } else {
-                sum[v] = PPO__SET1(init ? *from : 0.0f);
-            }
+            PPO__STOREU(t + v * PPO__WIDTH, PPO__SET1(init ? *from : 0.0f));
+            if (!init || !job->ld_init) continue;
+            PPO__ROLL for (int r = 0; r < PPO__WIDTH; ++r) t[v * PPO__WIDTH + r] = from[r * job->ld_init];
         }
+        PPO__UNROLL for (int v = 0; v < groups * cols; ++v) sum[v] = PPO__LOADU(t + v * PPO__WIDTH);
         for (int k = 0; k < job->inner; k += 4, a += 4, b += 4 * job->ldb, ahead += 4 * groups * PPO__WIDTH) {
             if (cols == 1 && groups > 1 && more)
                 PPO__UNROLL for (int v = 0; v < 4 * groups * PPO__WIDTH; v += 16)
