@@ -6581,7 +6581,7 @@ static int ppo__by_name(const void *a, const void *b) {
 }
 
 /* The index of `name` in a sorted list, or the one that it would have. */
-static size_t ppo__place(ppo__entry *const *list, const char *name) {
+static size_t ppo__sorted_index(ppo__entry *const *list, const char *name) {
     size_t low = 0, high = stbds_arrlenu(list);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -6592,7 +6592,7 @@ static size_t ppo__place(ppo__entry *const *list, const char *name) {
 }
 
 static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
-    size_t at = name ? ppo__place(list, name) : 0;
+    size_t at = name ? ppo__sorted_index(list, name) : 0;
     return name && at < stbds_arrlenu(list) && strcmp(list[at]->array.name, name) == 0 ? list[at] : NULL;
 }
 
@@ -6655,7 +6655,8 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
     ppo__entry *entry = ppo__find_entry(file->texts, key);
     const char *copy = ppo__copy_text(file, text);
     if (copy && !entry)
-        entry = ppo__insert(file, &file->texts, ppo__place(file->texts, key), ppo__copy_text(file, key));
+        entry =
+            ppo__insert(file, &file->texts, ppo__sorted_index(file->texts, key), ppo__copy_text(file, key));
     if (!copy || !entry) return PPO_ERROR_MEMORY;
     entry->text = copy;
     return PPO_OK;
@@ -6676,7 +6677,7 @@ PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, ppo_dtype type
                                 int rank, const void *data) {
     if (!PPO__GIVEN("ppo_file_add", file)) return PPO_ERROR_ARGUMENT;
     if (ppo__check_array(name, type, shape, rank)) return PPO_ERROR_ARGUMENT;
-    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__place(file->arrays, name);
+    size_t bytes = (size_t)ppo__shape_bytes(type, shape, rank), place = ppo__sorted_index(file->arrays, name);
     if (bytes && !data) return ppo__refuse("ppo_file_add: \"%.60s\" has no data", name);
     if (ppo_file_find(file, name)) return ppo__refuse("ppo_file_add: \"%.60s\" exists already", name);
     ppo__entry *entry = ppo__insert(file, &file->arrays, place, ppo__copy_text(file, name));
@@ -7534,7 +7535,7 @@ static ppo_status ppo__check_field(const ppo_field *field, const void *at) {
     return PPO_OK;
 }
 
-static ppo_status ppo__not_a(const ppo_field *field, const char *value, const char *kind) {
+static ppo_status ppo__refuse_value(const ppo_field *field, const char *value, const char *kind) {
     return ppo__refuse("%s: \"%.60s\" is not %s", field->name, value, kind);
 }
 
@@ -7549,9 +7550,9 @@ static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, in
         long number = strtol(at, &end, 10);
         if (*at < '0' || *at > '9' || errno || (more && !*end) ||
             (*end && (*end != (more ? 'x' : ',') || !end[1])))
-            return ppo__not_a(field, text,
-                              parts == 1 ? "a list of widths like 64,64"
-                                         : "a list of layers like 16x3x1,32x2x2");
+            return ppo__refuse_value(field, text,
+                                     parts == 1 ? "a list of widths like 64,64"
+                                                : "a list of layers like 16x3x1,32x2x2");
         if (ppo__check_part(field, count, number)) return PPO_ERROR_ARGUMENT;
         if (count == parts * (PPO_MAX_LAYERS - 1))
             return ppo__refuse("%s: more than %d layers", field->name, PPO_MAX_LAYERS - 1);
@@ -7582,7 +7583,7 @@ static ppo_status ppo__parse_u64(const ppo_field *field, const char *text, uint6
     errno = 0;
     const unsigned long long number = strtoull(text, &stop, 10);
     if (*text < '0' || *text > '9' || *stop || errno)
-        return ppo__not_a(field, text, "a whole number below 2^64");
+        return ppo__refuse_value(field, text, "a whole number below 2^64");
     *whole = number;
     return PPO_OK;
 }
@@ -7593,10 +7594,10 @@ static ppo_status ppo__parse_field(const ppo_field *field, const char *text, voi
     if (ppo__field_parts(field)) return ppo__parse_layers(field, text, (int *)at);
     if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, text, at);
     if (field->type == PPO_FIELD_U64) return ppo__parse_u64(field, text, (uint64_t *)at);
-    if (!ppo__parse_number(text, &number)) return ppo__not_a(field, text, "a number");
+    if (!ppo__parse_number(text, &number)) return ppo__refuse_value(field, text, "a number");
     if (ppo__check_range(field, number)) return PPO_ERROR_ARGUMENT;
     if (field->type != PPO_FIELD_FLOAT && number != floor(number))
-        return ppo__not_a(field, text, "a whole number");
+        return ppo__refuse_value(field, text, "a whole number");
     if (field->type == PPO_FIELD_FLOAT) *(float *)at = (float)number;
     else if (field->type == PPO_FIELD_INT) *(int *)at = (int)number;
     else *(int64_t *)at = (int64_t)number;
