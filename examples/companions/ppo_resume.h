@@ -297,6 +297,8 @@ PPO_DEF ppo_status ppo_trainer_save(const ppo_trainer *trainer, const char *path
     return ppo__group_agree(g, status, 0);
 }
 
+#define PPO__POLICY_ALONE "; ppo_agent_load() reads the policy alone"
+
 /* The actions of the episodes, each of which has the room of env.max_steps, in the file perhaps of another one. */
 static ppo_status ppo__get_played(const ppo_file *file, ppo__envs *envs) {
     const size_t step = ppo__played_words(&envs->env) / (size_t)envs->env.max_steps;
@@ -349,7 +351,10 @@ static ppo_status ppo__replay(const ppo_file *file, ppo__envs *envs, int k) {
     for (int e = k * agents, size = env->obs_size; e < (k + 1) * agents; ++e, saved += size, obs += size)
         same = same && (envs->turn[e] != PPO__ACTS || memcmp(saved, obs, size * sizeof(float)) == 0);
     if (same && memcmp(&rng, &envs->rng[k], sizeof rng) == 0) return ppo__check_written(envs, k);
-    return ppo__file_fail(file->path, "replaying the episode of environment %d ends in another state", k);
+    return ppo__file_fail(file->path,
+                          "replaying the episode of environment %d ends in another state: it has changed, or "
+                          "depends on more than rng and actions" PPO__POLICY_ALONE,
+                          k);
 }
 
 /* About the bytes that a trainer needs for these settings: the rollout, a minibatch, the environments'
@@ -388,24 +393,25 @@ static ppo_status ppo__check_saved_env(const ppo_file *file, const ppo_env *env)
     char wanted_name[64], wanted_size[32];
     ppo__keep_name(wanted_name, env->name);
     if (name && strcmp(name, wanted_name) != 0)
-        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"", name,
-                              wanted_name);
+        return ppo__file_fail(file->path, "saved with environment \"%.60s\", not \"%.60s\"" PPO__POLICY_ALONE,
+                              name, wanted_name);
     if (pushed && (strcmp(pushed, "yes") == 0) != ppo__is_pushed(env))
         return ppo__file_fail(
-            file->path, ppo__is_pushed(env)
-                            ? "saved with an environment that has functions, which this one lacks: resume "
-                              "it with them, or read the policy alone by ppo_agent_load()"
-                            : "saved by a program that pushes what happens, with an environment that has no "
-                              "functions: resume it there, or read the policy alone by ppo_agent_load()");
+            file->path,
+            ppo__is_pushed(env)
+                ? "saved with an environment that has functions, which this one lacks" PPO__POLICY_ALONE
+                : "saved by a program that pushes what happens, with an environment that has no "
+                  "functions" PPO__POLICY_ALONE);
     if (!size || strcmp(size, ppo__state_size_text(env, wanted_size)) != 0)
-        return ppo__file_fail(file->path, "its environments have a state of %.20s bytes, not %s",
+        return ppo__file_fail(file->path,
+                              "its environments have a state of %.20s bytes, not %s" PPO__POLICY_ALONE,
                               size ? size : "no", ppo__state_size_text(env, wanted_size));
     if (rng && obs && rng->shape[0] > 0 && obs->shape[0] % rng->shape[0] == 0 &&
         obs->shape[0] / rng->shape[0] != ppo__agents(env))
-        return ppo__file_fail(file->path, "its worlds have %.0f agents, not %d",
+        return ppo__file_fail(file->path, "its worlds have %.0f agents, not %d" PPO__POLICY_ALONE,
                               (double)(obs->shape[0] / rng->shape[0]), ppo__agents(env));
     if (pushed && opened != (env->open != NULL) && opened == !ppo_file_find(file, "environments.state"))
-        return ppo__file_fail(file->path, "saved with an environment %s open(), not %s it",
+        return ppo__file_fail(file->path, "saved with an environment %s open(), not %s it" PPO__POLICY_ALONE,
                               opened ? "with" : "without", opened ? "without" : "with");
     return PPO_OK;
 }
@@ -891,7 +897,7 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const int whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
     const int figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
     if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
-        return ppo__file_fail(path, "its columns are not those of this log");
+        return ppo__file_fail(path, "its columns are not those of this log: give another file");
     if (whole) strcpy(old->header, line);
     fputs(old->header, to);
     for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
