@@ -517,7 +517,7 @@ static ppo_status ppo__export_std(const ppo__export *x) {
     float *std = n ? (float *)ppo__alloc(n * sizeof(float)) : NULL;
     if (!n) return PPO_OK;
     if (!std) return PPO_ERROR_MEMORY;
-    for (size_t j = 0; j < n; ++j) std[j] = expf(model->log_std->data[j] * (model->gsde ? 2.0f : 1.0f));
+    for (size_t j = 0; j < n; ++j) std[j] = expf(ppo__log_std_at(model, j) * (model->gsde ? 2.0f : 1.0f));
     ppo_status status = ppo__export_floats(x, model->gsde ? "variance" : "std", std, n);
     ppo__free(std);
     return status;
