@@ -211,6 +211,35 @@ static void pushed_experience_of_any_number_of_processes_trains_the_bits_of_one(
 }
 
 /* A process pushes for a source of another one, and there are fewer sources than processes. */
+/* A world in a global variable. */
+static walk only_world;
+static void only_reset(void *state, ppo_rng *rng, float *obs) {
+    (void)state;
+    walk_env().reset(&only_world, rng, obs);
+}
+
+static void only_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    (void)state;
+    walk_env().step(&only_world, rng, action, obs, out);
+}
+
+static ppo_env only_env(void) {
+    ppo_env env = walk_env();
+    env.reset = only_reset, env.step = only_step, env.copies = 1;
+    return env;
+}
+
+static void each_process_has_the_only_copy_of_a_world(void **state) {
+    (void)state;
+    training one = {"", walk_env, "num_envs=4", NULL, NULL}, only = {"", only_env, "num_envs=4", NULL, NULL};
+    const result want = alone(train, &one), refused = alone(train, &only);
+    result got[4];
+    assert_ok(want.status);
+    assert_non_null(strstr(refused.error, "set num_envs=1"));
+    run_group(4, train, &only, got);
+    assert_alike(got, &want, 4);
+}
+
 static void push_elsewhere(void *user, const ppo_group *group, result *r) {
     ppo_env described = {0};
     ppo_config cfg = eight_environments(0);
@@ -731,6 +760,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_processes_trains_the_same_bits),
         cmocka_unit_test(pushed_experience_of_any_number_of_processes_trains_the_bits_of_one),
+        cmocka_unit_test(each_process_has_the_only_copy_of_a_world),
         cmocka_unit_test(sources_belong_to_processes),
         cmocka_unit_test(processes_divide_the_episodes_of_an_evaluation),
         cmocka_unit_test(any_number_of_processes_tunes_the_same_bits),
