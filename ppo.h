@@ -11300,7 +11300,7 @@ typedef struct ppo__signs {
     double seen, steps;           /* observations in `feature`; steps of all agents together */
     double ends, paid, largest;   /* episodes; rewards that are not 0; the largest, absolute */
     int looked, full;     /* 1: `feature` can be judged; and so can these means of about 1,000 samples: */
-    double target, error; /* squares: of what the critic predicts, and of how far it is off */
+    double target, error; /* what the critic predicts, squared; its squared error in relation to that */
     double entropy, kl, clipped, grad_norm;
     double end_reward, varies; /* by how much the last step of an episode pays more than others; their std */
     double stopped;            /* share of the latest iterations that target_kl ended in their first epoch */
@@ -11998,7 +11998,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     const double low = space->low, high = space->high, std = floats ? exp((double)c->log_std_init) : 0;
     const double copies = plays ? 1 : c->num_envs / ppo__agents(env),
                  steps = s->steps / (copies * ppo__agents(env));
-    const double large = c->normalize_reward ? INFINITY : 1e6, error = s->error / s->target;
+    const double large = c->normalize_reward ? INFINITY : 1e6;
     const int still = s->kl < 1e-4 && s->clipped < 0.1 && fabs(s->entropy - s->first_entropy) < 0.004;
 
     /* of the observations: the one of the largest size, and the widest and the narrowest spread */
@@ -12056,7 +12056,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("overflow", 1, p->grad_norm > 1e6f || fabsf(p->loss) > 1e12f,
                  "the loss is %.2g, its gradient %.2g: near overflow",
                  "normalize_reward=yes|normalize_obs=yes|lower learning_rate", p->loss, p->grad_norm),
-        PPO__ROW("entropy-gone", 1, full && choices && s->entropy < 1e-4,
+        PPO__ROW("entropy-gone", 1, full && choices && s->entropy < 1e-5,
                  "the policy takes one action only (entropy %.1g), and hardly learns",
                  "lower learning_rate|target_kl=0.02|entropy_coef=0.01", s->entropy),
         PPO__ROW("std-gone", 1, full && floats && s->std_low < 1e-3 * fmin(1, std),
@@ -12072,9 +12072,9 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
                  full && c->use_critic && c->max_grad_norm > 0 && s->grad_norm > 1000 * c->max_grad_norm,
                  "the gradient's norm is %.2g, max_grad_norm %.2g: the critic takes all of it",
                  "normalize_reward=yes|huber_delta=1|lower value_coef", s->grad_norm, c->max_grad_norm),
-        PPO__ROW("critic", 1, full && p->iteration > 2 && error > 5,
+        PPO__ROW("critic", 1, full && s->error > 10,
                  "the critic's squared error is %.3g times that of a critic that says 0",
-                 "normalize_reward=yes|lower learning_rate", error),
+                 "normalize_reward=yes|lower learning_rate", s->error),
         PPO__ROW("clip", 1, full && (s->clipped > 0.5 || s->kl > 3),
                  "%.0f %% of the ratios left the clip range, and the KL is %.2g",
                  "lower learning_rate|fewer epochs|target_kl=0.02", 100 * s->clipped, p->approx_kl),
@@ -12161,11 +12161,11 @@ static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight)
 /* Takes in the report, and the policy's standard deviations. */
 static void ppo__see_report(ppo__signs *s, const ppo_tensor *log_std, double weight) {
     const ppo_progress *p = s->progress;
-    ppo__follow(&s->error, weight, 2 * p->value_loss);
     ppo__follow(&s->entropy, weight, p->entropy);
     ppo__follow(&s->grad_norm, weight, p->grad_norm);
     weight = fmin(weight, 0.2); /* these must last */
     ppo__follow(&s->stopped, weight, p->epochs == 0);
+    ppo__follow(&s->error, weight, 2 * p->value_loss / s->target);
     ppo__follow(&s->kl, weight, fminf(p->approx_kl, 5));
     ppo__follow(&s->clipped, weight, p->clip_fraction);
     s->std_low = INFINITY;

@@ -375,24 +375,25 @@ static ppo_status ppo__check_alone(ppo__check *x, int played, int steps) {
     }
     if (status) return status;
     if (ppo__check_traces(x, steps))
-        ppo__find(x->report, "copies-random",
-                  "after %d steps two copies that did the same differ, and one alone from itself: the "
-                  "environment depends "
-                  "on more than its state, such as rand(). No policy can foresee it, no run can be resumed",
-                  at);
+        ppo__find(
+            x->report, "copies-random",
+            "after %d steps two copies that did the same differ, and one alone from itself: the "
+            "environment depends on more than its state, such as rand(). No policy can foresee it, no run "
+            "can be resumed",
+            at);
     else if (differs)
-        ppo__find(x->report, "copies-shared",
-                  "two copies differ after %d steps, but one alone repeats itself: they share static "
-                  "variables and play "
-                  "one game, so training and evaluation see a mixture. Keep all in the state, or "
-                  "set env.copies = 1",
-                  at);
+        ppo__find(
+            x->report, "copies-shared",
+            "two copies differ after %d steps, but one alone repeats itself: they share static variables "
+            "and play one game, of which training and evaluation see a mixture. Keep all in the state, "
+            "or set env.copies = 1",
+            at);
     else
-        ppo__find(x->report, "reset-forgets",
-                  "played again after %d others, the first episodes differ at step %d: reset() leaves "
-                  "something behind, "
-                  "so training earns returns that no fresh game gives",
-                  played, at);
+        ppo__find(
+            x->report, "reset-forgets",
+            "played again after %d others, the first episodes differ at step %d: reset() leaves something "
+            "behind, so training earns returns that no fresh game gives",
+            played, at);
     return PPO_OK;
 }
 
