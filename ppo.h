@@ -2297,9 +2297,10 @@ PPO_DEF int ppo_print_progress(const ppo_progress *progress, void *file);
        train/std             train/value_loss
 
    train/value_loss is the mean squared error, twice ours; train/n_updates counts epochs; train/approx_kl is
-   that of the last epoch. rollout/step_rew_mean is ours, mean_reward. Without a finished episode, value_clip or a
-   Gaussian their fields are empty. Figures of the environment follow as env/NAME. One difference: a row here has the update of its own iteration, there
-   that of the iteration before.
+   that of the last epoch. Ours are rollout/step_rew_mean, which is mean_reward, and train/warning, the symptom
+   and its sentence, with ; for commas. Without a finished episode, value_clip, a Gaussian or a symptom their fields
+   are empty. Figures of the environment follow as env/NAME. One difference: a row here has the update of its own
+   iteration, there that of the iteration before.
 
        static int on_iteration(const ppo_progress *progress, void *log) {
            return ppo_log_write((ppo_log *)log, progress); // the training ends if this fails
