@@ -835,8 +835,8 @@ PPO_DEF ppo_status ppo_gae(const float *reward, const float *value, const float 
                            const unsigned char *terminated, const unsigned char *truncated, int steps,
                            int envs, float gamma, float lambda, float *advantage, float *value_target);
 
-/* x = (x - mean) / (std + 1e-8), with mean and unbiased std (n - 1) of the unmasked elements; shift_mean 0
-   adds the mean back. Does not change masked elements, nor a single unmasked one, which has no variance.
+/* x = (x - mean) / std, with mean and unbiased std (n - 1) of the unmasked elements, 0 if all are equal;
+   shift_mean 0 adds the mean back. Does not change masked elements, nor a single unmasked one, which has no variance.
    Errors: all are masked, an element is not finite. */
 PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int shift_mean);
 
@@ -1002,8 +1002,7 @@ PPO_DEF float ppo_adaptive_kl(float coef, float observed_kl, float target_kl, in
 PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_kl);
 
 /* --------------------------------------------------------------------------------------------------------
-   11 Normalizers: running mean and variance (Chan et al. 1979) that start as in Stable-Baselines3: mean 0,
-   variance 1, count 1e-4
+   11 Normalizers: running mean and variance of samples (Chan et al. 1979); before the first one 0 and 1
    -------------------------------------------------------------------------------------------------------- */
 
 typedef struct ppo_normalizer {
@@ -1018,7 +1017,8 @@ PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size);
 PPO_DEF void ppo_normalizer_free(ppo_normalizer *norm);
 PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows);
 
-/* out = clip((x - mean) / sqrt(var + 1e-8), -limit, limit), (rows, size); out may be x. */
+/* out = clip((x - mean) / sqrt(var), -limit, limit), (rows, size), whatever their unit is: there is no epsilon.
+   Where all samples were equal, and the variance is 0, that is 0 for their number, and else a limit. out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
 
 /* ========================================================================================================
@@ -1046,8 +1046,8 @@ typedef struct ppo_space {
     int sizes[PPO_MAX_CHOICES]; /* PPO_MULTI_...: choice j is one of sizes[j] */
 } ppo_space;
 /* One of n actions; n numbers, each in [low, high] (which may be -INFINITY and INFINITY); n choices, choice j
-   of sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1,
-   whatever the range: use about -1 to 1 and scale in step(), or set ppo_config.squash. */
+   of sizes[j] options; n bits. An untrained policy gives numbers around 0 with a standard deviation of 1. A box
+   that these do not fit is mapped to -1..1 (ppo_config.scale_actions). */
 PPO_DEF ppo_space ppo_discrete(int n);
 PPO_DEF ppo_space ppo_box(int n, float low, float high);
 PPO_DEF ppo_space ppo_multi_discrete(const int *sizes, int n);
@@ -1059,8 +1059,8 @@ typedef struct ppo_action {
     const float *box;   /* PPO_BOX: [n] numbers, within [low, high] */
 } ppo_action;
 
-/* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before clipping
-   or squashing; the other one is NULL. */
+/* The actions of a batch: discrete (rows, 1), for PPO_MULTI_... (rows, n), or box (rows, n) before scaling,
+   clipping or squashing; the other one is NULL. */
 typedef struct ppo_actions {
     int *discrete;
     float *box;
@@ -1141,6 +1141,7 @@ typedef struct ppo_actor_critic {
     ppo_tensor *log_std; /* PPO_BOX only: (1, n), independent of the observation; gsde: (features, n) */
     float log_std_min, log_std_max; /* used in its place where it lies beyond */
     int gsde, squash;
+    int scale; /* 1: a number x of the policy is the action centre + x half the size of the box, clipped */
 } ppo_actor_critic;
 
 /* Initial weights. Uniform: PyTorch's defaults, in +- 1 / sqrt(inputs), for a core 1 / sqrt(width). */
@@ -1273,7 +1274,7 @@ typedef struct ppo_rollout {
     unsigned char *start;     /* recurrent: 1 at the first step of an episode; else NULL */
 
     /* what it did */
-    ppo_actions actions;     /* [][][1 or n], before clipping to the box or squashing */
+    ppo_actions actions;     /* [][][1 or n], before scaling, clipping or squashing */
     float *logp;             /* log-probability of the action */
     float *policy, *log_std; /* for PPO_KL_PENALTY: logits, or means and log_std; else NULL */
 
@@ -1341,6 +1342,10 @@ typedef struct ppo_progress {
     int64_t
         warned; /* the iteration in which it showed; 0: it is known from an earlier twentieth, and holds */
 } ppo_progress;
+
+/* Boxes that are mapped to -1..1. Auto: those of finite size, unless each bound is 1/4 to 4 away from 0 to its side,
+   as N(0, 1) fits -1..1, -2..2 and -0.5..1, but not 0..1, 5..6, or -100..100. */
+typedef enum ppo_action_scaling { PPO_SCALE_NO, PPO_SCALE_YES, PPO_SCALE_AUTO } ppo_action_scaling;
 
 /* Called after every iteration, in a group by each of its processes. Return 0 to continue; anything else ends
    training, without an error. To keep the best policy: ppo_evaluate(progress->agent, ...), ppo_agent_save(). */
@@ -1424,11 +1429,15 @@ typedef struct ppo_config {
         log_std_min; /* its bounds: what lies beyond counts as the bound, and no gradient leads there [-20] */
     float log_std_max; /* [20] */
     int squash;        /* 1: numbers are squashed into the box by tanh; 0: clipped to it [no] */
-    int gsde;          /* 1: generalized state-dependent exploration (Raffin 2022) [no] */
-    int gsde_steps;    /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
-    float rpo_alpha;   /* > 0: means move by uniform noise in +- this in the update; 0: off [0] */
+    /* if they are clipped: before that, the policy's -1..1 is mapped to the box, so that its numbers, std and
+       log-probabilities are in units of half the box [auto] */
+    ppo_action_scaling scale_actions;
+    int gsde;        /* 1: generalized state-dependent exploration (Raffin 2022) [no] */
+    int gsde_steps;  /* a sampled exploration lasts this many steps; 0: the whole rollout [0] */
+    float rpo_alpha; /* > 0: means move by uniform noise in +- this in the update; 0: off [0] */
 
-    /* normalization, by the statistics of all rollouts before */
+    /* normalization, by the statistics of all rollouts: of observations those before, in the first rollout each
+       agent's own so far */
     int normalize_obs;    /* 1: observations to mean 0, variance 1 [no] */
     int normalize_reward; /* 1: rewards divided by the std of the discounted return [no] */
     float clip_obs;       /* normalized observations are clipped to +- this [10] */
@@ -8553,7 +8562,7 @@ PPO_DEF ppo_status ppo_whiten(float *x, const unsigned char *mask, int n, int sh
     double mean = sum / count;
     for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) squares += (x[i] - mean) * (x[i] - mean);
-    double scale = 1 / (sqrt(squares / (count - 1)) + 1e-8), shift = shift_mean ? 0 : mean;
+    double scale = squares > 0 ? 1 / sqrt(squares / (count - 1)) : 1, shift = shift_mean ? 0 : mean;
     for (int i = 0; i < n; ++i)
         if (!mask || mask[i]) x[i] = (float)((x[i] - mean) * scale + shift);
     return PPO_OK;
@@ -9121,8 +9130,8 @@ PPO_DEF float ppo_adaptive_kl_2017(float coef, float observed_kl, float target_k
    @@ 11 Normalizers. Mean and variance of a batch are merged into the running ones, in double precision.
    -------------------------------------------------------------------------------------------------------- */
 
-static void ppo__normalizer_reset(ppo_normalizer *norm, double count) {
-    norm->count = count;
+static void ppo__normalizer_reset(ppo_normalizer *norm) {
+    norm->count = 0;
     for (int j = 0; j < norm->size; ++j) norm->mean[j] = 0, norm->var[j] = 1;
 }
 
@@ -9134,7 +9143,7 @@ PPO_DEF ppo_status ppo_normalizer_init(ppo_normalizer *norm, int size) {
     if (!norm->mean) return PPO_ERROR_MEMORY;
     norm->var = norm->mean + size;
     norm->size = size;
-    ppo__normalizer_reset(norm, 1e-4);
+    ppo__normalizer_reset(norm);
     return PPO_OK;
 }
 
@@ -9177,12 +9186,16 @@ static void ppo__normalizer_merge(ppo_normalizer *norm, const ppo_normalizer *ot
     norm->count += other->count;
 }
 
+/* 1 / std. Where it would be infinite it is DBL_MAX, by which 0 stays 0. */
+static double ppo__inv_std(double var) { return var > 0 ? 1 / sqrt(var) : DBL_MAX; }
+
 PPO_DEF PPO__NOINLINE void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit,
                                          float *out) {
     for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < norm->size; ++j) {
             size_t at = ppo__at(i, norm->size) + j;
-            out[at] = ppo__clamp((float)((x[at] - norm->mean[j]) / sqrt(norm->var[j] + 1e-8)), -limit, limit);
+            out[at] =
+                ppo__clamp((float)((x[at] - norm->mean[j]) * ppo__inv_std(norm->var[j])), -limit, limit);
         }
     }
 }
@@ -9245,7 +9258,7 @@ static int ppo__space_width(const ppo_space *space) { return space->kind == PPO_
 /* The distribution of actions that rows of a policy's outputs describe. */
 typedef struct ppo__distribution {
     const ppo_space *space;
-    int squash;          /* continuous: 1: tanh into the box; 0: clipped to it */
+    int squash, scale;   /* continuous: as in ppo_actor_critic */
     ppo_tensor *policy;  /* (rows, outputs) logits, or means */
     ppo_tensor *log_std; /* continuous: (1, n) or (rows, n) */
     int heads;           /* else: the number of choices, */
@@ -9288,10 +9301,10 @@ static void ppo__choices_choose(const ppo__distribution *d, int row, ppo_rng *rn
                                                    : ppo_categorical_mode(logits, d->sizes[h]);
 }
 
-static ppo_action ppo__choices_for_env(const ppo_space *space, int squash, const ppo_actions *actions,
-                                       size_t at, float *box) {
-    ppo_action action = {0, actions->discrete + at * (size_t)ppo__space_width(space), NULL};
-    (void)squash, (void)box;
+static ppo_action ppo__choices_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
+                                       float *box) {
+    ppo_action action = {0, actions->discrete + at * (size_t)d->heads, NULL};
+    (void)box;
     action.discrete = action.choices[0];
     return action;
 }
@@ -9334,13 +9347,32 @@ static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, c
     else memcpy(actions->box + at * n, mean, n * sizeof(float));
 }
 
-static ppo_action ppo__box_for_env(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
+static float ppo__box_centre(const ppo_space *space) { return 0.5f * space->low + 0.5f * space->high; }
+static float ppo__box_half(const ppo_space *space) { return 0.5f * space->high - 0.5f * space->low; }
+
+static ppo_action ppo__box_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
                                    float *box) {
+    const ppo_space *space = d->space;
     const float *u = actions->box + at * (size_t)space->n;
+    const float centre = ppo__box_centre(space), half = ppo__box_half(space);
     ppo_action action = {0, NULL, box};
-    if (squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
-    for (int j = 0; j < space->n && !squash; ++j) box[j] = ppo__clamp(u[j], space->low, space->high);
+    if (d->squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
+    for (int j = 0; j < space->n && !d->squash; ++j)
+        box[j] = ppo__clamp(d->scale ? centre + half * u[j] : u[j], space->low, space->high);
     return action;
+}
+
+/* Does N(0, 1) fit the box badly? Whoever writes bounds of 1e18 means none. */
+static int ppo__box_is_far(const ppo_space *space) {
+    const float low = space->low, high = space->high;
+    return !(low >= -4 && low <= -0.25f && high >= 0.25f && high <= 4) && high - low < 1e18f;
+}
+
+/* Is the box mapped to -1..1? */
+static int ppo__box_scales(const ppo_space *space, const ppo_config *config) {
+    const int scaling = config->scale_actions;
+    return !config->squash &&
+           (scaling == PPO_SCALE_YES || (scaling == PPO_SCALE_AUTO && ppo__box_is_far(space)));
 }
 
 static void ppo__box_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
@@ -9365,9 +9397,8 @@ typedef struct ppo__space_kind {
     int (*valid)(const ppo_space *space, const void *numbers); /* 1: [width] numbers are such an action */
     /* Action `at` of a batch from a row of d: sampled, or the most likely one if rng is NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
-    /* That action as the environment sees it; box [n] receives numbers that are clipped or squashed. */
-    ppo_action (*for_env)(const ppo_space *space, int squash, const ppo_actions *actions, size_t at,
-                          float *box);
+    /* That action as the environment sees it; box [n] receives numbers that are scaled, clipped or squashed. */
+    ppo_action (*for_env)(const ppo__distribution *d, const ppo_actions *actions, size_t at, float *box);
     /* log pi(action) and the entropy, (rows, 1); entropy may be NULL. */
     void (*logp)(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions, ppo_tensor **logp,
                  ppo_tensor **entropy);
@@ -9623,10 +9654,11 @@ static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *confi
     if (ppo__check_space(space) ||
         ppo__check_shape(env->shape, env->actor_obs ? env->actor_obs : env->obs_size))
         return PPO_ERROR_ARGUMENT;
-    if (!config->squash || !ppo__kind(space)->continuous || ppo__finite(space->high - space->low))
+    if ((!config->squash && config->scale_actions != PPO_SCALE_YES) || !ppo__kind(space)->continuous ||
+        ppo__finite(space->high - space->low))
         return PPO_OK;
-    return ppo__refuse("squash needs a box of finite size, not %g to %g", (double)space->low,
-                       (double)space->high);
+    return ppo__refuse("%s needs a box of finite size, not %g to %g",
+                       config->squash ? "squash" : "scale_actions", (double)space->low, (double)space->high);
 }
 
 /* The networks that config describes, for the sizes of env. zeros: without initial weights, as they will be
@@ -9647,6 +9679,7 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
     model->squash = config->squash && continuous;
     model->log_std_min = config->log_std_min;
     model->log_std_max = config->log_std_max;
+    model->scale = continuous && ppo__box_scales(space, config);
     ppo_status status = ppo_params_create(&model->params);
     if (!status) status = ppo__conv_init(&model->conv, model->params, env->shape, config, rng);
     const int beside = inputs - ppo__picture_size(env->shape); /* numbers, not of the picture */
@@ -9789,7 +9822,8 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
 }
 
 static ppo__distribution ppo__distribution_of(const ppo_actor_critic *model, const ppo_outputs *outputs) {
-    ppo__distribution d = {&model->action_space, model->squash, outputs->policy, outputs->log_std, 0, NULL};
+    ppo__distribution d = {
+        &model->action_space, model->squash, model->scale, outputs->policy, outputs->log_std, 0, NULL};
     d.sizes = ppo__space_heads(d.space, &d.heads);
     return d;
 }
@@ -9830,7 +9864,7 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
         ppo__k()->gemm(1, n, size, outputs->features->data + ppo__at(row, size), size, 1, noise, n,
                        d.policy->data + ppo__at(row, n), n, actions->box + at * n, n);
     } else ppo__kind(d.space)->choose(&d, row, rng, actions, at);
-    return ppo__kind(d.space)->for_env(d.space, d.squash, actions, at, box);
+    return ppo__kind(d.space)->for_env(&d, actions, at, box);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -10673,8 +10707,8 @@ static void ppo__rollout_begin(ppo__collector *c, int steps) {
         if (open) ppo__copy_decided(&c->held, e, c->columns, &c->rollout, (size_t)e);
         else c->row[e] = PPO__ROW_COMPLETE;
         c->rollout.recorded[e] = c->carried[e] = (unsigned char)open;
-        if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e], 0);
-        if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e], 0);
+        if (c->seen_obs) ppo__normalizer_reset(&c->seen_obs[e]);
+        if (c->seen_return) ppo__normalizer_reset(&c->seen_return[e]);
     }
 }
 
@@ -10715,11 +10749,18 @@ static void ppo__track_obs(ppo__collector *c, int e) {
     if (c->seen_obs && c->player[e] < 0) ppo_normalizer_update(&c->seen_obs[e], ppo__obs(&c->envs, e), 1);
 }
 
-/* Agent e's latest observation as the critic sees it. */
+/* Agent e's latest observation as its policy sees it. In the first rollout of all there are no statistics yet:
+   each agent's own are used, of its observations up to this one, as no other thread knows those. */
+static void ppo__player_view(ppo__collector *c, const ppo_agent *player, int e, float *view) {
+    const int first = c->seen_obs && player->obs_norm.size && !(player->obs_norm.count > 0);
+    ppo__normalized(first ? &c->seen_obs[e] : &player->obs_norm, player->clip_obs, ppo__obs(&c->envs, e), 1,
+                    c->envs.env.obs_size, view);
+}
+
+/* The same as the critic sees it. */
 static const float *ppo__view(ppo__collector *c, int e) {
-    const int size = c->envs.env.obs_size;
-    float *view = c->view + ppo__at(e, size);
-    ppo__normalized(&c->agent->obs_norm, c->agent->clip_obs, ppo__obs(&c->envs, e), 1, size, view);
+    float *view = c->view + ppo__at(e, c->envs.env.obs_size);
+    ppo__player_view(c, c->agent, e, view);
     return view;
 }
 
@@ -10806,9 +10847,7 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
             c->row[e] = PPO__ROW_LAST;
             if (status) return status;
         }
-        if (rows.obs)
-            ppo__normalized(&batch->player->obs_norm, batch->player->clip_obs, obs, 1, (int)size,
-                            rows.obs + i * size);
+        if (rows.obs) ppo__player_view(c, batch->player, e, rows.obs + i * size);
         for (size_t j = 0; j < size && rows.obs_bytes; ++j)
             rows.obs_bytes[i * size + j] = (unsigned char)ppo__to_byte(obs[j], rows.byte_scale);
         if (rows.mask) memcpy(rows.mask + i * outputs, c->envs.mask + e * outputs, outputs);
@@ -10886,21 +10925,17 @@ static ppo_status ppo__record_actions(ppo__worker *worker, ppo__acting *batch) {
 
 /* -- outcomes -- */
 
-/* The reward of agent e's action as the critic sees it. normalize_reward: divided by the standard deviation
-   of the discounted return, and clipped. */
-static float ppo__reward_seen(ppo__collector *c, int e, float reward, int done) {
-    if (!c->seen_return || c->player[e] >= 0) return reward;
-    const double std = sqrt(c->agent->return_norm.var[0] + 1e-8);
-    const float limit = c->config->clip_reward;
+/* normalize_reward: takes agent e's discounted return into the statistics of the learner. */
+static void ppo__track_return(ppo__collector *c, int e, float reward, int done) {
+    if (!c->seen_return || c->player[e] >= 0) return;
     c->discounted[e] = c->discounted[e] * c->config->gamma + reward;
     if (c->row[e] == PPO__ROW_OPEN) ppo_normalizer_update(&c->seen_return[e], &c->discounted[e], 1);
     if (done) c->discounted[e] = 0;
-    return ppo__clamp((float)(reward / std), -limit, limit);
 }
 
 /* What agent e earned in the latest step, and whether its episode ended. Once it acts again or its episode is
-   over, that completes the row of its latest action: the reward as the critic sees it, flags, and where the
-   episode was truncated V of the last observation. */
+   over, that completes the row of its latest action: reward, flags, and where the episode was truncated V of the
+   last observation. */
 static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outcome *out) {
     ppo__collector *c = worker->collector;
     ppo__envs *envs = &c->envs;
@@ -10909,11 +10944,11 @@ static ppo_status ppo__record_outcome(ppo__worker *worker, int e, const ppo_outc
     const float raw = c->earned[e] += out->reward;
     if (out->waits && !done) return PPO_OK;
     c->earned[e] = 0;
-    const float reward = ppo__reward_seen(c, e, raw, done);
+    ppo__track_return(c, e, raw, done);
     if (c->row[e] != PPO__ROW_OPEN) return PPO_OK;
     c->row[e] = PPO__ROW_COMPLETE;
     size_t at = ppo__at(rollout->recorded[e] - 1, rollout->envs) + e;
-    rollout->reward[at] = reward;
+    rollout->reward[at] = raw;
     if (rollout->raw_reward) rollout->raw_reward[at] = raw;
     rollout->terminated[at] = out->terminated != 0;
     rollout->truncated[at] = out->truncated != 0;
@@ -10960,6 +10995,7 @@ static void ppo__blank(ppo__collector *c, int e, int first);
 static ppo_status ppo__values(ppo__collector *c);
 static ppo_status ppo__next_values(ppo__collector *c);
 static void ppo__hold_open_row(ppo__collector *c, int e);
+static void ppo__scale_rewards(ppo__collector *c);
 
 /* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A
    row whose outcome has not come by now waits for the next rollout. Without it, agents that take turns would
@@ -10985,6 +11021,7 @@ static ppo_status ppo__rollout_end(ppo__collector *c) {
         if (c->seen_return) ppo__normalizer_merge(&c->agent->return_norm, &c->seen_return[e]);
     }
     if (status) return status;
+    if (c->seen_return) ppo__scale_rewards(c);
     c->records = 0;
     /* the tapes take their lasting shape in the first rollout */
     for (int k = 0; k < c->worker_count; ++k) ppo_tape_reset(c->workers[k].tape);
@@ -11073,6 +11110,16 @@ static void ppo__hold_open_row(ppo__collector *c, int e) {
         ppo__copy_decided(r, (int)(ppo__at(rows, r->envs) + e), c->columns, &c->held, (size_t)e);
     if (!open) c->row[e] = PPO__ROW_COMPLETE;
     ppo__blank(c, e, rows);
+}
+
+/* normalize_reward: divides the rewards by the standard deviation of the discounted return, this rollout's
+   included, and clips them. */
+static void ppo__scale_rewards(ppo__collector *c) {
+    ppo_rollout *r = &c->rollout;
+    const double scale = ppo__inv_std(c->agent->return_norm.var[0]);
+    const float limit = c->config->clip_reward;
+    for (size_t i = 0, n = ppo__at(r->steps, r->envs); i < n; ++i)
+        r->reward[i] = ppo__clamp((float)(r->reward[i] * scale), -limit, limit);
 }
 
 /* Recomputes the values of a complete rollout with the critic as it is now. */
@@ -11996,7 +12043,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     const int choices =
         !floats && ppo__space_outputs(space) > ppo__space_width(space); /* more than one action */
     const int64_t early = p->total_steps < 500000 ? p->total_steps / 10 : 50000;
-    const double low = space->low, high = space->high, std = floats ? exp((double)c->log_std_init) : 0;
+    const double std = floats ? exp((double)c->log_std_init) : 0;
     const double copies = plays ? 1 : c->num_envs / ppo__agents(env),
                  steps = s->steps / (copies * ppo__agents(env));
     const double large = c->normalize_reward ? INFINITY : 1e6;
@@ -12040,8 +12087,10 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("obs-small", 0, raw && narrowest < fmax(widest, fmin(size, 1)) / 20,
                  "observation[%.0f] varies by %.2g only, beside numbers of up to %.2g",
                  "normalize_obs=yes|other units in step()", (double)narrow, narrowest, size),
-        PPO__ROW("box-far", 0, floats && !c->squash && high - low < 1e6 && fmax(fabs(low), fabs(high)) > 10,
-                 "actions go from %g to %g, but a new policy's are near 0, +-1", "squash=yes", low, high),
+        PPO__ROW("box-far", 0,
+                 floats && !c->squash && c->scale_actions == PPO_SCALE_NO && ppo__box_is_far(space),
+                 "actions go from %g to %g, but a new policy's are near 0, +-1",
+                 "scale_actions=auto|squash=yes", space->low, space->high),
         PPO__ROW("reward-none", 0, s->paid == 0,
                  "no reward came in %.0f steps: there is nothing to learn from", "", s->steps),
         PPO__ROW("reward-large", 0, s->largest > large || (plays && s->target > large),
@@ -12438,6 +12487,8 @@ static const ppo_field ppo__fields[] = {
     PPO__NETWORK(log_std_min, FLOAT, "-20", -20, 20, NULL, "box actions: lower bound of that, at any time"),
     PPO__NETWORK(log_std_max, FLOAT, "20", -20, 20, NULL, "box actions: upper bound of that, at any time"),
     PPO__NETWORK(squash, CHOICE, "no", 0, 1, "no|yes", "box actions: tanh into the box instead of clipping"),
+    PPO__NETWORK(scale_actions, CHOICE, "auto", 0, 2, "no|yes|auto",
+                 "box actions: -1..1 is mapped to the box; auto: where it is far from that"),
     PPO__NETWORK(gsde, CHOICE, "no", 0, 1, "no|yes", "box actions: state-dependent exploration"),
     PPO__SCALAR(gsde_steps, INT, "0", 0, 16777216, "steps that a sampled exploration lasts; 0: a rollout"),
     PPO__SCALAR(rpo_alpha, FLOAT, "0", 0, 1e3,
@@ -12478,6 +12529,8 @@ static const ppo_need ppo__config_needs[] = {
     {"log_std_min", "the action space", NULL},
     {"log_std_max", "the action space", NULL},
     {"squash", "the action space", NULL},
+    {"scale_actions", "the action space", NULL},
+    {"scale_actions", "squash", "no"},
     {"gsde", "the action space", NULL},
     {"gsde_steps", "gsde", "yes"},
     {"rpo_alpha", "the action space", NULL},
@@ -13113,9 +13166,12 @@ PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent,
    with it, it belongs in ppo__check_weights().
    -------------------------------------------------------------------------------------------------------- */
 
+/* An older file: boxes were not scaled, and 1e-8 was added to a variance where it was used. */
+static int ppo__is_unscaled(const ppo_file *file) { return !ppo_file_text(file, "scale_actions"); }
+
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
    do not change results, are at most the number of processors. */
-static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
+static ppo_status ppo__get_config(const ppo_file *file, const ppo_env *env, ppo_config *config) {
     long processors = INT_MAX; /* unknown */
 #if defined(_WIN32)
     SYSTEM_INFO system;
@@ -13127,6 +13183,9 @@ static ppo_status ppo__get_config(const ppo_file *file, ppo_config *config) {
     *config = ppo_config_default();
     ppo_status status = ppo__get_settings(file, ppo_config_settings(), config);
     if (processors > 0 && config->threads > processors) config->threads = (int)processors;
+    if (ppo__is_unscaled(file) && env->action_space.kind == PPO_BOX &&
+        ppo__box_scales(&env->action_space, config))
+        config->scale_actions = PPO_SCALE_NO;
     return status;
 }
 
@@ -13138,10 +13197,10 @@ static ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *pref
     const ppo__item items[] = {
         {"obs_norm.mean", PPO_F64, 1, {obs->size, 0}, obs->mean, PPO__ANY},
         {"obs_norm.var", PPO_F64, 1, {obs->size, 0}, obs->var, 0, DBL_MAX},
-        {"obs_norm.count", PPO_F64, 0, {0, 0}, obs_count, DBL_MIN, DBL_MAX},
+        {"obs_norm.count", PPO_F64, 0, {0, 0}, obs_count, 0, DBL_MAX},
         {"return_norm.mean", PPO_F64, 1, {ret->size, 0}, ret->mean, PPO__ANY},
         {"return_norm.var", PPO_F64, 1, {ret->size, 0}, ret->var, 0, DBL_MAX},
-        {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, DBL_MIN, DBL_MAX},
+        {"return_norm.count", PPO_F64, 0, {0, 0}, ret_count, 0, DBL_MAX},
     };
     for (size_t i = 0; i < sizeof items / sizeof *items; ++i) {
         char name[64];
@@ -13149,6 +13208,10 @@ static ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *pref
         snprintf(name, sizeof name, "%s%s", prefix, item.name);
         item.name = name;
         if (ppo__serialize(file, way, &item)) return ppo__failed;
+    }
+    if (way == PPO__LOAD && ppo__is_unscaled(file)) {
+        for (int j = 0; j < obs->size; ++j) obs->var[j] += 1e-8;
+        for (int j = 0; j < ret->size; ++j) ret->var[j] += 1e-8;
     }
     return ppo__serialize_params(file, way, prefix, params, params->data, 2);
 }
@@ -13237,7 +13300,7 @@ static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent *
     ppo_config config;
     ppo_status status = ppo__check_checksum(file);
     if (!status) status = ppo__get_env(file, &own);
-    if (!status) status = ppo__get_config(file, &config);
+    if (!status) status = ppo__get_config(file, &own, &config);
     if (!status) status = ppo__check_weights(file, &own, &config);
     if (status) return status;
     status = ppo__agent_make(&own, &config, 1, agent);
@@ -13270,7 +13333,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
     if (!PPO__GIVEN("ppo_config_load", path)) return PPO_ERROR_ARGUMENT;
     ppo_status status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_env(file, &env);
-    if (!status) status = ppo__get_config(file, &read);
+    if (!status) status = ppo__get_config(file, &env, &read);
     if (!status && config) *config = read;
     if (!status && environment) ppo__keep_name(environment, env.name);
     ppo_file_free(file);

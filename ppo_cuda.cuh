@@ -1156,7 +1156,7 @@ static void *ppo__cuda_scratch_after_sums(ppo_cuda *cuda, size_t size) {
 
 /* Of the unmasked elements. */
 struct ppo__moments {
-    double mean, scale; /* scale = 1 / (std + 1e-8); 0: leave x unchanged */
+    double mean, scale; /* scale = 1 / std, or 1 if that is 0; 0: leave x unchanged */
 };
 
 /* One job computes the mean, the next one the scale. */
@@ -1195,7 +1195,7 @@ struct ppo__scale_job : ppo__moments_job {
     }
     __device__ void done(const Sum &sum) const {
         const int exists = sum.count > 1 && sum.x < INFINITY;
-        moments->scale = exists ? 1 / (sqrt(sum.x / (sum.count - 1)) + 1e-8) : 0;
+        moments->scale = !exists ? 0 : sum.x > 0 ? 1 / sqrt(sum.x / (sum.count - 1)) : 1;
     }
 };
 

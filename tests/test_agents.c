@@ -1014,10 +1014,11 @@ static void an_inspection_names_what_is_wrong(void **state) {
                        .reset = chance_reset,
                        .step = chance_step,
                        .user = &scale};
-    for (int k = 0; k < 2; k++) {
-        assert_ok(ppo_env_check(&far_off, 500, 1, &report));
-        assert_int_equal(strstr(report.finding[0], "actions go from -20 to 100") != NULL, k == 0);
-        far_off.action_space = ppo_box(1, -3, 3);
+    for (int k = 0; k < 3; k++) {
+        ppo_config cfg = config_of(k ? "scale_actions=no" : "");
+        assert_ok(ppo_env_check_with(&far_off, &cfg, 500, 1, &report));
+        assert_int_equal(strstr(report.finding[0], "actions go from -20 to 100") != NULL, k == 1);
+        if (k == 1) far_off.action_space = ppo_box(1, -3, 3);
     }
     ppo_env again = rejoin_env();
     assert_ok(ppo_env_check(&again, 500, 1, &report));

@@ -1772,7 +1772,6 @@ static void numbers_that_no_training_leaves_are_refused(void **state) {
         {1, "obs_norm.mean", 0, INFINITY, POLICY},
         {1, "obs_norm.var", 1, -1, POLICY},
         {1, "obs_norm.var", 0, NAN, POLICY},
-        {1, "obs_norm.count", 0, 0, POLICY},
         {1, "obs_norm.count", 0, -1, POLICY},
         {1, "obs_norm.count", 0, NAN, POLICY},
         {1, "return_norm.mean", 0, NAN, POLICY},

@@ -853,6 +853,7 @@ static void every_setting_has_a_field_with_a_help_text(void **state) {
                                         "sequence_steps",
                                         "init",
                                         "squash",
+                                        "scale_actions",
                                         "gsde",
                                         "gsde_steps",
                                         "layer_norm",
@@ -1033,6 +1034,7 @@ static void settings_without_effect_are_refused(void **state) {
         {"clip_obs=5", "clip_obs is 5|normalize_obs is no"},
         {"clip_reward=5", "clip_reward is 5|normalize_reward is no"},
         {"squash=yes", "squash is yes|discrete 3"},
+        {"scale_actions=yes", "scale_actions is yes|discrete 3"},
         {"gsde=yes", "gsde is yes|discrete 3"},
         {"log_std_init=-1", "log_std_init is -1|discrete 3"},
         {"log_std_max=2", "log_std_max is 2|discrete 3"}};

@@ -26,7 +26,7 @@ def load(path):
     def policy(obs):
         x = np.asarray(obs, np.float32)
         if "obs_norm.mean" in tensors:
-            x = (x - tensors["obs_norm.mean"]) / np.sqrt(tensors["obs_norm.var"] + 1e-8)
+            x = (x - tensors["obs_norm.mean"]) / np.sqrt(np.maximum(tensors["obs_norm.var"], 1e-300))
             limit = float(metadata["clip_obs"])
             x = np.clip(x, -limit, limit).astype(np.float32)
         for weight, bias in layers[:-1]:

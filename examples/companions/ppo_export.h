@@ -547,7 +547,7 @@ static ppo_status ppo__export_arrays(const ppo__export *x) {
     for (int k = 0; k < 3 && n && !status; ++k) {
         for (size_t j = 0; j < n; ++j) {
             float mean = fabs(norm->mean[j]) <= FLT_MAX ? (float)norm->mean[j] : INFINITY;
-            float scale = (float)(1 / sqrt(norm->var[j] + 1e-8));
+            float scale = (float)fmin(ppo__inv_std(norm->var[j]), FLT_MAX);
             numbers[j] = k == 0 ? mean : k == 1 ? (float)(norm->mean[j] - (double)mean) : scale;
         }
         status = ppo__export_floats(x, names[k], numbers, n);
@@ -1134,12 +1134,14 @@ static void ppo__export_box(const ppo__export *x) {
     const ppo_actor_critic *model = &x->agent->model;
     const ppo_space *space = &model->action_space;
     const ppo__constant low = ppo__c_float((double)space->low), high = ppo__c_float((double)space->high);
-    const ppo__constant half = ppo__c_float(0.5 * ((double)space->high - (double)space->low));
+    const ppo__constant half = ppo__c_float((double)ppo__box_half(space));
+    const ppo__constant centre = ppo__c_float((double)ppo__box_centre(space));
     const char *state = model->core.width ? ", @_memory *state" : "",
                *pass = model->core.width ? "state, " : "";
     const int n = space->n;
     ppo__export_text(x, "%sstatic inline float @_into_box(float x) {\n", ppo__export_normal);
     if (model->squash) ppo__export_text(x, "    x = %s + %s * (@_tanh(x) + 1.0f);\n", low.text, half.text);
+    if (model->scale) ppo__export_text(x, "    x = %s + %s * x;\n", centre.text, half.text);
     for (int k = 0; k < 2; ++k)
         if (ppo__finite(k ? space->high : space->low))
             ppo__export_text(x, "    if (x %c %s) x = %s;\n", k ? '>' : '<', k ? high.text : low.text,
