@@ -57,7 +57,7 @@ systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
 # What users of such libraries reported as faults, and what they fell into here: test_traps_SUBJECT.c, traps_SUBJECT.sh.
-TRAPS := $(filter build/plain/test_traps_%,$(PLAIN)) $(wildcard tests/traps_*.sh)
+TRAPS := $(filter build/plain/test_traps_%,$(PLAIN)) $(wildcard tests/traps_*.sh) tests/auto_classes.sh
 
 traps: $(TRAPS) ## what users of such libraries fell into, each as a test
 	@$(RUN_ALL) $(TRAPS)
