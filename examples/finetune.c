@@ -305,6 +305,11 @@ static ppo_status check_out(const job *j, int lora) {
     return status;
 }
 
+/* Was a form of chats given, for a model without a template of another one? */
+static int trains_chats(const job *j) {
+    return j->form && !*ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
+}
+
 /* Copies what Python's transformers reads besides from the folder of the model; generation_config.json only if the
    token that was learned to end a text is among those that it names. What is not to be copied is not to be there. */
 static ppo_status copy_others(const job *j) {
@@ -322,7 +327,10 @@ static ppo_status copy_others(const job *j) {
         snprintf(to, sizeof to, "%s/%s", j->out, names[k]);
         if (!strcmp(from, to)) continue;
         if (k < 2 || ends_so) status = ppo_text_load(from, &text, &bytes);
-        if (!status && text) status = ppo_text_save(to, text, bytes);
+        if (k == 1 && !text && trains_chats(j)) { /* so that Python writes what was learned */
+            const char *chat = ppo_chat_template(j->form - 1);
+            status = ppo_text_save(to, chat, strlen(chat));
+        } else if (!status && text) status = ppo_text_save(to, text, bytes);
         else if (!status && exists(to) && remove(to))
             status = ppo_fail(PPO_ERROR_FILE, "%s: it is of another model, but cannot be removed", to);
         ppo_text_free(text);

@@ -1,12 +1,25 @@
 /* auto_classes.c - what auto_classes.sh compares Python's transformers with. Prints for each line of stdin its tokens, and the
    logits after the last one, or the score; as JSON.
        auto_classes FOLDER [ADAPTER] <texts
+       auto_classes chat FOLDER FORM  the tokens of a chat
        auto_classes make FOLDER       saves a model and its tokenizer by the library alone */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_hub.h"
 
 static int fails(void) { return fprintf(stderr, "auto_classes: %s\n", ppo_last_error()), 1; }
+
+/* The tokens of a chat, up to the answer. */
+static int chat(const char *folder, const char *form) {
+    static const ppo_message said[] = {
+        {"system", "the dog"}, {"user", " the cat "}, {"assistant", "ran."}, {"user", "sat"}};
+    ppo_tokenizer *tok = NULL;
+    ppo_tokens tokens = {0};
+    if (ppo_tokenizer_load(folder, &tok) || ppo_tokens_add_chat(&tokens, tok, atoi(form), said, 4, 1))
+        return fails();
+    for (int i = 0; i < tokens.start[1]; i++) printf("%d ", tokens.token[i]);
+    return ppo_tokens_free(&tokens), ppo_tokenizer_free(tok), 0;
+}
 
 static int make(const char *folder) {
     static const char text[] = "The cat sat on a mat and the dog ran. The cat ran, and the dog sat.";
@@ -33,6 +46,7 @@ int main(int argc, char **argv) {
     ppo_tape *tape = NULL;
     char line[1024];
     if (argc == 3 && !strcmp(argv[1], "make")) return make(argv[2]);
+    if (argc == 4 && !strcmp(argv[1], "chat")) return chat(argv[2], argv[3]);
     if (argc < 2 || ppo_lm_load(argv[1], &base) || ppo_tokenizer_load(argv[argc - 1], &tok)) return fails();
     lm = base;
     if (argc > 2 && ppo_lm_load_adapter(argv[2], base, &lm)) return fails();

@@ -45,6 +45,12 @@ def check(work, kind, folder, adapter):
             is_ = model(**tok(TEXTS, padding=True, return_tensors="pt")).logits[:, 0]
             wanted = torch.tensor([float(w["out"][0]) for w in want])
             assert torch.allclose(is_, wanted, atol=1e-4), (is_, wanted)
+    if "/chat_" in folder:  # what was learned is what the template writes
+        said = [("system", "the dog"), ("user", " the cat "), ("assistant", "ran."), ("user", "sat")]
+        said = [{"role": role, "content": content} for role, content in said]
+        out = subprocess.run([work + "/auto_classes", "chat", folder, folder[-1]], capture_output=True, text=True)
+        is_ = tok.apply_chat_template(said, add_generation_prompt=True, return_dict=False)
+        assert out.returncode == 0 and is_ == [int(x) for x in out.stdout.split()], (is_, out.stdout)
     if kind == "lm":
         assert model.config.eos_token_id == tok.eos_token_id, (model.config.eos_token_id, tok.eos_token_id)
 

@@ -4,7 +4,7 @@
 # (python3); the files are for transformers 4.57 and 5. Reports in TAP.
 work=build/auto-classes
 . "$(dirname "$0")/check.sh"
-kinds="lm_llama lm_mistral lm_qwen2 lm_qwen3 lm_gpt_neox lm_gpt2 lm_gpt_neo lm_chat lm_merged score_reward score_chat score_library lora lora-score"
+kinds="lm_llama lm_mistral lm_qwen2 lm_qwen3 lm_gpt_neox lm_gpt2 lm_gpt_neo chat_0 chat_1 chat_2 lm_merged score_reward score_chat score_library lora lora-score"
 able=
 for python in ${PYTHONS:-python3}; do
     "$python" -c 'import torch, transformers, peft' 2>/dev/null && able="$able $python"
@@ -42,7 +42,12 @@ for family in llama mistral qwen3 gpt_neox gpt2 gpt_neo; do
 done
 finetune new model=$work/qwen out=$work/lm_qwen2 family=qwen2 $size
 finetune new model=$work/chattok out=$work/base family=llama $size
-finetune sft model=$work/base out=$work/lm_chat data=$work/chat.jsonl form=chatml show=0
+finetune sft model=$work/base out=$work/chat_0 data=$work/chat.jsonl form=chatml show=0
+finetune tokenizer data=$work/text.txt vocab=300 out=$work/tok_1 \
+    'specials=<|endoftext|>,<|begin_of_text|>,<|start_header_id|>,<|end_header_id|>,<|eot_id|>,</s>'
+finetune new model=$work/tok_1 out=$work/base_1 family=llama $size
+finetune sft model=$work/base_1 out=$work/chat_1 data=$work/chat.jsonl form=llama3 show=0
+finetune sft model=$work/base_1 out=$work/chat_2 data=$work/chat.jsonl form=zephyr show=0
 finetune reward model=$work/lm_llama out=$work/score_reward data=$work/lines.jsonl
 finetune reward model=$work/base out=$work/score_chat data=$work/chats.jsonl form=chatml
 finetune sft model=$work/base out=$work/lora data=$work/chat.jsonl form=chatml lora=4 lora_alpha=12.5 show=0
@@ -53,6 +58,7 @@ jobs=
 for kind in $kinds; do
     case $kind in
     lora*) jobs="$jobs $kind,$work/base,$work/$kind" ;;
+    chat*) jobs="$jobs lm,$work/$kind" ;;
     *) jobs="$jobs ${kind%%_*},$work/$kind" ;;
     esac
 done

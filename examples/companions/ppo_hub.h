@@ -132,6 +132,8 @@ PPO_DEF const char *ppo_tokenizer_note(const ppo_tokenizer *tokenizer);
 /* The same of apply_chat_template() and ppo_tokens_add_chat() in this form, for the folder's chat template, which
    is not run; "": it has none, or one that writes the same. */
 PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form);
+/* A chat template of Python's transformers that writes chats in this form; "": there is no such form. */
+PPO_DEF const char *ppo_chat_template(int form);
 /* An error if Python's transformers would give models of a family another tokenizer than this one. */
 PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family);
 /* The special token with which shorter texts of a batch can be filled up for a model with a score: none at which a
@@ -1704,43 +1706,50 @@ static void ppo__plain_template(const char *text, char *out, size_t room) {
     out[n] = 0;
 }
 
+PPO_DEF const char *ppo_chat_template(int form) {
+    static const char *const forms[] = {
+        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
+        "'<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% "
+        "endif %}",
+        "{{ '<|begin_of_text|>' }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
+        "'<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
+        "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '</s>' + "
+        "'\n' }}"
+        "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"};
+    return form >= PPO_CHATML && form <= PPO_CHAT_ZEPHYR ? forms[form] : "";
+}
+
 /* Does the folder's template write the same as a form of ppo_tokens_add_chat()? */
 static void ppo__note_template(ppo_tokenizer *tok) {
-    static const struct {
-        const char *marks; /* that the form is it */
-        const char *same;  /* a template that writes the same */
-    } forms[] = {
-        {"<|im_start|>", "{%formessageinmessages%}{{<|im_start|>message[role]message[content]<|im_end|>}}"
-                         "{%endfor%}{%ifadd_generation_prompt%}{{<|im_start|>assistant}}{%endif%}"},
-        {"<|start_header_id|>", ""},
-        {"<|assistant|>", "{%formessageinmessages%}{%ifmessage[role]==user%}{{<|user|>message[content]"
-                          "eos_token}}{%elifmessage[role]==system%}{{<|system|>message[content]eos_token}}"
-                          "{%elifmessage[role]==assistant%}{{<|assistant|>message[content]eos_token}}"
-                          "{%endif%}{%iflooplastandadd_generation_prompt%}{{<|assistant|>}}{%endif%}"
-                          "{%endfor%}"}};
-    static const char *const adds[][2] = {{"You are", "a system message"},
-                                          {"Cutting Knowledge", "a system message with dates"},
+    static const char *const marks[] = {"<|im_start|>", "<|start_header_id|>", "<|assistant|>"};
+    static const char zephyr[] = /* TinyLlama's own */
+        "{%formessageinmessages%}{%ifmessage[role]==user%}{{<|user|>message[content]eos_token}}"
+        "{%elifmessage[role]==system%}{{<|system|>message[content]eos_token}}"
+        "{%elifmessage[role]==assistant%}{{<|assistant|>message[content]eos_token}}"
+        "{%endif%}{%ifloop.lastandadd_generation_prompt%}{{<|assistant|>}}{%endif%}{%endfor%}";
+    static const char *const adds[][2] = {{"bos_token", "the start token"},
+                                          {"You are", "a system message"},
+                                          {"Cutting Knowledge", "dates"},
                                           {"strftime", "the date"},
                                           {"<think>", "<think> to answers"}};
     const char *text = tok->rules->template_of_chat;
-    char plain[512], what[128];
+    char plain[512], same[512];
     if (!text) return;
     ppo__plain_template(text, plain, sizeof plain);
     for (int f = 0; f < 3; ++f) {
-        int known = 0;
-        *what = 0;
-        for (size_t k = 0; k < sizeof adds / sizeof *adds; ++k)
-            if (strstr(text, adds[k][0]))
-                known += snprintf(what + strlen(what), sizeof what - strlen(what), "%s%s", known ? ", " : "",
-                                  adds[k][1]) > 0;
-        if (!strcmp(plain, forms[f].same) || (f == 2 && !strcmp(plain, "") && known)) continue;
+        char what[160] = "it writes chats in another form";
+        ppo__plain_template(ppo_chat_template(f), same, sizeof same);
+        if (!strcmp(plain, same) || (f == PPO_CHAT_ZEPHYR && !strcmp(plain, zephyr))) continue;
+        if (strstr(text, marks[f])) {
+            size_t used = (size_t)sprintf(what, "it may add");
+            for (size_t k = f == PPO_CHAT_LLAMA3; k < sizeof adds / sizeof *adds; ++k)
+                if (strstr(text, adds[k][0]))
+                    used += (size_t)sprintf(what + used, "%s %s", used > 10 ? "," : "", adds[k][1]);
+            if (used == 10) strcpy(what, "compare what it writes");
+        }
         snprintf(tok->rules->chat_note[f], sizeof tok->rules->chat_note[f],
-                 !strstr(text, forms[f].marks)
-                     ? "the chat template of the folder writes chats in another form; it is not run here%s"
-                 : known
-                     ? "the chat template of the folder is not run here; it adds %s, which this form does not"
-                     : "the chat template of the folder is not run here: compare what it writes%s",
-                 known && strstr(text, forms[f].marks) ? what : "");
+                 "the chat template of the folder is not run here: %s", what);
     }
 }
 
