@@ -182,10 +182,10 @@ static ppo_status open_log(job *j, int64_t step, const figure *f, int n) {
 }
 
 /* Bytes of the log are to be on the disk before those of a checkpoint, which is saved after this step. */
-static int sync_log(const job *j, int64_t step) {
+static int sync_log(const job *j, int64_t step, int now) {
     const int every = j->method->kind == RL ? j->checkpoint_every : j->fit.checkpoint_every;
     if (fflush(j->rows) || ferror(j->rows)) return 1;
-    return (interrupted || step % every == 0) && SYNC(fileno(j->rows));
+    return (now || interrupted || step % every == 0) && SYNC(fileno(j->rows));
 }
 
 /* What is printed after a KL that is below 0. */
@@ -205,7 +205,7 @@ static ppo_status report(job *j, int64_t step, int64_t steps, int now, const fig
         printf("\n");
         fflush(stdout);
     }
-    if (j->rows && !status && sync_log(j, step))
+    if (j->rows && !status && sync_log(j, step, now || step == steps))
         status = ppo_fail(PPO_ERROR_FILE, "%s: cannot be written", j->log);
     return status;
 }

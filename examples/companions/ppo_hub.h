@@ -61,6 +61,7 @@ STEP BY STEP
 
        ppo_lm_save(lm, "mine", PPO_BF16);
        ppo_tokenizer_save(tok, "mine");
+       strcpy(policy->adapter->base_model, "SmolLM2-135M-Instruct");  // for peft: a folder, or a name of the hub
        ppo_lm_save(policy, "adapter", PPO_F32);           // LoRA: only A, B and the score
        ppo_lm_load_adapter("adapter", base, &policy);     // on another day
        ppo_lm_merge(policy, &whole);                      // or as a model without LoRA
@@ -123,8 +124,8 @@ PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params);
    ppo_tokenizer_save() writes a tokenizer.json that was read as it was, and a tokenizer that was trained on
    bytes so that Hugging Face's tokenizers read it. Into a folder it also writes the tokenizer_config.json
    that AutoTokenizer needs, that of the folder it was read from or one of its own; eos_token is then what the
-   folder's config.json says, and a model with a score gets a pad_token in both files. So save the model
-   before its tokenizer. A tokenizer of characters cannot be saved this way. */
+   folder's config.json says, which gets the tokens that start a text and fill one up: for a model with a score
+   there is one that no text ends with. So save the model before its tokenizer. A tokenizer of characters cannot be saved this way. */
 
 /* What Python's AutoTokenizer may do otherwise with the folder that the tokenizer was read from, in a sentence or
    several, each a line; "": nothing. */
@@ -901,7 +902,7 @@ typedef struct ppo__tokfile_rules {
     /* of tokenizer_config.json: */
     char *config;                       /* all of it, or NULL */
     const char *eos, *template_of_chat; /* its eos_token; how it writes chats; NULL: it does not say */
-    int pad;                            /* pad_token, -1: none */
+    int pad, bos;                       /* pad_token, bos_token, -1: none */
     char note[1024], chat_note[3][256]; /* for each form of ppo_tokens_add_chat() */
 } ppo__tokfile_rules;
 
@@ -1527,7 +1528,7 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     tok->rules = PPO__ZEROS(&tok->memory, ppo__tokfile_rules, 1);
     tok->split = ppo__tokfile_split;
     if (!tok->json || !tok->rules) return PPO_ERROR_MEMORY;
-    tok->rules->pad = -1;
+    tok->rules->pad = tok->rules->bos = -1;
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
     file.tok = tok;
@@ -1776,6 +1777,7 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
     for (int k = 0; k < 7 && all; ++k) {
         const char *name = ppo__token_name(&json, ppo__json_get(&json, all, names[k]));
         const int token = name ? ppo_tokenizer_special(tok, name) : -1;
+        if (name && k == 0) rules->bos = token;
         if (name && k == 1) rules->eos = name;
         if (name && k == 2) rules->pad = token;
         if (name && token < 0)
@@ -1959,45 +1961,49 @@ static const char *ppo__with_token(ppo__arena *memory, const char *path, const c
                  : text;
 }
 
-/* Writes tokenizer_config.json, and pad_token_id into the config.json of a model with a score. */
+/* Sets the number of a token in a folder's config.json, if it has one and there is such a token. */
+static ppo_status ppo__set_token(ppo__arena *memory, const char *config, const char *key, int token,
+                                 const ppo__hub_facts *facts) {
+    char number[16], *model = NULL;
+    if (token < 0 || token >= facts->vocab) return PPO_OK;
+    snprintf(number, sizeof number, "%d", token);
+    ppo_status status = ppo_text_load(config, &model, NULL);
+    const char *text = model ? ppo__with_member(memory, config, model, key, number) : NULL;
+    if (!status) status = ppo__arena_status(memory);
+    if (!status && text && strcmp(text, model)) status = ppo_text_save(config, text, strlen(text));
+    return ppo_text_free(model), status;
+}
+
+/* Writes tokenizer_config.json, and into config.json the tokens that start a text and fill one up. */
 static ppo_status ppo__complete_folder(const ppo_tokenizer *tok, const char *folder) {
     const ppo__tokfile_rules *rules = tok->rules;
     ppo__arena memory = {NULL, NULL, PPO_OK};
     ppo__hub_facts facts;
-    char number[16];
     char *path = ppo__path_in(&memory, folder, "tokenizer_config.json");
-    char *config = ppo__path_in(&memory, folder, "config.json"), *model = NULL;
+    char *config = ppo__path_in(&memory, folder, "config.json");
     const char *was = rules ? rules->config : NULL;
     const char *text = was ? was : "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
     ppo_status status = ppo__arena_status(&memory);
     if (!status) status = ppo__read_facts(&memory, config, &facts);
     if (status) return ppo__arena_free(&memory), status;
-    int eos = facts.eos;
+    int eos = facts.eos, bos = tok->bounds[0] ? tok->bound[0][0] : was ? rules->bos : -1;
     for (int k = 0; k < PPO__USUAL_ENDS && eos < 0 && !was; ++k)
         eos = ppo_tokenizer_special(tok, ppo__usual_ends[k]);
-    const int pad = ppo__pad_token(tok, eos, facts.score);
-    const int pads = pad >= 0 && (facts.vocab < 0 || pad < facts.vocab);
+    int pad = was && !facts.score ? rules->pad : ppo__pad_token(tok, eos, facts.score);
+    if (facts.vocab >= 0 && pad >= facts.vocab) pad = -1;
     if (!was) {
         text = ppo__with_member(&memory, path, text, "clean_up_tokenization_spaces", "false");
-        text = ppo__with_token(&memory, path, text, "bos_token", tok, tok->bounds[0] ? tok->bound[0][0] : -1);
+        text = ppo__with_token(&memory, path, text, "bos_token", tok, bos);
         text = ppo__with_token(&memory, path, text, "unk_token", tok, rules ? rules->unknown : -1);
     }
     if (!was || (rules->eos && eos >= 0 && ppo_tokenizer_special(tok, rules->eos) != eos))
         text = ppo__with_token(&memory, path, text, "eos_token", tok, eos);
-    if (pads && (!was || (facts.score && pad != rules->pad)))
-        text = ppo__with_token(&memory, path, text, "pad_token", tok, pad);
+    if (!was || pad != rules->pad) text = ppo__with_token(&memory, path, text, "pad_token", tok, pad);
     status = ppo__arena_status(&memory);
     if (!status) status = ppo_text_save(path, text, strlen(text));
-    if (!status && facts.score && pads) {
-        snprintf(number, sizeof number, "%d", pad);
-        status = ppo_text_load(config, &model, NULL);
-        if (!status) text = ppo__with_member(&memory, config, model, "pad_token_id", number);
-        if (!status) status = ppo__arena_status(&memory);
-        if (!status) status = ppo_text_save(config, text, strlen(text));
-    }
-    ppo_text_free(model);
-    ppo__arena_free(&memory);
-    return status;
+    if (!status) status = ppo__set_token(&memory, config, "bos_token_id", bos, &facts);
+    if (!status) status = ppo__set_token(&memory, config, "pad_token_id", pad, &facts);
+    return ppo__arena_free(&memory), status;
 }
 
 /* The path, or that of the folder's tokenizer.json. */
@@ -3501,6 +3507,7 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
              hub->type == PPO_F16    ? "float16"
              : hub->type == PPO_BF16 ? "bfloat16"
                                      : "float32");
+    ppo__put(&json, ",\n  \"bos_token_id\": null"); /* else transformers takes one that others have */
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *key = ppo__hub_key(k, c), *name = ppo__hub_settings[k].name;
         char value[32];
