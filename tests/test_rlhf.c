@@ -401,7 +401,7 @@ static void every_iteration_samples_anew(void **state) {
     c.learning_rate = 0;
     assert_ok(ppo_rlhf_create(policy, NULL, NULL, &prompts, count_good, NULL, &c, &r));
     for (int k = 0; k < 2; k++) assert_ok(ppo_rlhf_iterate(r, &p[k]));
-    assert_true(p[0].entropy != p[1].entropy && p[0].policy_loss != p[1].policy_loss);
+    assert_true(p[0].entropy != p[1].entropy && p[0].value_loss != p[1].value_loss);
     assert_int_equal(p[1].samples, 16);
     assert_true(p[0].distinct > 0.5f); /* and so does every prompt, though it is always the same one */
     ppo_rlhf_free(r);
@@ -1464,7 +1464,13 @@ static void settings_are_reached_by_name(void **state) {
         assert_fails(ppo_settings_set(settings, config, "callback", "1"), PPO_ERROR_ARGUMENT, "callback");
     }
     ppo_rlhf_config c = ppo_rlhf_config_default();
-    assert_true(memcmp(&c, &rlhf, sizeof c) == 0); /* which the loop wrote as it was */
+    for (int i = 0; i < ppo_rlhf_settings()->count; i++) { /* the loop wrote each as it was */
+        const char *name = ppo_rlhf_settings()->field[i].name;
+        char text[2][64];
+        assert_ok(ppo_settings_get(ppo_rlhf_settings(), &c, name, text[0], sizeof text[0]));
+        assert_ok(ppo_settings_get(ppo_rlhf_settings(), &rlhf, name, text[1], sizeof text[1]));
+        assert_string_equal(text[0], text[1]);
+    }
     assert_ok(ppo_settings_set_all(ppo_rlhf_settings(), &c,
                                    "top-k=7 clip-low=0.1 kl-estimator=exact "
                                    "kl-place=loss advantage=leave-one-out samples=4"));
@@ -1679,6 +1685,10 @@ static void settings_that_cannot_work_are_refused_by_name(void **state) {
         case 59:
             c.learning_rate_schedule = PPO_LINEAR, c.iterations = 5, c.min_learning_rate = 0.1f;
             words = "min_learning_rate is 0.1|above learning_rate|0.003";
+            break;
+        case 60:
+            c.ratio = PPO_RATIO_SEQUENCE, c.objective.objective = PPO_K3_PENALTY; /* its k3 is no KL */
+            words = "k3-penalty|ratio token";
             break;
         default:
             break;
@@ -2372,7 +2382,8 @@ static void a_tool_that_fails_is_told(void **state) {
     how.tool = NULL;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is 4|tool is NULL");
     how = with_tool(&mode), how.tool_token = -1;
-    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is -1|tool is not NULL");
+    assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT,
+                 "tool_token is -1|tool is not NULL");
     how = with_tool(&mode), how.tool_token = VOCAB;
     assert_fails(ppo_generate(g, &prompts, &how, &x), PPO_ERROR_ARGUMENT, "tool_token is 7|0 .. 6");
     how.tool_token = EOS;
