@@ -2108,9 +2108,10 @@ typedef enum ppo_advantage_kind {
 /* Where the KL to the reference counts: in a token's reward, or in the loss. Section 9 has the estimators. */
 typedef enum ppo_kl_place { PPO_KL_IN_REWARD, PPO_KL_IN_LOSS } ppo_kl_place;
 
-/* How the terms of tokens become a loss: their mean; the mean over sequences of each sequence's mean, in
-   which tokens of long sequences count less (GRPO); or their sum, divided by the number of sequences and
-   by max_new_tokens (Dr. GRPO). The value loss and the entropy are always means over tokens. */
+/* How the terms of tokens become a loss: their mean, whose gradient has a bias of O(1 / minibatch_size), as the number
+   of tokens is random, too; the mean over sequences of each sequence's mean, in which tokens of long sequences count
+   less (GRPO); or their sum, divided by the number of sequences and by max_new_tokens (Dr. GRPO), without bias. The
+   value loss and the entropy are always means over tokens. */
 typedef enum ppo_aggregation {
     PPO_AGGREGATE_TOKENS,
     PPO_AGGREGATE_SEQUENCES,
@@ -17817,9 +17818,11 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (c->importance_cap > 0 && c->importance_floor > c->importance_cap)
         return ppo__refuse("importance_floor is %g, above importance_cap, which is %g", c->importance_floor,
                            c->importance_cap);
-    if (c->aggregation != PPO_AGGREGATE_TOKENS && c->objective.objective == PPO_K3_PENALTY)
+    if (c->objective.objective == PPO_K3_PENALTY &&
+        (c->aggregation != PPO_AGGREGATE_TOKENS || c->ratio == PPO_RATIO_SEQUENCE))
         return ppo__refuse(
-            "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens");
+            "objective is k3-penalty, whose KL is a mean over tokens: aggregation must be tokens, "
+            "and ratio token");
     if (c->aggregation == PPO_AGGREGATE_CONSTANT && !c->sampling.max_new_tokens)
         return ppo__refuse("aggregation is constant, which divides by max_new_tokens: max_new_tokens is 0");
     if (c->mask_truncated && !ppo__may_end(&c->sampling))
