@@ -748,7 +748,7 @@ PPO_DEF ppo_status ppo_token_logp_backward(const float *logits, const int *token
                                            float *grad_logits);
 
 /* A random token from a row of logits, temperature > 0; the most likely token, the first of equals. A logit of
-   -INFINITY is impossible here, too; the others must be finite. */
+   -INFINITY is impossible here, too; the others must be finite. NULL: 0. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng);
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab);
 
@@ -3281,7 +3281,7 @@ PPO_DEF int ppo_rng_below(ppo_rng *rng, int n) {
 }
 
 PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
-    for (int i = n - 1; i > 0; --i) {
+    for (int i = n - 1; i > 0 && rng && x; --i) {
         int j = ppo_rng_below(rng, i + 1), swap = x[i];
         x[i] = x[j];
         x[j] = swap;
@@ -8005,7 +8005,7 @@ PPO_DEF ppo_status ppo_multi_categorical_logp_backward(const float *logits, cons
 
 PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
     int best = 0;
-    for (int j = 1; j < vocab; ++j)
+    for (int j = 1; j < vocab && logits; ++j)
         if (logits[j] > logits[best]) best = j;
     return best;
 }
@@ -8014,6 +8014,7 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
    it, so the first weights, which are kept, are compared without a branch. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
     enum { KEPT = 32 };
+    if (!logits || !rng) return 0;
     float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
     int choice = 0;
     for (int j = 1; j < vocab; ++j) most = logits[j] > most ? logits[j] : most;
@@ -14840,7 +14841,8 @@ static ppo_status ppo__get_lm_config(const ppo_file *file, ppo_lm *likely) {
     if (ppo__lm_complete(likely)) return ppo__file_fail(file->path, "corrupt file: %s", ppo__error);
     for (int i = 0; i < ppo_file_count(file); ++i) { /* a later block: an array of this one is missing */
         const char *array = ppo_file_at(file, i)->name, *end;
-        if (strncmp(array, "transformer.h.", 14) == 0 && ppo__parse_count(array + 14, &end) >= config->layers)
+        if (strncmp(array, "transformer.h.", 14) == 0 && /* -1, no number, is none of its blocks, either */
+            (uint64_t)ppo__parse_digits(array + 14, &end) >= (uint64_t)config->layers)
             return ppo__file_fail(file->path, "corrupt file: %.40s is there, but not %s", array, name);
     }
     for (int i = 0; i < PPO__LM_TEXTS; ++i) {

@@ -544,7 +544,7 @@ static void a_folder_says_which_tokens_end_a_text(void **state) {
          NULL},
         {"{\"eos_token_id\": [4, 3, 2, 1]}", NULL, 4, {4, 3, 2}, NULL},
         {"{\"eos_token_id\": 2147483647}", NULL, 1, {INT_MAX}, NULL},
-        {"{\"eos_token_id\": 2147483648}", NULL, 0, {0}, "generation_config.json|eos_token_id is too large"},
+        {"{\"eos_token_id\": 2147483648}", NULL, 0, {0}, "generation_config.json|below 2^31"},
         {"{\"eos_token_id\": -1}", NULL, 0, {0}, "generation_config.json|whole number"},
         {"{\"eos_token_id\": [1, \"a\"]}", NULL, 0, {0}, "generation_config.json|whole number"},
         {"{\"eos_token_id\": 1", NULL, 0, {0}, "generation_config.json"},

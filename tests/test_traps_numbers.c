@@ -1,6 +1,7 @@
 /* Numbers that went wrong in the hands of users: masks, entropies, standard deviations, what files hold. */
 #include "../ppo.h"
 
+#include "../examples/companions/ppo_hub.h"
 #include "test.h"
 
 /* --------------------------------------------------------------------------------------------------------
@@ -341,6 +342,90 @@ static void a_log_std_that_is_not_finite_is_named(void **state) {
     assert_fails(ppo_config_check(&cfg), PPO_ERROR_ARGUMENT, "log_std_init is 0|log_std_min|1 to 2");
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Numbers in files
+   -------------------------------------------------------------------------------------------------------- */
+
+#define FOLDER "build/traps_numbers_model"
+#define QWEN                                                                                              \
+    "{\"model_type\": \"qwen2\", \"vocab_size\": 9, \"max_position_embeddings\": 8, \"hidden_size\": 8, " \
+    "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"intermediate_size\": 8, \"rms_norm_eps\": "  \
+    "1e-6, \"hidden_act\": \"silu\", \"tie_word_embeddings\": true, \"use_sliding_window\": true, "       \
+    "\"sliding_window\": 4, "
+
+/* What a folder's config.json says: "count LAYERS EOS", the layers with a window as bits; or why it is refused. */
+static void read_config(const char *more, char said[256]) {
+    char text[1024];
+    ppo_lm *lm = NULL;
+    snprintf(text, sizeof text, QWEN "%s}", more);
+    assert_ok(ppo_text_save(FOLDER "/config.json", text, strlen(text)));
+    if (ppo_lm_load(FOLDER, &lm)) snprintf(said, 256, "%s", ppo_last_error());
+    else snprintf(said, 256, "%d %d %d", lm->full.window, (int)lm->full.window_layers, lm->full.eos);
+    ppo_lm_free(lm);
+}
+
+static void a_number_in_a_file_that_failed_or_is_too_large_is_not_used(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\"max_window_layers\": 1, \"eos_token_id\": 3", "4 2 3"},
+        {"\"max_window_layers\": 1, \"eos_token_id\": [3, 5]", "4 2 3"},
+        {"\"max_window_layers\": 1, \"eos_token_id\": 4294967299",
+         "4 2 -1"}, /* which is not token 0, nor 3 */
+        {"\"max_window_layers\": 1, \"eos_token_id\": 99999999999999999999", "4 2 -1"},
+        {"\"max_window_layers\": 4294967296", "0 0 -1"}, /* no layer */
+        {"\"max_window_layers\": 99999999999999999999", "max_window_layers"},
+        {"\"layer_types\": [\"full_attention\", -1]", "whole number"},
+        {"\"layer_types\": [\"full_attention\", 1.5]", "whole number"},
+        {"\"layer_types\": [[[\"full_attention\", \"sliding_attention\"], -1]]", "whole number"},
+        {"\"layer_types\": [[[\"full_attention\"], 99999999999999999999]]", "whole number"},
+    };
+    ppo_lm_config c;
+    ppo_lm *lm = NULL;
+    char said[256];
+    int end[2], count;
+    assert_ok(ppo_settings_set_all(ppo_lm_settings(), (c = ppo_lm_config_default(), &c),
+                                   "vocab=9 context=8 width=8 layers=2 heads=2"));
+    assert_ok(ppo_lm_config_family(&c, "qwen2"));
+    c.hidden = 8, c.norm_eps = 1e-6f, c.tied = 1;
+    assert_ok(ppo_lm_create(&c, &lm));
+    remove(FOLDER "/config.json"); /* of a run that failed */
+    assert_ok(ppo_lm_save(lm, FOLDER, PPO_F32));
+    ppo_lm_free(lm);
+    for (int i = 0; i < COUNT(cases); i++) {
+        read_config(cases[i][0], said);
+        if (!strstr(said, cases[i][1])) fail_msg("%s: %s", cases[i][0], said);
+    }
+    read_config("\"eos_token_id\": 2147483648", said);
+    assert_fails(ppo_lm_load_ends(FOLDER, end, 2, &count), PPO_ERROR_FILE, "below 2^31");
+    remove(FOLDER "/config.json"), remove(FOLDER "/model.safetensors"), remove(FOLDER);
+}
+
+/* Presets and settings of every table, whose bounds are beyond an int: under a sanitizer no cast overflows. */
+static void settings_with_bounds_beyond_an_int_are_read_without_casting_them(void **state) {
+    (void)state;
+    ppo_rlhf_config rlhf = ppo_rlhf_config_default();
+    ppo_config config = ppo_config_default();
+    static const char *const presets[] = {"ppo", "grpo", "gspo", "reinforce++-baseline"};
+    for (int i = 0; i < COUNT(presets); i++) assert_ok(ppo_rlhf_config_preset(&rlhf, presets[i]));
+    assert_ok(ppo_config_preset(&config, "ppo-paper-adaptive-kl"));
+    assert_fails(ppo_config_set(&config, "num_envs", "1e300"), PPO_ERROR_ARGUMENT, "num_envs");
+    assert_fails(ppo_config_set(&config, "total_steps", "-1e300"), PPO_ERROR_ARGUMENT, "total_steps");
+    assert_fails(ppo_config_set(&config, "objective", "nan"), PPO_ERROR_ARGUMENT, "objective");
+}
+
+static void functions_without_a_status_take_null(void **state) {
+    (void)state;
+    int x[2] = {1, 2};
+    float logits[2] = {0, 1};
+    ppo_rng rng = test_rng(1);
+    ppo_rng_shuffle(&rng, NULL, 2);
+    ppo_rng_shuffle(NULL, x, 2);
+    assert_true(x[0] == 1 && x[1] == 2);
+    assert_int_equal(ppo_categorical_mode(NULL, 2), 0);
+    assert_int_equal(ppo_categorical_sample(NULL, 2, 1, &rng), 0);
+    assert_int_equal(ppo_categorical_sample(logits, 2, 1, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_illegal_action_has_probability_0_for_any_finite_logits),
@@ -352,6 +437,9 @@ int main(void) {
         cmocka_unit_test(a_standard_deviation_stays_within_its_bounds),
         cmocka_unit_test(a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_back),
         cmocka_unit_test(a_log_std_that_is_not_finite_is_named),
+        cmocka_unit_test(a_number_in_a_file_that_failed_or_is_too_large_is_not_used),
+        cmocka_unit_test(settings_with_bounds_beyond_an_int_are_read_without_casting_them),
+        cmocka_unit_test(functions_without_a_status_take_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

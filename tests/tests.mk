@@ -3,7 +3,8 @@
 # The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
 # that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL).
 PLAIN_FLAGS := -O2 -Wall -Wextra
-ASAN_FLAGS  := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -DPPO_TEST_SMALL
+ASAN_FLAGS  := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
+    -DPPO_TEST_SMALL
 TSAN_FLAGS  := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
 # Together: those that test private functions are compiled once, in one file with the implementation (tests/private.c);

@@ -577,6 +577,13 @@ static int64_t ppo__json_integer(ppo__json *json) {
     return number;
 }
 
+/* The same below 2^31. */
+static int ppo__json_int(ppo__json *json) {
+    const int64_t number = ppo__json_integer(json);
+    if (number <= INT_MAX) return (int)number;
+    return ppo__json_fail(json, "expected a whole number below 2^31", NULL), -1;
+}
+
 /* The text of a value, decoded once. */
 static char *ppo__json_decode(ppo__json *json, ppo__value *value) {
     json->at = value->at;
@@ -1655,9 +1662,11 @@ static const char *ppo__token_name(ppo__json *json, ppo__value *value) {
 static const ppo__added *ppo__need_added(ppo__json *json, const ppo_tokenizer *tok, const char *name,
                                          const char *number) {
     const ppo__added *added = NULL;
+    const char *rest;
     for (int k = 0; k < tok->added_count && name; ++k)
         if (!strcmp(tok->added[k].name, name)) added = &tok->added[k];
-    if (json->status || !name || (added && (!number || atoi(number) == added->token))) return added;
+    if (json->status || !name || (added && (!number || ppo__parse_digits(number, &rest) == added->token)))
+        return added;
     json->status = ppo__file_fail(
         json->path,
         "\"%.60s\" is an added token, but not in tokenizer.json, so that texts with it have other tokens in "
@@ -1937,8 +1946,8 @@ static ppo_status ppo__read_facts(ppo__arena *memory, const char *path, ppo__hub
     if (ppo__json_open(&json, path, memory)) return json.status;
     ppo__value *all = ppo__json_tree(&json, memory), *ends = ppo__json_get(&json, all, "eos_token_id");
     if (ends && ends->kind == '[' && ends->count) json.at = (++ends)->at;
-    if (ends && ends->kind == '0') facts->eos = (int)ppo__json_integer(&json);
-    if (ppo__json_get(&json, all, "vocab_size")) facts->vocab = (int)ppo__json_integer(&json);
+    if (ends && ends->kind == '0') facts->eos = ppo__json_int(&json);
+    if (ppo__json_get(&json, all, "vocab_size")) facts->vocab = ppo__json_int(&json);
     ppo__value *types = ppo__json_get(&json, all, "architectures");
     while (types && types->kind == '[' && ppo__json_each(&json, types, '[', &item))
         facts->score |= strstr(ppo__json_decode(&json, item), "ForSequenceClassification") != NULL;
@@ -2957,6 +2966,7 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
         if (v->kind == '[') first = layer;
         else if (v->kind == '0') {
             const int64_t times = ppo__json_integer(json);
+            if (json->status) break;
             const int n = layer - first,
                       end = first + n * (times < PPO_MAX_LAYERS ? (int)times : (int)PPO_MAX_LAYERS);
             for (; layer < end && layer < PPO_MAX_LAYERS; ++layer) bits |= (bits >> (layer - n) & 1) << layer;
@@ -2989,10 +2999,10 @@ static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
     list = ppo__hub_get(hub, "layer_types");
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
     const char *from = mistral ? NULL : ppo__hub_text(hub, "max_window_layers");
-    int first = from ? ppo__parse_count(from, &rest) : mistral ? 0 : 28;
-    if (*rest) return ppo__hub_unknown(hub, from);
+    int64_t first = from ? ppo__parse_digits(from, &rest) : mistral ? 0 : 28;
+    if (first < 0 || *rest) return ppo__hub_unknown(hub, from);
     if (first >= c->layers) c->window = 0;
-    for (int k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
+    for (int64_t k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
     return PPO_OK;
 }
 
@@ -3023,8 +3033,8 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
         /* Of several ends of a text the first; GPT-2's, which a smaller vocabulary lacks, is none. */
         if (!strcmp(name, "eos")) {
             text += *text == '[';
-            const int token = ppo__parse_count(text, &value);
-            if (value > text && token < c->vocab) c->eos = token;
+            const int64_t token = ppo__parse_digits(text, &value);
+            if (token >= 0 && token < c->vocab) c->eos = (int)token;
             continue;
         }
         value = ppo__hub_word(name, text, PPO__WORD_OF_HUB);
@@ -3433,9 +3443,8 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
         ppo__value *ends = ppo__json_get(&json, all, "eos_token_id");
         const char kind = ends ? ends->kind : (char)0;
         for (int k = 0; kind == '[' ? ppo__json_each(&json, ends, kind, &item) : kind == '0' && !k++;) {
-            const int64_t token = ppo__json_integer(&json);
-            if (token > INT_MAX) ppo__json_fail(&json, "eos_token_id is too large", NULL);
-            if (!json.status && (*count)++ < room) end[*count - 1] = (int)token;
+            const int token = ppo__json_int(&json);
+            if (!json.status && (*count)++ < room) end[*count - 1] = token;
         }
     }
     ppo__hub_free(&hub);
