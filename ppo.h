@@ -1335,12 +1335,11 @@ typedef struct ppo_progress {
     float learning_rate, clip_range, kl_coef, entropy_coef;
     float value_clip; /* 0: off [train/clip_range_vf] */
 
-    /* What seems to go wrong, and what to try: a sentence, or "". What was seen in one iteration stays until a
-       twentieth of the run is complete, so whoever prints at those misses nothing. */
+    /* what seems to go wrong, and what to try: a sentence, or "". It stays until a twentieth of the run is complete,
+       so whoever prints at those misses nothing */
     char warning[160];
     const char *symptom; /* its name, like "obs-far"; NULL: there is none */
-    int64_t
-        warned; /* the iteration in which it showed; 0: it is known from an earlier twentieth, and holds */
+    int64_t warned; /* the iteration in which it showed; 0: it was told in an earlier twentieth, and holds */
 } ppo_progress;
 
 /* Boxes that are mapped to -1..1. Auto: those of finite size, unless each bound is 1/4 to 4 away from 0 to its side,
@@ -11349,15 +11348,14 @@ typedef struct ppo__signs {
     ppo__feature *feature;        /* [obs_size] */
     double seen, steps;           /* observations in `feature`; steps of all agents together */
     double ends, paid, largest;   /* episodes; rewards that are not 0; the largest, absolute */
-    int looked, full;     /* 1: `feature` can be judged; and so can these means of about 1,000 samples: */
-    double target, error; /* what the critic predicts, squared; its squared error in relation to that */
-    double entropy, kl, clipped, grad_norm;
-    double end_reward, varies; /* by how much the last step of an episode pays more than others; their std */
-    double stopped;            /* share of the latest iterations that target_kl ended in their first epoch */
-    double std_low, std_high, gradients; /* of this iteration */
-    int in_step;                         /* 1: all episodes that ended in it did so together */
-    float first_entropy, first_return,
-        first_length; /* of iteration 1; of 50 episodes or more (0: not yet known) */
+    int looked, full, in_step;    /* 1: `feature`, the means can be judged; all ends were together */
+    /* means of about 1,000 samples: what the critic predicts, squared, and its squared error in relation to that;
+       how much more the last step of an episode pays than others, and the std of those */
+    double target, error, entropy, kl, clipped, grad_norm, end_reward, varies;
+    double stopped;   /* share of the latest iterations that ended in their first epoch */
+    double gradients; /* steps of this iteration */
+    /* of iteration 1; of the first 50 episodes or more, length 0 until then */
+    float first_entropy, first_return, first_length;
 } ppo__signs;
 
 typedef struct ppo__symptom {
@@ -12001,12 +11999,10 @@ static void ppo__report(ppo_trainer *trainer) {
                                                            rollout->recorded, rollout->envs);
 }
 
-/* -- what seems to go wrong: one table for ppo_progress.warning and ppo_env_check().
-
-   A row is a cause, which is in the task or in the settings, or an effect, which a cause may have. An iteration shows
-   the first cause that no report has shown; otherwise, if there is an effect, the first cause again, or where there is
-   none that effect. Thresholds lie between what sick tasks show and what sound ones do (tests/test_traps_doctor.c).
-   With its advice a sentence has below 160 bytes -- */
+/* -- what seems to go wrong: one table for ppo_progress.warning and ppo_env_check(). A row is a cause, in the task or
+   in the settings, or an effect, which a cause may have. An iteration shows the first cause that no report has shown;
+   otherwise, if there is an effect, the first cause again, or if there is none that effect. Thresholds lie between what
+   sick tasks show and what sound ones do (tests/test_traps_doctor.c). A sentence has below 160 bytes -- */
 
 /* 1: the advice would change something. "name=value": the setting has its default; "lower name": it can be lower. */
 static int ppo__can_follow(const ppo_config *config, const char *advice, size_t n) {
@@ -12111,12 +12107,12 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("entropy-gone", 1, full && choices && s->entropy < 1e-5,
                  "the policy takes one action only (entropy %.1g), and hardly learns",
                  "lower learning_rate|target_kl=0.02|entropy_coef=0.01", s->entropy),
-        PPO__ROW("std-gone", 1, full && floats && s->std_low < 1e-3 * fmin(1, std),
-                 "the standard deviation of an action fell to %.1g: nothing else is tried",
-                 "lower learning_rate|target_kl=0.02|entropy_coef=0.001", s->std_low),
-        PPO__ROW("std-high", 1, full && floats && s->std_high > 30 * fmax(1, std),
-                 "the standard deviation of an action rose to %.2g: it is noise",
-                 "lower entropy_coef|lower learning_rate|target_kl=0.02", s->std_high),
+        PPO__ROW("std-gone", 1, full && floats && p->std < 1e-3 * fmin(1, std),
+                 "the standard deviation of actions fell to %.1g: nothing else is tried",
+                 "lower learning_rate|target_kl=0.02|entropy_coef=0.001", p->std),
+        PPO__ROW("std-high", 1, full && floats && p->std > 30 * fmax(1, std),
+                 "the standard deviation of actions rose to %.2g: it is noise",
+                 "lower entropy_coef|lower learning_rate|target_kl=0.02", p->std),
         PPO__ROW("kl-stops", 1, full && s->stopped > 0.6,
                  "target_kl ends most iterations in their first epoch, this one after %.0f gradient steps",
                  "lower learning_rate|higher target_kl", s->gradients),
@@ -12210,22 +12206,16 @@ static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight)
     }
 }
 
-/* Takes in the report, and the policy's standard deviations. */
-static void ppo__see_report(ppo__signs *s, const ppo_tensor *log_std, double weight) {
+/* Takes in the report. */
+static void ppo__see_report(ppo__signs *s, double weight) {
     const ppo_progress *p = s->progress;
     ppo__follow(&s->entropy, weight, p->entropy);
     ppo__follow(&s->grad_norm, weight, p->grad_norm);
     weight = fmin(weight, 0.2); /* these must last */
     ppo__follow(&s->stopped, weight, p->epochs == 0);
-    ppo__follow(&s->error, weight, 2 * p->value_loss / s->target);
+    ppo__follow(&s->error, weight, s->target > 0 ? 2 * p->value_loss / s->target : 0);
     ppo__follow(&s->kl, weight, fminf(p->approx_kl, 5));
     ppo__follow(&s->clipped, weight, p->clip_fraction);
-    s->std_low = INFINITY;
-    s->std_high = 0;
-    for (size_t i = 0; log_std && i < ppo__size(log_std); ++i) {
-        s->std_low = fmin(s->std_low, exp((double)log_std->data[i]));
-        s->std_high = fmax(s->std_high, exp((double)log_std->data[i]));
-    }
     if (p->iteration == 1) s->first_entropy = p->entropy;
     if (s->first_length > 0 || p->episodes < 50) return;
     s->first_return = p->mean_return;
@@ -12247,24 +12237,22 @@ static void ppo__warn(ppo_trainer *trainer) {
     const double samples = (double)p->iteration_steps;
     const double weight = samples / fmin(s->steps + samples, fmax(samples, 1000));
     ppo__see_rollout(s, &trainer->collector.rollout, weight);
-    ppo__see_report(s, trainer->agent->model.log_std, weight);
+    ppo__see_report(s, weight);
     s->gradients = trainer->gradients;
     s->looked = s->looked || s->ends > 0 || s->steps >= 1000.0 * trainer->config.num_envs ||
                 ppo_trainer_done(trainer);
     s->full = s->steps >= fmin(1000, 0.25 * (double)p->total_steps);
-    for (int row = 0; found = ppo__diagnose(s, row), found.row >= 0; row = found.row + 1) {
+    for (int row = 0; (found = ppo__diagnose(s, row)).row >= 0; row = found.row + 1) {
         if (!found.effect && cause.row < 0) cause = found;
         if (found.effect || !(trainer->shown >> found.row & 1)) break;
     }
     if (found.effect && cause.row >= 0) found = cause;
-    if (found.row >= 0 && (!worst->name || found.row <= worst->row)) {
-        *worst = found;
-        trainer->warned = p->iteration;
-    }
-    if (!worst->name && cause.row < 0) return;
-    p->symptom = worst->name ? worst->name : cause.name;
+    if (found.row >= 0 && (!worst->name || found.row <= worst->row))
+        *worst = found, trainer->warned = p->iteration;
+    const ppo__symptom *told = worst->name ? worst : &cause;
+    p->symptom = told->name;
     p->warned = worst->name ? trainer->warned : 0;
-    memcpy(p->warning, worst->name ? worst->sentence : cause.sentence, sizeof p->warning - 1);
+    memcpy(p->warning, told->sentence, sizeof p->warning - 1);
     if (!worst->name || !ppo__is_twentieth(p)) return;
     trainer->shown |= 1u << worst->row;
     worst->name = NULL;
