@@ -308,8 +308,11 @@ static int ppo__check_play(ppo__check *x, int steps, uint64_t *trace, int judge)
     ppo__envs *envs = &x->copy[0];
     const int agents = envs->agents;
     x->rng = ppo_rng_stream(x->seed, PPO_STREAM_ACTION, 0);
-    for (int k = 0; k < x->copies; ++k) x->copy[k].rng[0] = ppo_rng_stream(x->seed, PPO_STREAM_EVALUATE, 0);
-    if (ppo__check_call(x, 1)) return 1;
+    for (int call = 0; call < 2; ++call) { /* the first reset of a copy may begin an episode anywhere */
+        for (int k = 0; k < x->copies; ++k)
+            x->copy[k].rng[0] = ppo_rng_stream(x->seed, PPO_STREAM_EVALUATE, 0);
+        if (ppo__check_call(x, 1)) return 1;
+    }
     const int after = judge ? PPO__TRACED : 0;
     for (int t = 0, over = 0; t < steps || (t < steps + after && x->ended && !over); ++t) {
         judge = judge && t < steps;
