@@ -57,11 +57,11 @@ STEP BY STEP
        ppo_params_to_bf16(base->params);
        ppo_rlhf_create(policy, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
 
-   5. Save. Others read the result: transformers a folder, peft an adapter.
+   5. Save. Others read the result: transformers a folder, peft an adapter, where policy->adapter->base_model
+      names the base.
 
        ppo_lm_save(lm, "mine", PPO_BF16);
        ppo_tokenizer_save(tok, "mine");
-       strcpy(policy->adapter->base_model, "SmolLM2-135M-Instruct");  // for peft: a folder, or a name of the hub
        ppo_lm_save(policy, "adapter", PPO_F32);           // LoRA: only A, B and the score
        ppo_lm_load_adapter("adapter", base, &policy);     // on another day
        ppo_lm_merge(policy, &whole);                      // or as a model without LoRA
