@@ -272,7 +272,8 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
 
     The file with PPO_IMPLEMENTATION gets the system's headers too; on Windows that is windows.h, so a file of
     its own keeps those names out of yours. If it also uses the short names of stb_ds.h (arrput), include
-    stb_ds.h before this file.
+    stb_ds.h before this file. Your macros in CAPITALS, of one letter too, do no harm; those in lower case
+    (`#define n 5`) belong below this file, as they would change its variables.
 */
 
 #ifdef PPO_NO_IMPLEMENTATION
@@ -2735,6 +2736,8 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #ifndef INCLUDE_STB_DS_H
 #pragma push_macro("STB_DS_IMPLEMENTATION")
 #pragma push_macro("STBDS_NO_SHORT_NAMES")
+#pragma push_macro("T")
+#undef T
 #undef STB_DS_IMPLEMENTATION
 #undef STBDS_NO_SHORT_NAMES
 #define STBDS_NO_SHORT_NAMES
@@ -2757,6 +2760,7 @@ static PPO__NOINLINE void ppo__free(void *block) {
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+#pragma pop_macro("T")
 #pragma pop_macro("STBDS_NO_SHORT_NAMES")
 #pragma pop_macro("STB_DS_IMPLEMENTATION")
 #endif
@@ -3903,10 +3907,10 @@ enum { PPO__SSE2 = 1, PPO__FMA3 = 2, PPO__AVX2 = 4, PPO__AVX512 = 8 };
 
 /* What the processor has of these, and the operating system saves. (__builtin_cpu_supports() would link 4.5 KB.) */
 static unsigned ppo__processor(void) {
-    unsigned a, b, c, d, features, saved = 0, high, has;
+    unsigned a, b, c, d, features, saved = 0, has;
     if (!__get_cpuid(1, &a, &b, &features, &d)) return 0;
     has = d & bit_SSE2 ? PPO__SSE2 : 0;
-    if (features & bit_OSXSAVE) __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if (features & bit_OSXSAVE) __asm__("xgetbv" : "=a"(saved), "=d"(d) : "c"(0));
     if ((saved & 0x06) != 0x06 || !(features & bit_FMA)) return has;
     has |= PPO__FMA3;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & bit_AVX2)) return has;
@@ -4165,10 +4169,10 @@ PPO__FN void PPO__(gemm_wide)(int row, int row_end, int col, int col_end, const 
 /* A small inner dimension, as in a first layer or a head's gradient: pairs of vectors of b stay in registers for a
    block of rows. Measured: 1.2 to 1.6 times as fast as tiles. */
 PPO__INLINE void PPO__(shallow)(const int inner, int rows, int cols, const ppo__gemm_job *job) {
-    enum { BLOCK = 64, WIDE = 2 * PPO__WIDTH };
-    for (ptrdiff_t from = 0; from < rows; from += BLOCK) {
-        const int n = ppo__min_int((int)(rows - from), BLOCK);
-        for (ptrdiff_t j = 0; j + WIDE <= cols; j += WIDE) {
+    enum { PPO__AT_ONCE = 64, PPO__COLUMNS = 2 * PPO__WIDTH };
+    for (ptrdiff_t from = 0; from < rows; from += PPO__AT_ONCE) {
+        const int n = ppo__min_int((int)(rows - from), PPO__AT_ONCE);
+        for (ptrdiff_t j = 0; j + PPO__COLUMNS <= cols; j += PPO__COLUMNS) {
             const float *a = job->a + from * job->a_row, *b = job->b + j;
             const float *init = job->init ? job->init + from * job->ld_init + j : NULL;
             float *c = job->c + from * job->ldc + j;
@@ -4218,24 +4222,25 @@ PPO__FN void PPO__(gemm_shallow)(int rows, int cols, const ppo__gemm_job *shared
    the number of these rows. */
 PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, const float *tiles,
                                         const float *ahead, ptrdiff_t ld) {
-    enum { HEIGHT = PPO__TILE_ROWS, WIDE = PPO__TILE_VECS * PPO__WIDTH };
+    enum { PPO__HEIGHT = PPO__TILE_ROWS, PPO__COLUMNS = PPO__TILE_VECS * PPO__WIDTH };
     ppo__gemm_job job = *shared;
     const PPO__MASK all = PPO__MASK_OF(PPO__WIDTH);
-    const int end = rows - rows % HEIGHT;
-    const ptrdiff_t step = HEIGHT * (tiles ? job.inner : job.a_row);
+    const int end = rows - rows % PPO__HEIGHT;
+    const ptrdiff_t step = PPO__HEIGHT * (tiles ? job.inner : job.a_row);
     if (tiles) {
         job.a = tiles;
-        job.a_col = HEIGHT;
+        job.a_col = PPO__HEIGHT;
     }
-    for (int i = 0, k = 0; i < end; i += HEIGHT) {
-        for (ptrdiff_t r = HEIGHT; r < ppo__min_int(2 * HEIGHT, rows - i); ++r)
-            PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(job.c + r * job.ldc + v);
-        for (const int to = job.inner * (i + HEIGHT) / end; k < to; k++, ahead += ld)
-            PPO__UNROLL for (int v = 0; v < WIDE; v += 16) __builtin_prefetch(ahead + v, 0, 2);
-        PPO__(tile)(HEIGHT, PPO__TILE_VECS, all, &job, 0, 0);
+    for (int i = 0, k = 0; i < end; i += PPO__HEIGHT) {
+        for (ptrdiff_t r = PPO__HEIGHT; r < ppo__min_int(2 * PPO__HEIGHT, rows - i); ++r)
+            PPO__UNROLL for (int v = 0; v < PPO__COLUMNS; v += 16)
+                __builtin_prefetch(job.c + r * job.ldc + v);
+        for (const int to = job.inner * (i + PPO__HEIGHT) / end; k < to; k++, ahead += ld)
+            PPO__UNROLL for (int v = 0; v < PPO__COLUMNS; v += 16) __builtin_prefetch(ahead + v, 0, 2);
+        PPO__(tile)(PPO__HEIGHT, PPO__TILE_VECS, all, &job, 0, 0);
         job.a += step;
-        job.c += HEIGHT * job.ldc;
-        if (job.init) job.init += HEIGHT * job.ld_init;
+        job.c += PPO__HEIGHT * job.ldc;
+        if (job.init) job.init += PPO__HEIGHT * job.ld_init;
     }
     return end;
 }
@@ -4248,16 +4253,16 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
    the stack. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
     enum {
-        WIDE = PPO__TILE_VECS * PPO__WIDTH,
-        DEPTH = WIDE == 16 ? 264 : 104,
-        TALL = PPO__TILE_ROWS,
-        HEIGHT = 264,
-        PACKED = 66 / TALL * TALL
+        PPO__COLUMNS = PPO__TILE_VECS * PPO__WIDTH,
+        PPO__DEPTH = PPO__COLUMNS == 16 ? 264 : 104,
+        PPO__TALL = PPO__TILE_ROWS,
+        PPO__HEIGHT = 264,
+        PPO__PACKED = 66 / PPO__TALL * PPO__TALL
     };
-    float packed[DEPTH * WIDE] __attribute__((aligned(64))), packed_a[DEPTH * PACKED];
-    const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * WIDE;
-    const int most = pack ? PACKED : HEIGHT;
-    const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, DEPTH));
+    float packed[PPO__DEPTH * PPO__COLUMNS] __attribute__((aligned(64))), packed_a[PPO__DEPTH * PPO__PACKED];
+    const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * PPO__COLUMNS;
+    const int most = pack ? PPO__PACKED : PPO__HEIGHT;
+    const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, PPO__DEPTH));
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
@@ -4269,10 +4274,11 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
             if (pack) {
                 const float *from = block.a;
                 for (ptrdiff_t r = 0; r < block.inner; r++, from += job->a_col) {
-                    PPO__UNROLL for (int v = 0; v < PACKED; v += 16)
+                    PPO__UNROLL for (int v = 0; v < PPO__PACKED; v += 16)
                         __builtin_prefetch(from + 16 * job->a_col + v);
-                    for (ptrdiff_t t = 0; t + TALL <= height; t += TALL)
-                        memcpy(packed_a + t * block.inner + r * TALL, from + t, TALL * sizeof(float));
+                    for (ptrdiff_t t = 0; t + PPO__TALL <= height; t += PPO__TALL)
+                        memcpy(packed_a + t * block.inner + r * PPO__TALL, from + t,
+                               PPO__TALL * sizeof(float));
                 }
             }
             if (k > 0) {
@@ -4282,17 +4288,17 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
                 block.init += i * job->ld_init + col;
             }
             int j = col;
-            for (; j + WIDE <= col_end; j += WIDE, b += WIDE) {
+            for (; j + PPO__COLUMNS <= col_end; j += PPO__COLUMNS, b += PPO__COLUMNS) {
                 for (ptrdiff_t r = 0; r < block.inner; ++r)
-                    PPO__UNROLL for (int v = 0; v < WIDE; v += PPO__WIDTH)
-                        PPO__STOREU(packed + r * WIDE + v, PPO__LOADU(b + r * job->ldb + v));
+                    PPO__UNROLL for (int v = 0; v < PPO__COLUMNS; v += PPO__WIDTH)
+                        PPO__STOREU(packed + r * PPO__COLUMNS + v, PPO__LOADU(b + r * job->ldb + v));
                 block.b = packed;
-                block.ldb = WIDE;
+                block.ldb = PPO__COLUMNS;
                 const int done =
-                    PPO__(strip_ahead)(height, &block, pack ? packed_a : NULL, b + WIDE, job->ldb);
-                PPO__(gemm_wide)(done, height, 0, WIDE, &block);
-                block.c += WIDE;
-                if (block.init) block.init += WIDE;
+                    PPO__(strip_ahead)(height, &block, pack ? packed_a : NULL, b + PPO__COLUMNS, job->ldb);
+                PPO__(gemm_wide)(done, height, 0, PPO__COLUMNS, &block);
+                block.c += PPO__COLUMNS;
+                if (block.init) block.init += PPO__COLUMNS;
             }
             block.b = b;
             block.ldb = job->ldb;
@@ -4338,9 +4344,9 @@ PPO__INLINE void PPO__(add_rows)(const int depth, const int bf16, int n, const f
 /* Up to 8 rows, times a b that comes from memory, which is fastest along the rows of b: eight of them at a
    time. cols is a multiple of two vectors. Measured: a row is 1.1 to 1.8 times as fast as by tiles, eight up to 1.1. */
 PPO__NOINLINE PPO__FN void PPO__(few)(int bf16, int rows, int cols, const ppo__gemm_job *job, const void *b) {
-    enum { ALL = 4096 };
-    float sum[ALL];
-    const int most = rows > 1 ? ALL / 8 : ALL;
+    enum { PPO__ALL = 4096 };
+    float sum[PPO__ALL];
+    const int most = rows > 1 ? PPO__ALL / 8 : PPO__ALL;
     const ptrdiff_t size = bf16 ? 2 : 4;
     for (ptrdiff_t j = 0; j < cols; j += most) {
         const int n = ppo__min_int((int)(cols - j), most);
@@ -4518,37 +4524,37 @@ PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
 /* The same of a transposed a, whose columns are there: transposed c = transposed b times transposed a. Measured: 4 to
    7 times as fast as tiles. */
 PPO__FN void PPO__(gemm_narrow_t)(int rows, int cols, const ppo__gemm_job *job) {
-    enum { ROWS = 64 };
-    float ct[PPO__WIDTH / 2 * ROWS];
-    for (ptrdiff_t i = 0; i < rows; i += ROWS) {
-        const int height = ppo__min_int((int)(rows - i), ROWS);
+    enum { PPO__ROWS = 64 };
+    float ct[PPO__WIDTH / 2 * PPO__ROWS];
+    for (ptrdiff_t i = 0; i < rows; i += PPO__ROWS) {
+        const int height = ppo__min_int((int)(rows - i), PPO__ROWS);
         const float *init = job->init ? job->init + i * job->ld_init : NULL;
         float *c = job->c + i * job->ldc;
-        const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,   ct,
-                                     1,          job->ldb, job->a_col, ROWS, ROWS};
+        const ppo__gemm_job block = {job->inner, job->b,   job->a + i, ct,        ct,
+                                     1,          job->ldb, job->a_col, PPO__ROWS, PPO__ROWS};
         for (ptrdiff_t j = 0; j < cols; ++j)
             for (ptrdiff_t r = 0; r < height; ++r)
-                ct[j * ROWS + r] = init ? init[r * job->ld_init + j] : 0.0f;
+                ct[j * PPO__ROWS + r] = init ? init[r * job->ld_init + j] : 0.0f;
         PPO__(gemm_wide)(0, cols, 0, height, &block);
         for (ptrdiff_t j = 0; j < cols; ++j)
-            for (ptrdiff_t r = 0; r < height; ++r) c[r * job->ldc + j] = ct[j * ROWS + r];
+            for (ptrdiff_t r = 0; r < height; ++r) c[r * job->ldc + j] = ct[j * PPO__ROWS + r];
     }
 }
 
 PPO__FN void PPO__(gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b,
                          int ldb, const float *init, int ld_init, float *c, int ldc) {
-    enum { LARGE = 1 << 13, OUTSIDE = 1 << 18, BROAD = 1024 };
+    enum { PPO__LARGE = 1 << 13, PPO__OUTSIDE = 1 << 18, PPO__BROAD = 1024 };
     const ppo__gemm_job job = {inner, a, b, init, c, a_row, a_col, ldb, ld_init, ldc};
     if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_col == 1) PPO__(gemm_narrow)(rows, cols, &job);
     else if (cols <= PPO__WIDTH / 2 && rows >= PPO__WIDTH && a_row == 1)
         PPO__(gemm_narrow_t)(rows, cols, &job);
     else if (inner > 1 && inner <= 8 && rows >= 2 * PPO__WIDTH && a_col == 1)
         PPO__(gemm_shallow)(rows, cols, &job);
-    else if (rows <= 8 && (ptrdiff_t)inner * cols >= OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
-    else if (rows < 32 || (ptrdiff_t)inner * ldb <= LARGE) PPO__(gemm_wide)(0, rows, 0, cols, &job);
+    else if (rows <= 8 && (ptrdiff_t)inner * cols >= PPO__OUTSIDE) PPO__(gemm_few)(rows, cols, &job);
+    else if (rows < 32 || (ptrdiff_t)inner * ldb <= PPO__LARGE) PPO__(gemm_wide)(0, rows, 0, cols, &job);
     else
-        for (int j = 0; j < cols; j += BROAD)
-            PPO__(gemm_large)(rows, j, j + ppo__min_int(cols - j, BROAD), &job);
+        for (int j = 0; j < cols; j += PPO__BROAD)
+            PPO__(gemm_large)(rows, j, j + ppo__min_int(cols - j, PPO__BROAD), &job);
 }
 
 /* 1 x + sum is exact before its one rounding: this is a product with a row of ones, made by a stride of 0. */
@@ -4748,19 +4754,19 @@ PPO__INLINE float PPO__(lane_max)(PPO__VEC x) {
 
 /* The square of a float is exact in double. */
 PPO__FN double PPO__(sum_squares)(float a, const float *x, size_t n) {
-    enum { CHAINS = 4, HALF = PPO__WIDTH / 2 };
-    double lane[CHAINS * HALF], sum = 0.0;
-    PPO__DOUBLES chain[CHAINS];
+    enum { PPO__CHAINS = 4, PPO__HALF = PPO__WIDTH / 2 };
+    double lane[PPO__CHAINS * PPO__HALF], sum = 0.0;
+    PPO__DOUBLES chain[PPO__CHAINS];
     size_t i = 0;
     memset(chain, 0, sizeof chain);
-    for (; i + CHAINS * HALF <= n; i += CHAINS * HALF) {
-        PPO__UNROLL for (int k = 0; k < CHAINS; ++k) {
-            const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * HALF, a);
+    for (; i + PPO__CHAINS * PPO__HALF <= n; i += PPO__CHAINS * PPO__HALF) {
+        PPO__UNROLL for (int k = 0; k < PPO__CHAINS; ++k) {
+            const PPO__DOUBLES d = PPO__LOAD_DOUBLES(x + i + k * PPO__HALF, a);
             chain[k] += d * d;
         }
     }
     memcpy(lane, chain, sizeof lane);
-    for (int k = 0; k < CHAINS * HALF; ++k) sum += lane[k];
+    for (int k = 0; k < PPO__CHAINS * PPO__HALF; ++k) sum += lane[k];
     return sum + ppo__plain_sum_squares(a, x + i, n - i);
 }
 
@@ -4770,18 +4776,18 @@ PPO__INLINE PPO__VEC PPO__(logits)(const float *p, float inv_temperature, float 
     return lanes == PPO__WIDTH ? z : PPO__PAD(PPO__MASK_OF(lanes), z, PPO__SET1(-INFINITY));
 }
 
-/* A long row is read from memory once, BLOCK numbers at a time: find their maximum; if it is a new one, move
+/* A long row is read from memory once, PPO__AT_ONCE numbers at a time: find their maximum; if it is a new one, move
    the sums to it (s -> c s and d -> c (d + shift s), where shift = old - new and c = e^shift); add the
    numbers. As a factor z is clamped to -200, where e^z is 0 already: 0 times -inf would be NaN. */
 PPO__FN void PPO__(softmax_stats_row)(const float *logits, int n, float inv_temperature, float *max,
                                       float *sum, float *dot) {
-    enum { BLOCK = 1024 };
+    enum { PPO__AT_ONCE = 1024 };
     const PPO__VEC zero = PPO__SET1(0.0f);
     PPO__VEC s = zero, d = zero;
     float top = -INFINITY;
-    for (int start = 0; start < n; start += BLOCK) {
+    for (int start = 0; start < n; start += PPO__AT_ONCE) {
         const float *x = logits + start;
-        const size_t length = (size_t)(n - start < BLOCK ? n - start : BLOCK);
+        const size_t length = (size_t)(n - start < PPO__AT_ONCE ? n - start : PPO__AT_ONCE);
         PPO__VEC high = PPO__SET1(-INFINITY), block_s = zero, block_d = zero;
         PPO__EACH_VECTOR(length, high = PPO__MAX(high, PPO__(logits)(x + i, inv_temperature, 0.0f, lanes)));
         const float block_top = PPO__(lane_max)(high);
@@ -5270,19 +5276,20 @@ static void ppo__orthonormalize_few(float *x, int n, int size) {
 /* Makes n rows x of normal numbers orthonormal, a tile p of them at a time: p -= (p y^T) y for the finished
    rows y, then among themselves; all of it twice, which is enough. */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng) {
-    enum { TILE = 16 };
+    enum { PPO__TILE = 16 };
     if (!PPO__GIVEN("ppo_init_orthogonal", weight, rng)) return PPO_ERROR_ARGUMENT;
     if (!PPO__GIVEN("ppo_init_orthogonal", weight->data)) return PPO_ERROR_ARGUMENT;
     const ppo__kernels *k = ppo__k();
     const size_t count = ppo__size(weight);
     int wide = weight->cols > weight->rows;
     int n = wide ? weight->rows : weight->cols, size = wide ? weight->cols : weight->rows;
-    float *x = (float *)ppo__alloc((count + ppo__at(TILE, size) + ppo__at(TILE, n)) * sizeof(float));
+    float *x =
+        (float *)ppo__alloc((count + ppo__at(PPO__TILE, size) + ppo__at(PPO__TILE, n)) * sizeof(float));
     if (!x) return PPO_ERROR_MEMORY;
-    float *pt = x + count, *ypt = pt + ppo__at(TILE, size);
+    float *pt = x + count, *ypt = pt + ppo__at(PPO__TILE, size);
     for (size_t i = 0; i < count; ++i) x[i] = ppo_rng_normal(rng);
-    for (int i = 0; i < n; i += TILE) {
-        const int rows = ppo__min_int(n - i, TILE);
+    for (int i = 0; i < n; i += PPO__TILE) {
+        const int rows = ppo__min_int(n - i, PPO__TILE);
         float *p = x + ppo__at(i, size);
         for (int pass = 0; pass < 2; ++pass) {
             k->transpose(rows, size, p, size, pt, rows);
@@ -5894,13 +5901,13 @@ PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__t
 PPO__COLD
 
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
-    enum { ROWS = 64 };
+    enum { PPO__ROWS = 64 };
     int rows = node->in[0]->rows, cols = node->in[0]->cols;
-    float max[ROWS], sum[ROWS], dot[ROWS];
-    for (int i = 0; i < rows; i += ROWS) {
+    float max[PPO__ROWS], sum[PPO__ROWS], dot[PPO__ROWS];
+    for (int i = 0; i < rows; i += PPO__ROWS) {
         const float *x = node->in[0]->data + ppo__at(i, cols);
         float *y = node->out[0]->data + ppo__at(i, cols);
-        int n = ppo__min_int(rows - i, ROWS);
+        int n = ppo__min_int(rows - i, PPO__ROWS);
         ppo__k()->softmax_stats(n, cols, x, cols, 1, max, sum, dot);
         for (int r = 0; r < n; ++r, x += cols, y += cols) {
             float log_sum = logf(sum[r]);
@@ -6817,15 +6824,15 @@ typedef ppo_status (*ppo__write_fn)(FILE *out, const char *path, void *user);
 /* Has write() fill a new file in the same directory, and gives its name. Names that other threads, or killed
    processes, have taken are skipped. */
 static ppo_status ppo__write_draft(const char *path, ppo__write_fn write, void *user, char **draft) {
-    enum { NAME = 48, MOST = 1000 };
+    enum { PPO__NAME = 48, PPO__MOST = 1000 };
     if (ppo__is_special(path)) return ppo__file_fail(path, "cannot be written: it is not a plain file");
-    char *temporary = (char *)ppo__alloc(strlen(path) + NAME);
+    char *temporary = (char *)ppo__alloc(strlen(path) + PPO__NAME);
     if (!temporary) return PPO_ERROR_MEMORY;
     int cause = ppo__make_directories(strcpy(temporary, path));
     char *name = ppo__file_name(temporary);
     FILE *out = NULL;
-    for (int i = 0; i < MOST && !out && (i == 0 || errno == EEXIST); ++i) {
-        snprintf(name, NAME, "ppo-%ld-%d.tmp", PPO__PROCESS_ID(), i);
+    for (int i = 0; i < PPO__MOST && !out && (i == 0 || errno == EEXIST); ++i) {
+        snprintf(name, PPO__NAME, "ppo-%ld-%d.tmp", PPO__PROCESS_ID(), i);
         out = ppo__open_new(temporary);
     }
     ppo_status status = out ? write(out, path, user) : PPO_OK;
@@ -7426,20 +7433,19 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
 
 /* A row of a table of settings: a field of the struct PPO__OF, PPO_FIELD_..., its default, bounds, words, help.
    _AS: under another name, or of a kind. */
-#define PPO__SETTING_AS(name, kind, field, type, initial, min, max, choices, help)                \
-    {                                                                                             \
-        name, PPO_FIELD_##type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind, \
-            sizeof(((PPO__OF *)NULL)->field)                                                      \
+#define PPO__SETTING_AS(name, kind, field, type, initial, min, max, choices, help)    \
+    {                                                                                 \
+        name, type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind, \
+            sizeof(((PPO__OF *)NULL)->field)                                          \
     }
-#define PPO__SETTING(field, type, initial, min, max, choices, help) \
-    PPO__SETTING_AS(#field, 0, field, type, initial, min, max, choices, help)
+#define PPO__SETTING(field, type, ...)    PPO__SETTING_AS(#field, 0, field, PPO_FIELD_##type, __VA_ARGS__)
 #define PPO__SWITCH(field, initial, help) PPO__SETTING(field, CHOICE, initial, 0, 1, "no|yes", help)
 #define PPO__SCALAR(field, type, initial, min, max, help) \
-    PPO__SETTING(field, type, initial, min, max, NULL, help)
+    PPO__SETTING_AS(#field, 0, field, PPO_FIELD_##type, initial, min, max, NULL, help)
 #define PPO__SEED(help) PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, help)
 /* A field of a member, `in` its name and a point; empty: of the struct itself. */
-#define PPO__SETTING_IN(in, field, type, initial, min, max, choices, help) \
-    PPO__SETTING_AS(#field, 0, in field, type, initial, min, max, choices, help)
+#define PPO__SETTING_IN(in, field, type, ...) \
+    PPO__SETTING_AS(#field, 0, in field, PPO_FIELD_##type, __VA_ARGS__)
 
 /* Presets from a list of rows: a row of the table of presets, and a word of their names. */
 #define PPO__PRESET_ROW(name, resets, values)  {name, resets, values},
@@ -7895,8 +7901,8 @@ static ppo_status ppo__check_tokens(const char *function, const ppo__heads *head
 
 /* Rows at a time where each is read twice: as many as a cache keeps, but at least 1. */
 static int ppo__cached_rows(int cols) {
-    enum { FLOATS = 1 << 15 };
-    return cols < FLOATS ? ppo__min_int(FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
+    enum { PPO__FLOATS = 1 << 15 };
+    return cols < PPO__FLOATS ? ppo__min_int(PPO__FLOATS / cols, PPO__SOFTMAX_ROWS) : 1;
 }
 
 /* logp and entropy of up to 64 rows. softmax [heads] is kept for backward; it and entropy may be NULL. */
@@ -8012,19 +8018,19 @@ PPO_DEF int ppo_categorical_mode(const float *logits, int vocab) {
 /* Inverts the cumulative distribution at one uniform number. The processor cannot predict a comparison with
    it, so the first weights, which are kept, are compared without a branch. */
 PPO_DEF int ppo_categorical_sample(const float *logits, int vocab, float temperature, ppo_rng *rng) {
-    enum { KEPT = 32 };
+    enum { PPO__KEPT = 32 };
     if (!logits || !rng) return 0;
-    float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[KEPT];
+    float most = logits[0], inv = 1 / temperature, total = 0, sum = 0, kept[PPO__KEPT];
     int choice = 0;
     for (int j = 1; j < vocab; ++j) most = logits[j] > most ? logits[j] : most;
     for (int j = 0; j < vocab; ++j) {
         const float weight = expf((logits[j] - most) * inv);
-        if (j < KEPT) kept[j] = weight;
+        if (j < PPO__KEPT) kept[j] = weight;
         total += weight;
     }
     float threshold = ppo_rng_uniform(rng) * total;
-    for (int j = 0; j < vocab && (j < KEPT || choice == j); ++j) {
-        sum += j < KEPT ? kept[j] : expf((logits[j] - most) * inv);
+    for (int j = 0; j < vocab && (j < PPO__KEPT || choice == j); ++j) {
+        sum += j < PPO__KEPT ? kept[j] : expf((logits[j] - most) * inv);
         choice += !(threshold < sum);
     }
     return choice < vocab ? choice : ppo_categorical_mode(logits, vocab); /* rounding put it at the total */
@@ -11046,7 +11052,7 @@ static void ppo__blank(ppo__collector *c, int e, int first) {
 /* The values of a worker's share of its process's share of the samples. Values do not influence actions, so
    they are computed now, many rows at once. */
 static ppo_status ppo__value_samples(ppo__worker *worker) {
-    enum { ROWS = 256 };
+    enum { PPO__ROWS = 256 };
     ppo__collector *c = worker->collector;
     ppo_rollout *rollout = &c->rollout;
     const int samples = rollout->steps * rollout->envs, k = (int)(worker - c->workers);
@@ -11055,7 +11061,7 @@ static ppo_status ppo__value_samples(ppo__worker *worker) {
     int from = first + ppo__share(own, k, c->worker_count), rows;
     ppo_status status = PPO_OK;
     for (; from < end && !status; from += rows) {
-        rows = ppo__min_int(end - from, ROWS);
+        rows = ppo__min_int(end - from, PPO__ROWS);
         ppo_rollout some = ppo__some_samples(rollout, c->columns, (size_t)from, rows);
         ppo_outputs out = ppo__forward_once(worker->tape, c->model, ppo__inputs_of(&some), PPO_VALUE);
         status = ppo_tape_status(worker->tape);
@@ -11858,31 +11864,38 @@ static ppo_status ppo__reserve_tapes(ppo_trainer *trainer) {
 
 /* The settings of this iteration, which its report shows. */
 static ppo_status ppo__apply_schedules(ppo_trainer *trainer) {
-    enum { RATE = PPO_SETTING_LEARNING_RATE, LOW, HIGH, ENTROPY, COUNT }; /* as PPO_SETTING_... */
+    enum {
+        PPO__RATE_NOW = PPO_SETTING_LEARNING_RATE,
+        PPO__LOW_NOW,
+        PPO__HIGH_NOW,
+        PPO__ENTROPY_NOW,
+        PPO__NOW
+    }; /* as PPO_SETTING_... */
     const ppo_config *c = &trainer->config;
-    const float initial[COUNT] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
-    const ppo_schedule_kind schedule[COUNT] = {c->learning_rate_schedule, c->clip_schedule, c->clip_schedule,
-                                               c->entropy_schedule};
+    const float initial[PPO__NOW] = {c->learning_rate, c->clip_low, c->clip_high, c->entropy_coef};
+    const ppo_schedule_kind schedule[PPO__NOW] = {c->learning_rate_schedule, c->clip_schedule,
+                                                  c->clip_schedule, c->entropy_schedule};
     const float done = (float)((double)trainer->steps / (double)c->total_steps);
-    float now[COUNT];
+    float now[PPO__NOW];
     int valid = 1;
-    for (int k = 0; k < COUNT; ++k) {
+    for (int k = 0; k < PPO__NOW; ++k) {
         now[k] = schedule[k] == PPO_CUSTOM ? c->schedule(k, initial[k], done, c->schedule_user)
                                            : ppo_schedule(schedule[k], initial[k], done);
         valid &= now[k] >= 0 && ppo__finite(now[k]);
     }
     if (!valid)
         return ppo__refuse("config.schedule gave learning rate %g, clip %g and %g, entropy_coef %g",
-                           (double)now[RATE], (double)now[LOW], (double)now[HIGH], (double)now[ENTROPY]);
-    const ppo_policy_objective objective = {c->objective, now[LOW], now[HIGH], c->dual_clip,
+                           (double)now[PPO__RATE_NOW], (double)now[PPO__LOW_NOW], (double)now[PPO__HIGH_NOW],
+                           (double)now[PPO__ENTROPY_NOW]);
+    const ppo_policy_objective objective = {c->objective, now[PPO__LOW_NOW], now[PPO__HIGH_NOW], c->dual_clip,
                                             trainer->kl_coef};
-    const ppo_adam adam = {now[RATE], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
+    const ppo_adam adam = {now[PPO__RATE_NOW], c->adam_beta1, c->adam_beta2, c->adam_eps, c->weight_decay};
     trainer->objective = objective;
     trainer->adam = adam;
     if (c->lr_target_kl > 0 && trainer->rate > 0) trainer->adam.lr = trainer->rate;
-    trainer->entropy_coef = trainer->progress.entropy_coef = now[ENTROPY];
+    trainer->entropy_coef = trainer->progress.entropy_coef = now[PPO__ENTROPY_NOW];
     trainer->progress.learning_rate = trainer->adam.lr;
-    trainer->progress.clip_range = now[HIGH];
+    trainer->progress.clip_range = now[PPO__HIGH_NOW];
     trainer->progress.kl_coef = trainer->kl_coef;
     return PPO_OK;
 }
@@ -12049,14 +12062,14 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
 
     /* of the observations: the one of the largest size, and the widest and the narrowest spread */
     const int seen = s->looked && s->seen > 1, raw = seen && !c->normalize_obs && env->byte_scale == 0;
-    int far = 0, narrow = 0, constant = seen;
-    double far_mean = 0, far_std = 0, size = 0, widest = 0, narrowest = INFINITY;
+    int away = 0, narrow = 0, constant = seen;
+    double away_mean = 0, away_std = 0, size = 0, widest = 0, narrowest = INFINITY;
     for (int j = 0; j < env->obs_size && seen; ++j) {
         const ppo__feature *f = &s->feature[j];
         const double shift = f->sum / s->seen, mean = f->first + shift;
         const double spread = sqrt(fmax(0, f->squares / s->seen - shift * shift));
         if (hypot(mean, spread) > size)
-            far = j, far_mean = mean, far_std = spread, size = hypot(mean, spread);
+            away = j, away_mean = mean, away_std = spread, size = hypot(mean, spread);
         if (f->low == f->high) continue;
         constant = 0;
         widest = fmax(widest, spread);
@@ -12076,7 +12089,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("obs-constant", 0, constant && (plays || env->obs_size > 1),
                  "the observation never changed in %.0f steps", "", s->steps),
         PPO__ROW("obs-far", 0, raw && size > 10, "observation[%.0f] is %.3g +- %.3g, far from unit scale",
-                 "normalize_obs=yes|other units in step()", (double)far, far_mean, far_std),
+                 "normalize_obs=yes|other units in step()", (double)away, away_mean, away_std),
         PPO__ROW(c->recurrent ? "obs-memory" : "obs-tiny", 0,
                  raw && !constant && size < (c->recurrent ? 0.3 : 0.02),
                  c->recurrent ? "all observations are within %.2g of 0, too small for a memory (recurrent)"
@@ -12422,7 +12435,7 @@ static const char ppo__schedules[] = "constant|linear|cosine|custom";
 
 #define PPO__OF ppo_config
 #define PPO__NETWORK(field, type, initial, min, max, choices, help) \
-    PPO__SETTING_AS(#field, PPO_FIELD_NETWORK, field, type, initial, min, max, choices, help)
+    PPO__SETTING_AS(#field, PPO_FIELD_NETWORK, field, PPO_FIELD_##type, initial, min, max, choices, help)
 static const ppo_field ppo__fields[] = {
     PPO__SCALAR(total_steps, I64, "100000", 1, 1e15, "environment steps, over all environments"),
     PPO__SCALAR(num_envs, INT, "4", 1, 65536, "environments side by side"),
@@ -17150,21 +17163,22 @@ static ppo_status ppo__token_advantages(ppo_rlhf *r, int s, float lambda) {
                    r->config.gamma, lambda, rows->advantage + row, rows->value_target + row);
 }
 
-/* (S - mean S) / (std S + 1e-4) + K - mean K, where R = S + K, and K is the part of R that is KL. K
+/* (S - mean S) / (std S + 1e-4) + K - mean K, where R, the total, is S + K, and K, the penalty, is the part of R that is KL. K
    differs from sample to sample even where all S are equal, and std S is 0: so K is not divided by it. */
 static double ppo__group_advantage(const ppo_rlhf *r, int s) {
     const int k = r->config.samples, first = s / k * k;
-    const float *earned = r->earned + first, S = r->earned[s], K = r->total[s] - S;
-    const double sum_R = ppo__sum(r->total + first, k), sum_S = ppo__sum(earned, k), mean_S = sum_S / k;
+    const float *earned = r->earned + first, score = r->earned[s], penalty = r->total[s] - score;
+    const double sum_total = ppo__sum(r->total + first, k), sum_score = ppo__sum(earned, k),
+                 mean_score = sum_score / k;
     double squares = 0;
-    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_S) * (earned[i] - mean_S);
-    return (S - mean_S) / (sqrt(squares / (k - 1)) + 1e-4) + (K - (sum_R - sum_S) / k);
+    for (int i = 0; i < k; ++i) squares += (earned[i] - mean_score) * (earned[i] - mean_score);
+    return (score - mean_score) / (sqrt(squares / (k - 1)) + 1e-4) + (penalty - (sum_total - sum_score) / k);
 }
 
 /* The advantages of sequence s: most are the same for all its tokens, and made of R, the sum of its rewards. */
 static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
     const int k = r->config.samples;
-    const float R = r->total[s], *group = r->total + s / k * k; /* of the k samples of the same prompt */
+    const float total = r->total[s], *group = r->total + s / k * k; /* of the k samples of the same prompt */
     double advantage = 0;
     switch (r->config.advantage) {
     case PPO_ADVANTAGE_GAE: /* Schulman 2016 */
@@ -17172,21 +17186,21 @@ static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
     case PPO_ADVANTAGE_RETURN: /* REINFORCE++, Hu 2025: GAE with lambda 1 */
         return ppo__token_advantages(r, s, 1);
     case PPO_ADVANTAGE_SEQUENCE: /* less what the critic expected of the prompt */
-        advantage = R - r->rows.value[r->first_row[s]];
+        advantage = total - r->rows.value[r->first_row[s]];
         break;
     case PPO_ADVANTAGE_GROUP: /* GRPO, Shao 2024 */
         advantage = ppo__group_advantage(r, s);
         break;
     case PPO_ADVANTAGE_LEAVE_ONE_OUT: /* RLOO, Ahmadian 2024: less the mean of the others */
-        advantage = R - (ppo__sum(group, k) - R) / (k - 1);
+        advantage = total - (ppo__sum(group, k) - total) / (k - 1);
         break;
     case PPO_ADVANTAGE_GROUP_MEAN: /* Dr. GRPO, Liu 2025: less the mean of all */
-        advantage = R - ppo__sum(group, k) / k;
+        advantage = total - ppo__sum(group, k) / k;
         break;
     }
     for (int row = r->first_row[s]; row < r->first_row[s + 1]; ++row) {
         r->rows.advantage[row] = (float)advantage;
-        r->rows.value_target[row] = R;
+        r->rows.value_target[row] = total;
     }
     return PPO_OK;
 }
@@ -17727,7 +17741,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                         "no gain from ratios above 1 + this"),
         PPO__SETTING_IN(objective., dual_clip, FLOAT, "0", 0, 1e30, NULL,
                         "bound for negative advantages; 0: off"),
-        PPO__SETTING_AS("objective_kl_coef", 0, objective.kl_coef, FLOAT, "1", 0, 1e30, NULL,
+        PPO__SETTING_AS("objective_kl_coef", 0, objective.kl_coef, PPO_FIELD_FLOAT, "1", 0, 1e30, NULL,
                         "of KL(old || new), k3-penalty"),
         PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e30, "weight of the value loss"),
         PPO__SCALAR(value_clip, FLOAT, "0.2", 0, 1e30, "clip range of the value loss; 0: off"),
@@ -18037,17 +18051,17 @@ static double ppo__curve_at(const float *x, const float *y, int n, double at) {
 
 PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, const float *y, int n, int width,
                              int height) {
-    enum { LABEL = 10, MOST = 256 };
+    enum { PPO__LABEL = 10, PPO__MOST = 256 };
     float low[2] = {0, 0}, high[2] = {0, 0};
-    int level[MOST]; /* the row of each column's point; -1: none */
+    int level[PPO__MOST]; /* the row of each column's point; -1: none */
     if (!file || !x || !y) return;
     if (title) fprintf(file, "%s\n", title);
     if (!ppo__points_range(x, y, n, 0, low, high)) {
         fprintf(file, "(nothing to draw)\n");
         return;
     }
-    int columns = ppo__min_int(width > LABEL + 3 ? width - LABEL - 2 : 1, MOST);
-    int rows = ppo__min_int(height > 4 ? height - 2 : 2, MOST);
+    int columns = ppo__min_int(width > PPO__LABEL + 3 ? width - PPO__LABEL - 2 : 1, PPO__MOST);
+    int rows = ppo__min_int(height > 4 ? height - 2 : 2, PPO__MOST);
     double span = high[1] > low[1] ? (double)high[1] - low[1] : 1; /* two floats may lie further apart */
     for (int c = 0; c < columns; ++c) {
         double way = columns > 1 ? (double)c / (columns - 1) : 1;
@@ -18058,16 +18072,16 @@ PPO_DEF void ppo_print_curve(FILE *file, const char *title, const float *x, cons
         char label[64] = "";
         if (row == rows - 1 || row == 0 || row == rows / 2)
             ppo__number(label, "%.4g", low[1] + span * row / (rows - 1));
-        fprintf(file, "%*s |", (int)LABEL, label);
+        fprintf(file, "%*s |", (int)PPO__LABEL, label);
         for (int c = 0; c < columns; ++c) fputc(level[c] == row ? '*' : level[c] > row ? '.' : ' ', file);
         fputc('\n', file);
     }
-    fprintf(file, "%*s +", (int)LABEL, "");
+    fprintf(file, "%*s +", (int)PPO__LABEL, "");
     for (int c = 0; c < columns; ++c) fputc('-', file);
     char left[64], right[64];
     int used = (int)strlen(ppo__number(left, "%.6g", (double)low[0]));
     int gap = columns - used - (int)strlen(ppo__number(right, "%.6g", (double)high[0]));
-    fprintf(file, "\n%*s  %.*s%*s%s\n", (int)LABEL, "", columns, left, gap > 0 ? gap : 0, "",
+    fprintf(file, "\n%*s  %.*s%*s%s\n", (int)PPO__LABEL, "", columns, left, gap > 0 ? gap : 0, "",
             gap > 0 ? right : "");
 }
 

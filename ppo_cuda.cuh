@@ -442,81 +442,82 @@ static __device__ float ppo__cuda_float(__nv_bfloat16 x) { return __bfloat162flo
 static __device__ void ppo__cuda_set(float *to, float x) { *to = x; }
 static __device__ void ppo__cuda_set(__nv_bfloat16 *to, float x) { *to = __float2bfloat16(x); }
 
-template <class T> struct alignas(16) ppo__cuda_pack {
-    enum { SIZE = 16 / sizeof(T) };
-    T x[SIZE];
+template <class Type> struct alignas(16) ppo__cuda_pack {
+    enum { PPO__SIZE = 16 / sizeof(Type) };
+    Type x[PPO__SIZE];
 };
 
 /* Number of elements before the first address that is a multiple of 16. */
-template <class T> static __device__ int ppo__cuda_head(const T *row, int n) {
-    int head = (int)((16 - (uintptr_t)row % 16) % 16 / sizeof(T));
+template <class Type> static __device__ int ppo__cuda_head(const Type *row, int n) {
+    int head = (int)((16 - (uintptr_t)row % 16) % 16 / sizeof(Type));
     return head < n ? head : n;
 }
 
 /* Calls visit(j, z) for all elements of ROWS rows: z[r][i] is element j + i of row r as a float, for each i
    in the array z. Issues several loads before it uses the first. */
-template <int ROWS, class T, class F>
-static __device__ void ppo__cuda_each(const T *const (&row)[ROWS], int n, int thread, int threads, F visit) {
-    enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
+template <int PPO__ROWS, class Type, class Visit>
+static __device__ void ppo__cuda_each(const Type *const (&row)[PPO__ROWS], int n, int thread, int threads,
+                                      Visit visit) {
+    enum { PPO__SIZE = ppo__cuda_pack<Type>::PPO__SIZE, PPO__AHEAD = 4 };
     int head = ppo__cuda_head(row[0], n);
-    for (int r = 1; r < ROWS; ++r)
+    for (int r = 1; r < PPO__ROWS; ++r)
         if (ppo__cuda_head(row[r], n) != head) head = n; /* no pack is aligned in both */
-    const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
-    for (int k = thread; k < packs; k += threads * AHEAD) {
-        ppo__cuda_pack<T> pack[AHEAD][ROWS];
+    const int packs = (n - head) / PPO__SIZE, rest = head + packs * PPO__SIZE;
+    for (int k = thread; k < packs; k += threads * PPO__AHEAD) {
+        ppo__cuda_pack<Type> pack[PPO__AHEAD][PPO__ROWS];
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a) {
+        for (int a = 0; a < PPO__AHEAD; ++a) {
             PPO__CUDA_UNROLL
-            for (int r = 0; r < ROWS; ++r)
+            for (int r = 0; r < PPO__ROWS; ++r)
                 if (k + a * threads < packs)
-                    pack[a][r] = ((const ppo__cuda_pack<T> *)(row[r] + head))[k + a * threads];
+                    pack[a][r] = ((const ppo__cuda_pack<Type> *)(row[r] + head))[k + a * threads];
         }
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a) {
-            float z[ROWS][SIZE];
+        for (int a = 0; a < PPO__AHEAD; ++a) {
+            float z[PPO__ROWS][PPO__SIZE];
             if (k + a * threads >= packs) break;
             PPO__CUDA_UNROLL
-            for (int r = 0; r < ROWS; ++r) {
+            for (int r = 0; r < PPO__ROWS; ++r) {
                 PPO__CUDA_UNROLL
-                for (int i = 0; i < SIZE; ++i) z[r][i] = ppo__cuda_float(pack[a][r].x[i]);
+                for (int i = 0; i < PPO__SIZE; ++i) z[r][i] = ppo__cuda_float(pack[a][r].x[i]);
             }
-            visit(head + (k + a * threads) * SIZE, z);
+            visit(head + (k + a * threads) * PPO__SIZE, z);
         }
     }
     for (int k = thread; k < head + n - rest; k += threads) { /* elements before and after the packs */
         const int at = k < head ? k : rest + k - head;
-        float z[ROWS][1];
-        for (int r = 0; r < ROWS; ++r) z[r][0] = ppo__cuda_float(row[r][at]);
+        float z[PPO__ROWS][1];
+        for (int r = 0; r < PPO__ROWS; ++r) z[r][0] = ppo__cuda_float(row[r][at]);
         visit(at, z);
     }
 }
 
 /* Applies change(j, x) to the row `from`, with x an array as above, and writes the results to the row `to`,
    which may be the same. If add is 1, adds them to that row. */
-template <class T, class F>
-static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, int threads, int add,
-                                     F change) {
-    enum { SIZE = ppo__cuda_pack<T>::SIZE, AHEAD = 4 };
+template <class Type, class Visit>
+static __device__ void ppo__cuda_map(const Type *from, Type *to, int n, int thread, int threads, int add,
+                                     Visit change) {
+    enum { PPO__SIZE = ppo__cuda_pack<Type>::PPO__SIZE, PPO__AHEAD = 4 };
     int head = ppo__cuda_head(from, n);
     if (ppo__cuda_head(to, n) != head) head = n;
-    const int packs = (n - head) / SIZE, rest = head + packs * SIZE;
-    for (int k = thread; k < packs; k += threads * AHEAD) {
-        ppo__cuda_pack<T> pack[AHEAD];
+    const int packs = (n - head) / PPO__SIZE, rest = head + packs * PPO__SIZE;
+    for (int k = thread; k < packs; k += threads * PPO__AHEAD) {
+        ppo__cuda_pack<Type> pack[PPO__AHEAD];
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a)
+        for (int a = 0; a < PPO__AHEAD; ++a)
             if (k + a * threads < packs)
-                pack[a] = ((const ppo__cuda_pack<T> *)(from + head))[k + a * threads];
+                pack[a] = ((const ppo__cuda_pack<Type> *)(from + head))[k + a * threads];
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a) {
-            ppo__cuda_pack<T> *const into = (ppo__cuda_pack<T> *)(to + head) + k + a * threads;
-            float x[SIZE];
+        for (int a = 0; a < PPO__AHEAD; ++a) {
+            ppo__cuda_pack<Type> *const into = (ppo__cuda_pack<Type> *)(to + head) + k + a * threads;
+            float x[PPO__SIZE];
             if (k + a * threads >= packs) break;
             PPO__CUDA_UNROLL
-            for (int i = 0; i < SIZE; ++i) x[i] = ppo__cuda_float(pack[a].x[i]);
-            change(head + (k + a * threads) * SIZE, x);
+            for (int i = 0; i < PPO__SIZE; ++i) x[i] = ppo__cuda_float(pack[a].x[i]);
+            change(head + (k + a * threads) * PPO__SIZE, x);
             if (add) pack[a] = *into;
             PPO__CUDA_UNROLL
-            for (int i = 0; i < SIZE; ++i)
+            for (int i = 0; i < PPO__SIZE; ++i)
                 ppo__cuda_set(&pack[a].x[i], x[i] + (add ? ppo__cuda_float(pack[a].x[i]) : 0));
             *into = pack[a];
         }
@@ -531,12 +532,12 @@ static __device__ void ppo__cuda_map(const T *from, T *to, int n, int thread, in
 
 /* -- groups of threads, each a warp or a block: all threads of a group get the result -- */
 
-template <int THREADS> static __device__ void ppo__cuda_row_sync() {
-    if (THREADS == 32) __syncwarp();
+template <int PPO__PER_BLOCK> static __device__ void ppo__cuda_row_sync() {
+    if (PPO__PER_BLOCK == 32) __syncwarp();
     else __syncthreads();
 }
 
-template <class T> static __device__ T ppo__cuda_warp_sum(T x) {
+template <class Type> static __device__ Type ppo__cuda_warp_sum(Type x) {
     for (int distance = 16; distance; distance /= 2) x += __shfl_xor_sync(~0u, x, distance);
     return x;
 }
@@ -547,28 +548,28 @@ static __device__ float ppo__cuda_warp_max(float x) {
 }
 
 /* Merges the x of all threads. S has merge() with another S, and merge_lanes() over a warp. */
-template <int THREADS, class S> static __device__ S ppo__cuda_merge(S x) {
+template <int PPO__PER_BLOCK, class Value> static __device__ Value ppo__cuda_merge(Value x) {
     x.merge_lanes();
-    if (THREADS == 32) return x;
-    __shared__ S warp[THREADS / 32];
+    if (PPO__PER_BLOCK == 32) return x;
+    __shared__ Value warp[PPO__PER_BLOCK / 32];
     if (threadIdx.x % 32 == 0) warp[threadIdx.x / 32] = x;
     __syncthreads();
     x = warp[0];
-    for (int w = 1; w < THREADS / 32; ++w) x.merge(warp[w]);
+    for (int w = 1; w < PPO__PER_BLOCK / 32; ++w) x.merge(warp[w]);
     __syncthreads(); /* for the next call */
     return x;
 }
 
-template <class T> struct ppo__cuda_total {
-    T x;
+template <class Type> struct ppo__cuda_total {
+    Type x;
 
     __device__ void clear() { x = 0; }
     __device__ void merge(const ppo__cuda_total &other) { x += other.x; }
     __device__ void merge_lanes() { x = ppo__cuda_warp_sum(x); }
 };
 
-template <int THREADS> static __device__ float ppo__cuda_group_sum(float x) {
-    return ppo__cuda_merge<THREADS>(ppo__cuda_total<float>{x}).x;
+template <int PPO__PER_BLOCK> static __device__ float ppo__cuda_group_sum(float x) {
+    return ppo__cuda_merge<PPO__PER_BLOCK>(ppo__cuda_total<float>{x}).x;
 }
 
 /* A warp computes a short row, with several warps to a block; a whole block computes a long one. */
@@ -578,12 +579,12 @@ enum { PPO__SHORT_ROW = 1024, PPO__WARPS = 8, PPO__ROW_THREADS = 512 };
 static __device__ int ppo__cuda_row() { return (int)(blockIdx.x * blockDim.y + threadIdx.y); }
 
 /* Launches kernel<T, threads of a group>(job) for n rows of `length` elements. */
-#define PPO__LAUNCH_ROWS(kernel, T, job, n, length, stream)                                               \
-    do {                                                                                                  \
-        if ((length) <= PPO__SHORT_ROW)                                                                   \
-            PPO__LAUNCH((kernel<T, 32>), dim3(ppo__divide_up(n, PPO__WARPS)), dim3(32, PPO__WARPS), 0,    \
-                        stream, job);                                                                     \
-        else PPO__LAUNCH((kernel<T, PPO__ROW_THREADS>), dim3(n), dim3(PPO__ROW_THREADS), 0, stream, job); \
+#define PPO__LAUNCH_ROWS(kernel, Type, job, n, length, stream)                                               \
+    do {                                                                                                     \
+        if ((length) <= PPO__SHORT_ROW)                                                                      \
+            PPO__LAUNCH((kernel<Type, 32>), dim3(ppo__divide_up(n, PPO__WARPS)), dim3(32, PPO__WARPS), 0,    \
+                        stream, job);                                                                        \
+        else PPO__LAUNCH((kernel<Type, PPO__ROW_THREADS>), dim3(n), dim3(PPO__ROW_THREADS), 0, stream, job); \
     } while (0)
 
 /* -- sums over arrays, in a fixed order --
@@ -593,8 +594,8 @@ static __device__ int ppo__cuda_row() { return (int)(blockIdx.x * blockDim.y + t
 
 enum { PPO__SUM_THREADS = 256, PPO__SUM_BLOCKS = 256 };
 
-template <class S> static __device__ S ppo__cuda_block_sum(S sum) {
-    __shared__ S partial[PPO__SUM_THREADS];
+template <class Value> static __device__ Value ppo__cuda_block_sum(Value sum) {
+    __shared__ Value partial[PPO__SUM_THREADS];
     partial[threadIdx.x] = sum;
     __syncthreads();
     for (unsigned half = PPO__SUM_THREADS / 2; half; half /= 2) {
@@ -604,10 +605,10 @@ template <class S> static __device__ S ppo__cuda_block_sum(S sum) {
     return partial[0];
 }
 
-template <class J>
-static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *partial, unsigned *done) {
+template <class Job>
+static __global__ void ppo__cuda_sum_kernel(Job job, int n, typename Job::Sum *partial, unsigned *done) {
     __shared__ unsigned order;
-    typename J::Sum sum;
+    typename Job::Sum sum;
     sum.clear();
     for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < (unsigned)n; i += gridDim.x * blockDim.x)
         job.visit((int)i, sum);
@@ -629,32 +630,34 @@ static __global__ void ppo__cuda_sum_kernel(J job, int n, typename J::Sum *parti
 }
 
 /* n must be above 0. */
-template <class J> static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *name, const J &job, int n) {
-    typedef typename J::Sum Sum;
+template <class Job>
+static ppo_status ppo__cuda_sum(ppo_cuda *cuda, const char *name, const Job &job, int n) {
+    typedef typename Job::Sum Sum;
     const int blocks = ppo__divide_up(n, PPO__SUM_THREADS);
     const int grid = blocks < PPO__SUM_BLOCKS ? blocks : (int)PPO__SUM_BLOCKS;
     Sum *partial = (Sum *)ppo__cuda_scratch(cuda, PPO__SUM_BLOCKS * sizeof(Sum));
     if (!partial) return ppo__failed;
-    PPO__LAUNCH((ppo__cuda_sum_kernel<J>), dim3(grid), dim3(PPO__SUM_THREADS), 0, cuda->stream, job, n,
+    PPO__LAUNCH((ppo__cuda_sum_kernel<Job>), dim3(grid), dim3(PPO__SUM_THREADS), 0, cuda->stream, job, n,
                 partial, &cuda->shared->done);
     return ppo__cuda_launched(name);
 }
 
 /* -- one thread for each of n elements -- */
 
-template <class F> static __global__ void ppo__cuda_for_kernel(F each, size_t n) {
+template <class Visit> static __global__ void ppo__cuda_for_kernel(Visit each, size_t n) {
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
         each(i);
 }
 
 /* Calls each(i) for i = 0 .. n - 1; F has a const __device__ operator()(size_t). */
-template <class F>
-static ppo_status ppo__cuda_for(ppo_cuda *cuda, const char *name, const F &each, size_t n) {
-    enum { THREADS = 256, BLOCKS = 1 << 16 };
-    const size_t blocks = (n + THREADS - 1) / THREADS;
+template <class Visit>
+static ppo_status ppo__cuda_for(ppo_cuda *cuda, const char *name, const Visit &each, size_t n) {
+    enum { PPO__PER_BLOCK = 256, PPO__BLOCKS = 1 << 16 };
+    const size_t blocks = (n + PPO__PER_BLOCK - 1) / PPO__PER_BLOCK;
     if (!n) return PPO_OK;
-    PPO__LAUNCH((ppo__cuda_for_kernel<F>), dim3((unsigned)(blocks < BLOCKS ? blocks : (size_t)BLOCKS)),
-                dim3(THREADS), 0, cuda->stream, each, n);
+    PPO__LAUNCH((ppo__cuda_for_kernel<Visit>),
+                dim3((unsigned)(blocks < PPO__BLOCKS ? blocks : (size_t)PPO__BLOCKS)), dim3(PPO__PER_BLOCK),
+                0, cuda->stream, each, n);
     return ppo__cuda_launched(name);
 }
 
@@ -776,39 +779,39 @@ struct ppo__online_pair {
 };
 
 /* Reads a row once, with a group of threads. */
-template <class T, int THREADS>
-static __device__ ppo__online ppo__cuda_softmax(const T *logits, int vocab, float inv_temperature) {
-    const T *const from[1] = {logits};
+template <class Type, int PPO__PER_BLOCK>
+static __device__ ppo__online ppo__cuda_softmax(const Type *logits, int vocab, float inv_temperature) {
+    const Type *const from[1] = {logits};
     ppo__online p;
     p.clear(inv_temperature);
-    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
+    ppo__cuda_each(from, vocab, (int)threadIdx.x, PPO__PER_BLOCK, [&](int, auto &x) {
         float top = -INFINITY;
         for (float v : x[0]) top = fmaxf(top, v);
         p.raise(top);
         for (float v : x[0]) p.add(v);
     });
-    return ppo__cuda_merge<THREADS>(p);
+    return ppo__cuda_merge<PPO__PER_BLOCK>(p);
 }
 
 /* Reads two rows once. */
-template <class T, int THREADS>
-static __device__ ppo__online_pair ppo__cuda_pair(const T *logits, const T *reference, int vocab,
+template <class Type, int PPO__PER_BLOCK>
+static __device__ ppo__online_pair ppo__cuda_pair(const Type *logits, const Type *reference, int vocab,
                                                   float inv_temperature) {
-    const T *const from[2] = {logits, reference};
+    const Type *const from[2] = {logits, reference};
     ppo__online_pair pair;
     pair.clear(inv_temperature);
-    ppo__cuda_each(from, vocab, (int)threadIdx.x, THREADS, [&](int, auto &x) {
+    ppo__cuda_each(from, vocab, (int)threadIdx.x, PPO__PER_BLOCK, [&](int, auto &x) {
         float top = -INFINITY, q_top = -INFINITY;
         for (float v : x[0]) top = fmaxf(top, v);
         for (float v : x[1]) q_top = fmaxf(q_top, v);
         pair.raise(top, q_top);
         for (int i = 0; i < (int)(sizeof x[0] / sizeof *x[0]); ++i) pair.add(x[0][i], x[1][i]);
     });
-    return ppo__cuda_merge<THREADS>(pair);
+    return ppo__cuda_merge<PPO__PER_BLOCK>(pair);
 }
 
-template <class T> struct ppo__token_job {
-    const T *logits, *reference;
+template <class Type> struct ppo__token_job {
+    const Type *logits, *reference;
     const int *token;
     int n, vocab;
     float inv_temperature;
@@ -817,14 +820,14 @@ template <class T> struct ppo__token_job {
 };
 
 /* The z of a row's token; NaN if the token is outside the vocabulary. Read it early: it takes two loads. */
-template <class T>
-static __device__ float ppo__cuda_token_z(const ppo__token_job<T> &job, int row, const T *logits) {
+template <class Type>
+static __device__ float ppo__cuda_token_z(const ppo__token_job<Type> &job, int row, const Type *logits) {
     const int token = job.token[row];
     return token >= 0 && token < job.vocab ? ppo__cuda_float(logits[token]) * job.inv_temperature : NAN;
 }
 
-template <class T>
-static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row, const ppo__online &p,
+template <class Type>
+static __device__ void ppo__cuda_write_row(const ppo__token_job<Type> &job, int row, const ppo__online &p,
                                            float z) {
     const float max = p.max * job.inv_temperature, log_sum = p.log_sum(), logp = z - max - log_sum;
     const float entropy = p.entropy(job.inv_temperature);
@@ -835,24 +838,25 @@ static __device__ void ppo__cuda_write_row(const ppo__token_job<T> &job, int row
     if (job.rows.log_sum) job.rows.log_sum[row] = log_sum;
 }
 
-template <class T, int THREADS> static __global__ void ppo__token_logp_kernel(ppo__token_job<T> job) {
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void ppo__token_logp_kernel(ppo__token_job<Type> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
-    const T *const logits = job.logits + (size_t)row * job.vocab;
+    const Type *const logits = job.logits + (size_t)row * job.vocab;
     const float z = lane == 0 ? ppo__cuda_token_z(job, row, logits) : 0;
-    const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
+    const ppo__online p = ppo__cuda_softmax<Type, PPO__PER_BLOCK>(logits, job.vocab, job.inv_temperature);
     if (lane == 0) ppo__cuda_write_row(job, row, p, z);
 }
 
 /* Also the KL to the reference: sum p ((z - max) - (z' - max')) - log_sum + log_sum'. */
-template <class T, int THREADS>
-static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(ppo__token_job<T> job) {
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void __launch_bounds__(PPO__ROW_THREADS) ppo__token_kl_kernel(ppo__token_job<Type> job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
     const size_t at = (size_t)row * job.vocab;
     const float z = lane == 0 ? ppo__cuda_token_z(job, row, job.logits + at) : 0;
-    const ppo__online_pair x =
-        ppo__cuda_pair<T, THREADS>(job.logits + at, job.reference + at, job.vocab, job.inv_temperature);
+    const ppo__online_pair x = ppo__cuda_pair<Type, PPO__PER_BLOCK>(job.logits + at, job.reference + at,
+                                                                    job.vocab, job.inv_temperature);
     if (lane) return;
     ppo__cuda_write_row(job, row, x.p, z);
     const float kl = x.kl(job.inv_temperature);
@@ -867,15 +871,15 @@ struct ppo__token_derivative {
 
     /* Replaces the logits x from index j on with their derivatives: d logp / d z_j = [j = token] - p_j;
        d entropy / d z_j = -p_j (log p_j + entropy). */
-    template <int N> __device__ void apply(int j, float (&x)[N], float inv_temperature) const {
+    template <int Count> __device__ void apply(int j, float (&x)[Count], float inv_temperature) const {
         PPO__CUDA_UNROLL
-        for (int i = 0; i < N; ++i) {
+        for (int i = 0; i < Count; ++i) {
             const float logp = ppo__cuda_at_least(x[i] * inv_temperature - max - log_sum, -1e4f); /* p = 0 */
             const float d = -ppo__cuda_exp2(logp * PPO__LOG2_E) * (dlogp + dentropy * (logp + entropy));
             x[i] = masked ? 0 : d * inv_temperature;
         }
-        if ((unsigned)(token - j) >= N) return;
-        for (int i = 0; i < N; ++i)
+        if ((unsigned)(token - j) >= Count) return;
+        for (int i = 0; i < Count; ++i)
             if (j + i == token) x[i] += dlogp * inv_temperature;
     }
 };
@@ -893,9 +897,9 @@ static __device__ ppo__token_derivative ppo__token_derivative_of(const ppo_cuda_
             0};
 }
 
-template <class T> struct ppo__token_gradient {
-    const T *logits;
-    T *grad_logits;
+template <class Type> struct ppo__token_gradient {
+    const Type *logits;
+    Type *grad_logits;
     const int *token;
     int n, vocab;
     float inv_temperature;
@@ -904,15 +908,15 @@ template <class T> struct ppo__token_gradient {
     int add;                               /* 1: adds to grad_logits */
 };
 
-template <class T, int THREADS>
-static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<T> job) {
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void ppo__token_gradient_kernel(ppo__token_gradient<Type> job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
     const size_t at = (size_t)row * job.vocab;
     const float inv = job.inv_temperature;
     const ppo__token_derivative derivative =
         ppo__token_derivative_of(job.rows, job.token, job.grad_logp, job.grad_entropy, row);
-    ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, THREADS, job.add,
+    ppo__cuda_map(job.logits + at, job.grad_logits + at, job.vocab, (int)threadIdx.x, PPO__PER_BLOCK, job.add,
                   [&](int j, auto &x) { derivative.apply(j, x, inv); });
 }
 
@@ -924,20 +928,20 @@ static ppo_status ppo__cuda_check_rows(const char *name, int given, int n, int v
     return PPO_OK;
 }
 
-template <class T>
+template <class Type>
 static ppo_status ppo__cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *logits,
                                        const ppo_cuda_logits *reference, const int *token, int n, int vocab,
                                        float temperature, const ppo_cuda_rows *rows) {
-    ppo__token_job<T> job = {(const T *)logits->data,
-                             reference ? (const T *)reference->data : NULL,
-                             token,
-                             n,
-                             vocab,
-                             1 / temperature,
-                             *rows,
-                             ppo__cuda_site_of(cuda, PPO__CUDA_TOKEN_LOGP)};
-    if (reference) PPO__LAUNCH_ROWS(ppo__token_kl_kernel, T, job, n, vocab, cuda->stream);
-    else PPO__LAUNCH_ROWS(ppo__token_logp_kernel, T, job, n, vocab, cuda->stream);
+    ppo__token_job<Type> job = {(const Type *)logits->data,
+                                reference ? (const Type *)reference->data : NULL,
+                                token,
+                                n,
+                                vocab,
+                                1 / temperature,
+                                *rows,
+                                ppo__cuda_site_of(cuda, PPO__CUDA_TOKEN_LOGP)};
+    if (reference) PPO__LAUNCH_ROWS(ppo__token_kl_kernel, Type, job, n, vocab, cuda->stream);
+    else PPO__LAUNCH_ROWS(ppo__token_logp_kernel, Type, job, n, vocab, cuda->stream);
     return ppo__cuda_launched("ppo_cuda_token_logp");
 }
 
@@ -956,22 +960,22 @@ PPO_DEF ppo_status ppo_cuda_token_logp(ppo_cuda *cuda, const ppo_cuda_logits *lo
                              temperature, rows);
 }
 
-template <class T>
+template <class Type>
 static ppo_status ppo__cuda_token_gradient(ppo_cuda *cuda, const ppo_cuda_logits *logits, const int *token,
                                            const ppo_cuda_rows *rows, const float *grad_logp,
                                            const float *grad_entropy, int n, int vocab, float temperature,
                                            const ppo_cuda_logits *grad_logits) {
-    ppo__token_gradient<T> job = {(const T *)logits->data,
-                                  (T *)grad_logits->data,
-                                  token,
-                                  n,
-                                  vocab,
-                                  1 / temperature,
-                                  *rows,
-                                  grad_logp,
-                                  grad_entropy,
-                                  0};
-    PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, T, job, n, vocab, cuda->stream);
+    ppo__token_gradient<Type> job = {(const Type *)logits->data,
+                                     (Type *)grad_logits->data,
+                                     token,
+                                     n,
+                                     vocab,
+                                     1 / temperature,
+                                     *rows,
+                                     grad_logp,
+                                     grad_entropy,
+                                     0};
+    PPO__LAUNCH_ROWS(ppo__token_gradient_kernel, Type, job, n, vocab, cuda->stream);
     return ppo__cuda_launched("ppo_cuda_token_logp_backward");
 }
 
@@ -1435,12 +1439,12 @@ PPO_DEF ppo_status ppo_cuda_grad_norm(ppo_cuda *cuda, const float *grad, size_t 
 }
 
 /* Writes x, with one store if it is a pack. */
-template <int SIZE> static __device__ void ppo__cuda_put(float *to, const float (&x)[SIZE]) {
+template <int PPO__SIZE> static __device__ void ppo__cuda_put(float *to, const float (&x)[PPO__SIZE]) {
     ppo__cuda_pack<float> pack;
-    for (int i = 0; i < SIZE; ++i) pack.x[i] = x[i];
-    if (SIZE == ppo__cuda_pack<float>::SIZE) *(ppo__cuda_pack<float> *)to = pack;
+    for (int i = 0; i < PPO__SIZE; ++i) pack.x[i] = x[i];
+    if (PPO__SIZE == ppo__cuda_pack<float>::PPO__SIZE) *(ppo__cuda_pack<float> *)to = pack;
     else
-        for (int i = 0; i < SIZE; ++i) to[i] = pack.x[i];
+        for (int i = 0; i < PPO__SIZE; ++i) to[i] = pack.x[i];
 }
 
 struct ppo__adam_step_job {
@@ -1506,8 +1510,8 @@ PPO_DEF ppo_status ppo_cuda_adam_step(ppo_cuda *cuda, float *param, const float 
    that is kept. A radix descent finds it from its first bits to its last: a histogram over the first bits is
    summed from the heaviest tokens down until it reaches top_k tokens, or top_p of the mass. The bin where
    that happens gives these bits; the next histogram is over the next bits of the tokens in that bin. */
-template <class T> struct ppo__sample_job {
-    const T *logits;
+template <class Type> struct ppo__sample_job {
+    const Type *logits;
     int n, vocab;
     ppo_sampling how;
     float inv_temperature, unit; /* the mass of weight 1 */
@@ -1521,11 +1525,12 @@ template <class T> struct ppo__sample_job {
 };
 
 /* Shared memory of a row's threads. 64-bit sums are kept in halves, which have fast atomics. */
-template <int THREADS> struct ppo__sample_shared {
-    enum { BINS = 2 * THREADS, BITS = THREADS == 32 ? 6 : 10, KEY_BITS = 30 };
-    static_assert(BINS == 1 << BITS && KEY_BITS % BITS == 0, "a key has a whole number of levels");
-    unsigned low[BINS], high[BINS];
-    uint64_t warp[THREADS / 32];
+template <int PPO__PER_BLOCK> struct ppo__sample_shared {
+    enum { PPO__BINS = 2 * PPO__PER_BLOCK, PPO__BITS = PPO__PER_BLOCK == 32 ? 6 : 10, PPO__KEY_BITS = 30 };
+    static_assert(PPO__BINS == 1 << PPO__BITS && PPO__KEY_BITS % PPO__BITS == 0,
+                  "a key has a whole number of levels");
+    unsigned low[PPO__BINS], high[PPO__BINS];
+    uint64_t warp[PPO__PER_BLOCK / 32];
     uint64_t before; /* the sum before `found` */
     int found;       /* a bin or a thread */
     float uniform;
@@ -1551,9 +1556,9 @@ static __device__ uint64_t ppo__warp_sum_before(uint64_t x, int lane) {
 }
 
 /* A row, for one of its threads. All threads of the row must call the same functions. */
-template <class T, int THREADS> struct ppo__sampler {
-    typedef ppo__sample_shared<THREADS> Shared;
-    const T *logits;
+template <class Type, int PPO__PER_BLOCK> struct ppo__sampler {
+    typedef ppo__sample_shared<PPO__PER_BLOCK> Shared;
+    const Type *logits;
     int vocab, thread;
     float scale, max, unit;
     Shared *shared;
@@ -1563,9 +1568,9 @@ template <class T, int THREADS> struct ppo__sampler {
     __device__ unsigned key(float weight) const { return __float_as_uint(weight); }
     __device__ uint64_t mass(float weight) const { return (uint64_t)(weight * unit); }
 
-    template <class F> __device__ void each(F visit) const {
-        const T *const from[1] = {logits};
-        ppo__cuda_each(from, vocab, thread, THREADS, [&](int, auto &x) {
+    template <class Visit> __device__ void each(Visit visit) const {
+        const Type *const from[1] = {logits};
+        ppo__cuda_each(from, vocab, thread, PPO__PER_BLOCK, [&](int, auto &x) {
             for (float z : x[0]) visit(weight(z));
         });
     }
@@ -1575,9 +1580,9 @@ template <class T, int THREADS> struct ppo__sampler {
         const int warp = thread / 32, lane = thread % 32;
         uint64_t before = ppo__warp_sum_before(x, lane);
         if (lane == 31) shared->warp[warp] = before + x;
-        ppo__cuda_row_sync<THREADS>();
+        ppo__cuda_row_sync<PPO__PER_BLOCK>();
         *total = 0;
-        for (int w = 0; w < THREADS / 32; ++w) {
+        for (int w = 0; w < PPO__PER_BLOCK / 32; ++w) {
             if (w == warp) before += *total;
             *total += shared->warp[w];
         }
@@ -1586,29 +1591,30 @@ template <class T, int THREADS> struct ppo__sampler {
 
     /* Sums measure(weight) over the tokens whose key is at least `from`, heaviest first. Returns the key at
        which the sum reaches limit(total). */
-    template <class F, class L> __device__ unsigned least_key(unsigned from, F measure, L limit) const {
-        const int first = Shared::BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
+    template <class Visit, class Limit>
+    __device__ unsigned least_key(unsigned from, Visit measure, Limit limit) const {
+        const int first = Shared::PPO__BINS - 1 - 2 * thread; /* this thread's bins: first, first - 1 */
         unsigned prefix = 0;
         uint64_t above = 0, wanted = 0, total;
-        for (int shift = Shared::KEY_BITS - Shared::BITS; shift >= 0; shift -= Shared::BITS) {
+        for (int shift = Shared::PPO__KEY_BITS - Shared::PPO__BITS; shift >= 0; shift -= Shared::PPO__BITS) {
             shared->set(first, 0), shared->set(first - 1, 0);
-            ppo__cuda_row_sync<THREADS>();
+            ppo__cuda_row_sync<PPO__PER_BLOCK>();
             each([&](float w) {
                 const unsigned k = key(w);
-                if (k && k >= from && k >> shift >> Shared::BITS == prefix)
-                    shared->add((int)(k >> shift) & (Shared::BINS - 1), measure(w));
+                if (k && k >= from && k >> shift >> Shared::PPO__BITS == prefix)
+                    shared->add((int)(k >> shift) & (Shared::PPO__BINS - 1), measure(w));
             });
-            ppo__cuda_row_sync<THREADS>();
+            ppo__cuda_row_sync<PPO__PER_BLOCK>();
             const uint64_t upper = shared->get(first), lower = shared->get(first - 1);
             uint64_t before = above + sum_before(upper + lower, &total);
-            if (shift == Shared::KEY_BITS - Shared::BITS) wanted = limit(total);
+            if (shift == Shared::PPO__KEY_BITS - Shared::PPO__BITS) wanted = limit(total);
             if (before < wanted && before + upper + lower >= wanted) {
                 const int second = before + upper < wanted;
                 shared->found = first - second;
                 shared->before = before + (second ? upper : 0);
             }
-            ppo__cuda_row_sync<THREADS>();
-            prefix = prefix << Shared::BITS | (unsigned)shared->found;
+            ppo__cuda_row_sync<PPO__PER_BLOCK>();
+            prefix = prefix << Shared::PPO__BITS | (unsigned)shared->found;
             above = shared->before;
         }
         return prefix;
@@ -1636,12 +1642,12 @@ template <class T, int THREADS> struct ppo__sampler {
     }
 
     /* Sums the mass of each thread's range of the row. A warp reads a range together. */
-    __device__ int range_length() const { return ((vocab - 1) / (8 * THREADS) + 1) * 8; }
+    __device__ int range_length() const { return ((vocab - 1) / (8 * PPO__PER_BLOCK) + 1) * 8; }
     __device__ void sum_ranges(unsigned least) const {
         const int length = range_length(), lane = thread % 32;
-        for (int s = thread / 32; s < THREADS; s += THREADS / 32) {
+        for (int s = thread / 32; s < PPO__PER_BLOCK; s += PPO__PER_BLOCK / 32) {
             const long long begin = (long long)s * length, left = vocab - begin;
-            const T *const from[1] = {logits + begin};
+            const Type *const from[1] = {logits + begin};
             uint64_t sum = 0;
             ppo__cuda_each(from,
                            left < 0        ? 0
@@ -1672,13 +1678,13 @@ template <class T, int THREADS> struct ppo__sampler {
     __device__ int draw(ppo_rng *rng, unsigned least) const {
         if (thread == 0) shared->uniform = ppo__rng_uniform(rng);
         sum_ranges(least);
-        ppo__cuda_row_sync<THREADS>();
+        ppo__cuda_row_sync<PPO__PER_BLOCK>();
         const uint64_t sum = shared->get(thread);
         uint64_t total;
         const uint64_t before = sum_before(sum, &total), uniform = (uint64_t)(shared->uniform * 16777216);
         const uint64_t target = (total >> 24) * uniform + ((total & 0xffffff) * uniform >> 24);
         if (before <= target && target < before + sum) shared->found = thread, shared->before = before;
-        ppo__cuda_row_sync<THREADS>();
+        ppo__cuda_row_sync<PPO__PER_BLOCK>();
         return thread < 32 ? search(shared->found * range_length(), shared->before, target, least) : 0;
     }
 };
@@ -1700,30 +1706,31 @@ struct ppo__argmax {
     }
 };
 
-template <class T, int THREADS>
-static __device__ int ppo__cuda_argmax(const T *logits, int vocab, int thread) {
-    const T *const from[1] = {logits};
+template <class Type, int PPO__PER_BLOCK>
+static __device__ int ppo__cuda_argmax(const Type *logits, int vocab, int thread) {
+    const Type *const from[1] = {logits};
     ppo__argmax argmax = {-INFINITY, INT_MAX};
-    ppo__cuda_each(from, vocab, thread, THREADS, [&](int j, auto &x) {
+    ppo__cuda_each(from, vocab, thread, PPO__PER_BLOCK, [&](int j, auto &x) {
         for (float z : x[0]) argmax.add(z, j++);
     });
-    return ppo__cuda_merge<THREADS>(argmax).at;
+    return ppo__cuda_merge<PPO__PER_BLOCK>(argmax).at;
 }
 
-template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__sample_job<T> job) {
-    __shared__ ppo__sample_shared<THREADS> shared[THREADS == 32 ? PPO__WARPS : 1];
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void ppo__sample_kernel(ppo__sample_job<Type> job) {
+    __shared__ ppo__sample_shared<PPO__PER_BLOCK> shared[PPO__PER_BLOCK == 32 ? PPO__WARPS : 1];
     const int row = ppo__cuda_row(), thread = (int)threadIdx.x;
     if (row >= job.n) return;
-    const T *const logits = job.logits + (size_t)row * job.vocab;
-    const ppo__online p = ppo__cuda_softmax<T, THREADS>(logits, job.vocab, job.inv_temperature);
+    const Type *const logits = job.logits + (size_t)row * job.vocab;
+    const ppo__online p = ppo__cuda_softmax<Type, PPO__PER_BLOCK>(logits, job.vocab, job.inv_temperature);
     const int valid = p.sum > 0; /* all are finite or -inf, and not all -inf */
     int token = 0;
     if (valid && job.how.greedy) {
-        token = ppo__cuda_argmax<T, THREADS>(logits, job.vocab, thread);
+        token = ppo__cuda_argmax<Type, PPO__PER_BLOCK>(logits, job.vocab, thread);
         if (thread == 0) ppo__rng_uniform(job.rng_of(row));
     } else if (valid) {
-        const ppo__sampler<T, THREADS> sampler = {logits,   job.vocab,           thread, p.scale, p.max,
-                                                  job.unit, &shared[threadIdx.y]};
+        const ppo__sampler<Type, PPO__PER_BLOCK> sampler = {
+            logits, job.vocab, thread, p.scale, p.max, job.unit, &shared[threadIdx.y]};
         token = sampler.draw(job.rng_of(row), sampler.least_kept(job.how));
     }
     if (thread) return;
@@ -1734,24 +1741,24 @@ template <class T, int THREADS> static __global__ void ppo__sample_kernel(ppo__s
     job.logp[row] = valid ? ppo__at_most_0(z - p.max * inv - p.log_sum()) : NAN;
 }
 
-template <class T>
+template <class Type>
 static ppo_status ppo__cuda_sample(ppo_cuda *cuda, const ppo_cuda_logits *logits, int n, int vocab,
                                    const ppo_sampling *how, ppo_rng *rng, const int *stream, int *token,
                                    float *logp) {
     int unit_bits = 62; /* so that the total mass is at most 2^62 */
     for (int left = vocab; left; left /= 2) --unit_bits;
-    ppo__sample_job<T> job = {(const T *)logits->data,
-                              n,
-                              vocab,
-                              *how,
-                              1 / how->temperature,
-                              ldexpf(1, unit_bits),
-                              rng,
-                              stream,
-                              token,
-                              logp,
-                              ppo__cuda_site_of(cuda, PPO__CUDA_SAMPLE)};
-    PPO__LAUNCH_ROWS(ppo__sample_kernel, T, job, n, vocab, cuda->stream);
+    ppo__sample_job<Type> job = {(const Type *)logits->data,
+                                 n,
+                                 vocab,
+                                 *how,
+                                 1 / how->temperature,
+                                 ldexpf(1, unit_bits),
+                                 rng,
+                                 stream,
+                                 token,
+                                 logp,
+                                 ppo__cuda_site_of(cuda, PPO__CUDA_SAMPLE)};
+    PPO__LAUNCH_ROWS(ppo__sample_kernel, Type, job, n, vocab, cuda->stream);
     return ppo__cuda_launched("ppo_cuda_sample");
 }
 
@@ -1822,37 +1829,38 @@ static __device__ ppo__token_derivative ppo__linear_mask(const ppo__linear_job &
     return {0, 0, 0, 0, 0, -1, 1};
 }
 
-template <class T> struct alignas(4 * sizeof(T)) ppo__linear_four { T x[4]; };
+template <class Type> struct alignas(4 * sizeof(Type)) ppo__linear_four { Type x[4]; };
 
 /* In place. If T is half the size of a float, writes stay before the elements that are not read yet, except
    those of threads at the same step, which wait for each other. A row has room for a multiple of 4 floats. */
-template <class T, int THREADS>
+template <class Type, int PPO__PER_BLOCK>
 static __device__ void ppo__linear_gradient(float *row, int vocab, float inv_temperature,
                                             const ppo__token_derivative &derivative) {
-    enum { AHEAD = 4, STEP = THREADS * 4 };
-    T *const to = (T *)row;
-    for (int base = 0; base < vocab; base += AHEAD * STEP) {
+    enum { PPO__AHEAD = 4, PPO__STEP = PPO__PER_BLOCK * 4 };
+    Type *const to = (Type *)row;
+    for (int base = 0; base < vocab; base += PPO__AHEAD * PPO__STEP) {
         const int begin = base + 4 * (int)threadIdx.x;
-        ppo__cuda_pack<float> pack[AHEAD];
+        ppo__cuda_pack<float> pack[PPO__AHEAD];
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a)
-            if (begin + a * STEP < vocab) pack[a] = *(const ppo__cuda_pack<float> *)(row + begin + a * STEP);
-        ppo__cuda_row_sync<THREADS>();
+        for (int a = 0; a < PPO__AHEAD; ++a)
+            if (begin + a * PPO__STEP < vocab)
+                pack[a] = *(const ppo__cuda_pack<float> *)(row + begin + a * PPO__STEP);
+        ppo__cuda_row_sync<PPO__PER_BLOCK>();
         PPO__CUDA_UNROLL
-        for (int a = 0; a < AHEAD; ++a) {
-            const int j = begin + a * STEP;
-            ppo__linear_four<T> four;
+        for (int a = 0; a < PPO__AHEAD; ++a) {
+            const int j = begin + a * PPO__STEP;
+            ppo__linear_four<Type> four;
             if (j >= vocab) break;
             derivative.apply(j, pack[a].x, inv_temperature);
             PPO__CUDA_UNROLL
             for (int i = 0; i < 4; ++i) ppo__cuda_set(&four.x[i], pack[a].x[i]);
-            *(ppo__linear_four<T> *)(to + j) = four;
+            *(ppo__linear_four<Type> *)(to + j) = four;
         }
     }
 }
 
-template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
-    __shared__ ppo__token_derivative shared[THREADS == 32 ? PPO__WARPS : 1];
+template <class Type, int PPO__PER_BLOCK> static __global__ void ppo__linear_kernel(ppo__linear_job job) {
+    __shared__ ppo__token_derivative shared[PPO__PER_BLOCK == 32 ? PPO__WARPS : 1];
     const int at = ppo__cuda_row(), row = job.first + at;
     if (at >= job.count) return;
     float *const logits = job.tile + (size_t)at * job.ld;
@@ -1861,7 +1869,7 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
     ppo__token_derivative &derivative = shared[threadIdx.y];
     ppo__online p = {};
     const float z = lane == 0 && unmasked ? ppo__cuda_token_z(job.tokens, row, logits) : 0;
-    if (unmasked && job.forward) p = ppo__cuda_softmax<float, THREADS>(logits, job.tokens.vocab, inv);
+    if (unmasked && job.forward) p = ppo__cuda_softmax<float, PPO__PER_BLOCK>(logits, job.tokens.vocab, inv);
     if (lane == 0) {
         if (unmasked && job.forward) ppo__cuda_write_row(job.tokens, row, p, z);
         if (!unmasked) derivative = ppo__linear_mask(job, row);
@@ -1870,8 +1878,8 @@ template <class T, int THREADS> static __global__ void ppo__linear_kernel(ppo__l
             derivative = ppo__token_derivative_of(job.tokens.rows, job.tokens.token, job.grad_logp,
                                                   job.grad_entropy, row);
     }
-    ppo__cuda_row_sync<THREADS>();
-    if (job.backward) ppo__linear_gradient<T, THREADS>(logits, job.tokens.vocab, inv, derivative);
+    ppo__cuda_row_sync<PPO__PER_BLOCK>();
+    if (job.backward) ppo__linear_gradient<Type, PPO__PER_BLOCK>(logits, job.tokens.vocab, inv, derivative);
 }
 
 /* A call, on the host. */
@@ -1899,33 +1907,33 @@ static ppo_status ppo__linear_product(const ppo__linear_call &call, cublasOperat
 
 /* Memory for tiles of about the same number of rows, after that of ppo__cuda_samples(). */
 static ppo_status ppo__linear_open(ppo__linear_call *call) {
-    enum { FRONT = 256 };
+    enum { PPO__FRONT = 256 };
     const ppo_cuda_linear *l = call->linear;
     call->ld = ppo__divide_up(l->vocab, PPO__LINEAR_ALIGN) * PPO__LINEAR_ALIGN;
     const size_t row = (size_t)call->ld * sizeof(float), fit = call->cuda->linear_bytes / row;
     const int most = fit < 1 ? 1 : fit < (size_t)l->n ? (int)fit : l->n;
     call->most = ppo__divide_up(l->n, ppo__divide_up(l->n, most));
-    char *memory = (char *)ppo__cuda_scratch_after_sums(call->cuda, FRONT + (size_t)call->most * row);
+    char *memory = (char *)ppo__cuda_scratch_after_sums(call->cuda, PPO__FRONT + (size_t)call->most * row);
     if (!memory) return ppo__failed;
-    call->tile = (float *)(memory + FRONT);
+    call->tile = (float *)(memory + PPO__FRONT);
     return PPO_OK;
 }
 
-template <class T>
+template <class Type>
 static ppo_status ppo__linear_tile(const ppo__linear_call &call, const ppo__linear_job &job) {
     const ppo_cuda_linear *l = call.linear;
     const size_t at = (size_t)job.first * l->width;
-    const T *const x = (const T *)l->x + at;
-    const int derivatives = (int)(call.ld * (sizeof(float) / sizeof(T))); /* of a row of the gradient */
+    const Type *const x = (const Type *)l->x + at;
+    const int derivatives = (int)(call.ld * (sizeof(float) / sizeof(Type))); /* of a row of the gradient */
     ppo_status status = ppo__linear_product(call, CUBLAS_OP_T, CUBLAS_OP_N, l->vocab, job.count, l->width,
                                             l->w, l->width, x, l->width, 0, job.tile, job.ld, 0);
     if (status) return status;
-    PPO__LAUNCH_ROWS(ppo__linear_kernel, T, job, job.count, l->vocab, call.cuda->stream);
+    PPO__LAUNCH_ROWS(ppo__linear_kernel, Type, job, job.count, l->vocab, call.cuda->stream);
     status = ppo__cuda_launched(call.name);
     if (!status && call.grad_x)
         status =
             ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_N, l->width, job.count, l->vocab, l->w, l->width,
-                                job.tile, derivatives, 0, (T *)call.grad_x + at, l->width, l->bf16);
+                                job.tile, derivatives, 0, (Type *)call.grad_x + at, l->width, l->bf16);
     if (!status && call.grad_w)
         status = ppo__linear_product(call, CUBLAS_OP_N, CUBLAS_OP_T, l->width, l->vocab, job.count, x,
                                      l->width, job.tile, derivatives, 1, call.grad_w, l->width, 0);
@@ -2085,9 +2093,9 @@ struct ppo__cuda_activate_backward {
    column. */
 enum { PPO__CUDA_COLUMNS = 8, PPO__CUDA_ROWS = 128 };
 
-template <class F>
+template <class Visit>
 static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
-    ppo__cuda_columns_kernel(F element, int rows, int cols) {
+    ppo__cuda_columns_kernel(Visit element, int rows, int cols) {
     __shared__ float partial[2][PPO__CUDA_COLUMNS][PPO__CUDA_ROWS + 4]; /* 4 avoids bank conflicts */
     const int x = (int)threadIdx.x, y = (int)threadIdx.y, first = (int)blockIdx.x * PPO__CUDA_COLUMNS;
     const int warp = (y * PPO__CUDA_COLUMNS + x) / 32, lane = (y * PPO__CUDA_COLUMNS + x) % 32;
@@ -2105,8 +2113,9 @@ static __global__ void __launch_bounds__(PPO__CUDA_COLUMNS *PPO__CUDA_ROWS)
     if (lane == 0) element.done(first + warp, sum);
 }
 
-template <class F> static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const F &element, int rows, int cols) {
-    PPO__LAUNCH((ppo__cuda_columns_kernel<F>), dim3((cols - 1) / PPO__CUDA_COLUMNS + 1),
+template <class Visit>
+static ppo_status ppo__cuda_columns(ppo_cuda *cuda, const Visit &element, int rows, int cols) {
+    PPO__LAUNCH((ppo__cuda_columns_kernel<Visit>), dim3((cols - 1) / PPO__CUDA_COLUMNS + 1),
                 dim3(PPO__CUDA_COLUMNS, PPO__CUDA_ROWS), 0, cuda->stream, element, rows, cols);
     return ppo__cuda_launched("column sums");
 }
@@ -2130,8 +2139,8 @@ static void ppo__cuda_keep(const ppo_node *node, ppo_status status) {
 }
 
 /* Copies n elements from the host to the device. NULL stays NULL. */
-template <class T> static T *ppo__cuda_upload(ppo_tape *tape, const T *from, size_t n) {
-    return from ? (T *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
+template <class Type> static Type *ppo__cuda_upload(ppo_tape *tape, const Type *from, size_t n) {
+    return from ? (Type *)ppo__tape_write(tape, from, n * sizeof *from) : NULL;
 }
 
 struct ppo__cuda_add {
@@ -2193,7 +2202,7 @@ static void ppo__cuda_binary_backward(ppo_node *node) {
 }
 
 struct ppo__cuda_unary { /* those that losses of language models use */
-    enum { EXP, SQUARE, SCALE } kind;
+    enum { PPO__EXP, PPO__SQUARE, PPO__SCALE } kind;
     const float *x;
     float *y;
     const float *dy; /* backward: adds to dx */
@@ -2201,17 +2210,17 @@ struct ppo__cuda_unary { /* those that losses of language models use */
     float p, q;
 
     __device__ void operator()(size_t i) const {
-        if (dx) dx[i] += dy[i] * (kind == EXP ? y[i] : kind == SQUARE ? 2 * x[i] : p);
-        else y[i] = kind == EXP ? expf(x[i]) : kind == SQUARE ? x[i] * x[i] : p * x[i] + q;
+        if (dx) dx[i] += dy[i] * (kind == PPO__EXP ? y[i] : kind == PPO__SQUARE ? 2 * x[i] : p);
+        else y[i] = kind == PPO__EXP ? expf(x[i]) : kind == PPO__SQUARE ? x[i] * x[i] : p * x[i] + q;
     }
 };
 
 static ppo_status ppo__cuda_unary_run(ppo_node *node, const float *dy, float *dx) {
     const ppo__unary_args *args = (const ppo__unary_args *)node->args;
     ppo__cuda_unary job = {
-        ppo__cuda_unary::SCALE, node->in[0]->data, node->out[0]->data, dy, dx, args->p, args->q};
-    if (!strcmp(args->f->name, "exp")) job.kind = ppo__cuda_unary::EXP;
-    else if (!strcmp(args->f->name, "square")) job.kind = ppo__cuda_unary::SQUARE;
+        ppo__cuda_unary::PPO__SCALE, node->in[0]->data, node->out[0]->data, dy, dx, args->p, args->q};
+    if (!strcmp(args->f->name, "exp")) job.kind = ppo__cuda_unary::PPO__EXP;
+    else if (!strcmp(args->f->name, "square")) job.kind = ppo__cuda_unary::PPO__SQUARE;
     else if (strcmp(args->f->name, "scale") != 0)
         return ppo__refuse("the device does not know the operation \"%s\"", args->f->name);
     return ppo__cuda_for(ppo__cuda_of(node), args->f->name, job, ppo__size(node->in[0]));
@@ -2458,35 +2467,36 @@ struct ppo__cuda_norm {
     }
 };
 
-template <class T, int THREADS> static __global__ void ppo__cuda_norm_kernel(ppo__cuda_norm job) {
+template <class Type, int PPO__PER_BLOCK> static __global__ void ppo__cuda_norm_kernel(ppo__cuda_norm job) {
     const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
     if (row >= job.rows) return;
-    const T *x = job.x + (size_t)row * n;
-    T *y = job.y + (size_t)row * n;
+    const Type *x = job.x + (size_t)row * n;
+    Type *y = job.y + (size_t)row * n;
     float sum = 0, squares = 0;
-    for (int j = lane; j < n && job.centred; j += THREADS) sum += x[j];
-    const float mean = ppo__cuda_group_sum<THREADS>(sum) / (float)n;
-    for (int j = lane; j < n; j += THREADS) squares += (x[j] - mean) * (x[j] - mean);
-    const float rstd = 1 / sqrtf(ppo__cuda_group_sum<THREADS>(squares) / (float)n + job.eps);
-    for (int j = lane; j < n; j += THREADS)
+    for (int j = lane; j < n && job.centred; j += PPO__PER_BLOCK) sum += x[j];
+    const float mean = ppo__cuda_group_sum<PPO__PER_BLOCK>(sum) / (float)n;
+    for (int j = lane; j < n; j += PPO__PER_BLOCK) squares += (x[j] - mean) * (x[j] - mean);
+    const float rstd = 1 / sqrtf(ppo__cuda_group_sum<PPO__PER_BLOCK>(squares) / (float)n + job.eps);
+    for (int j = lane; j < n; j += PPO__PER_BLOCK)
         y[j] = (x[j] - mean) * rstd * job.w[j] + (job.b ? (float)job.b[j] : 0);
     if (lane == 0) job.kept[2 * row] = mean, job.kept[2 * row + 1] = rstd;
 }
 
-template <class T, int THREADS> static __global__ void ppo__cuda_norm_backward_kernel(ppo__cuda_norm job) {
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void ppo__cuda_norm_backward_kernel(ppo__cuda_norm job) {
     const int row = ppo__cuda_row(), n = job.cols, lane = (int)threadIdx.x;
     if (row >= job.rows) return;
-    const T *dy = job.dy + (size_t)row * n;
-    T *dx = job.dx + (size_t)row * n;
+    const Type *dy = job.dy + (size_t)row * n;
+    Type *dx = job.dx + (size_t)row * n;
     float g_sum = 0, gx_sum = 0;
-    for (int j = lane; j < n; j += THREADS) {
+    for (int j = lane; j < n; j += PPO__PER_BLOCK) {
         const float g = dy[j] * job.w[j];
         g_sum += job.centred ? g : 0;
         gx_sum += g * job.normal(row, j);
     }
-    g_sum = ppo__cuda_group_sum<THREADS>(g_sum) / (float)n;
-    gx_sum = ppo__cuda_group_sum<THREADS>(gx_sum) / (float)n;
-    for (int j = lane; j < n; j += THREADS)
+    g_sum = ppo__cuda_group_sum<PPO__PER_BLOCK>(g_sum) / (float)n;
+    gx_sum = ppo__cuda_group_sum<PPO__PER_BLOCK>(gx_sum) / (float)n;
+    for (int j = lane; j < n; j += PPO__PER_BLOCK)
         dx[j] += job.kept[2 * row + 1] * (dy[j] * job.w[j] - g_sum - job.normal(row, j) * gx_sum);
 }
 
@@ -2578,21 +2588,21 @@ static __device__ float ppo__cuda_dot(const float *a, const float *b, int n, int
 }
 
 /* sum += weight of lane i times row i, over all rows in shared memory. Lane j has columns j, j + 32, ... */
-template <int C>
-static __device__ void ppo__cuda_weigh(float (&sum)[C], float weight, const float *row, int ld, int size,
-                                       int rows) {
+template <int Columns>
+static __device__ void ppo__cuda_weigh(float (&sum)[Columns], float weight, const float *row, int ld,
+                                       int size, int rows) {
     const int lane = (int)threadIdx.x;
     for (int i = 0; i < rows; ++i) {
         const float w = __shfl_sync(~0u, weight, i);
         PPO__CUDA_UNROLL
-        for (int c = 0; c < C; ++c)
+        for (int c = 0; c < Columns; ++c)
             if (lane + 32 * c < size) sum[c] += w * row[i * ld + lane + 32 * c];
     }
 }
 
 /* A row of softmax(scores) V, computed online. */
-template <int C> struct ppo__cuda_mixture {
-    float max, sum, value[C];
+template <int Columns> struct ppo__cuda_mixture {
+    float max, sum, value[Columns];
 
     __device__ void clear() {
         max = -INFINITY, sum = 0;
@@ -2608,19 +2618,19 @@ template <int C> struct ppo__cuda_mixture {
         max = top;
     }
     __device__ void write(float *to, int size) const {
-        for (int c = 0; c < C; ++c)
+        for (int c = 0; c < Columns; ++c)
             if ((int)threadIdx.x + 32 * c < size) to[threadIdx.x + 32 * c] = value[c] / sum;
     }
 };
 
-template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
+template <int Columns> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
     const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
     const float *row = job.qkv + (size_t)at.begin * ld, *q = row + (size_t)at.head * size;
     const float *k = row + job.keys(at.head), *v = k + (size_t)job.how.kv_heads * size;
     float *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch;
-    ppo__cuda_mixture<C> mix[PPO__ATTEND_EACH];
+    ppo__cuda_mixture<Columns> mix[PPO__ATTEND_EACH];
     for (auto &m : mix) m.clear();
     ppo__cuda_load_rows(own, size, q, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int j = 0; j < at.n && j < at.first + PPO__ATTEND_OWN; j += 32) {
@@ -2647,7 +2657,7 @@ template <int C> static __global__ void ppo__cuda_attend_kernel(ppo__cuda_attent
 
 /* With p = exp(score - log_sum): dscore = p (dy . v - dy . y), dq = scale sum dscore k. Stores dy . y for the
    next kernel. */
-template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
+template <int Columns> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
     const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
@@ -2657,7 +2667,7 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
                 *v = k + (size_t)job.how.kv_heads * size;
     float *keys = shared, *values = keys + 32 * pitch, *own = values + 32 * pitch,
           *own_dy = own + PPO__ATTEND_OWN * size;
-    float dq[PPO__ATTEND_EACH][C] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
+    float dq[PPO__ATTEND_EACH][Columns] = {{0}}, dot[PPO__ATTEND_EACH], log_sum[PPO__ATTEND_EACH];
     ppo__cuda_load_rows(own, size, job.qkv + begin, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     ppo__cuda_load_rows(own_dy, size, job.dy + begin_y, job.width, at.first, PPO__ATTEND_OWN, at.n, size);
     PPO__CUDA_UNROLL
@@ -2689,13 +2699,13 @@ template <int C> static __global__ void ppo__cuda_attend_dq_kernel(ppo__cuda_att
     PPO__CUDA_UNROLL
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int i = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
-        for (int c = 0; c < C && i < at.n; ++c)
+        for (int c = 0; c < Columns && i < at.n; ++c)
             if (lane + 32 * c < size) job.dqkv[begin + (size_t)i * ld + lane + 32 * c] += dq[r][c];
     }
 }
 
 /* dk = scale sum dscore q, dv = sum p dy, over the queries that attend to a key, of all heads that share it. */
-template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
+template <int Columns> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_attention job) {
     PPO__DYNAMIC_SHARED(float, shared);
     const ppo__cuda_attention_tile at(job);
     const int size = job.size, ld = job.ld, pitch = size | 1, lane = (int)threadIdx.x;
@@ -2704,7 +2714,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
     const float *k = job.qkv + own_begin, *v = k + to_values;
     float *queries = shared, *dys = queries + 32 * pitch, *own_k = dys + 32 * pitch,
           *own_v = own_k + PPO__ATTEND_OWN * size;
-    float dk[PPO__ATTEND_EACH][C] = {{0}}, dv[PPO__ATTEND_EACH][C] = {{0}};
+    float dk[PPO__ATTEND_EACH][Columns] = {{0}}, dv[PPO__ATTEND_EACH][Columns] = {{0}};
     ppo__cuda_load_rows(own_k, size, k, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     ppo__cuda_load_rows(own_v, size, v, ld, at.first, PPO__ATTEND_OWN, at.n, size);
     for (int head = at.head * heads; head < (at.head + 1) * heads; ++head) {
@@ -2733,7 +2743,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
     for (int r = 0; r < PPO__ATTEND_EACH; ++r) {
         const int j = at.first + (int)threadIdx.y * PPO__ATTEND_EACH + r;
         float *to = job.dqkv + own_begin + (size_t)j * ld;
-        for (int c = 0; c < C && j < at.n; ++c) {
+        for (int c = 0; c < Columns && j < at.n; ++c) {
             if (lane + 32 * c >= size) continue;
             to[lane + 32 * c] += dk[r][c];
             to[lane + 32 * c + to_values] += dv[r][c];
@@ -2742,7 +2752,7 @@ template <int C> static __global__ void ppo__cuda_attend_dkv_kernel(ppo__cuda_at
 }
 
 /* A kernel needs permission for more than 48 KiB of shared memory. */
-template <class K> static ppo_status ppo__cuda_allow(K kernel, size_t shared) {
+template <class Kernel> static ppo_status ppo__cuda_allow(Kernel kernel, size_t shared) {
     if (shared <= 48 << 10) return PPO_OK;
     return ppo__cuda_status(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared), "attention");
@@ -2841,7 +2851,7 @@ struct ppo__cuda_cache {
 };
 
 /* One warp per head and row. */
-template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache job) {
+template <int Columns> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache job) {
     const int heads = job.how.heads, warp = (int)(blockIdx.x * blockDim.y + threadIdx.y), row = warp / heads,
               head = warp % heads, shared = head / (heads / job.how.kv_heads) * job.size;
     if (row >= job.rows) return;
@@ -2850,7 +2860,7 @@ template <int C> static __global__ void ppo__cuda_cached_kernel(ppo__cuda_cache 
     const float *q = job.qkv + (size_t)row * job.ld + head * job.size;
     const float *keys = job.keys + job.slot[row] * job.slot_keys + shared * PPO__KEY_PAGE;
     const float *values = job.values + job.slot[row] * job.slot_values + shared;
-    ppo__cuda_mixture<C> mix;
+    ppo__cuda_mixture<Columns> mix;
     mix.clear();
     for (int j = first / 32 * 32; j < seen; j += 32) {
         const float *key = keys + (size_t)(j / PPO__KEY_PAGE) * PPO__KEY_PAGE * job.width + j % PPO__KEY_PAGE;
@@ -3112,12 +3122,12 @@ struct ppo__cuda_kl_to {
     float inv_temperature;
 };
 
-template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(ppo__cuda_kl_to job) {
+template <class Type, int PPO__PER_BLOCK> static __global__ void ppo__cuda_kl_to_kernel(ppo__cuda_kl_to job) {
     const int row = ppo__cuda_row(), lane = (int)threadIdx.x;
     if (row >= job.n) return;
     const size_t at = (size_t)row * job.vocab;
     const ppo__online_pair x =
-        ppo__cuda_pair<float, THREADS>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
+        ppo__cuda_pair<float, PPO__PER_BLOCK>(job.z + at, job.ref + at, job.vocab, job.inv_temperature);
     const float kl = x.kl(job.inv_temperature);
     if (lane) return;
     job.kl[row] = kl < 0 ? 0 : kl;
@@ -3126,12 +3136,13 @@ template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_kernel(pp
     for (int k = 0; k < 4; ++k) job.stats[4 * row + k] = stats[k];
 }
 
-template <class T, int THREADS> static __global__ void ppo__cuda_kl_to_backward_kernel(ppo__cuda_kl_to job) {
+template <class Type, int PPO__PER_BLOCK>
+static __global__ void ppo__cuda_kl_to_backward_kernel(ppo__cuda_kl_to job) {
     const int row = ppo__cuda_row();
     if (row >= job.n) return;
     const float *stats = job.stats + 4 * row, kl = job.kl[row],
                 derivative = job.dy[row] * job.inv_temperature;
-    for (int j = (int)threadIdx.x; j < job.vocab; j += THREADS) {
+    for (int j = (int)threadIdx.x; j < job.vocab; j += PPO__PER_BLOCK) {
         const size_t at = (size_t)row * job.vocab + j;
         const float logp = job.z[at] * job.inv_temperature - stats[0] - stats[1], p = expf(logp);
         const float logq = job.ref[at] * job.inv_temperature - stats[2] - stats[3];

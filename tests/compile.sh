@@ -261,6 +261,35 @@ for order in first last; do # the same in one file, with ppo.h after stb_ds and 
     } >$work/stb_$order.c
 done
 
+# Macros of programs in capital letters, of one or of more, which no header expands; after the system's headers, as there.
+{
+    echo '#include <assert.h>'
+    for header in ctype errno float limits math stdarg stddef stdint stdio stdlib string time pthread unistd sys/stat fcntl; do
+        echo "#include <$header.h>"
+    done
+    printf '#ifdef __x86_64__\n#include <immintrin.h>\n#include <cpuid.h>\n#endif\n'
+    for name in A B C D E F G H I J K L M N O P Q R S T U V W X Y Z ABS ACTION ALIGN ALL ALPHA ASSERT BATCH BEGIN BETA BLOCK BOOL BUFFER \
+        BYTE CHAR CHECK CHOICE CHUNK CLAMP COLS COMMA CONFIG COUNT DEBUG DEPTH DIM DONE DOUBLE END ENTROPY EPS EPSILON ERROR FAIL FALSE \
+        FAR FATAL FIRST FIELD FLOAT FOR FOREACH GAMMA GRAD GRID HALF HEAD HEIGHT HIGH IN INDEX INFO INLINE INOUT INT KEY LABEL LARGE LAST \
+        LEFT LEN LENGTH LOG LOOP LOW LR MASK MAX MIN MODE MOST NAME NEAR NEXT NONE OBS OK OPTIONAL OUT PACKED PAD PI POLICY PRINT RATE \
+        READ RESET REWARD RIGHT ROW ROWS SEED SHIFT SIGN SIZE SMALL SQUARE STATE STATIC STEP STRING SWAP TAIL TALL TANH TENSOR TEXT TILE \
+        TOKEN TOP TRUE TYPE U64 UNUSED VALUE VEC VERSION VOID WARN WIDE WIDTH WORD WRITE; do
+        echo "#define $name 5"
+    done
+    printf '#define far\n#define near\n#define small char\n#define interface struct\n' # those of Windows
+    echo '#include "companions.c"'
+} >$work/capitals.c
+{
+    sed '/companions.c/d' $work/capitals.c
+    echo '#include "ppo.h"'
+    for env in examples/envs/*.h; do [ $env = examples/envs/mujoco.h ] || echo "#include \"$env\""; done
+} >$work/capitals_envs.c
+{
+    for header in cublas_v2 cuda_bf16 cuda_runtime; do echo "#include <$header.h>"; done
+    sed '/companions.c/d' $work/capitals.c
+    cat $work/cuda_implement.cu
+} >$work/cuda_capitals.cu
+
 cat >$work/foundation.c <<'END' # for programs without control, which have no training
 #include "ppo.h"
 int main(void) {
@@ -365,6 +394,8 @@ static int ppo__array_given(const void *const *pointer) { return *pointer != NUL
 }
 check given_are_pointers given_are_pointers
 
+check macros_in_capitals accept "$cc" "-std=gnu99 -DPPO_VECTOR16" capitals.c capitals_envs.c
+have g++ && check macros_in_capitals_cxx accept g++ "-x c++ -std=c++17" capitals.c
 check ppo_static_with_companions accept "$cc" "-std=c99 -DPPO_STATIC" companions.c
 check ppo_no_threads build_and_run "$cc" "-std=c99 -O0 $strict -DPPO_NO_THREADS" whole.c
 check ppo_no_simd accept "$cc" "-std=c99 -DPPO_NO_SIMD" implement.c
@@ -418,7 +449,7 @@ END
 # A file of C and one that nvcc compiles make one program.
 cuda_two_files() {
     $cc -std=c99 -O2 $strict -I. -c $work/cuda_declare.c -o $work/cuda_declare.o
-    "$nvcc" $nvcc_flags -I. -c $work/cuda_implement.cu -o $work/cuda_implement.o
+    "$nvcc" $nvcc_flags -I. -c $work/cuda_capitals.cu -o $work/cuda_implement.o
     "$nvcc" $work/cuda_declare.o $work/cuda_implement.o -o $work/$name.program -lcublas
 }
 # Another compiler that is to implement it says that it cannot, in one line.

@@ -481,16 +481,16 @@ static char *ppo__json_key_of(const ppo__value *value) { return value->at - valu
 /* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`,
    which has room for all, it lists them and decodes the keys. */
 static void ppo__json_walk(ppo__json *json, ppo__value *values) {
-    enum { DEPTH = 64 };
-    char close[DEPTH];
-    int count[DEPTH], first[DEPTH], depth = 0, n = 0;
+    enum { PPO__DEPTH = 64 };
+    char close[PPO__DEPTH];
+    int count[PPO__DEPTH], first[PPO__DEPTH], depth = 0, n = 0;
     const char *key = NULL;
     do {
         char kind = ppo__json_peek(json);
         const ppo__value value = {json->at, key ? (uint32_t)(json->at - key) : 0, 1, 0, kind};
         if (values) values[n++] = value;
         if (kind == '{' || kind == '[') {
-            if (depth == DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
+            if (depth == PPO__DEPTH) ppo__json_fail(json, "lists within more than 64 others", NULL);
             if (json->status) return;
             ++json->at;
             close[depth] = (char)(kind + 2); /* in ASCII */
@@ -796,10 +796,10 @@ enum { PPO__NFC_LEAD = 0xcc }; /* below it all is NFC; the first byte of its UTF
 static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
 
 static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
-    enum { MOST = 2200 };
+    enum { PPO__MOST = 2200 };
     int n = 0;
     int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
-    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, MOST, sizeof *nfc->parts);
+    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, PPO__MOST, sizeof *nfc->parts);
     if (!nfc->parts) return;
     for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
         for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
@@ -1020,10 +1020,10 @@ static size_t ppo__cut_nothing(const ppo_tokenizer *tok, const char *text, size_
    line break may stand before letters, a single space before others, nothing before numbers; line breaks
    belong to the others or spaces before them. 's, 't and their like may be capitals, or a long s. */
 static size_t ppo__cl100k_ending(const unsigned char *at, size_t bytes) {
-    char small[4] = "";
+    char narrow[4] = "";
     if (*at != '\'') return 0;
-    for (size_t i = 0; i < 3 && i < bytes; ++i) small[i] = (char)(i ? at[i] | ('a' - 'A') : at[i]);
-    const size_t n = ppo__ending_length((const unsigned char *)small, bytes < 3 ? bytes : 3);
+    for (size_t i = 0; i < 3 && i < bytes; ++i) narrow[i] = (char)(i ? at[i] | ('a' - 'A') : at[i]);
+    const size_t n = ppo__ending_length((const unsigned char *)narrow, bytes < 3 ? bytes : 3);
     return n ? n : bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0;
 }
 
@@ -1228,12 +1228,12 @@ static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
 
 static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     enum {
-        BYTE_LEVEL,
-        REPLACE,
-        BYTE_FALLBACK,
-        FUSE,
-        STRIP,
-        DECODERS
+        PPO__BYTE_LEVEL,
+        PPO__REPLACE,
+        PPO__BYTE_FALLBACK,
+        PPO__FUSE,
+        PPO__STRIPPED,
+        PPO__DECODERS
     }; /* in the order in which they must come */
     static const char *const names[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
     ppo__json *json = &file->json;
@@ -1241,18 +1241,18 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     int last = -1, of_bytes = file->tok->kind == PPO__BPE;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
         int at = 0;
-        while (at < DECODERS && strcmp(type, names[at]) != 0) ++at;
-        const int known = at < DECODERS && at > last && (at != STRIP || last == FUSE);
-        ppo__tokfile_need(file, known && of_bytes == (at == BYTE_LEVEL), "decoder", type);
+        while (at < PPO__DECODERS && strcmp(type, names[at]) != 0) ++at;
+        const int known = at < PPO__DECODERS && at > last && (at != PPO__STRIPPED || last == PPO__FUSE);
+        ppo__tokfile_need(file, known && of_bytes == (at == PPO__BYTE_LEVEL), "decoder", type);
         last = at;
-        if (at == REPLACE) {
+        if (at == PPO__REPLACE) {
             const char *from = ppo__tokfile_pattern(file, part, "String");
             const char *to = ppo__json_text(json, part, "content");
             file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
             ppo__tokfile_need(file, file->spaces, "Replace of", from);
         }
-        if (at == BYTE_FALLBACK) file->bytes = 1;
-        if (at == STRIP) {
+        if (at == PPO__BYTE_FALLBACK) file->bytes = 1;
+        if (at == PPO__STRIPPED) {
             const char *what = ppo__json_text(json, part, "content");
             int64_t start = ppo__json_count(json, part, "start"), stop = ppo__json_count(json, part, "stop");
             ppo__tokfile_need(file, what && !strcmp(what, " ") && start <= 64, "Strip of", what);

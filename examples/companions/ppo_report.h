@@ -171,10 +171,10 @@ typedef struct ppo__chart {
 } ppo__chart;
 
 static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
-    enum { WIDTH = 8000, HEIGHT = 4500, COLORS = 8 };
+    enum { PPO__PLOT_WIDTH = 8000, PPO__PLOT_HEIGHT = 4500, PPO__COLORS = 8 };
     /* Okabe and Ito 2008: distinct to the colour-blind. Curves beyond the eighth are dashed. */
-    static const char *const colors[COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                               "#e69f00", "#56b4e9", "#000",    "#a0a000"};
+    static const char *const colors[PPO__COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                    "#e69f00", "#56b4e9", "#000",    "#a0a000"};
     const ppo__chart *chart = (const ppo__chart *)user;
     const ppo_curve *curves = chart->curves;
     int any = 0;
@@ -182,8 +182,9 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
     for (int i = 0; i < chart->count; ++i)
         if (curves[i].name && strlen(curves[i].name) > longest) longest = strlen(curves[i].name);
     if (longest > 40) longest = 40;
-    long left = chart->y_label ? 950 : 750, right = WIDTH - (longest ? 600 + 75 * (long)longest : 250);
-    long top = chart->title ? 550 : 250, bottom = HEIGHT - (chart->x_label ? 620 : 400);
+    long left = chart->y_label ? 950 : 750,
+         right = PPO__PLOT_WIDTH - (longest ? 600 + 75 * (long)longest : 250);
+    long top = chart->title ? 550 : 250, bottom = PPO__PLOT_HEIGHT - (chart->x_label ? 620 : 400);
     float low[2] = {0, 0}, high[2] = {1, 1};
     char style[160];
     for (int i = 0; i < chart->count; ++i)
@@ -196,16 +197,18 @@ static ppo_status ppo__svg(FILE *file, const char *path, void *user) {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
             "font-family=\"sans-serif\" font-size=\"130\" fill=\"#333\">\n"
             "<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n",
-            WIDTH / 10, HEIGHT / 10, (int)WIDTH, (int)HEIGHT, (int)WIDTH, (int)HEIGHT);
+            PPO__PLOT_WIDTH / 10, PPO__PLOT_HEIGHT / 10, (int)PPO__PLOT_WIDTH, (int)PPO__PLOT_HEIGHT,
+            (int)PPO__PLOT_WIDTH, (int)PPO__PLOT_HEIGHT);
     ppo__svg_text(file, left, 330, " font-size=\"180\" font-weight=\"bold\"", chart->title);
-    ppo__svg_text(file, (left + right) / 2, HEIGHT - 170, " text-anchor=\"middle\"", chart->x_label);
+    ppo__svg_text(file, (left + right) / 2, PPO__PLOT_HEIGHT - 170, " text-anchor=\"middle\"",
+                  chart->x_label);
     snprintf(style, sizeof style, " text-anchor=\"middle\" transform=\"rotate(-90 230 %ld)\"",
              (top + bottom) / 2);
     ppo__svg_text(file, 230, (top + bottom) / 2, style, chart->y_label);
     ppo__svg_axes(file, &x, &y);
     for (int i = 0, line = 0; i < chart->count; ++i) {
         snprintf(style, sizeof style, " stroke=\"%s\" stroke-width=\"22\" stroke-linecap=\"round\"%s",
-                 colors[i % COLORS], i / COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
+                 colors[i % PPO__COLORS], i / PPO__COLORS % 2 ? " stroke-dasharray=\"60 50\"" : "");
         ppo__svg_curve(file, &curves[i], &x, &y, style);
         if (!curves[i].name) continue;
         long at = top + 60 + 210L * line++;

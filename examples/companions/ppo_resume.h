@@ -153,9 +153,9 @@ static int ppo__is_kept(const ppo__checkpoint *kept, const char *name) {
 /* What a checkpoint holds besides the policy. Saving changes nothing in the trainer. */
 static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoint *kept) {
     enum {
-        EPISODES = PPO__LAST_EPISODES,
-        FIGURES = PPO_MAX_METRICS,
-        RNG = sizeof(ppo_rng) / sizeof(uint32_t)
+        PPO__EPISODES = PPO__LAST_EPISODES,
+        PPO__FIGURES = PPO_MAX_METRICS,
+        PPO__RNG = sizeof(ppo_rng) / sizeof(uint32_t)
     };
     ppo_trainer *trainer = kept->trainer;
     ppo__collector *collector = &trainer->collector;
@@ -188,13 +188,13 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"trainer.seconds", PPO_F64, 2, {1, 1}, &kept->seconds, 0, 1e15},
         {"trainer.kl_coef", PPO_F32, 2, {1, 1}, &trainer->kl_coef, 0, FLT_MAX},
         {"trainer.rate", PPO_F32, 2, {1, 1}, adapts ? &trainer->rate : NULL, 0, 10},
-        {"trainer.last_return", PPO_F32, 2, {1, EPISODES}, trainer->last_return, PPO__ANY},
-        {"trainer.last_length", PPO_I32, 2, {1, EPISODES}, trainer->last_length, 0, INT_MAX},
-        {"trainer.last_metrics", PPO_F32, 2, {FIGURES, EPISODES}, figures, PPO__ANY},
-        {"trainer.shuffle_rng", PPO_U32, 2, {1, RNG}, &trainer->shuffle_rng, PPO__ANY},
+        {"trainer.last_return", PPO_F32, 2, {1, PPO__EPISODES}, trainer->last_return, PPO__ANY},
+        {"trainer.last_length", PPO_I32, 2, {1, PPO__EPISODES}, trainer->last_length, 0, INT_MAX},
+        {"trainer.last_metrics", PPO_F32, 2, {PPO__FIGURES, PPO__EPISODES}, figures, PPO__ANY},
+        {"trainer.shuffle_rng", PPO_U32, 2, {1, PPO__RNG}, &trainer->shuffle_rng, PPO__ANY},
         {"environments.fresh", PPO_I32, 2, {1, 1}, &kept->fresh, 0, 1},
-        {"environments.rng", PPO_U32, 2, {copies, RNG}, envs->rng, PPO__ANY},
-        {"environments.action_rng", PPO_U32, 2, {n, RNG}, collector->action_rng, PPO__ANY},
+        {"environments.rng", PPO_U32, 2, {copies, PPO__RNG}, envs->rng, PPO__ANY},
+        {"environments.action_rng", PPO_U32, 2, {n, PPO__RNG}, collector->action_rng, PPO__ANY},
         {"environments.observation", PPO_F32, 2, {n, obs}, envs->obs, PPO__ANY},
         {"environments.return", PPO_F64, 2, {n, 1}, envs->episode_return, PPO__ANY},
         {"environments.length", PPO_I32, 2, {n, 1}, envs->length, 0, most_length},
@@ -202,13 +202,13 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"environments.discounted", PPO_F32, 2, {n, 1}, collector->discounted, PPO__ANY},
         {"environments.start", PPO_U8, 2, {n, 1}, collector->start, 0, 1},
         {"environments.recurrent_state", PPO_F32, 2, {n, width}, width ? collector->state : NULL, PPO__ANY},
-        {"environments.episode_rng", PPO_U32, 2, {copies, RNG}, envs->episode_rng, PPO__ANY},
+        {"environments.episode_rng", PPO_U32, 2, {copies, PPO__RNG}, envs->episode_rng, PPO__ANY},
         {"environments.played", PPO_U32, 2, {copies, words}, played, PPO__ANY},
         {"environments.state", PPO_U8, 2, {copies, (int64_t)envs->stride}, bytes, PPO__ANY},
         {"environments.age", PPO_I32, 2, {copies, 1}, several ? envs->age : NULL, 0, most_length},
         {"environments.turn", PPO_U8, 2, {n, 1}, several ? envs->turn : NULL, 0, PPO__ACTS},
         {"environments.player", PPO_I32, 2, {n, 1}, rivals ? collector->player : NULL, -1, last_rival},
-        {"environments.match_rng", PPO_U32, 2, {copies, RNG}, collector->match_rng, PPO__ANY},
+        {"environments.match_rng", PPO_U32, 2, {copies, PPO__RNG}, collector->match_rng, PPO__ANY},
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
         {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->row : NULL, 0, 1},
         {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
