@@ -97,7 +97,7 @@ check help_comes_before_every_complaint help_comes_first
 short="--steps 4096 --eval-episodes 3"
 json='^{"env":"CartPole-v1","seed":[0-9]+,"steps":4096,"seconds":[0-9]+\.[0-9]+,"steps_per_second":[0-9]+,'
 json=$json'"eval_mean_return":[0-9]+\.[0-9]+,"eval_std_return":[0-9]+\.[0-9]+,"eval_episodes":3,'
-json=$json'"eval_sampled_mean_return":[0-9]+\.[0-9]+,"eval_sampled_std_return":[0-9]+\.[0-9]+,"warnings":{}}$'
+json=$json'"eval_sampled_mean_return":[0-9]+\.[0-9]+,"eval_sampled_std_return":[0-9]+\.[0-9]+,"warnings":[{][}][}]$'
 text='^eval: mean return [0-9]+\.[0-9] \+- [0-9]+\.[0-9] over 3 episodes, 4096 steps in [0-9]+\.[0-9]{2} s; '
 text=$text'sampled [0-9]+\.[0-9] \+- [0-9]+\.[0-9]$'
 
