@@ -1151,11 +1151,13 @@ typedef enum ppo_weight_init { PPO_ORTHOGONAL, PPO_UNIFORM } ppo_weight_init;
 /* What the networks read and compute. */
 typedef struct ppo_inputs {
     int rows;
-    const float *obs;               /* (rows, obs_size) */
-    const unsigned char *mask;      /* (rows, logits) 0: illegal; NULL: all are legal */
-    ppo_sequences sequences;        /* recurrent only; zeros: one step each, from a state of zeros */
-    const unsigned char *obs_bytes; /* instead of obs: byte_scale times these */
+    const float *obs;          /* (rows, obs_size) */
+    const unsigned char *mask; /* (rows, logits) 0: illegal; NULL: all are legal */
+    ppo_sequences sequences;   /* recurrent only; zeros: one step each, from a state of zeros */
+    /* byte_scale times these instead of obs (rows, obs_size), or of its first byte_count numbers: obs has the rest */
+    const unsigned char *obs_bytes;
     float byte_scale;
+    int byte_count; /* 0: all */
 } ppo_inputs;
 typedef struct ppo_outputs {
     ppo_tensor *policy;   /* (rows, logits), masked; PPO_BOX: means (rows, n) */
@@ -1201,8 +1203,8 @@ typedef struct ppo_env {
     /* of the picture that the actor sees first, as [channels][height][width]: what ppo_config.conv needs. The rest
        of what it sees are numbers, which join after the convolutions; zeros: there is no picture */
     int shape[3];
-    /* above 0: every number of an observation is a whole one from 0 to 255 times this, like pixels (1 /
-       255.f), and a rollout keeps it in a byte; 0: floats */
+    /* above 0: every number of the picture, without `shape` of the observation, is a whole one from 0 to 255 times
+       this, like pixels (1 / 255.f), and a rollout keeps it in a byte; 0: floats */
     float byte_scale;
     ppo_space action_space; /* ppo_discrete(n), ppo_box(n, low, high), ... */
     /* bytes of one copy's state; zeroed before open and the first reset. Writing within 16 bytes beyond it,
@@ -1267,12 +1269,14 @@ typedef struct ppo_rollout {
     int *recorded; /* [envs] rows of each agent */
 
     /* what the policy saw */
-    float *obs;               /* [][][obs_size], normalized if it normalizes; NULL: they are bytes */
-    unsigned char *obs_bytes; /* likewise, where env.byte_scale is set and normalize_obs is not; else NULL */
-    float byte_scale;         /* of env */
-    unsigned char *mask;      /* [][][logits]; NULL: all actions were legal */
-    float *state;             /* recurrent: [][][width], before the step; else NULL */
-    unsigned char *start;     /* recurrent: 1 at the first step of an episode; else NULL */
+    float *obs; /* [][][obs_size], normalized if it normalizes; or what is not bytes; NULL: all are */
+    /* [][][byte_count] the first numbers, where env.byte_scale is set and normalize_obs is not; else NULL */
+    unsigned char *obs_bytes;
+    float byte_scale; /* of env */
+    int byte_count;
+    unsigned char *mask;  /* [][][logits]; NULL: all actions were legal */
+    float *state;         /* recurrent: [][][width], before the step; else NULL */
+    unsigned char *start; /* recurrent: 1 at the first step of an episode; else NULL */
 
     /* what it did */
     ppo_actions actions;     /* [][][1 or n], before scaling, clipping or squashing */
@@ -9765,16 +9769,17 @@ PPO__COLD_END
 /* Columns from .. to - 1 of observations of this size. */
 static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, int size, int from, int to) {
     const size_t n = (size_t)to - from;
-    const unsigned char *bytes = inputs->obs_bytes;
-    const float *obs = inputs->obs;
-    if ((bytes || (n < (size_t)size && obs)) && inputs->rows > 0) {
+    const int count = !inputs->obs_bytes ? 0 : inputs->byte_count ? inputs->byte_count : size;
+    const int split = count < from ? from : ppo__min_int(count, to); /* bytes before, floats from here on */
+    const float *obs = inputs->obs, scale = inputs->byte_scale;
+    if ((count || (n < (size_t)size && obs)) && inputs->rows > 0) {
         float *part = ppo_tape_alloc(tape, inputs->rows * n);
         if (!part) return NULL;
         for (int i = 0; i < inputs->rows; ++i) {
-            const size_t at = ppo__at(i, size) + from;
-            if (!bytes) memcpy(part + i * n, obs + at, n * sizeof(float));
-            for (size_t j = 0; j < n && bytes; ++j)
-                part[i * n + j] = (float)bytes[at + j] * inputs->byte_scale;
+            const size_t at = ppo__at(i, count), rest = ppo__at(i, size - count) + split - count;
+            float *row = part + i * n;
+            for (int j = from; j < split; ++j) *row++ = (float)inputs->obs_bytes[at + j] * scale;
+            if (split < to) memcpy(row, obs + rest, (to - split) * sizeof(float));
         }
         obs = part;
     }
@@ -9907,6 +9912,12 @@ static int ppo__metric_count(const ppo_env *env) {
     int n = 0;
     while (n < PPO_MAX_METRICS && env->metrics[n]) ++n;
     return n;
+}
+
+/* The first numbers of an observation that are bytes. */
+static int ppo__byte_count(const ppo_env *env) {
+    const int picture = ppo__picture_size(env->shape);
+    return env->byte_scale <= 0 ? 0 : picture ? picture : env->obs_size;
 }
 
 /* 1: there are no functions: the program steps its own world, and pushes observations and rewards. */
@@ -10305,13 +10316,13 @@ PPO__TINY float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x /
 /* Makes obs [obs_size] agent e's latest observation. Errors: a number is not finite; with env.byte_scale: it
    is not near a byte times that. Otherwise it is rounded to that. */
 static ppo_status ppo__keep_obs(ppo__envs *envs, int e, int64_t step, const float *obs) {
-    const int size = envs->env.obs_size;
+    const int size = envs->env.obs_size, bytes = ppo__byte_count(&envs->env);
     const float scale = envs->env.byte_scale;
     float *to = ppo__obs(envs, e);
     ppo_status status = ppo__check_numbers(obs, size, "observation", envs, e, step);
     if (status) return status;
     memcpy(to, obs, (size_t)size * sizeof(float));
-    for (int j = 0; j < size && scale > 0; ++j) {
+    for (int j = 0; j < bytes; ++j) {
         to[j] = ppo__to_byte(obs[j], scale) * scale;
         if (fabsf(obs[j] - to[j]) <= 1e-3f * scale) continue;
         return ppo__refuse("observation[%d] is %g (%s, step %lld): with env.byte_scale %g it must be a whole "
@@ -10480,9 +10491,9 @@ static void ppo__columns(const ppo_actor_critic *model, const ppo_env *env, cons
     int outputs = ppo__space_outputs(space);
     int masked = env->action_mask || ppo__is_pushed(env);
     int keep_policy = config->objective == PPO_KL_PENALTY, keep_next = config->recompute_advantages;
-    const int bytes = env->byte_scale > 0 && !config->normalize_obs;
-    const ppo__column all[] = {PPO__COLUMN(obs, bytes ? 0 : model->obs_size, PPO__FOR_BOTH),
-                               PPO__COLUMN(obs_bytes, bytes ? model->obs_size : 0, PPO__FOR_BOTH),
+    const int bytes = config->normalize_obs ? 0 : ppo__byte_count(env);
+    const ppo__column all[] = {PPO__COLUMN(obs, model->obs_size - bytes, PPO__FOR_BOTH),
+                               PPO__COLUMN(obs_bytes, bytes, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.discrete, floats ? 0 : width, PPO__FOR_BOTH),
                                PPO__COLUMN(actions.box, floats ? width : 0, PPO__FOR_BOTH),
                                PPO__COLUMN(mask, masked && !floats ? outputs : 0, PPO__FOR_BOTH),
@@ -10522,6 +10533,7 @@ static void ppo__rollout_alloc(ppo_rollout *rollout, ppo__arena *memory, const p
     rollout->steps = steps;
     rollout->envs = envs;
     rollout->byte_scale = env->byte_scale;
+    rollout->byte_count = ppo__byte_count(env);
     for (int i = 0; i < PPO__COLUMNS; ++i) {
         if (!columns[i].bytes || (uses && !(columns[i].uses & uses))) continue;
         void *data = ppo__arena_zeros(memory, ppo__at(steps, envs), columns[i].bytes);
@@ -10555,14 +10567,14 @@ static ppo_rollout ppo__some_samples(const ppo_rollout *samples, const ppo__colu
 
 /* What the networks read of samples side by side, one step of each. */
 static ppo_inputs ppo__inputs_of(const ppo_rollout *s) {
-    const ppo_inputs inputs = {s->envs,      s->obs,       s->mask, {0, NULL, s->state, s->start},
-                               s->obs_bytes, s->byte_scale};
+    const ppo_inputs inputs = {s->envs,      s->obs,        s->mask,      {0, NULL, s->state, s->start},
+                               s->obs_bytes, s->byte_scale, s->byte_count};
     return inputs;
 }
 
 /* The same, of observations and recurrent states alone. */
 static ppo_inputs ppo__inputs_now(int n, const float *obs, const float *state) {
-    const ppo_inputs inputs = {n, obs, NULL, {0, NULL, state, NULL}, NULL, 0};
+    const ppo_inputs inputs = {n, obs, NULL, {0, NULL, state, NULL}, NULL, 0, 0};
     return inputs;
 }
 
@@ -10847,6 +10859,7 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
     for (int i = 0; i < batch->n; ++i) {
         const int e = batch->agent[i];
         const float *obs = ppo__obs(&c->envs, e);
+        const size_t bytes = rows.obs_bytes ? (size_t)rows.byte_count : 0;
         if (batch->records && c->row[e] != PPO__ROW_LAST && c->rollout.recorded[e] == c->rollout.steps) {
             const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
             const int continues = !c->rollout.terminated[last] && !c->rollout.truncated[last];
@@ -10854,9 +10867,11 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
             c->row[e] = PPO__ROW_LAST;
             if (status) return status;
         }
-        if (rows.obs) ppo__player_view(c, batch->player, e, rows.obs + i * size);
-        for (size_t j = 0; j < size && rows.obs_bytes; ++j)
-            rows.obs_bytes[i * size + j] = (unsigned char)ppo__to_byte(obs[j], rows.byte_scale);
+        if (rows.obs && !bytes) ppo__player_view(c, batch->player, e, rows.obs + i * size);
+        else if (rows.obs) /* bytes are not normalized */
+            memcpy(rows.obs + i * (size - bytes), obs + bytes, (size - bytes) * sizeof(float));
+        for (size_t j = 0; j < bytes; ++j)
+            rows.obs_bytes[i * bytes + j] = (unsigned char)ppo__to_byte(obs[j], rows.byte_scale);
         if (rows.mask) memcpy(rows.mask + i * outputs, c->envs.mask + e * outputs, outputs);
         if (!width) continue;
         memcpy(rows.state + i * width, c->state + ppo__at(e, c->width), width * sizeof(float));
@@ -12798,7 +12813,7 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     if (size < all) memset(view, 0, ppo__at(n, all) * sizeof(float));
     for (int i = 0; i < n; ++i) memcpy(view + ppo__at(i, all), obs + ppo__at(i, size), size * sizeof(float));
     if (agent->obs_norm.size) ppo_normalize(&agent->obs_norm, view, n, agent->clip_obs, view);
-    const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0};
+    const ppo_inputs inputs = {n, view, mask, {0, NULL, state, NULL}, NULL, 0, 0};
     ppo_outputs out = ppo_actor_critic_forward(agent->tape, model, &inputs, PPO_POLICY);
     if (!out.policy) return ppo_tape_status(agent->tape);
     ppo_status status = PPO_OK;

@@ -213,7 +213,7 @@ static void a_recurrent_policy_is_made_of_its_parts(void **state) {
         config.recurrent = WIDTH;
         assert_ok(model_init(&model, &config));
         assert_ok(ppo_tape_create(&tape));
-        ppo_inputs inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0};
+        ppo_inputs inputs = {ROWS, g_gru_x, NULL, golden_sequences(1), NULL, 0, 0};
         ppo_outputs out = ppo_actor_critic_forward(tape, &model, &inputs, PPO_POLICY | PPO_VALUE);
         ppo_tensor *x = ppo_mlp_forward(tape, &model.trunk, ppo_tape_constant(tape, g_gru_x, ROWS, INPUTS));
         ppo_tensor *h = ppo__gru_layer(tape, &model.core, x, &inputs.sequences);
@@ -269,7 +269,7 @@ static void drop_bench(bench *b) {
 /* The network's answer to one observation in one state; start 1: of an episode's first step. */
 static ppo_outputs answer(bench *b, const float *obs, const float *state, const unsigned char *start,
                           const unsigned char *mask) {
-    ppo_inputs inputs = {1, obs, mask, {0, NULL, state, start}, NULL, 0};
+    ppo_inputs inputs = {1, obs, mask, {0, NULL, state, start}, NULL, 0, 0};
     ppo_tape_reset(b->agent->tape);
     ppo_outputs out =
         ppo_actor_critic_forward(b->agent->tape, &b->agent->model, &inputs, PPO_POLICY | PPO_VALUE);
@@ -419,7 +419,7 @@ static int pack_rows(packed *p, const ppo_rollout *r, int obs_size, int width, i
         }
     }
     ppo_inputs inputs = {rows, p->obs, masks ? p->mask : NULL, {p->length[0], p->count, p->state, NULL},
-                         NULL, 0};
+                         NULL, 0, 0};
     ppo_actions actions = {p->index, p->number};
     p->inputs = inputs, p->actions = actions;
     return rows;

@@ -181,6 +181,77 @@ static void picture_and_numbers_are_resumed_and_loaded_with_the_same_bits(void *
     assert_int_equal(remove(path), 0);
 }
 
+/* Two who see the lamp, and answer in turn. */
+static void pair_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    lamp_reset(state, rng, obs);
+    obs[PIXELS] = ppo_rng_uniform(rng); /* no byte */
+    memcpy(obs + SEEN, obs, SEEN * sizeof *obs);
+    out[1].waits = 1;
+}
+
+static void pair_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    lamp *s = (lamp *)state;
+    const int turn = action[0].choices == NULL;
+    ppo_outcome one;
+    memset(&one, 0, sizeof one);
+    lamp_step(state, rng, &action[turn], obs, &one);
+    pair_reset(state, rng, obs, out);
+    for (int k = 0; k < 2; k++) {
+        out[k].reward = k == turn ? one.reward : 0;
+        out[k].waits = k == turn;
+        out[k].terminated = s->away && s->right && ppo_rng_below(rng, 2);
+    }
+    if (out[0].terminated) out[0].waits = out[1].waits = 0, out[1].terminated = 1;
+}
+
+static ppo_env pair_env(void) {
+    ppo_env env = lamp_env();
+    env.name = "pair";
+    env.reset = NULL, env.step = NULL;
+    env.reset_all = pair_reset, env.step_all = pair_step;
+    env.agents = 2;
+    env.max_steps = 50;
+    return env;
+}
+
+/* Also over a checkpoint, where an agent's row awaits its outcome; without convolutions, too. */
+static void the_picture_alone_is_kept_in_bytes_and_changes_no_bit(void **state) {
+    (void)state;
+    static const char *const networks[] = {"conv=2x3x1 hidden=6", "hidden=5",
+                                           "conv=2x3x1 recurrent=4 sequence_steps=8",
+                                           "conv=2x3x1 hidden=6 recompute_advantages=yes"};
+    for (int i = 0; i < 2 * COUNT(networks); i++) {
+        const ppo_config base =
+            settings("num_envs=4 rollout_steps=32 total_steps=640 minibatch_size=64 epochs=2");
+        ppo_agent *agent[2] = {NULL, NULL};
+        for (int bytes = 0; bytes < 2; bytes++) {
+            ppo_env env = i % 2 ? pair_env() : lamp_env();
+            ppo_config cfg = base;
+            ppo_trainer *trainer = NULL;
+            env.byte_scale = bytes ? 1 : 0;
+            assert_ok(ppo_config_set_all(&cfg, networks[i / 2]));
+            assert_ok(ppo_agent_create(&env, &cfg, &agent[bytes]));
+            assert_ok(ppo_trainer_create(&env, &cfg, agent[bytes], &trainer));
+            for (int k = 0; !ppo_trainer_done(trainer); k++) {
+                assert_ok(ppo_trainer_iterate(trainer, NULL));
+                const ppo_rollout *r = ppo_trainer_rollout(trainer);
+                assert_true(r->obs && !r->obs_bytes == !bytes && (!bytes || r->byte_count == PIXELS));
+                if (k != 2) continue;
+                assert_ok(ppo_trainer_save(trainer, path));
+                ppo_trainer_free(trainer);
+                ppo_agent_free(agent[bytes]);
+                assert_ok(ppo_trainer_resume(path, &env, NULL, &agent[bytes], &trainer));
+            }
+            ppo_trainer_free(trainer);
+        }
+        const ppo_params *params = agent[0]->model.params;
+        assert_memory_equal(params->data, agent[1]->model.params->data, params->count * sizeof(float));
+        ppo_agent_free(agent[0]);
+        ppo_agent_free(agent[1]);
+    }
+    assert_int_equal(remove(path), 0);
+}
+
 static void pictures_larger_than_what_the_actor_sees_are_refused(void **state) {
     (void)state;
     ppo_env env = lamp_env();
@@ -724,6 +795,7 @@ int main(void) {
         cmocka_unit_test(gradients_of_the_joined_network_are_central_differences),
         cmocka_unit_test(each_number_beside_the_picture_counts_for_who_sees_it),
         cmocka_unit_test(picture_and_numbers_are_resumed_and_loaded_with_the_same_bits),
+        cmocka_unit_test(the_picture_alone_is_kept_in_bytes_and_changes_no_bit),
         cmocka_unit_test(pictures_larger_than_what_the_actor_sees_are_refused),
         cmocka_unit_test(a_world_that_exists_once_has_the_figures_of_one_with_copies),
         cmocka_unit_test(what_uses_the_world_between_two_iterations_ends_the_episode_in_training),

@@ -99,7 +99,7 @@ static void the_reported_kl_of_a_recurrent_policy_follows_its_sequences(void **s
         double sum = 0;
         assert_ok(ppo_trainer_iterate(b.trainer, &p));
         /* time-major, as it lies */
-        ppo_inputs inputs = {48, r->obs, NULL, {16, count, r->state, r->start}, NULL, 0};
+        ppo_inputs inputs = {48, r->obs, NULL, {16, count, r->state, r->start}, NULL, 0, 0};
         ppo_tape_reset(b.agent->tape);
         ppo_outputs out = ppo_actor_critic_forward(b.agent->tape, &b.agent->model, &inputs, PPO_POLICY);
         assert_ok(ppo_categorical_kl(r->policy, out.policy->data, 48, 3, kl));

@@ -95,7 +95,7 @@ PPO_DEF ppo_status ppo_act_explain(ppo_agent *agent, const float *obs, const uns
     float *view = ppo_tape_alloc(tape, (size_t)size);
     if (!view) return ppo_tape_status(tape);
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, view);
-    const ppo_inputs inputs = {1, view, continuous ? NULL : mask, {0, NULL, agent->state, NULL}, NULL, 0};
+    const ppo_inputs inputs = {1, view, continuous ? NULL : mask, {0, NULL, agent->state, NULL}, NULL, 0, 0};
     const ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY | PPO_VALUE);
     if (!out.policy || !out.value) return ppo_tape_status(tape);
     const ppo_actions actions = {(int *)(void *)agent->scratch, out.policy->data};

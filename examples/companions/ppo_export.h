@@ -86,7 +86,7 @@ PPO_DEF ppo_status ppo_export_c_int8(const ppo_agent *agent, const ppo_env *env,
 /* The same, rounded by the n observations of obs [n][numbers that the actor sees], as the program shows them to
    ppo_trainer_observe() or ppo_act(), in the order in which they were met; some 2000 of several episodes serve
    best. Of more, 2048 are used: every k-th, or for a recurrent policy the first, as one episode. What
-   ppo_trainer_rollout() holds will do where the policy does not normalize. Errors: also n below 1, a number that is
+   ppo_trainer_rollout() holds will do where the policy does not normalize, and byte_scale is 0. Errors: also n below 1, a number that is
    not finite. */
 PPO_DEF ppo_status ppo_export_c_int8_from(const ppo_agent *agent, const float *obs, int n, const char *name,
                                           const char *path);
@@ -367,7 +367,8 @@ static const float *ppo__int8_first_rows(ppo__export *x, const ppo_inputs *input
 /* Rounds the weights of m[1], at first a copy of m[0], and lists the layers. y[0] and y[1] are a layer's inputs in
    either. */
 static void ppo__int8_layers(ppo__export *x, const ppo_actor_critic *const m[2], const ppo__met *met) {
-    const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start}, NULL, 0};
+    const ppo_inputs inputs = {met->rows, met->obs, NULL, {met->rows, met->count, NULL, met->start},
+                               NULL,      0,        0};
     const ppo_mlp *const trunk[2] = {&m[0]->trunk, &m[1]->trunk}, *const actor[2] = {&m[0]->actor,
                                                                                      &m[1]->actor};
     ppo_tensor *y[2];

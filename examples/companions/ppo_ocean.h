@@ -17,7 +17,7 @@
    What else a ppo_env has may be set in what pong_env() returns. For an environment that shows a picture of bytes:
 
        env.shape[0] = 1, env.shape[1] = env.shape[2] = 11;     // the first numbers are a picture: see ppo_conv.h
-       env.byte_scale = 1;                                     // each of them is a whole number from 0 to 255
+       env.byte_scale = 1;                                     // whose numbers are whole ones from 0 to 255
 
    Most of these environments draw with raylib. Its header must be there, but not the library: compile with
    -ffunction-sections -Wl,--gc-sections, and define the three functions that c_close() may call,

@@ -166,6 +166,7 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
     const int64_t n = envs->count, copies = envs->copies, width = collector->model->core.width;
     const int64_t wide = ppo__space_width(space), outputs = ppo__space_outputs(space);
     const int64_t words = envs->played ? (int64_t)ppo__played_words(&envs->env) : 0, obs = envs->env.obs_size;
+    const int64_t open_bytes = held->obs_bytes ? held->byte_count : 0;
     const char *limit = ppo_file_text(file, "max_steps"); /* NULL: saved by an older version */
     const char *rest = "";
     const int max_steps = way == PPO__SAVE ? envs->env.max_steps : limit ? ppo__parse_count(limit, &rest) : 0;
@@ -212,8 +213,8 @@ static ppo_status ppo__serialize_trainer(ppo_file *file, int way, ppo__checkpoin
         {"trainer.snapshots", PPO_I64, 2, {1, 1}, rivals ? &collector->snapshot_count : NULL, 0, most},
         {"environments.open", PPO_U8, 2, {n, 1}, several ? collector->row : NULL, 0, 1},
         {"environments.earned", PPO_F32, 2, {n, 1}, several ? collector->earned : NULL, PPO__ANY},
-        {"open.observation", PPO_F32, 2, {n, obs}, held->obs, PPO__ANY},
-        {"open.observation_bytes", PPO_U8, 2, {n, obs}, held->obs_bytes, PPO__ANY},
+        {"open.observation", PPO_F32, 2, {n, obs - open_bytes}, held->obs, PPO__ANY},
+        {"open.observation_bytes", PPO_U8, 2, {n, open_bytes}, held->obs_bytes, PPO__ANY},
         {"open.choices", PPO_I32, 2, {n, wide}, held->actions.discrete, 0, INT_MAX},
         {"open.box", PPO_F32, 2, {n, wide}, held->actions.box, PPO__ANY},
         {"open.mask", PPO_U8, 2, {n, outputs}, held->mask, 0, 1},
@@ -366,7 +367,7 @@ static double ppo__trainer_bytes(const ppo_env *env, const ppo_agent *agent, con
     const double samples = (double)config->num_envs * config->rollout_steps;
     const double seen = env->obs_size + recurrent;
     const double kept =
-        recurrent + env->obs_size * (env->byte_scale > 0 && !config->normalize_obs ? 0.25 : 1);
+        recurrent + env->obs_size - (config->normalize_obs ? 0 : 0.75 * (double)ppo__byte_count(env));
     const double sample = kept + seen * config->recompute_advantages + 2 * outputs + 16; /* floats */
     const double noise = model->gsde ? (double)ppo__size(model->log_std) : 0;
     double batch = config->minibatch_size ? config->minibatch_size : samples;
