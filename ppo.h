@@ -8181,8 +8181,8 @@ PPO_DEF ppo_status ppo_gaussian_logp(const float *mean, const float *log_std, co
 /* Adds to gradients: d logp / d mean = z / std, d logp / d log_std = z^2 - 1, d entropy / d log_std = 1 */
 static void ppo__gaussian_rows_backward(const float *mean, const float *log_std, int ld_std,
                                         const float *action, const float *grad_logp,
-                                        const float *grad_entropy, int n, int dim, const float box[2],
-                                        float *grad_mean, float *grad_log_std) {
+                                        const float *grad_entropy, int n, int dim, float *grad_mean,
+                                        float *grad_log_std) {
     for (int i = 0; i < n; ++i) {
         float dlogp = grad_logp ? grad_logp[i] : 0, dentropy = grad_entropy ? grad_entropy[i] : 0;
         for (int j = 0; j < dim; ++j) {
@@ -8190,12 +8190,27 @@ static void ppo__gaussian_rows_backward(const float *mean, const float *log_std,
             float inv_std = expf(-log_std[at_std]), z = (action[at] - mean[at]) * inv_std;
             if (grad_mean) grad_mean[at] += dlogp * z * inv_std;
             if (grad_log_std) grad_log_std[at_std] += dlogp * (z * z - 1) + dentropy;
-            if (!box || dentropy == 0) continue;
-            float dmean, dlog_std;
-            ppo_squash_mean_log_det(mean[at], log_std[at_std], box[0], box[1], &dmean, &dlog_std);
-            if (grad_mean) grad_mean[at] += dentropy * dmean;
-            if (grad_log_std) grad_log_std[at_std] += dentropy * dlog_std;
         }
+    }
+}
+
+/* The same of the entropy of squashed numbers. The terms of a shared log_std are alike: as floats their sum would be
+   off by a percent after 100,000 rows. */
+static void ppo__squash_entropy_backward(const float *mean, const float *log_std, int ld_std,
+                                         const float *grad_entropy, int n, int dim, const float box[2],
+                                         float *grad_mean, float *grad_log_std) {
+    for (int j = 0; j < dim; ++j) {
+        double sum = 0;
+        for (int i = 0; i < n; ++i) {
+            const size_t at = ppo__at(i, dim) + j, at_std = ppo__at(i, ld_std) + j;
+            float dmean, dlog_std;
+            if (grad_entropy[i] == 0) continue;
+            ppo_squash_mean_log_det(mean[at], log_std[at_std], box[0], box[1], &dmean, &dlog_std);
+            if (grad_mean) grad_mean[at] += grad_entropy[i] * dmean;
+            if (grad_log_std && ld_std) grad_log_std[at_std] += grad_entropy[i] * (1 + dlog_std);
+            sum += (double)grad_entropy[i] * (1 + dlog_std);
+        }
+        if (grad_log_std && !ld_std) grad_log_std[j] += (float)sum;
     }
 }
 
@@ -8207,7 +8222,7 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
     if (status) return status;
     if (grad_mean) memset(grad_mean, 0, ppo__at(n, dim) * sizeof(float));
     if (grad_log_std) memset(grad_log_std, 0, dim * sizeof(float));
-    ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, NULL, grad_mean,
+    ppo__gaussian_rows_backward(mean, log_std, 0, action, grad_logp, grad_entropy, n, dim, grad_mean,
                                 grad_log_std);
     if (!grad_mean) return PPO_OK;
     return ppo__check_finite("ppo_gaussian_logp_backward", "gradient", grad_mean, n, dim);
@@ -8375,9 +8390,13 @@ static ppo_status ppo__gaussian_forward(ppo_node *node) {
 static void ppo__gaussian_backward(ppo_node *node) {
     const ppo__gaussian_args *args = (const ppo__gaussian_args *)node->args;
     const ppo_tensor *mean = node->in[0], *log_std = node->in[1];
+    const float *dentropy = node->out[1]->grad;
     ppo__gaussian_rows_backward(mean->data, log_std->data, ppo__ld_std(log_std), args->action,
-                                node->out[0]->grad, node->out[1]->grad, mean->rows, mean->cols,
-                                args->squash ? args->box : NULL, mean->grad, log_std->grad);
+                                node->out[0]->grad, args->squash ? NULL : dentropy, mean->rows, mean->cols,
+                                mean->grad, log_std->grad);
+    if (args->squash)
+        ppo__squash_entropy_backward(mean->data, log_std->data, ppo__ld_std(log_std), dentropy, mean->rows,
+                                     mean->cols, args->box, mean->grad, log_std->grad);
 }
 
 static ppo_node *ppo__gaussian_apply(ppo_tape *tape, const ppo_op *op, int given, ppo_tensor *mean,

@@ -213,6 +213,28 @@ static void the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_a
     }
 }
 
+static void the_gradient_of_the_entropy_of_many_rows_has_no_error_of_rounding(void **state) {
+    (void)state;
+    enum { ROWS = 200000 };
+    static float mean[ROWS], grad[ROWS], action[ROWS];
+    float log_std[1] = {logf(0.25f)}, grad_log_std[1] = {0}, slope, curve;
+    const ppo_space box = ppo_box(1, -1, 1);
+    ppo_actor_critic model = {0};
+    ppo_tensor policy = {ROWS, 1, mean, grad}, deviation = {1, 1, log_std, grad_log_std}, *entropy;
+    ppo_outputs out = {&policy, &deviation, NULL, NULL, NULL};
+    ppo_actions actions = {NULL, action};
+    ppo_tape *tape;
+    model.action_space = box, model.squash = 1;
+    for (int i = 0; i < ROWS; i++) mean[i] = 0.3f;
+    assert_ok(ppo_tape_create(&tape));
+    ppo_actor_critic_logp(tape, &model, &out, &actions, NULL, &entropy);
+    assert_ok(ppo_tape_backward(tape, ppo_tape_mean(tape, entropy)));
+    ppo_squash_mean_log_det(0.3f, log_std[0], -1, 1, &slope, &curve);
+    assert_close(grad_log_std[0], 1 + curve, 1e-6);
+    assert_close(grad[ROWS - 1] * ROWS, slope, 1e-5);
+    ppo_tape_free(tape);
+}
+
 /* Nothing pays here, so the bonus alone teaches: the widest squashed Gaussian has mean 0 and std 0.87. */
 static void free_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
     reach_step(state, rng, action, obs, out);
@@ -433,6 +455,7 @@ int main(void) {
         cmocka_unit_test(a_policy_that_is_not_finite_is_named_where_an_action_is_legal),
         cmocka_unit_test(the_entropy_of_a_squashed_gaussian_and_its_derivatives_are_exact),
         cmocka_unit_test(the_entropy_of_a_squashed_policy_has_its_own_gradient_whatever_the_actions),
+        cmocka_unit_test(the_gradient_of_the_entropy_of_many_rows_has_no_error_of_rounding),
         cmocka_unit_test(an_entropy_bonus_makes_a_squashed_policy_wide_not_narrow),
         cmocka_unit_test(a_standard_deviation_stays_within_its_bounds),
         cmocka_unit_test(a_log_std_beyond_its_bounds_counts_as_the_bound_and_learns_to_come_back),
