@@ -6,9 +6,8 @@
        ppo_env env = stack_env(&of);        // `of` must stay where it is
 
    A stack shows how things move, which one observation may not: a policy without memory then learns what would need one
-   otherwise, and often sooner. CartPole without its velocities returns 500 of 500 that way after 100,000 steps. Where an
-   episode begins, the stack holds the first observation several times. An action that lasts is for environments with many
-   steps a second.
+   otherwise, and often sooner. Where an episode begins, the stack holds the first observation several times. An action that
+   lasts is for environments with many steps a second.
 
    Any environment can be wrapped: with masks, pictures, resources, several agents, a critic that sees more, a stack of its
    own. Its functions find what they know: their state, and their own pointer by ppo_env_user(). */
