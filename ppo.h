@@ -7285,7 +7285,7 @@ static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
 /* Opens a file of which arrays are read when they are needed. */
 static ppo_status ppo__file_open(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
-    int64_t size;
+    int64_t size = 0;
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
     made->path = ppo__copy_text(made, path);
     if (made->path && (made->in = ppo__open_old(path, &size)) != NULL && !ppo__read_header(made, size))

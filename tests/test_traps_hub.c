@@ -645,6 +645,12 @@ static void a_folder_has_what_python_needs(void **state) {
     assert_non_null(strstr(words_of, "\"eos_token\": \"<end>\""));
     assert_non_null(strstr(words_of, "\"pad_token\": \"<pad>\""));
     ppo_text_free(config), ppo_text_free(words_of);
+    const file_bytes first = bytes_of("whole/model.safetensors");
+    assert_ok(ppo_lm_save(score, "whole", PPO_F32));
+    const file_bytes second =
+        bytes_of("whole/model.safetensors"); /* over a config.json with a pad_token_id */
+    assert_true(first.n == second.n && !memcmp(first.data, second.data, first.n));
+    free(first.data), free(second.data);
     put_text("whole/tokenizer_config.json",
              "{\"eos_token\": {\"content\": \"<pad>\"}, \"mine\": [1, {\"a\": \"}\"}]}");
     assert_ok(ppo_tokenizer_load("whole", &read));

@@ -3757,6 +3757,29 @@ PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm 
     return ppo__hub_free(&hub), status;
 }
 
+/* Do two texts of config.json describe the same model? Those of adapters are only compared. */
+static int ppo__same_config(const char *path, const char *one, const char *other) {
+    const char *texts[2] = {one, other};
+    ppo__arena memory = {NULL, NULL, PPO_OK};
+    ppo_lm_config c[2];
+    int same = 1;
+    if (!strcmp(one, other)) return 1;
+    for (int k = 0; k < 2 && same; ++k) {
+        char *copy = PPO__ARRAY(&memory, char, strlen(texts[k]) + 1);
+        ppo__hub_json hub = {{path, "", copy, copy, copy ? copy + strlen(texts[k]) : NULL, PPO_OK}, NULL, ""};
+        if (copy) strcpy(copy, texts[k]);
+        same =
+            copy && (hub.all = ppo__json_tree(&hub.json, &memory)) != NULL && !ppo__hub_config(&hub, &c[k]);
+    }
+    for (int i = 0; i < ppo__lm_settings.count && same; ++i) {
+        char is[2][PPO__SETTING_SIZE] = {"", ""};
+        for (int k = 0; k < 2; ++k)
+            ppo_settings_get(&ppo__lm_settings, &c[k], ppo__lm_fields[i].name, is[k], sizeof is[k]);
+        same = !strcmp(is[0], is[1]);
+    }
+    return ppo__arena_free(&memory), same;
+}
+
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
     if (!PPO__GIVEN("ppo_lm_save", lm, path)) return PPO_ERROR_ARGUMENT;
     ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
@@ -3790,8 +3813,9 @@ PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dty
          ppo_text_load(drafts[1], &text, NULL) ||
          ppo_file_set_text(file, "format", "pt") || /* transformers refuses files without it */
          ppo_file_set_text(file, "config", text ? text : "") ||
-         ppo_file_set_text(file, "config.before", /* so that a model saved again has the same bytes */
-                           old && text && strcmp(old, text) ? ppo__hub_hash(old, bytes, hash) : "") ||
+         ppo_file_set_text(
+             file, "config.before", /* so that a model saved again has the same bytes */
+             old && text && !ppo__same_config(config, old, text) ? ppo__hub_hash(old, bytes, hash) : "") ||
          ppo__write_draft(model, ppo__write_arrays, file, &drafts[0])))
         status = ppo__failed;
     status = ppo__keep_draft(model, drafts[0], status);
