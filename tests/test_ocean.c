@@ -41,12 +41,19 @@ static void such_environments_are_sound(void **state) {
     }
 }
 
+static int is_silent(const ppo_progress *p, void *user) {
+    (void)user;
+    if (p->symptom) fail_msg("%s: %s", p->symptom, p->warning);
+    return 0;
+}
+
 static void one_learns_to_catch(void **state) {
     (void)state;
     ppo_env env = catching_env();
     ppo_config cfg = config_of("total_steps=16000 num_envs=8 rollout_steps=64 minibatch_size=128 hidden=32 "
                                "learning_rate=3e-3 entropy_coef=0.01");
     ppo_agent *agent = NULL;
+    cfg.callback = is_silent;
     assert_ok(ppo_train(&env, &cfg, &agent));
     ppo_evaluation e = ppo_evaluate(agent, &env, 100, 1);
     assert_ok(e.status);
@@ -65,7 +72,9 @@ static void rand_draws_from_our_streams(void **state) {
         assert_ok(ppo_agent_create(&env, &cfg, &agents[k]));
         assert_ok(ppo_trainer_create(&env, &cfg, agents[k], &trainer));
         for (int i = 0; !ppo_trainer_done(trainer); i++) {
-            assert_ok(ppo_trainer_iterate(trainer, NULL));
+            ppo_progress p;
+            assert_ok(ppo_trainer_iterate(trainer, &p));
+            is_silent(&p, NULL);
             if (k < 2 || i != 2) continue;
             assert_ok(ppo_trainer_save(trainer, "ocean.tmp"));
             ppo_trainer_free(trainer);
