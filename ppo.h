@@ -129,7 +129,7 @@ LANGUAGE MODELS
 
         sampling                 ppo_generate()                        a tool may write, a watch sees each token
                                  ppo_sampling_probabilities()          what a token is drawn from
-        without PPO              ppo_fit_dpo()                         from comparisons
+        other methods            ppo_methods.h                         DPO, refills, ratios of sequences, tools
         before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare(), ensembles
                                  of reward models
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
@@ -153,10 +153,10 @@ THREE DOORS, ONE ROOM
 
         operations of a tape     ppo_tape_div(), ppo_tape_min(), ppo_tape_clamp(), ppo_tape_concat(),
                                  ppo_tape_detach(), ppo_tape_layer_norm(), ppo_tape_rms_norm(), ppo_tape_mask()
-        distributions            ppo_tape_gaussian(), ppo_tape_multi_categorical(), ppo_tape_categorical_kl_to(),
+        distributions            ppo_tape_gaussian(), ppo_tape_multi_categorical(),
                                  over arrays ppo_gaussian_logp_backward(), ppo_multi_categorical_logp(),
                                  ppo_multi_categorical_logp_backward(), ppo_multi_categorical_kl()
-        losses of preferences    ppo_dpo_loss(), ppo_tape_dpo_loss(), ppo_tape_pairwise_loss()
+        losses of preferences    ppo_dpo_loss(), ppo_tape_pairwise_loss()
         running statistics       ppo_normalizer_init(), ppo_normalizer_update(), ppo_normalize(), and
                                  ppo_normalizer_free()
         numbers in files         ppo_file_add(), ppo_file_count(), ppo_file_at()
@@ -217,6 +217,7 @@ COMPANIONS
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
+        ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
@@ -808,10 +809,6 @@ PPO_DEF ppo_tensor *ppo_tape_multi_categorical_kl(ppo_tape *tape, const float *o
 PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, const float *old_log_std,
                                          ppo_tensor *mean, ppo_tensor *log_std);
 
-/* KL(new || ref), exact (n, 1), of softmax(logits / temperature) to the same of ref_logits (n, vocab). */
-PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
-                                               float temperature);
-
 /* Sets the logits of illegal actions, where mask (rows, cols) is 0, to -INFINITY: their probability is exactly
    0, whatever the legal logits are, and no gradient flows into them (Huang and Ontanon 2022). Without a legal
    action there is no distribution: its log-probabilities are NaN. */
@@ -951,9 +948,6 @@ PPO_DEF ppo_tensor *ppo_tape_policy_loss(ppo_tape *tape, ppo_tensor *logp, const
 PPO_DEF ppo_tensor *ppo_tape_value_loss(ppo_tape *tape, ppo_tensor *value, const float *old_value,
                                         const float *target, const unsigned char *mask, float clip_range,
                                         float delta);
-PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
-                                      const float *ref_chosen_logp, const float *ref_rejected_logp,
-                                      float beta, float label_smoothing);
 PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
                                            ppo_tensor *rejected_score);
 
@@ -1896,7 +1890,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
    20 Sampling from a language model
    -------------------------------------------------------------------------------------------------------- */
 
-/* A tool that a sampled sequence calls: token [n] is the sequence so far, up to ppo_sampling.tool_token. It writes
+/* A tool that a sampled sequence calls, by ppo_methods.h: token [n] is the sequence so far, up to tool_token. It writes
    what follows to answer [capacity], and the number of these tokens to *count, which is 0 before; capacity, 1 or
    more, is what max_new_tokens and the context leave. The answer is given, not sampled: calls and ends in it mean
    nothing. On failure it returns a status, after ppo_fail() with the reason. It runs on the caller's thread, and
@@ -1964,7 +1958,7 @@ PPO_DEF ppo_status ppo_generate(ppo_generator *generator, const ppo_tokens *prom
 
 /* --------------------------------------------------------------------------------------------------------
    21 Fine-tuning and reward models (Ziegler 2019, Ouyang 2022): supervised fine-tuning on demonstrations, a
-   reward model from comparisons, or DPO on them
+   reward model from comparisons. ppo_methods.h has DPO
    -------------------------------------------------------------------------------------------------------- */
 
 /* A model's outputs for the n tokens to learn from: those after each sequence's prompt, or after its first
@@ -2068,12 +2062,6 @@ PPO_DEF ppo_status ppo_fit_sft(ppo_lm *lm, const ppo_tokens *data, const ppo_fit
 PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const ppo_tokens *rejected,
                                   const ppo_fit_config *config);
 
-/* Direct preference optimization (Rafailov 2023): ppo_dpo_loss() of the sums of logp. reference has the same
-   vocabulary and no shorter context, and does not change; it may be lm, as it is at the start. DPO needs a lower
-   learning rate than the default, such as 1e-4: it never samples, so nothing limits how far it goes. */
-PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
-                               const ppo_tokens *rejected, const ppo_fit_config *config);
-
 /* For each sequence of the data [count], `batch` of them at a time: its score; and the sum of logp of the tokens
    after its prompt (perplexity: exp(-sum / number of tokens)). Errors: as above, and a result that is not finite. */
 PPO_DEF ppo_status ppo_lm_scores(const ppo_lm *lm, const ppo_tokens *data, int batch, float *score);
@@ -2121,7 +2109,7 @@ typedef enum ppo_aggregation {
     PPO_AGGREGATE_SEQUENCES,
     PPO_AGGREGATE_CONSTANT
 } ppo_aggregation;
-/* The ratio of a token: its own, or the geometric mean over its sequence (GSPO, Zheng 2025). */
+/* The ratio of a token: its own or, by ppo_methods.h, the geometric mean over its sequence (GSPO, Zheng 2025). */
 typedef enum ppo_ratio_kind { PPO_RATIO_TOKEN, PPO_RATIO_SEQUENCE } ppo_ratio_kind;
 /* Importance sampling for samples of another policy: the advantages are multiplied by the ratio of the
    probabilities of each token, or of the whole sequence. TRUNCATE: the ratio is limited to a range. MASK:
@@ -2154,12 +2142,12 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int overlong_buffer;
     float overlong_penalty; /* [1] */
     /* > 0: dynamic sampling (DAPO): a prompt whose samples all have the same reward, which teaches nothing,
-       is replaced by another prompt, at most this often in an iteration; not by ppo_rlhf_update() [0] */
+       is replaced by another, at most this often in an iteration, by ppo_methods.h; not by ppo_rlhf_update() [0] */
     int refills;
 
     /* KL to the reference */
     ppo_kl_place kl_place;         /* PPO_KL_IN_REWARD or PPO_KL_IN_LOSS [reward] */
-    ppo_kl_estimator kl_estimator; /* PPO_K1, PPO_K2, PPO_K3, PPO_KL_EXACT [k1] */
+    ppo_kl_estimator kl_estimator; /* PPO_K1, PPO_K2, PPO_K3; PPO_KL_EXACT: by ppo_methods.h [k1] */
     float kl_coef;                 /* strength of the KL constraint [0.05] */
     int kl_weighted;         /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
     float penalty_target_kl; /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
@@ -8454,56 +8442,6 @@ PPO_DEF ppo_tensor *ppo_tape_gaussian_kl(ppo_tape *tape, const float *old_mean, 
     return ppo_tape_result(ppo__gaussian_apply(tape, &op, old_mean && old_log_std, mean, log_std, &args));
 }
 
-/* log p - log q at j, from one row of logits of each */
-static float ppo__log_ratio(const ppo__softmax *p, const float *z, const ppo__softmax *q, const float *z_ref,
-                            int j, float inv_temperature) {
-    return (z[j] * inv_temperature - p->max[0] - p->log_sum[0]) -
-           (z_ref[j] * inv_temperature - q->max[0] - q->log_sum[0]);
-}
-
-/* KL(new || ref) = sum p (log p - log q). kept: d KL / d z_j = p_j (log p_j - log q_j - KL) / temperature */
-static ppo_status ppo__kl_to_forward(ppo_node *node) {
-    const ppo__categorical_args *args = (const ppo__categorical_args *)node->args;
-    const ppo_tensor *logits = node->in[0];
-    const float inv = args->heads.inv_temperature;
-    const int vocab = logits->cols;
-    float *derivative = ppo_tape_alloc(node->tape, ppo__size(logits));
-    if (!derivative) return PPO_ERROR_MEMORY;
-    node->kept = derivative;
-    for (int i = 0; i < logits->rows; ++i, derivative += vocab) {
-        const float *z = logits->data + ppo__at(i, vocab), *z_ref = args->logits + ppo__at(i, vocab);
-        ppo__softmax p, q;
-        double kl = 0;
-        ppo__softmax_rows(1, vocab, z, vocab, inv, &p);
-        ppo__softmax_rows(1, vocab, z_ref, vocab, inv, &q);
-        memcpy(derivative, z, vocab * sizeof(float));
-        ppo__k()->softmax(inv, derivative, vocab);
-        for (int j = 0; j < vocab; ++j) /* 0 log 0 = 0; NaN stays NaN */
-            if (derivative[j] != 0) kl += (double)derivative[j] * ppo__log_ratio(&p, z, &q, z_ref, j, inv);
-        for (int j = 0; j < vocab; ++j)
-            if (derivative[j] != 0)
-                derivative[j] *= inv * (ppo__log_ratio(&p, z, &q, z_ref, j, inv) - (float)kl);
-        node->out[0]->data[i] = kl < 0 ? 0 : (float)kl;
-    }
-    return PPO_OK;
-}
-
-static void ppo__kl_to_backward(ppo_node *node) {
-    const ppo_tensor *logits = node->in[0];
-    const float *derivative = (const float *)node->kept;
-    for (int i = 0; i < logits->rows; ++i)
-        for (int j = 0; j < logits->cols; ++j)
-            logits->grad[ppo__at(i, logits->cols) + j] += node->out[0]->grad[i] * *derivative++;
-}
-
-PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
-                                               float temperature) {
-    static const ppo_op op = {"categorical_kl_to", 1, ppo__kl_to_forward, ppo__kl_to_backward};
-    const int *vocab = logits ? &logits->cols : NULL;
-    return ppo_tape_result(
-        ppo__categorical_apply(tape, &op, op.name, logits, vocab, 1, temperature, NULL, ref_logits));
-}
-
 static ppo_status ppo__mask_forward(ppo_node *node) {
     const unsigned char *mask = *(const unsigned char *const *)node->args;
     for (size_t i = 0; i < ppo__size(node->in[0]); ++i)
@@ -8961,13 +8899,6 @@ static ppo_tensor *ppo__tape_pair_loss(ppo_tape *tape, int given, ppo_tensor *ch
         return ppo__shape_error(tape, args->name, chosen, rejected);
     ppo_tensor *in[2] = {chosen, rejected};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, 1, 1, args, sizeof *args));
-}
-
-PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, ppo_tensor *rejected_logp,
-                                      const float *ref_chosen_logp, const float *ref_rejected_logp,
-                                      float beta, float label_smoothing) {
-    ppo__pair_args args = {"dpo_loss", ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
-    return ppo__tape_pair_loss(tape, ref_chosen_logp && ref_rejected_logp, chosen_logp, rejected_logp, &args);
 }
 
 PPO_DEF ppo_tensor *ppo_tape_pairwise_loss(ppo_tape *tape, ppo_tensor *chosen_score,
@@ -14943,6 +14874,27 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
    ppo__probabilities() (and in the sampler of ppo_cuda.cuh, which is tested against it).
    -------------------------------------------------------------------------------------------------------- */
 
+/* Methods beside PPO and GRPO, by ppo_methods.h. */
+typedef struct ppo__methods {
+    /* A tool's settings; and its call by the sequence in slot k, to which the answer is added. */
+    ppo_status (*check_tool)(const ppo_sampling *sampling, int vocab);
+    ppo_status (*call_tool)(ppo_generator *g, const ppo_sampling *sampling, int k);
+    /* DPO: the loss of the pairs item[0], item[1], ... from their sums of logp; ref_logp: of all pairs. */
+    ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
+                            const int *item, const ppo_fit_config *config);
+    /* Replaces prompts whose samples all have the same score. */
+    ppo_status (*refill)(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples);
+    /* Log-probabilities that have the ratio of their sequence; the exact KL of tokens to a reference. */
+    ppo_tensor *(*sequence_ratio)(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
+                                  const float *old_logp, const float *share);
+    ppo_tensor *(*exact_kl)(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits, float temperature);
+} ppo__methods;
+PPO__COMPANION(ppo__methods, ppo__in_methods);
+
+static ppo_status ppo__needs_methods(const char *what) {
+    return ppo__refuse("%s needs ppo_methods.h: include it after ppo.h, where PPO_IMPLEMENTATION is", what);
+}
+
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
 #define PPO__SAMPLING_ROWS(in)                                                                           \
     PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),         \
@@ -14993,12 +14945,6 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
     if (sampling->eos >= vocab)
         return ppo__refuse("eos is %d, outside 0 .. %d (-1: no token ends a sequence)", sampling->eos,
                            vocab - 1);
-    if (sampling->tool_token >= vocab)
-        return ppo__refuse("tool_token is %d, outside 0 .. %d (-1: no token calls a tool)",
-                           sampling->tool_token, vocab - 1);
-    if ((sampling->tool_token >= 0) != (sampling->tool != NULL))
-        return ppo__refuse("tool_token is %d, but tool is %sNULL: both or none", sampling->tool_token,
-                           sampling->tool ? "not " : "");
     if (sampling->stop_token_count < 0 || (sampling->stop_token_count > 0 && !sampling->stop_tokens))
         return ppo__refuse("stop_token_count is %d%s", sampling->stop_token_count,
                            sampling->stop_tokens ? "" : ", but stop_tokens is NULL");
@@ -15006,11 +14952,9 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
         if (sampling->stop_tokens[k] < 0 || sampling->stop_tokens[k] >= vocab)
             return ppo__refuse("stop_tokens[%d] is %d, outside 0 .. %d", k, sampling->stop_tokens[k],
                                vocab - 1);
-    if (sampling->tool_token >= 0 && ppo__ends(sampling, sampling->tool_token))
-        return ppo__refuse("tool_token and %s are both %d",
-                           sampling->tool_token == sampling->eos ? "eos" : "one of stop_tokens",
-                           sampling->tool_token);
-    return PPO_OK;
+    if (sampling->tool_token < 0 && !sampling->tool) return PPO_OK;
+    return ppo__in_methods.check_tool ? ppo__in_methods.check_tool(sampling, vocab)
+                                      : ppo__needs_methods("a tool");
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -15454,29 +15398,6 @@ static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *sampling
     return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
 
-/* Calls the tool, and adds its answer to the slot's sequence. */
-static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *sampling, ppo__slot *slot) {
-    const ppo__result *out = &g->results[g->turn];
-    const int context = g->context, room = slot->end - slot->length;
-    const size_t first = ppo__at(slot->sequence, context), at = first + (size_t)slot->length;
-    int count = 0;
-    const unsigned failures = ppo__failures;
-    ppo_status status =
-        sampling->tool(out->text + first, slot->length, out->text + at, room, &count, sampling->tool_user);
-    if (status) return ppo__user_failed(status, failures, "tool");
-    if (count < 0 || count > room)
-        return ppo__refuse("the tool answers %d tokens, has room for %d (sequence %d)", count, room,
-                           g->first + slot->sequence);
-    for (int i = 0; i < count; ++i)
-        if (out->text[at + i] < 0 || out->text[at + i] >= g->lm->config.vocab)
-            return ppo__refuse("the tool answers token %d, outside 0 .. %d (sequence %d)", out->text[at + i],
-                               g->lm->config.vocab - 1, g->first + slot->sequence);
-    memset(out->logp + at, 0, count * sizeof(float));
-    memset(out->given + at, 1, count);
-    out->length[slot->sequence] = slot->length += count;
-    return PPO_OK;
-}
-
 /* Draws a token for each slot, and appends it to the slot's sequence. */
 static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
     ppo_generator *g = sampler->generator;
@@ -15498,7 +15419,7 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
         out->length[s] = ++slot->length;
         ppo_status called = sampling->watch ? ppo__call_watch(g, sampling, slot) : PPO_OK;
         if (!called && token == sampling->tool_token && !out->ended[s] && slot->length < slot->end)
-            called = ppo__call_tool(g, sampling, slot);
+            called = ppo__in_methods.call_tool(g, sampling, sampler->row_slot[sampler->last[i]]);
         if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
     }
@@ -16281,15 +16202,12 @@ static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, f
     const ppo_tokens *batch = lane->batch;
     ppo_tape *tape = lane->tape;
     ppo_tensor *loss = NULL, *score[2] = {NULL, NULL};
-    float *kept = fit->losses + 2 * lane->micro, *ref[2] = {NULL, NULL}; /* of the reference */
+    float *kept = fit->losses + 2 * lane->micro;
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
         score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
         ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + lane->done);
-        if (!fit->now->ref_logp[k]) continue;
-        ref[k] = (float *)ppo__tape_take(tape, batch[k].count, sizeof(float));
-        for (int i = 0; i < batch[k].count && ref[k]; ++i) ref[k][i] = fit->now->ref_logp[k][item[i]];
     }
     *weight = (float)batch[0].count;
     if (fit->objective == PPO__SFT) {
@@ -16297,9 +16215,7 @@ static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, f
         *weight = logp ? (float)logp->rows : 0;
         loss = ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0);
     } else if (fit->objective == PPO__REWARD) loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
-    else
-        loss = ppo_tape_dpo_loss(tape, score[0], score[1], ref[0], ref[1], fit->config->beta,
-                                 fit->config->label_smoothing);
+    else loss = ppo__in_methods.dpo_loss(tape, score, fit->now->ref_logp, item, fit->config);
     kept[1] = *weight;
     if (loss) ppo__tape_read(tape, loss->data, 1, kept);
     return loss;
@@ -16679,12 +16595,6 @@ PPO_DEF ppo_status ppo_fit_reward(ppo_lm *lm, const ppo_tokens *chosen, const pp
     return status ? status : ppo__fit_train(lm, NULL, chosen, rejected, config, PPO__REWARD);
 }
 
-PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
-                               const ppo_tokens *rejected, const ppo_fit_config *config) {
-    if (!PPO__GIVEN("ppo_fit_dpo", lm, reference, chosen, rejected, config)) return PPO_ERROR_ARGUMENT;
-    return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
-}
-
 /* -- rewards -- */
 
 /* The mean and the standard deviation of n numbers. */
@@ -16927,42 +16837,6 @@ static ppo_status ppo__rlhf_sample(ppo_rlhf *r, int n, ppo_rng *rng, int64_t *ne
     return ppo__language_in_group.share_samples(r, n, status, samples, score);
 }
 
-/* Keeps the k samples from `first` on. */
-static ppo_status ppo__rlhf_keep(ppo_rlhf *r, const ppo_samples *samples, int first, int k) {
-    ppo_samples *kept = &r->kept_samples;
-    ppo_tokens *to = &kept->tokens;
-    ppo_status status = PPO_OK;
-    for (int s = first; s < first + k && !status; ++s) {
-        const int at = samples->tokens.start[s], n = samples->tokens.start[s + 1] - at;
-        r->score[to->count] = r->drawn_score[s];
-        kept->ended[to->count] = samples->ended[s];
-        status = ppo_tokens_add_from(to, &samples->tokens, s);
-        if (!status) memcpy(kept->logp + to->start[to->count - 1], samples->logp + at, n * sizeof(float));
-    }
-    return status;
-}
-
-/* Dynamic sampling (DAPO, Yu 2025): replaces prompts whose samples all have the same score by further
-   prompts, up to `refills` times. Those left after that are kept: their advantages are 0. */
-static ppo_status ppo__rlhf_refill(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples) {
-    const int k = r->config.samples;
-    ppo_status status = PPO_OK;
-    ppo_tokens_clear(&r->kept_samples.tokens);
-    for (int round = 0; !status; ++round) {
-        for (int first = 0; first < samples->tokens.count && !status; first += k) {
-            const float *score = r->drawn_score + first;
-            int same = 1;
-            for (int i = 1; i < k; ++i) same &= score[i] == score[0];
-            if (!same || round == r->config.refills) status = ppo__rlhf_keep(r, samples, first, k);
-        }
-        const int missing = r->config.prompts - r->kept_samples.tokens.count / k;
-        if (status || !missing) break;
-        status = ppo__rlhf_sample(r, missing, rng, next, samples, r->drawn_score);
-    }
-    *samples = r->kept_samples;
-    return status;
-}
-
 /* Samples of the iteration's prompts, and their rewards in r->score. */
 static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
@@ -16970,7 +16844,7 @@ static ppo_status ppo__rlhf_collect(ppo_rlhf *r, ppo_samples *samples, ppo_rlhf_
     int64_t next = r->next_prompt;
     float *score = c->refills ? r->drawn_score : r->score;
     ppo_status status = ppo__rlhf_sample(r, c->prompts, &rng, &next, samples, score);
-    if (!status && c->refills) status = ppo__rlhf_refill(r, &rng, &next, samples);
+    if (!status && c->refills) status = ppo__in_methods.refill(r, &rng, &next, samples);
     p->refilled = (int)(next - r->next_prompt) - c->prompts;
     return status;
 }
@@ -17529,25 +17403,11 @@ static ppo_tensor *ppo__tape_log_ratio(ppo_tape *tape, ppo_tensor *logp, const f
     return ppo_tape_add(tape, logp, ppo_tape_scale(tape, old, -1, 0));
 }
 
-/* Log-probabilities whose ratio to the old ones is the geometric mean over the sequence, and whose gradient is each
-   token's own (GSPO-token, Zheng 2025): log pi + mean log-ratio - own log-ratio, the last two held constant. */
-static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const ppo_tokens *batch,
-                                       const ppo__response_rows *rows) {
-    int *sequence = logp ? (int *)ppo__tape_take(tape, logp->rows, sizeof *sequence) : NULL;
-    if (!sequence) return NULL;
-    for (int s = 0, row = 0; s < batch->count; ++s)
-        for (int n = ppo__response_length(batch, s); n > 0; --n) sequence[row++] = s;
-    ppo_tensor *own = ppo__tape_log_ratio(tape, ppo_tape_detach(tape, logp), rows->old_logp);
-    ppo_tensor *mean = ppo_tape_mul(tape, own, ppo_tape_constant(tape, rows->share, logp->rows, 1));
-    mean = ppo_tape_embedding(tape, ppo_tape_sequence_sum(tape, mean, batch), sequence, logp->rows);
-    return ppo_tape_add(tape, logp, ppo_tape_add(tape, mean, ppo_tape_scale(tape, own, -1, 0)));
-}
-
 /* KL(policy || reference) of each token (n, 1), as a term of the loss, by the estimators of section 9. */
 static ppo_tensor *ppo__kl_loss(const ppo_rlhf_config *c, ppo_tape *tape, const ppo_response *out,
                                 const ppo__response_rows *rows) {
     if (c->kl_estimator == PPO_KL_EXACT)
-        return ppo_tape_categorical_kl_to(tape, out->logits, rows->ref_logits, c->sampling.temperature);
+        return ppo__in_methods.exact_kl(tape, out->logits, rows->ref_logits, c->sampling.temperature);
     ppo_tensor *d = ppo_tape_scale(tape, out->logp, -1, 0); /* log ref - log pi */
     if (d) d = ppo_tape_add(tape, d, ppo_tape_constant(tape, rows->ref_logp, d->rows, 1));
     if (c->kl_estimator == PPO_K2) return ppo_tape_scale(tape, ppo_tape_square(tape, d), 0.5f, 0);
@@ -17567,7 +17427,8 @@ static ppo_tensor *ppo__token_loss(const ppo_rlhf_config *c, ppo_tape *tape, con
     ppo_tensor *loss = ppo_tape_policy_loss(tape, out->logp, rows->old_logp, rows->advantage, NULL,
                                             &c->objective, &stats->policy);
     if (c->ratio == PPO_RATIO_SEQUENCE) {
-        ppo_tensor *logp = ppo__sequence_ratio(tape, out->logp, batch, rows);
+        ppo_tensor *logp =
+            ppo__in_methods.sequence_ratio(tape, out->logp, batch, rows->old_logp, rows->share);
         loss = ppo_tape_policy_loss(tape, logp, rows->old_logp, rows->advantage, NULL, &c->objective,
                                     &stats->sequence);
     }
@@ -17817,6 +17678,8 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;
+    if (!ppo__in_methods.refill && (c->refills || c->ratio || c->kl_estimator == PPO_KL_EXACT))
+        return ppo__needs_methods(c->refills ? "refills" : c->ratio ? "ratio" : "kl_estimator exact");
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");

@@ -25,6 +25,7 @@
 #include "ppo.h"
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
+#include "companions/ppo_methods.h"
 #include "companions/ppo_resume.h"
 
 #include <errno.h>

@@ -9,6 +9,7 @@
 
 #include "companions/ppo_bpe.h"
 #include "companions/ppo_judge.h"
+#include "companions/ppo_methods.h"
 #include "tasks.h"
 
 typedef struct lab {

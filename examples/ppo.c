@@ -13,6 +13,7 @@
 #include "companions/ppo_group.h"
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
+#include "companions/ppo_methods.h"
 #include "companions/ppo_player.h"
 #include "companions/ppo_resume.h"
 #include "companions/ppo_amx.h"

@@ -11,6 +11,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_judge.h"
+#include "companions/ppo_methods.h"
 
 #include <stdlib.h>
 #include <string.h>

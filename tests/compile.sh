@@ -145,6 +145,8 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
     int start[2] = {0, 2}, token[2] = {1, 2};
     const ppo_tokens text = {1, start, NULL, token, NULL, NULL};
     ppo_fit_config fit = ppo_fit_config_default();
+    ppo_rlhf_config rlhf = ppo_rlhf_config_default();
+    ppo_rlhf *run = NULL;
     ppo_lm_config config = ppo_lm_config_default();
     ppo_tokenizer *made = NULL, *tokenizer = NULL;
     ppo_lm *lm = NULL, *loaded = NULL;
@@ -168,6 +170,13 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
     good = good && needs("ppo_hub.h", ppo_lm_create(&config, &loaded)) && !loaded;
     fit.checkpoint = "none";
     good = good && needs("ppo_resume.h", ppo_fit_sft(lm, &text, &fit));
+    for (int k = 0; k < 4; ++k) {
+        rlhf.refills = k == 0, rlhf.samples = 2, rlhf.kl_place = PPO_KL_IN_LOSS;
+        rlhf.ratio = k == 1 ? PPO_RATIO_SEQUENCE : PPO_RATIO_TOKEN;
+        rlhf.kl_estimator = k == 2 ? PPO_KL_EXACT : PPO_K3;
+        rlhf.sampling.tool_token = k == 3 ? 0 : -1;
+        good = good && needs("ppo_methods.h", ppo_rlhf_create(lm, NULL, NULL, &text, NULL, NULL, &rlhf, &run)) && !run;
+    }
     ppo_lm_free(lm);
     ppo_tokenizer_free(tokenizer);
     ppo_file_free(file);

@@ -1,6 +1,7 @@
 /* Groups of processes (section 1): children of this program, connected by pipes, compute the bits that a single process
    computes, and a failure or an end of one of them ends the others. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_methods.h"
 #include "../examples/companions/ppo_resume.h"
 
 #include "test.h"

@@ -1,5 +1,6 @@
 /* Section 9: losses and their gradients, against PyTorch and TRL. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_methods.h"
 
 #include "golden/control.h"
 #include "golden/core.h"

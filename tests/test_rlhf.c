@@ -5,6 +5,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
+#include "../examples/companions/ppo_methods.h"
 #include "../examples/companions/ppo_resume.h"
 #include "test.h"
 #include "system.h"

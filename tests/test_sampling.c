@@ -4,6 +4,7 @@
 
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_methods.h"
 
 #include "test.h"
 

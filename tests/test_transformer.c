@@ -2,6 +2,7 @@
    Hugging Face, PyTorch's layers and double precision. PPO_FUZZ=100000 sets how many damaged files the last test
    tries. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_methods.h"
 
 #include "golden/language.h"
 
