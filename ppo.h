@@ -46,10 +46,9 @@ THE IDEA
           0 +-------|---|------- r               |
                     1  1+e
 
-    Where a line is flat there is no gradient. A good action (A > 0) is made more likely until r = 1 + e, a
-    bad one less likely until r = 1 - e; beyond that the old data say little about the new policy, and the
-    sample has no effect. A change for the worse (r < 1 in the left figure, r > 1 in the right one) is never
-    clipped.
+    Where a line is flat there is no gradient. A good action (A > 0) is made more likely until r = 1 + e, a bad
+    one less likely until r = 1 - e; beyond that the old data say little about the new policy. A change for the
+    worse (r < 1 in the left figure, r > 1 in the right one) is never clipped.
 
     ppo_train() repeats: collect a rollout; ppo_gae(); then epochs of shuffled minibatches, for each of them
     ppo_policy_loss() + ppo_value_loss() - entropy, backward, ppo_clip_grad_norm(), ppo_adam_step().
@@ -68,16 +67,14 @@ STEP BY STEP
         env.name = "cart";            env.obs_size = 2;         env.action_space = ppo_discrete(2);
         env.state_size = sizeof(cart); env.max_steps = 500;     env.reset = reset;   env.step = step;
 
-       terminated means that the task itself ended (the pole fell): no reward would follow. The library
-       applies the time limit max_steps; it truncates the episode, whose value from there on still counts. Set
-       fields by name, as here: later versions may add some.
+       terminated means that the task itself ended (the pole fell): no reward would follow. The library applies
+       the time limit max_steps, after which the value still counts (truncated). Later versions may add fields.
     2. cfg = ppo_config_default(), then change what you like (struct ppo_config lists each field and its
        default). Most settings that can have no effect are errors.
-    3. ppo_train(). Or an iteration at a time, by ppo_trainer_create() and ppo_trainer_iterate(): one call is one
-       rollout of the trainer's environments and its epochs. A program that steps its own world, such as a game,
-       needs no such functions: it calls ppo_trainer_observe(), ppo_trainer_act(), and ppo_trainer_learn(), which
-       learns in slices of a few milliseconds. ppo_env_check() of ppo_check.h looks for mistakes before you train.
-       To compare before and after, call ppo_agent_create() first, and ppo_train() with that agent.
+    3. ppo_train(). Or an iteration at a time, a rollout and its epochs: ppo_trainer_create(), ppo_trainer_iterate().
+       A program that steps its own world, such as a game, needs no such functions: it calls ppo_trainer_observe(),
+       ppo_trainer_act(), and ppo_trainer_learn(), which learns in slices of a few milliseconds.
+       ppo_env_check() of ppo_check.h looks for mistakes before you train.
     4. ppo_act(agent, obs, NULL, &action) in your program; ppo_evaluate() for figures, ppo_play() to watch.
        If some actions are illegal: ppo_act_masked(). If the policy has memory: ppo_agent_reset() where an
        episode begins.
@@ -101,8 +98,7 @@ STEP BY STEP
         global variables         env.copies                            where a world can exist but once
         to be watched            env.draw                              a few lines of text
 
-    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all
-    presets and settings.
+    ppo_config_preset(&cfg, "a2c") sets known settings; build/train --help lists all presets and settings.
 
 LANGUAGE MODELS
 
@@ -127,48 +123,42 @@ LANGUAGE MODELS
     "grpo"); RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++ are others. To read PPO on tokens, search for "@@ 22";
     which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
-        sampling                 ppo_generate()                        a tool may write, a watch sees each token
-                                 ppo_sampling_probabilities()          what a token is drawn from
-        other methods            ppo_methods.h                         DPO, refills, ratios of sequences, tools
+        sampling                 ppo_generate(), ppo_sampling_probabilities(); a watch sees each token
+        other methods            ppo_methods.h: DPO, refills, ratios of sequences, tools
         before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare(), ensembles
-                                 of reward models
-        perplexity, scores       ppo_lm_logp(), ppo_lm_scores()        of texts
+        perplexity, scores       ppo_lm_logp(), ppo_lm_scores() of texts
         to be continued          ppo_resume.h: fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
                                  ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
         a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
         less memory              ppo_tape_checkpointing(), cfg.gradient_checkpointing
 
-    ppo_hub.h beside this file opens downloaded models, their tokenizers and chats, reads and writes data sets,
-    and trains by LoRA.
+    ppo_hub.h opens downloaded models, their tokenizers and chats, reads and writes data sets, and trains by LoRA.
 
 THREE DOORS, ONE ROOM
 
     A la carte        the plain functions of sections 7 to 10, over float arrays. No state, no allocation.
-                      Your own network and loop can use ppo_gae() and ppo_policy_loss() alone.
     Building blocks   sections 4, 5, 10, 13, 18: tensors, a tape that differentiates, layers, models, Adam.
     Trainers          sections 15 and 22: fill a config, call one function. Built from the two above.
 
     Among the blocks, beside those that the lessons use:
 
-        operations of a tape     ppo_tape_div(), ppo_tape_min(), ppo_tape_clamp(), ppo_tape_concat(),
-                                 ppo_tape_detach(), ppo_tape_layer_norm(), ppo_tape_rms_norm(), ppo_tape_mask()
-        distributions            ppo_tape_gaussian(), ppo_tape_multi_categorical(),
-                                 over arrays ppo_gaussian_logp_backward(), ppo_multi_categorical_logp(),
-                                 ppo_multi_categorical_logp_backward(), ppo_multi_categorical_kl()
-        losses of preferences    ppo_dpo_loss(), ppo_tape_pairwise_loss()
-        running statistics       ppo_normalizer_init(), ppo_normalizer_update(), ppo_normalize(), and
-                                 ppo_normalizer_free()
-        numbers in files         ppo_file_add(), ppo_file_count(), ppo_file_at()
-        checks                   ppo_config_check()
+        operations        ppo_tape_div(), ppo_tape_min(), ppo_tape_clamp(), ppo_tape_concat(), ppo_tape_detach(),
+                          ppo_tape_layer_norm(), ppo_tape_rms_norm(), ppo_tape_mask()
+        distributions     ppo_tape_gaussian(), ppo_tape_multi_categorical(), ppo_gaussian_logp_backward(),
+                          ppo_multi_categorical_logp(), ppo_multi_categorical_logp_backward(),
+                          ppo_multi_categorical_kl()
+        preferences       ppo_dpo_loss(), ppo_tape_pairwise_loss()
+        statistics        ppo_normalizer_init(), ppo_normalizer_update(), ppo_normalize(), ppo_normalizer_free()
+        files, checks     ppo_file_add(), ppo_file_count(), ppo_file_at(), ppo_config_check()
 
 MAP
 
-    Five wings (groups of sections), in both parts of this file in this order; a wing uses only wings above
-    it, a section only sections above it. The implementation of section 12 begins at "@@ 12", and so on, with
-    a paragraph on how it works, its words, and what to touch to add to it: an instruction set or kernel (3),
-    an activation or operation (5), an action space (12), a layer (13), an environment (14), a setting or
-    objective (15), a model family (18), a rule of sampling (20), an advantage or loss of tokens (22).
+    Five wings (groups of sections), in both parts of this file in this order; each uses only what is above it. The
+    implementation of section 12 begins at "@@ 12", and so on, with a paragraph on how it works, its words, and what
+    to touch to add an instruction set or kernel (3), an activation or operation (5), an action space (12), a layer
+    (13), an environment (14), a setting or objective (15), a model family (18), a rule of sampling (20), an
+    advantage or loss of tokens (22).
 
     The clip of PPO is ppo__policy_term() (9), GAE is ppo_gae() (8), the loop ppo__iterate() (15).
 
@@ -185,10 +175,9 @@ ERRORS
     The library never prints, exits or aborts. A function that can fail returns a ppo_status (0 is PPO_OK),
     and ppo_last_error() then holds one sentence about the failure, for the calling thread:
         "reward is NaN (environment 3, step 1201)"
-    After a failure nothing leaks, a new object's pointer is NULL, and other outputs are unspecified.
-    A pointer may be NULL where its comment says so, and in all free functions.
-    Your functions (of an environment, a reward, the allocator hook) must return: if longjmp() or a C++
-    exception leaves one, the objects of that call must not be used any more, not even freed.
+    Then nothing leaks, a new object's pointer is NULL, and other outputs are unspecified. A pointer may be NULL where
+    its comment says so, and in all free functions. Your functions (of an environment, a reward, the allocator hook)
+    must return: after a longjmp() or a C++ exception out of one, do not use the objects of that call, nor free them.
 
 MEMORY
 
@@ -197,16 +186,9 @@ MEMORY
 
 REPRODUCIBLE
 
-    The same seed gives the same bits on the same machine, for any number of threads and processes. The random
-    numbers are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every
-    batch, so the first minibatch of an iteration sees ratios of exactly 1.0f. Learning in slices of time
-    (ppo_trainer_learn()) depends on the machine's speed as well.
-
-GPU
-
-    ppo_cuda.cuh beside this file puts language models on an NVIDIA GPU with one call, ppo_use_cuda(0), in a
-    program that nvcc compiles; and it has the plain functions of sections 7 to 10 for arrays there. It has never
-    run on hardware. Control stays on the processor, where networks of its size are faster.
+    The same seed gives the same bits on the same machine, for any number of threads and processes: random numbers
+    are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so the
+    first minibatch of an iteration sees ratios of exactly 1.0f. ppo_trainer_learn() depends on the machine's speed.
 
 COMPANIONS
 
@@ -227,54 +209,35 @@ COMPANIONS
         ppo_gru.h       memory: a recurrent core
         ppo_ocean.h     environments in the style of PufferLib's Ocean
         ppo_amx.h       faster products of large layers on processors with AMX
-        ppo_group.h     processes that train together, connected by a function of yours
-        ppo_mpi.h       processes that train together, by MPI
-        ppo_nccl.cuh    the same on GPUs, by NCCL
+        ppo_group.h     processes that train together, connected by a function of yours; ppo_mpi.h: by MPI,
+                        ppo_nccl.cuh: on GPUs, by NCCL
+        ppo_cuda.cuh    beside this file: language models on an NVIDIA GPU, by ppo_use_cuda(0), in a program that
+                        nvcc compiles; and sections 7 to 10 for arrays there. It has never run on hardware
 
 THREADS
 
-    cfg.threads > 1 collects experience and computes the update on that many threads. A small network's
-    minibatch is divided into shards of 128 samples or more, so a second thread helps from 256 on. Your
-    environment's functions are then called from several threads at once, each with its own state; the allocator
-    hook is, too. ppo_set_threads() divides all other arithmetic: a language model's batch is cut into shards,
-    which 2, 4, 8, ... threads compute side by side, and they sample sequences side by side, each with memory of
-    its own. Of a model of more than 4 million weights, and where there are few shards or sequences, they divide
-    the operations instead.
-    Different trainers may run on different threads. Do not use one agent, trainer or tape on two threads at a
-    time.
-    fork() does not copy threads: a child computes alone, with the same results, until ppo_set_threads() or a
-    new trainer starts threads there. Do not fork while another thread is in a call of the library.
-
-PROCESSES
-
-    Processes on one machine or many train together after ppo_use_group(), which needs a function that exchanges
-    bytes with another process: ppo_mpi.h has one for MPI, ppo_nccl.cuh for NCCL. Each steps its share of the
-    environments, or samples from its share of the prompts, and computes its shards of each minibatch; set
-    cfg.shards to a multiple of their number. Each must have the same kernels: where processors differ, choose
-    with ppo_use_kernels().
+    cfg.threads > 1 collects experience and computes the update on that many threads; your environment's functions
+    are then called from several at once, each with its own state, and the allocator hook is, too. ppo_set_threads()
+    divides all other arithmetic: of language models, shards of a batch and sequences.
+    Different trainers may run on different threads, but not one agent, trainer or tape on two at a time. Do not fork()
+    while another thread is in a call; the child computes alone. See examples/docs/processes.md.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
     PPO_STATIC            everything static: the library is private to the file with PPO_IMPLEMENTATION
-    PPO_NO_IMPLEMENTATION PPO_IMPLEMENTATION is ignored: so a program in one file can be linked with a library
-                          that was compiled before, by -DPPO_NO_IMPLEMENTATION
+    PPO_NO_IMPLEMENTATION PPO_IMPLEMENTATION is ignored: links a program in one file with a compiled library
     PPO_NO_THREADS        no threads (the default where there are neither pthreads nor Windows' threads, and
                           with tcc, where only one thread may use the library)
-    PPO_NO_SIMD           plain C kernels only, as with compilers other than gcc and clang: training is 20 to
-                          50 times as slow
-    PPO_VECTOR16          on 64-bit x86, vector kernels for processors without AVX2, too: without them such
-                          processors use the plain ones
-    PPO_NO_CONTROL        leave out the wing of that name, declarations and all: where a switch is set, set it
-    PPO_NO_LANGUAGE       wherever this file is included. Any combination works
-    PPO_NO_REPORTS
-    PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks
-                          __FILE_NAME__ (the file includes itself once per instruction set, to compile the
-                          vector kernels)
+    PPO_NO_SIMD           plain C kernels only, as with compilers other than gcc and clang: 20 to 50 times as slow
+    PPO_VECTOR16          on 64-bit x86, vector kernels for processors without AVX2, too
+    PPO_NO_CONTROL, PPO_NO_LANGUAGE, PPO_NO_REPORTS   leave out the wing of that name, declarations and all: where
+                          a switch is set, set it wherever this file is included. Any combination works
+    PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks __FILE_NAME__
+                          (the file includes itself once per instruction set, to compile the vector kernels)
 
-    The file with PPO_IMPLEMENTATION gets the system's headers too; on Windows that is windows.h, so a file of
-    its own keeps those names out of yours. If it also uses the short names of stb_ds.h (arrput), include
-    stb_ds.h before this file. Your macros in CAPITALS, of one letter too, do no harm; those in lower case
-    (`#define n 5`) belong below this file, as they would change its variables.
+    The file with PPO_IMPLEMENTATION gets the system's headers too, on Windows windows.h. If it also uses the short
+    names of stb_ds.h (arrput), include stb_ds.h before this file. Your macros in CAPITALS, of one letter too, do no
+    harm; those in lower case (`#define n 5`) belong below this file, as they would change its variables.
 */
 
 #ifdef PPO_NO_IMPLEMENTATION

@@ -27,7 +27,7 @@ TOOLS
    A token that the model samples calls a function of yours, which writes what follows, such as a calculator. The
    model does not learn from what a tool has written:
 
-       static ppo_status add(const int *token, int n, int *answer, int capacity, int *count, void *user) {...}
+       ppo_status add(const int *token, int n, int *answer, int capacity, int *count, void *user); // a ppo_tool_fn
 
        cfg.sampling.tool_token = ppo_tokenizer_special(tok, "=");      // or any other token
        cfg.sampling.tool = add;
