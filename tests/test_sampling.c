@@ -568,7 +568,7 @@ static void a_folder_says_which_tokens_end_a_text(void **state) {
         }
         assert_int_equal(count, cases[i].count);
     }
-    assert_ok(ppo_lm_load_ends("/nowhere", end, 3, &count));
+    assert_fails(ppo_lm_load_ends("/nowhere", end, 3, &count), PPO_ERROR_FILE, "/nowhere|cannot be opened");
     assert_int_equal(count, 0);
     const char *name = "ppo_lm_load_ends|NULL";
     assert_fails(ppo_lm_load_ends(NULL, end, 3, &count), PPO_ERROR_ARGUMENT, name);
