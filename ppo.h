@@ -12128,7 +12128,7 @@ static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight)
             const size_t at = ppo__at(t, r->envs) + e;
             const int end = r->terminated[at], ended = end || r->truncated[at];
             if (t >= r->recorded[e]) continue;
-            if (r->obs && !s->looked) ppo__see(s, r->obs + at * (size_t)s->env->obs_size);
+            if (!r->obs_bytes && !s->looked) ppo__see(s, r->obs + at * (size_t)s->env->obs_size);
             ppo__see_reward(s, r->reward[at], ended);
             ++samples;
             ends += ended;
