@@ -12058,9 +12058,9 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
                  "target_kl ends most iterations in their first epoch, this one after %.0f gradient steps",
                  "lower learning_rate|higher target_kl", s->gradients),
         PPO__ROW("gradient", 1,
-                 full && c->use_critic && c->max_grad_norm > 0 && s->grad_norm > 1000 * c->max_grad_norm,
+                 full && c->use_critic && c->max_grad_norm > 0 && s->grad_norm > 4000 * c->max_grad_norm,
                  "the gradient's norm is %.2g, max_grad_norm %.2g: the critic takes all of it",
-                 "normalize_reward=yes|huber_delta=1|lower value_coef", s->grad_norm, c->max_grad_norm),
+                 "normalize_reward=yes|huber_delta=1|lower value_coef", p->grad_norm, c->max_grad_norm),
         PPO__ROW("critic", 1, full && s->error > 10,
                  "the critic's squared error is %.3g times that of a critic that says 0",
                  "normalize_reward=yes|lower learning_rate", s->error),
@@ -12151,12 +12151,12 @@ static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight)
 static void ppo__see_report(ppo__signs *s, double weight) {
     const ppo_progress *p = s->progress;
     ppo__follow(&s->entropy, weight, p->entropy);
-    ppo__follow(&s->grad_norm, weight, p->grad_norm);
     weight = fmin(weight, 0.2); /* these must last */
     ppo__follow(&s->stopped, weight, p->epochs == 0);
     ppo__follow(&s->error, weight, s->target > 0 ? 2 * p->value_loss / s->target : 0);
     ppo__follow(&s->kl, weight, fminf(p->approx_kl, 5));
     ppo__follow(&s->clipped, weight, p->clip_fraction);
+    ppo__follow(&s->grad_norm, weight, p->grad_norm);
     if (p->iteration == 1) s->first_entropy = p->entropy;
     if (s->first_length > 0 || p->episodes < 50) return;
     s->first_return = p->mean_return;
