@@ -1356,11 +1356,12 @@ typedef struct ppo_config {
     float clip_high;                 /* no gain from ratios above 1 + clip_high [0.2] */
     ppo_schedule_kind clip_schedule; /* as learning_rate_schedule, for both ranges [constant] */
     float dual_clip;                 /* > 1: bound for negative advantages; 0: off [0] */
-    float value_coef;   /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
-    float value_clip;   /* > 0: clip range of the value loss; 0: off [0] */
-    float huber_delta;  /* > 0: value errors beyond this count linearly; 0: off [0] */
-    int use_critic;     /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
-    float entropy_coef; /* weight of the entropy bonus [0] */
+    float value_coef; /* weight of 0.5 mse; Stable-Baselines3's vf_coef is half of this [0.5] */
+    /* these two are in the unit of returns, with normalize_reward in standard deviations */
+    float value_clip;                   /* > 0: clip range of the value loss; 0: off [0] */
+    float huber_delta;                  /* > 0: value errors beyond this count linearly; 0: off [0] */
+    int use_critic;                     /* 0: no critic, an advantage is a return; see "reinforce" [yes] */
+    float entropy_coef;                 /* weight of the entropy bonus [0] */
     ppo_schedule_kind entropy_schedule; /* as learning_rate_schedule [constant] */
 
     /* holding the policy near the one that acted */
@@ -12375,7 +12376,7 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
                  "how it falls to 0 over the run"),
     PPO__SCALAR(critic_learning_rate, FLOAT, "0", 0, 10, "the critic's; 0: the same"),
-    PPO__SCALAR(max_grad_norm, FLOAT, "0.5", 0, 1e6, "global gradient norm is clipped to this; 0: off"),
+    PPO__SCALAR(max_grad_norm, FLOAT, "0.5", 0, 1e20, "global gradient norm is clipped to this; 0: off"),
     PPO__SCALAR(adam_beta1, FLOAT, "0.9", 0, 0.999999, "Adam's decay of the mean"),
     PPO__SCALAR(adam_beta2, FLOAT, "0.999", 0, 0.9999999, "Adam's decay of the square"),
     PPO__SCALAR(adam_eps, FLOAT, "1e-5", 1e-12, 1, "Adam's epsilon"),
@@ -12391,9 +12392,9 @@ static const ppo_field ppo__fields[] = {
     PPO__SETTING(clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
                  "how both ranges fall to 0 over the run"),
     PPO__SCALAR(dual_clip, FLOAT, "0", 0, 1e6, "above 1: bound for negative advantages; 0: off"),
-    PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e6, "weight of the value loss, 0.5 mean squared error"),
-    PPO__SCALAR(value_clip, FLOAT, "0", 0, 1e6, "clip range of the value loss; 0: off"),
-    PPO__SCALAR(huber_delta, FLOAT, "0", 0, 1e6, "value errors beyond this count linearly; 0: off"),
+    PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e20, "weight of the value loss, 0.5 mean squared error"),
+    PPO__SCALAR(value_clip, FLOAT, "0", 0, 1e20, "clip range of the value loss; 0: off"),
+    PPO__SCALAR(huber_delta, FLOAT, "0", 0, 1e20, "value errors beyond this count linearly; 0: off"),
     PPO__SWITCH(use_critic, "yes", "no: without a critic, advantages are returns"),
     PPO__SCALAR(entropy_coef, FLOAT, "0", 0, 1e6, "weight of the entropy bonus"),
     PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
