@@ -230,6 +230,7 @@ SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffas
                           with tcc, where only one thread may use the library)
     PPO_NO_SIMD           plain C kernels only, as with compilers other than gcc and clang: 20 to 50 times as slow
     PPO_VECTOR16          on 64-bit x86, vector kernels for processors without AVX2, too
+    PPO_AVX512            with -Os, the kernels for AVX-512, too: a ninth of a control program
     PPO_NO_CONTROL, PPO_NO_LANGUAGE, PPO_NO_REPORTS   leave out the wing of that name, declarations and all: where
                           a switch is set, set it wherever this file is included. Any combination works
     PPO_FILE_NAME         the name of this file in quotes, if you renamed it and the compiler lacks __FILE_NAME__
@@ -2404,7 +2405,8 @@ PPO__WARNINGS_OFF
 
 /* What is between COLD and COLD_END is compiled for size and to be debugged, which takes gcc and clang half as long:
    code that runs once or waits for kernels. Loops over samples, rows or numbers are left out of it, and TINY functions
-   become a part of their callers on both sides. The user's code and flags are as before after COLD_END. */
+   become a part of their callers on both sides. RARE ones are the longest of those that run once, and those that fail:
+   gcc makes them short, and whatever leads to them. The user's code and flags are as before after COLD_END. */
 #if !defined(__OPTIMIZE__) || defined(__OPTIMIZE_SIZE__) || defined(__CUDACC__) || defined(__TINYC__)
 #define PPO__COLD
 #define PPO__COLD_END
@@ -2417,6 +2419,10 @@ PPO__WARNINGS_OFF
         _Pragma("GCC optimize(\"inline-functions-called-once\", \"crossjumping\")")         \
             _Pragma("GCC optimize(\"peephole2\", \"if-conversion\")")
 #define PPO__COLD_END _Pragma("GCC pop_options")
+#define PPO__RARE     static __attribute__((cold))
+#endif
+#ifndef PPO__RARE
+#define PPO__RARE static
 #endif
 #if defined(__GNUC__) && !defined(__TINYC__) && !defined(__CUDACC__)
 #define PPO__TINY static inline __attribute__((always_inline))
@@ -2580,7 +2586,7 @@ static char *ppo__with_point(char *number) {
 }
 
 /* The whole of `text` as a number, with a point whatever the locale says; 0 if it is none. */
-static int ppo__parse_number(const char *text, double *value) {
+PPO__RARE int ppo__parse_number(const char *text, double *value) {
     const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
     char copy[128], *stop;
     int before = dot ? (int)(dot - text) : -1; /* -1: all of it */
@@ -2658,7 +2664,7 @@ PPO_DEF void ppo_set_allocator(ppo_realloc_hook hook, void *user) {
     ppo__hook_user = hook ? user : NULL;
 }
 
-static void *ppo__out_of_memory(double bytes) {
+PPO__RARE void *ppo__out_of_memory(double bytes) {
     ppo_fail(PPO_ERROR_MEMORY, "out of memory: %.0f bytes were refused", bytes);
     return NULL;
 }
@@ -3006,7 +3012,7 @@ static void ppo__pool_free(ppo__pool *pool) {
     ppo__free(pool);
 }
 
-static ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
+PPO__RARE ppo_status ppo__pool_create(int tasks, ppo__pool **out) {
     ppo__pool *pool = (ppo__pool *)ppo__alloc(sizeof *pool);
     if (!pool) return PPO_ERROR_MEMORY;
     pool->tasks = tasks;
@@ -3610,6 +3616,9 @@ PPO__KERNEL_TABLE(ppo__plain_kernels, ppo__plain_, "plain", NULL);
 #else
 #define PPO__HAS_AVX
 #include <immintrin.h>
+#if !defined(__OPTIMIZE_SIZE__) || defined(PPO_AVX512)
+#define PPO__HAS_AVX512
+#endif
 #endif
 #if defined(__x86_64__) && defined(PPO_VECTOR16)
 #define PPO__HAS_VECTOR16
@@ -3707,6 +3716,7 @@ typedef struct {
     _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps((p) + (step)), 1)
 #include PPO_FILE_NAME
 
+#ifdef PPO__HAS_AVX512
 #define PPO__TARGET                    __attribute__((target("avx512f,avx512dq,avx512bw,avx2,fma")))
 #define PPO__ISA                       ppo__avx512_
 #define PPO__ISA_NAME                  "avx512"
@@ -3732,6 +3742,7 @@ typedef struct {
                         (p) + 2 * (step)),                                                            \
         3, (p) + 3 * (step))
 #include PPO_FILE_NAME
+#endif
 
 #ifndef __clang__
 #pragma GCC diagnostic pop
@@ -3881,7 +3892,9 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
     const ppo__kernels *usable[8];
     int count = 0;
 #ifdef PPO__HAS_AVX
+#ifdef PPO__HAS_AVX512
     if (ppo__processor() & PPO__AVX512) usable[count++] = &ppo__avx512_kernels;
+#endif
     if (ppo__processor() & PPO__AVX2) usable[count++] = &ppo__avx2_kernels;
 #endif
 #ifdef PPO__HAS_NEON
@@ -5141,7 +5154,7 @@ static size_t ppo__padded(size_t rows, size_t cols) {
 }
 
 /* New blocks of `count` floats, with what the old ones have. */
-static ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen) {
+PPO__RARE ppo_status ppo__params_move(ppo_params *params, size_t count, int frozen) {
     ppo_status status = ppo_params_sync(params);
     if (!status && params->packed)
         status = ppo__refuse("parameters that ppo_params_to_bf16() packed cannot be trained, a copy can");
@@ -5377,7 +5390,7 @@ PPO_DEF PPO__NOINLINE ppo_status ppo_tape_status(const ppo_tape *tape) {
 }
 
 /* Keeps the failure that ppo_fail() has just described; returns NULL for the operation to return. */
-static PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
+PPO__RARE PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) {
     if (tape && !tape->status) {
         tape->status = status;
         memcpy(tape->error, ppo__error, sizeof tape->error);
@@ -5665,8 +5678,8 @@ static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo
     return 0;
 }
 
-static PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
-                                                  const ppo_tensor *b) {
+PPO__RARE PPO__NOINLINE ppo_tensor *ppo__shape_error(ppo_tape *tape, const char *op, const ppo_tensor *a,
+                                                     const ppo_tensor *b) {
     return (ppo_tensor *)ppo__tape_fail(tape, ppo__refuse("%s: shapes (%d, %d) and (%d, %d) do not fit", op,
                                                           a->rows, a->cols, b->rows, b->cols));
 }
@@ -6527,7 +6540,7 @@ struct ppo_file {
 
 /* "path: what is wrong". A long path loses its beginning. Control characters in quoted parts of a file must
    not reach a terminal. */
-static PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
+PPO__RARE PPO__PRINTF(2, 3) ppo_status ppo__file_fail(const char *path, const char *format, ...) {
     char what[PPO__ERROR_SIZE];
     size_t most = 100, cut = strlen(path) > most ? strlen(path) - most : 0;
     va_list args;
@@ -6570,7 +6583,7 @@ static ppo__entry *ppo__find_entry(ppo__entry *const *list, const char *name) {
 }
 
 /* A new entry at index `at` of a list, in the file's memory; NULL on failure, or if name is NULL. */
-static ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at, const char *name) {
+PPO__RARE ppo__entry *ppo__insert(ppo_file *file, ppo__entry ***list, size_t at, const char *name) {
     ppo__entry *entry = name ? PPO__ZEROS(&file->memory, ppo__entry, 1) : NULL;
     if (!entry || PPO__PUSH(*list, entry)) return NULL;
     entry->array.name = name;
@@ -6684,8 +6697,8 @@ PPO_DEF const char *ppo_file_key_at(const ppo_file *file, int index) {
 
 /* The array of this name, type and shape, or NULL and an error:
    policy.safetensors: "actor.0.weight" is F32 (4, 32), not F32 (4, 64) */
-static ppo_status ppo__file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
-                                   int rank, const ppo_array **array) {
+PPO__RARE ppo_status ppo__file_expect(const ppo_file *file, const char *name, int type, const int64_t *shape,
+                                      int rank, const ppo_array **array) {
     *array = NULL;
     char is[PPO__SHAPE_SIZE], wanted[PPO__SHAPE_SIZE];
     const ppo_array *found = ppo_file_find(file, name);
@@ -6865,7 +6878,7 @@ static PPO__PRINTF(2, 3) void ppo__put(ppo__header *header, const char *format, 
     if (length > 0) header->length += length;
 }
 
-static void ppo__put_string(ppo__header *header, const char *text) {
+PPO__RARE void ppo__put_string(ppo__header *header, const char *text) {
     static const char special[] =
         "\"\\\1\2\3\4\5\6\7\b\t\n\13\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37";
     ppo__put(header, "\"");
@@ -6893,7 +6906,7 @@ static const ppo_array *ppo__next_in_data(const ppo_file *file, int *type, int *
 }
 
 /* A header, padded; returns its length. Failures stay in `out`, for ferror(). */
-static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
+PPO__RARE int64_t ppo__put_header(FILE *out, const ppo_file *file) {
     ppo__header header = {out, 0};
     unsigned long long begin = 0;
     int type = PPO_U64, index = 0, texts = ppo__file_text_count(file);
@@ -6921,7 +6934,7 @@ static int64_t ppo__put_header(FILE *out, const ppo_file *file) {
 }
 
 /* Writes all of a file. What goes wrong on the way is seen by ppo__write_file(). */
-static ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
+PPO__RARE ppo_status ppo__write_arrays(FILE *out, const char *path, void *user) {
     const ppo_file *file = (const ppo_file *)user;
     unsigned char buffer[16 * 1024];
     uint64_t length = (uint64_t)ppo__put_header(NULL, file);
@@ -7046,7 +7059,7 @@ static char *ppo__json_escape(ppo__json *json, char *out) {
 }
 
 /* A string, decoded and ended with a 0; "" after a failure. */
-static const char *ppo__json_string(ppo__json *json) {
+PPO__RARE const char *ppo__json_string(ppo__json *json) {
     ppo__json_expect(json, '"');
     char *text = json->at, *out = text;
     while (!json->status && *json->at != '"') {
@@ -7235,7 +7248,7 @@ static ppo_status ppo__read_header(ppo_file *file, int64_t size) {
 }
 
 /* Opens a file of which arrays are read when they are needed. */
-static ppo_status ppo__file_open(const char *path, ppo_file **file) {
+PPO__RARE ppo_status ppo__file_open(const char *path, ppo_file **file) {
     ppo_file *made = NULL;
     int64_t size = 0;
     if (ppo_file_create(&made)) return PPO_ERROR_MEMORY;
@@ -7322,7 +7335,7 @@ static ppo_status ppo__check_item(const ppo_file *file, int way, const ppo__item
 }
 
 /* Carries one item to or from the file, where it must be of this type and shape. */
-static ppo_status ppo__serialize(ppo_file *file, int way, const ppo__item *item) {
+PPO__RARE ppo_status ppo__serialize(ppo_file *file, int way, const ppo__item *item) {
     const ppo_array *array = NULL;
     if (!item->data) return PPO_OK;
     ppo_status status = way == PPO__SAVE
@@ -7435,7 +7448,7 @@ static int ppo__is_named(const char *name, const char *is) {
     return !*name && !*is;
 }
 
-static const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
+PPO__RARE const ppo_field *ppo__find_field(const ppo_settings *settings, const char *name) {
     for (int i = 0; i < settings->count; ++i) {
         int found = ppo__is_named(name, settings->field[i].name);
         for (int k = 0; k < PPO__RENAMED && !found; ++k)
@@ -7494,7 +7507,7 @@ static ppo_status ppo__check_part(const ppo_field *field, int k, long value) {
     return ppo__refuse("%s[%d] is %ld, outside %.9g to %.9g", field->name, k / parts, value, min, field->max);
 }
 
-static ppo_status ppo__check_field(const ppo_field *field, const void *at) {
+PPO__RARE ppo_status ppo__check_field(const ppo_field *field, const void *at) {
     if (field->type == PPO_FIELD_U64) return PPO_OK;
     const int *value = (const int *)at;
     const int parts = ppo__field_parts(field);
@@ -7512,7 +7525,7 @@ static ppo_status ppo__refuse_value(const ppo_field *field, const char *value, c
 }
 
 /* "64,64", or "16x3x1,32x2x2" with several numbers per layer. */
-static ppo_status ppo__parse_layers(const ppo_field *field, const char *text, int *layers) {
+PPO__RARE ppo_status ppo__parse_layers(const ppo_field *field, const char *text, int *layers) {
     const int parts = ppo__field_parts(field);
     int count = 0, read[3 * PPO_MAX_LAYERS];
     for (const char *at = strcmp(text, "none") ? text : NULL; at; at = *at ? at + 1 : NULL) {
@@ -7561,7 +7574,7 @@ static ppo_status ppo__parse_u64(const ppo_field *field, const char *text, uint6
 }
 
 /* From text into the field at `at`, which does not change on an error. */
-static ppo_status ppo__parse_field(const ppo_field *field, const char *text, void *at) {
+PPO__RARE ppo_status ppo__parse_field(const ppo_field *field, const char *text, void *at) {
     double number = 0;
     if (ppo__field_parts(field)) return ppo__parse_layers(field, text, (int *)at);
     if (field->type == PPO_FIELD_CHOICE) return ppo__parse_choice(field, text, at);
@@ -7577,7 +7590,7 @@ static ppo_status ppo__parse_field(const ppo_field *field, const char *text, voi
 }
 
 /* The reverse. Of choices and lists, those that are invalid have no text. */
-static ppo_status ppo__field_text(const ppo_field *field, const void *at, char text[PPO__SETTING_SIZE]) {
+PPO__RARE ppo_status ppo__field_text(const ppo_field *field, const void *at, char text[PPO__SETTING_SIZE]) {
     const int parts = ppo__field_parts(field);
     const int *value = (const int *)at;
     if ((parts || field->type == PPO_FIELD_CHOICE) && ppo__check_field(field, at)) return PPO_ERROR_ARGUMENT;
@@ -7758,7 +7771,7 @@ static const char *ppo__setting_in(const ppo_file *file, const char *prefix, con
 }
 
 /* Those that the file has. */
-static ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *settings, void *config) {
+PPO__RARE ppo_status ppo__get_settings(const ppo_file *file, const ppo_settings *settings, void *config) {
     for (int i = 0; i < settings->count; ++i) {
         const char *name = settings->field[i].name, *text = ppo__setting_in(file, "", name);
         if (text && ppo_settings_set(settings, config, name, text)) return ppo__file_blame(file);
@@ -9275,8 +9288,8 @@ static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, c
 static float ppo__box_centre(const ppo_space *space) { return 0.5f * space->low + 0.5f * space->high; }
 static float ppo__box_half(const ppo_space *space) { return 0.5f * space->high - 0.5f * space->low; }
 
-static ppo_action ppo__box_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
-                                   float *box) {
+PPO__RARE ppo_action ppo__box_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
+                                      float *box) {
     const ppo_space *space = d->space;
     const float *u = actions->box + at * (size_t)space->n;
     const float centre = ppo__box_centre(space), half = ppo__box_half(space);
@@ -9381,7 +9394,7 @@ static int ppo__choice_without_action(const ppo_space *space, const unsigned cha
 /* "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4" */
 enum { PPO__SPACE_SIZE = 16 + 12 * PPO_MAX_CHOICES };
 
-static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
+PPO__RARE void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) {
     const ppo__space_kind *kind = ppo__kind(space);
     size_t used = 0;
     for (int j = 0; j < (kind->listed ? space->n : 1); ++j)
@@ -9395,7 +9408,7 @@ static void ppo__space_text(const ppo_space *space, char text[PPO__SPACE_SIZE]) 
 }
 
 /* Reads what ppo__space_text() wrote. The space of any other text fails ppo__check_space(). */
-static ppo_space ppo__parse_space(const char *text) {
+PPO__RARE ppo_space ppo__parse_space(const char *text) {
     size_t length = strcspn(text, " ");
     int k = 0, n = 0, sizes[PPO_MAX_CHOICES];
     char numbers[2][32], more;
@@ -9470,7 +9483,7 @@ PPO_DEF ppo_status ppo_mlp_init(ppo_mlp *mlp, ppo_params *params, const char *na
 }
 
 /* Layers from .. to - 1. Several are one operation, a chain; it ends at a layer norm. */
-static ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
+PPO__RARE ppo_tensor *ppo__mlp_layers(ppo_tape *tape, const ppo_mlp *mlp, ppo_tensor *x, int from, int to) {
     for (int count, normed = 0; from < to; from += count, normed = 0) {
         int activation[PPO__CHAIN], own = 0;
         for (count = 0; count < PPO__CHAIN && from + count < to && !normed; ++count) {
@@ -9840,7 +9853,7 @@ static int ppo__is_pushed(const ppo_env *env) {
 }
 
 /* Checks all but the functions. */
-static ppo_status ppo__check_env_sizes(const ppo_env *env) {
+PPO__RARE ppo_status ppo__check_env_sizes(const ppo_env *env) {
     if (!env) return ppo__refuse("the environment is NULL");
     if (env->agents < 0 || env->agents > PPO__MOST_AGENTS)
         return ppo__refuse("env.agents is %d, outside 0 to %d", env->agents, (int)PPO__MOST_AGENTS);
@@ -9872,7 +9885,7 @@ static ppo_status ppo__check_env_sizes(const ppo_env *env) {
 }
 
 /* Error: a function is missing, a size or the action space is invalid. */
-static ppo_status ppo__validate_env(const ppo_env *env) {
+PPO__RARE ppo_status ppo__validate_env(const ppo_env *env) {
     ppo_status status = ppo__check_env_sizes(env);
     if (status) return status;
     if (ppo__is_pushed(env))
@@ -10005,7 +10018,7 @@ static float *ppo__own_obs(const ppo__envs *envs, int c) {
 static float *ppo__obs(const ppo__envs *envs, int e) { return envs->obs + ppo__at(e, envs->env.obs_size); }
 
 /* After states and observations were set from outside. */
-static void ppo__envs_guard(ppo__envs *envs) {
+PPO__RARE void ppo__envs_guard(ppo__envs *envs) {
     const size_t size = ppo__obs_block(envs);
     for (int c = 0; c < envs->copies; ++c) {
         float *own = ppo__own_obs(envs, c);
@@ -10090,7 +10103,7 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
 
 /* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
    leaves the last error as it was. */
-static ppo_status ppo__env_open(ppo__envs *envs, int c) {
+PPO__RARE ppo_status ppo__env_open(ppo__envs *envs, int c) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
@@ -10116,7 +10129,7 @@ static ppo__envs *ppo__world_user(const ppo__envs *envs) {
 }
 
 /* Opens the copies, unless they are open; env.copies: closes those of others first. */
-static ppo_status ppo__envs_exist(ppo__envs *envs) {
+PPO__RARE ppo_status ppo__envs_exist(ppo__envs *envs) {
     ppo_status status = PPO_OK;
     ppo__envs *other;
     while (envs->env.copies && envs->end < envs->own_end && (other = ppo__world_user(envs)) != NULL)
@@ -10185,9 +10198,9 @@ static ppo_status ppo__envs_keep_actions(ppo__envs *envs) {
     return ppo__arena_status(&envs->memory);
 }
 
-static PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const unsigned char *mask, int n,
-                                                    const char *what, const ppo__envs *envs, int e,
-                                                    int64_t step) {
+PPO__RARE PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const unsigned char *mask, int n,
+                                                       const char *what, const ppo__envs *envs, int e,
+                                                       int64_t step) {
     for (int j = 0; j < n || j == 0; ++j) {
         if ((mask && !mask[j]) || ppo__finite(x[j])) continue;
         char index[16] = "";
@@ -11123,7 +11136,7 @@ static void ppo__forget_episodes(ppo__collector *collector, uint32_t ahead) {
         }
 }
 
-static void ppo__collector_free(ppo__collector *collector) {
+PPO__RARE void ppo__collector_free(ppo__collector *collector) {
     ppo__pool_free(collector->pool);
     for (int k = 0; k < collector->worker_count; ++k) ppo_tape_free(collector->workers[k].tape);
     for (int e = 0; e < collector->rollout.envs; ++e) {
@@ -11193,8 +11206,8 @@ static ppo_status ppo__collector_workers(ppo__collector *c, const ppo_env *env, 
 
 /* The caller has set agent, config, group, width, greedy and records (1: to train), and calls
    ppo__collector_free() even after a failure. Copy c is environment first + c. */
-static ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int envs, int steps, int threads,
-                                      uint64_t seed, uint32_t purpose, int first) {
+PPO__RARE ppo_status ppo__collector_open(ppo__collector *c, const ppo_env *env, int envs, int steps,
+                                         int threads, uint64_t seed, uint32_t purpose, int first) {
     const int copies = envs / ppo__agents(env);
     c->model = &c->agent->model;
     ppo_status status = ppo__collector_arrays(c, env, envs, steps, seed, first);
@@ -12172,7 +12185,7 @@ static int ppo__is_twentieth(const ppo_progress *p) {
 
 /* Sets the warning. Observations are judged once an episode has ended or after 1,000 steps of each agent, means
    after as many samples, or a quarter of the run. */
-static void ppo__warn(ppo_trainer *trainer) {
+PPO__RARE void ppo__warn(ppo_trainer *trainer) {
     ppo__signs *s = &trainer->signs;
     ppo_progress *p = &trainer->progress;
     ppo__symptom found, cause = {NULL, -1, 0, ""}, *worst = &trainer->worst;
@@ -12571,7 +12584,8 @@ static void ppo__keep_name(char to[64], const char *name) {
 }
 
 /* Reads only the sizes and the name of env. zeros: without initial weights, as they will be loaded. */
-static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros, ppo_agent **out) {
+PPO__RARE ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, int zeros,
+                                     ppo_agent **out) {
     if (ppo__check_network(env, config)) return PPO_ERROR_ARGUMENT;
     ppo_agent *agent = (ppo_agent *)ppo__alloc(sizeof *agent);
     if (!agent) return PPO_ERROR_MEMORY;
@@ -12593,7 +12607,7 @@ static ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *config, 
 }
 
 /* Errors: num_envs agents do not fill copies of the environment, or so many cannot exist; self-play without teams. */
-static ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
+PPO__RARE ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
     const int agents = ppo__agents(env), ranks = ppo__ranks(ppo__group());
     const double most = (double)env->copies * agents * ranks;
     if (env->copies && config->num_envs > most)
@@ -12650,7 +12664,7 @@ static ppo_env ppo__env_of(const ppo_agent *agent) {
 }
 
 /* other: the environment that the agent is to be used with, or another agent's; what: its name in errors. */
-static ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, const char *what) {
+PPO__RARE ppo_status ppo__check_fits(const ppo_agent *agent, const ppo_env *other, const char *what) {
     if (!agent) return ppo__refuse("the agent is NULL");
     const ppo_env env = ppo__env_of(agent);
     const int *is = env.shape, *wanted = other->shape;
@@ -13025,8 +13039,8 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
     return ppo__play_all(&match, env, 1, seed, total ? total : &none, &length);
 }
 
-static ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int opposed, int sample,
-                                    const ppo_env *env, int episodes, uint64_t seed) {
+PPO__RARE ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, int opposed, int sample,
+                                       const ppo_env *env, int episodes, uint64_t seed) {
     ppo_evaluation result = {PPO_OK, 0, NAN, NAN, NAN, NAN, NAN};
     double mean = 0, var = 0, length = 0, n = episodes;
     float *returns = NULL;
@@ -13103,7 +13117,7 @@ static int ppo__is_unscaled(const ppo_file *file) { return !ppo_file_text(file, 
 
 /* Settings that the file lacks, because it is older, and custom schedules keep their defaults. Threads, which
    do not change results, are at most the number of processors. */
-static ppo_status ppo__get_config(const ppo_file *file, const ppo_env *env, ppo_config *config) {
+PPO__RARE ppo_status ppo__get_config(const ppo_file *file, const ppo_env *env, ppo_config *config) {
     long processors = INT_MAX; /* unknown */
 #if defined(_WIN32)
     SYSTEM_INFO system;
@@ -13122,7 +13136,7 @@ static ppo_status ppo__get_config(const ppo_file *file, const ppo_env *env, ppo_
 }
 
 /* What a policy's file holds besides the settings; names begin with the prefix. */
-static ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
+PPO__RARE ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *prefix, ppo_agent *agent) {
     const ppo_params *params = agent->model.params;
     ppo_normalizer *obs = &agent->obs_norm, *ret = &agent->return_norm;
     double *obs_count = obs->size ? &obs->count : NULL, *ret_count = ret->size ? &ret->count : NULL;
@@ -13149,7 +13163,7 @@ static ppo_status ppo__serialize_agent(ppo_file *file, int way, const char *pref
 }
 
 /* Saving only reads the agent: the cast is for the list that loading shares. */
-static ppo_status ppo__put_agent(ppo_file *file, const void *object) {
+PPO__RARE ppo_status ppo__put_agent(ppo_file *file, const void *object) {
     ppo_agent *agent = (ppo_agent *)object;
     const int *shape = agent->model.conv.shape[0];
     char number[64], space[PPO__SPACE_SIZE];
@@ -13172,7 +13186,7 @@ PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path) {
 }
 
 /* The environment's sizes and name, from the file. */
-static ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
+PPO__RARE ppo_status ppo__get_env(const ppo_file *file, ppo_env *env) {
     const char *size = ppo_file_text(file, "observation_size"), *space = ppo_file_text(file, "action_space");
     const char *rest = "", *shape = ppo_file_text(file, "observation_shape"), *at = shape;
     const char *seen = ppo_file_text(file, "actor_observation_size");
@@ -13227,7 +13241,7 @@ static ppo_status ppo__check_weights(const ppo_file *file, const ppo_env *env, c
                           need, have);
 }
 
-static ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
+PPO__RARE ppo_status ppo__get_agent(ppo_file *file, const ppo_env *env, ppo_agent **agent) {
     ppo_env own;
     ppo_config config;
     ppo_status status = ppo__check_checksum(file);

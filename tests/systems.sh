@@ -37,8 +37,8 @@ works() {
     full)
         build examples/quickstart.c $folder/quickstart$suffix
         $runner $folder/quickstart$suffix | grep 'mean return 500\.0'
-        $runner $folder/systems$suffix write $folder 4096 200 ;;
-    slow) $runner $folder/systems$suffix write $folder 4096 200 ;;
+        $runner $folder/systems$suffix write $folder 8192 200 ;;
+    slow) $runner $folder/systems$suffix write $folder 8192 200 ;;
     esac
     $runner $folder/systems$suffix read $work/x86_64
     $work/x86_64/systems read $folder
@@ -96,6 +96,7 @@ if [ "$run" ]; then # the files that all others read
     compiler=${CC:-cc} flags=-O2 link=-lm runner= suffix= amount=full folder=$work/x86_64
     check x86_64 works
 fi
+try short_enums  slow gcc                     "-O2 -fshort-enums" "-lm"    none
 try musl         full musl-gcc                "-O2"          "-lm"         none
 try tcc          slow tcc                     ""             "-lm -pthread" none
 try i686         full i686-linux-gnu-gcc      "-O2 -static"  "-lm"         qemu-i386

@@ -32,7 +32,7 @@ ONE CALL
 
 #if defined(PPO_IMPLEMENTATION) && !defined(PPO__AMX_IMPLEMENTED)
 #define PPO__AMX_IMPLEMENTED
-#if defined(PPO__HAS_AVX) && defined(__GLIBC__) && defined(__LP64__) && \
+#if defined(PPO__HAS_AVX512) && defined(__GLIBC__) && defined(__LP64__) && \
     (defined(__clang__) ? __clang_major__ >= 12 : __GNUC__ >= 11)
 
 #include <cpuid.h>
