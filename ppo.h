@@ -7407,8 +7407,10 @@ static ppo_status ppo__save(const char *function, const char *path, ppo__put_fn 
         name, type, offsetof(PPO__OF, field), initial, min, max, choices, help, kind, \
             sizeof(((PPO__OF *)NULL)->field)                                          \
     }
-#define PPO__SETTING(field, type, ...)    PPO__SETTING_AS(#field, 0, field, PPO_FIELD_##type, __VA_ARGS__)
-#define PPO__SWITCH(field, initial, help) PPO__SETTING(field, CHOICE, initial, 0, 1, "no|yes", help)
+#define PPO__SETTING(field, type, ...) PPO__SETTING_AS(#field, 0, field, PPO_FIELD_##type, __VA_ARGS__)
+#define PPO__CHOICE(field, initial, last, choices, help) \
+    PPO__SETTING(field, CHOICE, initial, 0, last, choices, help)
+#define PPO__SWITCH(field, initial, help) PPO__CHOICE(field, initial, 1, "no|yes", help)
 #define PPO__SCALAR(field, type, initial, min, max, help) \
     PPO__SETTING_AS(#field, 0, field, PPO_FIELD_##type, initial, min, max, NULL, help)
 #define PPO__SEED(help) PPO__SETTING(seed, U64, "1", 0, 1.8446744073709552e19, NULL, help)
@@ -12386,8 +12388,7 @@ static const ppo_field ppo__fields[] = {
     PPO__SCALAR(minibatch_size, INT, "64", 0, 1073741824, "samples per gradient step; 0: the whole rollout"),
     PPO__SCALAR(shards, INT, "0", 0, 64, "of a minibatch, for threads and processes; 0: by size"),
     PPO__SCALAR(learning_rate, FLOAT, "3e-4", 0, 10, "Adam's learning rate"),
-    PPO__SETTING(learning_rate_schedule, CHOICE, "linear", 0, 3, ppo__schedules,
-                 "how it falls to 0 over the run"),
+    PPO__CHOICE(learning_rate_schedule, "linear", 3, ppo__schedules, "how it falls to 0 over the run"),
     PPO__SCALAR(critic_learning_rate, FLOAT, "0", 0, 10, "the critic's; 0: the same"),
     PPO__SCALAR(max_grad_norm, FLOAT, "0.5", 0, 1e20, "global gradient norm is clipped to this; 0: off"),
     PPO__SCALAR(adam_beta1, FLOAT, "0.9", 0, 0.999999, "Adam's decay of the mean"),
@@ -12398,23 +12399,20 @@ static const ppo_field ppo__fields[] = {
     PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "0: one-step TD, 1: Monte Carlo"),
     PPO__SWITCH(normalize_advantage, "yes", "per minibatch: mean 0, standard deviation 1"),
     PPO__SWITCH(recompute_advantages, "no", "before each epoch, by the critic as it is then"),
-    PPO__SETTING(objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
-                 "the policy's objective, not k3-penalty"),
+    PPO__CHOICE(objective, "clip", PPO__OBJECTIVES - 1, ppo__objectives,
+                "the policy's objective, not k3-penalty"),
     PPO__SCALAR(clip_low, FLOAT, "0.2", 0, 1, "no gain from ratios below 1 - this"),
     PPO__SCALAR(clip_high, FLOAT, "0.2", 0, 1e6, "no gain from ratios above 1 + this"),
-    PPO__SETTING(clip_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
-                 "how both ranges fall to 0 over the run"),
+    PPO__CHOICE(clip_schedule, "constant", 3, ppo__schedules, "how both ranges fall to 0 over the run"),
     PPO__SCALAR(dual_clip, FLOAT, "0", 0, 1e6, "above 1: bound for negative advantages; 0: off"),
     PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e20, "weight of the value loss, 0.5 mean squared error"),
     PPO__SCALAR(value_clip, FLOAT, "0", 0, 1e20, "clip range of the value loss; 0: off"),
     PPO__SCALAR(huber_delta, FLOAT, "0", 0, 1e20, "value errors beyond this count linearly; 0: off"),
     PPO__SWITCH(use_critic, "yes", "no: without a critic, advantages are returns"),
     PPO__SCALAR(entropy_coef, FLOAT, "0", 0, 1e6, "weight of the entropy bonus"),
-    PPO__SETTING(entropy_schedule, CHOICE, "constant", 0, 3, ppo__schedules,
-                 "how it falls to 0 over the run"),
+    PPO__CHOICE(entropy_schedule, "constant", 3, ppo__schedules, "how it falls to 0 over the run"),
     PPO__SCALAR(target_kl, FLOAT, "0", 0, 1e6, "epochs end when approx_kl exceeds 1.5 times this; 0: off"),
-    PPO__SCALAR(lr_target_kl, FLOAT, "0", 0, 1e6,
-                "the learning rate is adapted to hold this approx_kl; 0: off"),
+    PPO__SCALAR(lr_target_kl, FLOAT, "0", 0, 1e6, "learning_rate adapts to hold this approx_kl; 0: off"),
     PPO__SCALAR(kl_coef, FLOAT, "1", 0, 1e6, "weight of KL(old || new) with --objective kl-penalty"),
     PPO__SCALAR(penalty_target_kl, FLOAT, "0", 0, 1e6, "kl_coef doubles or halves to hold this KL; 0: off"),
     PPO__NETWORK(conv, KERNELS, "none", 0, 1024, NULL,
@@ -12436,19 +12434,16 @@ static const ppo_field ppo__fields[] = {
                  "box actions: -1..1 is mapped to the box; auto: where it is far from that"),
     PPO__NETWORK(gsde, CHOICE, "no", 0, 1, "no|yes", "box actions: state-dependent exploration"),
     PPO__SCALAR(gsde_steps, INT, "0", 0, 16777216, "steps that a sampled exploration lasts; 0: a rollout"),
-    PPO__SCALAR(rpo_alpha, FLOAT, "0", 0, 1e3,
-                "box actions: the update moves means by uniform noise in +- this; 0: off"),
+    PPO__SCALAR(rpo_alpha, FLOAT, "0", 0, 1e3, "box actions: the update adds noise in +- this to means"),
     PPO__NETWORK(normalize_obs, CHOICE, "no", 0, 1, "no|yes", "observations to mean 0, variance 1"),
     PPO__SWITCH(normalize_reward, "no", "rewards divided by the std of the discounted return"),
     PPO__NETWORK(clip_obs, FLOAT, "10", 1e-6, 1e6, NULL, "normalized observations are clipped to +- this"),
     PPO__SCALAR(clip_reward, FLOAT, "10", 1e-6, 1e6, "normalized rewards are clipped to +- this"),
     PPO__SCALAR(self_play, INT, "0", 0, 1024, "earlier policies kept as opponents; 0: all agents learn"),
     PPO__SCALAR(snapshot_every, INT, "10", 1, 1000000000, "self-play: iterations until the next opponent"),
-    PPO__SCALAR(self_play_latest, FLOAT, "0.5", 0, 1,
-                "self-play: share of episodes of the latest policy alone"),
+    PPO__SCALAR(self_play_latest, FLOAT, "0.5", 0, 1, "self-play: share of the latest policy's episodes"),
     PPO__SEED("of all random numbers"),
-    PPO__SCALAR(threads, INT, "1", 1, 1024,
-                "threads that step environments and compute; the results do not depend on it"),
+    PPO__SCALAR(threads, INT, "1", 1, 1024, "the results do not depend on them"),
 };
 #undef PPO__OF
 enum { PPO__FIELDS = sizeof ppo__fields / sizeof *ppo__fields };
@@ -14241,8 +14236,7 @@ enum { PPO__FAMILIES = 7 };
 
 #define PPO__OF ppo_lm_config
 static const ppo_field ppo__lm_fields[] = {
-    PPO__SETTING(family, CHOICE, "gpt2", 0, PPO__FAMILIES - 1, PPO__FAMILY_WORDS,
-                 "whose layout a saved folder has"),
+    PPO__CHOICE(family, "gpt2", PPO__FAMILIES - 1, PPO__FAMILY_WORDS, "whose layout a saved folder has"),
     PPO__SCALAR(vocab, INT, NULL, 2, INT_MAX, "tokens"),
     PPO__SCALAR(context, INT, "64", 2, INT_MAX, "tokens of the longest sequence"),
     PPO__SCALAR(width, INT, "64", 2, INT_MAX / 4, "numbers of a token's hidden state"),
@@ -14253,8 +14247,7 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__SCALAR(hidden, INT, "0", 0, INT_MAX / 2, "width of the feed-forward layers; 0: 4 width"),
     PPO__SETTING(norm, CHOICE, "layer", PPO_RMS_NORM, PPO_LAYER_NORM, "rms|layer", "kind of the norms"),
     PPO__SCALAR(norm_eps, FLOAT, "1e-5", 1e-30, 1, "added to a norm's variance"),
-    PPO__SETTING(activation, CHOICE, "gelu", 0, PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS,
-                 "in feed-forward layers"),
+    PPO__CHOICE(activation, "gelu", PPO__ACTIVATIONS - 1, PPO__ACTIVATION_WORDS, "in feed-forward layers"),
     PPO__SWITCH(glu, "no", "gate in the feed-forward layers"),
     PPO__SWITCH(qkv_bias, "yes", "biases of queries, keys and values"),
     PPO__SWITCH(proj_bias, "yes", "bias after the attention"),
@@ -14264,13 +14257,11 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__SWITCH(tied, "yes", "logits by the token embedding"),
     PPO__SCALAR(attention_scale, FLOAT, "0", 0, 1e30, "scale of scores; 0: 1 / sqrt(head size)"),
     PPO__SCALAR(window, INT, "0", 0, INT_MAX, "tokens that a token attends to; 0: all"),
-    PPO__SCALAR(window_layers, U64, "0", 0, 1.8446744073709552e19,
-                "bit k: layer k has the window; 0: all have it"),
-    PPO__SETTING(positions, CHOICE, "learned", 0, PPO_ROTARY, "learned|rotary", "kind of positions"),
+    PPO__SCALAR(window_layers, U64, "0", 0, 1.8446744073709552e19, "bit k: layer k has it; 0: all"),
+    PPO__CHOICE(positions, "learned", PPO_ROTARY, "learned|rotary", "kind of positions"),
     PPO__SCALAR(rotary_size, INT, "0", 0, INT_MAX / 8, "columns of a head that are rotated; 0: all"),
     PPO__SCALAR(rope_theta, FLOAT, "10000", 1, 1e30, "base of the wavelengths"),
-    PPO__SETTING(rope_scaling, CHOICE, "plain", 0, PPO_ROPE_LLAMA3, "plain|linear|llama3",
-                 "scaling of the wavelengths"),
+    PPO__CHOICE(rope_scaling, "plain", PPO_ROPE_LLAMA3, "plain|linear|llama3", "scaling of the wavelengths"),
     PPO__SCALAR(rope_factor, FLOAT, "1", 1e-30, 1e30, "wavelengths are multiplied by it"),
     PPO__SCALAR(rope_low, FLOAT, "1", 1e-30, 1e30, "Llama 3: low_freq_factor"),
     PPO__SCALAR(rope_high, FLOAT, "4", 1e-30, 1e30, "Llama 3: high_freq_factor"),
@@ -14874,15 +14865,14 @@ static ppo_status ppo__needs_methods(const char *what) {
 }
 
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
-#define PPO__SAMPLING_ROWS(in)                                                                           \
-    PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),         \
-        PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),       \
-        PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"), \
-        PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL,                                           \
-                        "only the most likely, with this total probability"),                            \
-        PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),  \
-        PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL,                                  \
-                        "sampled tokens; 0: up to the context"),                                         \
+#define PPO__SAMPLING_ROWS(in)                                                                             \
+    PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),           \
+        PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),         \
+        PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),   \
+        PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL, "the most likely, up to this probability"), \
+        PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),    \
+        PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL,                                    \
+                        "sampled tokens; 0: to the context"),                                              \
         PPO__SETTING_IN(in, tool_token, INT, "-1", -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 #define PPO__OF ppo_sampling
@@ -16106,11 +16096,9 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__SCALAR(window, INT, "0", 0, INT_MAX, "tokens of a window of the text; 0: whole sequences"),
         PPO__SWITCH(random_windows, "no", "windows from anywhere, not adjacent ones"),
         PPO__SCALAR(learning_rate, FLOAT, "1e-3", 1e-30, 10, "Adam's learning rate"),
-        PPO__SETTING(learning_rate_schedule, CHOICE, "cosine", 0, 2, "constant|linear|cosine",
-                     "of the learning rate"),
+        PPO__CHOICE(learning_rate_schedule, "cosine", 2, "constant|linear|cosine", "of the learning rate"),
         PPO__SCALAR(min_learning_rate, FLOAT, "0", 0, 10, "at the end of the schedule"),
-        PPO__SCALAR(warmup, FLOAT, "0.05", 0, 0.999999,
-                    "share of the steps in which the learning rate rises"),
+        PPO__SCALAR(warmup, FLOAT, "0.05", 0, 0.999999, "share of the steps in which the rate rises"),
         PPO__SCALAR(warmup_steps, INT, "0", 0, INT_MAX, "number of these steps; 0: by that share"),
         PPO__ADAM_ROWS,
         PPO__SCALAR(max_grad_norm, FLOAT, "1", 0, INFINITY, "gradient norms are clipped to it; 0: off"),
@@ -17573,37 +17561,32 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SCALAR(reward_clip, FLOAT, "0", 0, 1e30, "rewards are clipped to +- this; 0: off"),
         PPO__SCALAR(missing_eos_penalty, FLOAT, "0", -1e15, 1e15, "subtracted from sequences cut off"),
         PPO__SCALAR(length_penalty, FLOAT, "0", -1e15, 1e15, "subtracted for every sampled token"),
-        PPO__SCALAR(overlong_buffer, INT, "0", 0, INT_MAX,
-                    "last tokens before the limit, which are penalized"),
+        PPO__SCALAR(overlong_buffer, INT, "0", 0, INT_MAX, "last tokens before the limit, penalized"),
         PPO__SCALAR(overlong_penalty, FLOAT, "1", 0, 1e15, "for all of these tokens"),
         PPO__SCALAR(refills, INT, "0", 0, 1000, "rounds that replace prompts of equal rewards"),
-        PPO__SETTING(kl_place, CHOICE, "reward", 0, 1, "reward|loss", "where the KL to the reference counts"),
-        PPO__SETTING(kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact",
-                     "estimator of that KL"),
+        PPO__CHOICE(kl_place, "reward", 1, "reward|loss", "where the KL to the reference counts"),
+        PPO__SETTING(kl_estimator, CHOICE, "k1", PPO_K1, PPO_KL_EXACT, "k1|k2|k3|exact", "of that KL"),
         PPO__SCALAR(kl_coef, FLOAT, "0.05", 0, 1e30, "strength of the KL constraint"),
         PPO__SWITCH(kl_weighted, "no", "KL in the loss times the ratio"),
         PPO__SCALAR(penalty_target_kl, FLOAT, "0", 0, 1e30, "kl_coef adapts to hold this KL; 0: off"),
         PPO__SCALAR(kl_horizon, INT, "10000", INT_MIN, INT_MAX,
-                    "samples in which kl_coef can change by a fifth"),
+                    "samples in which kl_coef changes by a fifth"),
         PPO__SCALAR(reference_every, INT, "0", 0, INT_MAX, "iterations between new references; 0: none"),
-        PPO__SETTING(advantage, CHOICE, "gae", 0, PPO_ADVANTAGE_RETURN,
-                     "gae|sequence|group|leave-one-out|group-mean|return",
-                     "how much better a token was than expected"),
+        PPO__CHOICE(advantage, "gae", PPO_ADVANTAGE_RETURN,
+                    "gae|sequence|group|leave-one-out|group-mean|return",
+                    "how much better a token was than expected"),
         PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
         PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
         PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
         PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),
-        PPO__SETTING(aggregation, CHOICE, "tokens", 0, 2, "tokens|sequences|constant",
-                     "how the loss is averaged"),
-        PPO__SETTING(ratio, CHOICE, "token", 0, 1, "token|sequence",
-                     "ratio of each token, or of its sequence"),
+        PPO__CHOICE(aggregation, "tokens", 2, "tokens|sequences|constant", "how the loss is averaged"),
+        PPO__CHOICE(ratio, "token", 1, "token|sequence", "of each token, or of its sequence"),
         PPO__SWITCH(mask_truncated, "no", "learn nothing from truncated sequences"),
         PPO__SCALAR(epochs, INT, "4", 1, 10000, "passes over the samples of an iteration"),
         PPO__SCALAR(target_kl, FLOAT, "0.02", 0, 1e30, "epochs end at 1.5 times this KL per token; 0: off"),
         PPO__SCALAR(minibatch_size, INT, "16", 1, INT_MAX, "sequences per gradient step"),
-        PPO__SCALAR(micro_batch, INT, "0", 0, INT_MAX,
-                    "of a minibatch, in memory at once; 0: by their tokens"),
+        PPO__SCALAR(micro_batch, INT, "0", 0, INT_MAX, "in memory at once; 0: by their tokens"),
         PPO__SCALAR(shards, INT, "0", 0, 1024, "parts of a minibatch for threads and processes; 0: by size"),
         PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time: ppo_tape_checkpointing()"),
         PPO__SETTING_IN(objective., objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
@@ -17624,16 +17607,15 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SCALAR(max_grad_norm, FLOAT, "1", 0, 1e30, "the gradient's norm is clipped to it; 0: off"),
         PPO__SCALAR(learning_rate, FLOAT, "3e-4", 0, 10, "Adam's learning rate"),
         PPO__SCALAR(critic_learning_rate, FLOAT, "0", 0, 10, "of a separate critic; 0: the policy's"),
-        PPO__SETTING(learning_rate_schedule, CHOICE, "constant", 0, 2, "constant|linear|cosine",
-                     "of the learning rate"),
+        PPO__CHOICE(learning_rate_schedule, "constant", 2, "constant|linear|cosine", "of the learning rate"),
         PPO__SCALAR(min_learning_rate, FLOAT, "0", 0, 10, "at the end of the schedule"),
         PPO__SCALAR(iterations, INT, "0", 0, INT_MAX, "number of iterations of the schedule"),
         PPO__ADAM_ROWS,
         PPO__SCALAR(importance_cap, FLOAT, "0", 0, 1e30, "upper bound of the importance weight; 0: off"),
         PPO__SCALAR(importance_floor, FLOAT, "0", 0, 1e30, "lower bound of the importance weight"),
-        PPO__SETTING(importance_mode, CHOICE, "token-truncate", 0, 3,
-                     "token-truncate|token-mask|sequence-truncate|sequence-mask",
-                     "how the importance weight is bounded"),
+        PPO__CHOICE(importance_mode, "token-truncate", 3,
+                    "token-truncate|token-mask|sequence-truncate|sequence-mask",
+                    "how the importance weight is bounded"),
         PPO__SEED("of all random numbers"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__rlhf_needs,
