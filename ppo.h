@@ -131,7 +131,6 @@ LANGUAGE MODELS
         a loss of your own       ppo_lm_response(), ppo_tape_sequence_sum(), ppo_lm_sequence_score(), or
                                  ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
         a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
-        less memory              ppo_tape_checkpointing(), cfg.gradient_checkpointing
 
     ppo_hub.h opens downloaded models, their tokenizers and chats, reads and writes data sets, and trains by LoRA.
 
@@ -441,11 +440,7 @@ typedef struct ppo_tape ppo_tape;
 PPO_DEF ppo_status ppo_tape_create(ppo_tape **tape);
 PPO_DEF void ppo_tape_free(ppo_tape *tape);
 PPO_DEF void ppo_tape_reset(ppo_tape *tape);
-PPO_DEF void ppo_tape_record(ppo_tape *tape, int on); /* 0: no gradients; 1 is the default */
-/* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward
-   computes the block again. That takes a third to a half more time and a fraction of the memory, and gives the
-   same bits. 0 is the default. */
-PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
+PPO_DEF void ppo_tape_record(ppo_tape *tape, int on);     /* 0: no gradients; 1 is the default */
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
 /* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
@@ -1705,9 +1700,6 @@ PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens,
    response are encoded apart, as in sampling. Errors: as above, and no token at all. */
 PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int start,
                                        const char *prompt, const char *response, int end);
-/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
-PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
-                                          const char *text, int given);
 /* The text of sequence s, or of its prompt, or of what follows it, as ppo_decode(), without special tokens. */
 typedef enum ppo_text_part { PPO_WHOLE_TEXT, PPO_PROMPT_TEXT, PPO_RESPONSE_TEXT } ppo_text_part;
 PPO_DEF ppo_status ppo_tokens_text(const ppo_tokens *tokens, int s, ppo_text_part what,
@@ -1973,7 +1965,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
        more than 4 million weights, with those of its base: each thread needs gradients of its own [0] */
     int shards;
 
-    /* supervised fine-tuning on long texts: the sequences, one after another, are one text, and an item is
+    /* supervised fine-tuning on long texts, by ppo_hub.h: the sequences, one after another, are one text, and an item is
        a window of it, which may reach from one sequence into the next. Of its tokens the first one, and
        those that are given or in a prompt, are not predicted */
     int window; /* > 0: tokens of a window, at most the context; 0: an item is a sequence [0] */
@@ -1994,7 +1986,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     float label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
     uint64_t seed;                /* of the order of the data [1] */
 
-    /* other data, on which the loss is measured; borrowed */
+    /* other data, on which ppo_judge.h measures the loss; borrowed */
     const ppo_tokens *held_out, *held_out_rejected; /* held_out_rejected: of pairs [NULL, NULL] */
     int evaluate_every; /* steps between measurements; 0: an epoch. The last step is always measured [0] */
     int evaluate_first; /* 1: also before the first step, as step 0 of the progress [0] */
@@ -2006,7 +1998,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
        if the file exists at the start; NULL: none [NULL] */
     const char *checkpoint;
     int checkpoint_every;       /* steps between saves; also at the end, or when the callback ends it [100] */
-    int gradient_checkpointing; /* 1: less memory for more time, see ppo_tape_checkpointing() [0] */
+    int gradient_checkpointing; /* 1: less memory for more time, by ppo_hub.h [0] */
 
     ppo_fit_callback callback; /* may be NULL [NULL] */
     void *callback_user;       /* passed to it [NULL] */
@@ -2138,7 +2130,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int minibatch_size;             /* sequences per gradient step; at most all of them [16] */
     int micro_batch;                /* sequences in memory at once, as in ppo_fit_config [0] */
     int shards;                     /* parts of a minibatch, as in ppo_fit_config [0] */
-    int gradient_checkpointing;     /* 1: less memory for more time, see ppo_tape_checkpointing() [0] */
+    int gradient_checkpointing;     /* 1: less memory for more time, by ppo_hub.h [0] */
     ppo_policy_objective objective; /* [clip, 0.2, 0.2] */
     float value_coef, value_clip;   /* of 0.5 mse; value_clip 0: no clipping [0.5, 0.2] */
     float entropy_coef;             /* [0] */
@@ -2488,6 +2480,11 @@ PPO_DEF PPO__PRINTF(2, 3) ppo_status ppo_fail(ppo_status status, const char *for
 }
 
 #define ppo__refuse(...) ppo_fail(PPO_ERROR_ARGUMENT, __VA_ARGS__)
+
+/* What is missing where a companion is. */
+static ppo_status ppo__needs(const char *what, const char *header) {
+    return ppo__refuse("%s needs %s: include it after ppo.h, where PPO_IMPLEMENTATION is", what, header);
+}
 
 /* 1 if the pointers that a public function needs are there, else 0, with the first that is NULL as the error. Their
    number follows from `names`, which is separated by commas: all pointers are passed alike. */
@@ -3135,9 +3132,7 @@ PPO_DEF ppo_status ppo_use_group(const ppo_group *group) {
     if (rank < 0 || rank >= size) return ppo__refuse("ppo_use_group: rank %d of %d", rank, size);
     if (group && !PPO__GIVEN("ppo_use_group", group->exchange)) return PPO_ERROR_ARGUMENT;
     if (size > 1 && !ppo__in_group.gather)
-        return ppo__refuse("ppo_use_group: %d processes need ppo_group.h: include it after ppo.h, where "
-                           "PPO_IMPLEMENTATION is",
-                           size);
+        return ppo__needs("ppo_use_group: a group of processes", "ppo_group.h");
     ppo__group_in_use = size > 1 ? group : NULL;
     return PPO_OK;
 }
@@ -5376,10 +5371,6 @@ PPO_DEF PPO__NOINLINE void ppo_tape_reset(ppo_tape *tape) {
     tape->status = PPO_OK;
 }
 
-PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on) {
-    if (tape) tape->recompute = on;
-}
-
 PPO_DEF void ppo_tape_record(ppo_tape *tape, int on) {
     if (tape) tape->recording = on;
 }
@@ -5567,42 +5558,18 @@ static ppo_status ppo__tape_walk_back(ppo_tape *tape, struct ppo__event *walked)
     return ppo_tape_status(tape);
 }
 
-/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in
-   tape->block and forgotten; backward records it again, and goes back through that. */
-typedef struct ppo__recompute_args {
-    ppo_tensor *(*build)(ppo_tape *tape, ppo_tensor *x, const void *user);
-    const void *user;
-} ppo__recompute_args;
-
-static void ppo__recompute(ppo_node *node, int backward) {
-    const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
-    ppo_tape *tape = node->tape;
-    const ppo__record outer = tape->now;
-    const int recording = tape->recording;
-    tape->now = tape->block;
-    tape->recording = backward;
-    tape->backward = 0;
-    ppo_tensor *y = args->build(tape, node->in[0], args->user);
-    tape->recording = recording;
-    if (y && !backward) ppo__tape_copy(tape, y->data, ppo__size(y), node->out[0]->data);
-    if (backward) ppo__tape_begin_grad(tape, y);
-    if (backward && y && y->grad && !tape->status) {
-        ppo__tape_copy(tape, node->out[0]->grad, ppo__size(y), y->grad);
-        ppo__tape_walk_back(tape, NULL);
-    }
-    tape->block = tape->now;
-    tape->now = outer;
-    ppo__record_reset(&tape->block);
-}
-
-static ppo_status ppo__recompute_forward(ppo_node *node) {
-    ppo__recompute(node, 0);
-    return ppo_tape_status(node->tape);
-}
-
-static void ppo__recompute_backward(ppo_node *node) { ppo__recompute(node, 1); }
-
-static const ppo_op ppo__recomputed = {"recomputed", 1, ppo__recompute_forward, ppo__recompute_backward};
+/* For models that fill the memory, by ppo_hub.h. */
+typedef struct ppo__large_functions {
+    /* An operation that is made of others, which are not kept; and y = build(x), of x's shape, as this operation. */
+    const ppo_op *recomputed;
+    ppo_tensor *(*recompute)(ppo_tape *tape, ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
+                             ppo_tensor *x, const void *user);
+    /* Packed matrices. c = init + a b as in the kernel gemm, to the same bits; c may be init. */
+    void (*gemm)(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b, int ldb,
+                 const float *init, int ld_init, float *c, int ldc);
+    void (*transpose)(int rows, int cols, const uint16_t *b, float *out); /* out (cols, rows) */
+} ppo__large_functions;
+PPO__COMPANION(ppo__large_functions, ppo__for_large);
 
 PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *const *in, int n_in, int rows,
                                  int cols, const void *args, size_t args_size) {
@@ -5616,13 +5583,13 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
-    node->op = tape->device && op != &ppo__recomputed ? tape->device->find(op->name) : op;
+    node->op = tape->device && op != ppo__for_large.recomputed ? tape->device->find(op->name) : op;
     if (!node->op) {
         ppo__refuse("the device does not know the operation \"%s\"", op->name);
         return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     }
     node->tape = tape;
-    int with_grad = tape->recording && op == &ppo__recomputed; /* it may have parameters inside */
+    int with_grad = tape->recording && op == ppo__for_large.recomputed; /* it may have parameters inside */
     for (int i = 0; i < n_in; ++i) {
         node->in[i] = ppo__tape_input(tape, in[i]);
         with_grad |= tape->recording && in[i] && in[i]->grad;
@@ -5656,18 +5623,6 @@ PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss) {
 }
 
 PPO_DEF ppo_tensor *ppo_tape_result(ppo_node *node) { return node ? node->out[0] : NULL; }
-
-/* build(x): as one operation, unless backward will need what it is made of, or it is small. */
-enum { PPO__RECOMPUTE_LEAST = 1 << 16 };
-static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
-                                       ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
-                                       ppo_tensor *x, const void *user) {
-    const ppo__recompute_args args = {build, user};
-    if (!tape->recompute && (tape->recording || ppo__size(x) < PPO__RECOMPUTE_LEAST))
-        return build(tape, x, user);
-    return ppo_tape_result(
-        ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
-}
 
 /* 1 if the operands are there and the tape has not failed; otherwise the failure is kept. */
 static PPO__NOINLINE int ppo__operands(ppo_tape *tape, const char *op, const ppo_tensor *a,
@@ -5944,14 +5899,6 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
 
 /* -- packed matrices as operands: ppo_hub.h packs the numbers of a set to BF16, and computes with them -- */
 
-typedef struct ppo__packed_functions {
-    /* c = init + a b as in the kernel gemm, to the same bits; c may be init. */
-    void (*gemm)(int rows, int cols, int inner, const float *a, int lda, const uint16_t *b, int ldb,
-                 const float *init, int ld_init, float *c, int ldc);
-    void (*transpose)(int rows, int cols, const uint16_t *b, float *out); /* out (cols, rows) */
-} ppo__packed_functions;
-PPO__COMPANION(ppo__packed_functions, ppo__with_packed);
-
 /* x as an operand. If its numbers are packed, *packed and data point to them, and data is not read; otherwise
    *packed is NULL. */
 static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_t **packed) {
@@ -6015,7 +5962,7 @@ static void ppo__layer_part(const ppo__layer *layer, int row, int rows, int col,
     size_t at = ppo__at(row, out) + (size_t)col, n = (size_t)cols;
     float *z = layer->before ? layer->before : layer->y;
     if (layer->packed)
-        ppo__with_packed.gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
+        ppo__for_large.gemm(rows, cols, in, x, in, layer->packed + col, out, bias, 0, z + at, out);
     else ppo__layer_gemm(rows, cols, in, x, in, 1, layer->w->data + col, out, bias, 0, z + at, out);
     if (cols == out) n = ppo__at(rows, out), rows = 1;
     for (int i = 0; i < rows && f->value; ++i, at += (size_t)out) f->value(z + at, layer->y + at, n);
@@ -6095,7 +6042,7 @@ static void ppo__chain_rows_backward(void *user, int range, int from, int to) {
             const size_t at_x = ppo__at(from, in) + j, at_w = ppo__at(j, out);
             const float *before = layer->dx_before ? layer->dx_before + at_x : NULL;
             float *w_t = node->scratch + range * chain->scratch;
-            if (layer->packed) ppo__with_packed.transpose(n, out, layer->packed + at_w, w_t);
+            if (layer->packed) ppo__for_large.transpose(n, out, layer->packed + at_w, w_t);
             else ppo__k()->transpose(n, out, layer->w->data + at_w, out, w_t, n);
             ppo__layer_gemm(to - from, n, out, dz, out, 1, w_t, n, before, in, layer->dx + at_x, in);
         }
@@ -6256,7 +6203,7 @@ static void ppo__transposed_da(void *user, int range, int from, int to) {
     const int inner = a->cols, out = b->rows;
     const float *dy = node->out[0]->grad + ppo__at(from, out);
     float *da = a->grad + ppo__at(from, inner);
-    if (packed) ppo__with_packed.gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
+    if (packed) ppo__for_large.gemm(to - from, inner, out, dy, out, packed, inner, da, inner, da, inner);
     else ppo__layer_gemm(to - from, inner, out, dy, out, 1, b->data, inner, da, inner, da, inner);
 }
 
@@ -9523,8 +9470,7 @@ static ppo_status ppo__conv_init(ppo_conv *conv, ppo_params *params, const int s
                                  const ppo_config *config, ppo_rng *rng) {
     memset(conv, 0, sizeof *conv);
     if (!config->conv_layers) return PPO_OK;
-    if (!ppo__conv.init)
-        return ppo__refuse("conv needs ppo_conv.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
+    if (!ppo__conv.init) return ppo__needs("conv", "ppo_conv.h");
     memcpy(conv->shape[0], shape, sizeof conv->shape[0]);
     return ppo__conv.init(conv, params, config, rng);
 }
@@ -9631,9 +9577,7 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
         status = ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, layers, 0, sqrtf(2), rng);
         inputs = config->hidden[layers - 1];
     }
-    if (!status && config->recurrent && !ppo__recurrent.init)
-        status =
-            ppo__refuse("recurrent needs ppo_gru.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
+    if (!status && config->recurrent && !ppo__recurrent.init) status = ppo__needs("recurrent", "ppo_gru.h");
     else if (!status && config->recurrent) {
         status = ppo__recurrent.init(&model->core, model->params, "core", inputs, config->recurrent, rng);
         inputs = config->recurrent;
@@ -13289,6 +13233,9 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 #ifndef PPO_NO_LANGUAGE
 
+typedef struct ppo__fit ppo__fit;
+typedef struct ppo__fit_set ppo__fit_set;
+
 /* What ppo_hub.h adds to functions of this wing. */
 typedef struct ppo__hub_functions {
     /* A tokenizer.json: at path, or in the folder there; or an array of the file at path. */
@@ -13302,6 +13249,9 @@ typedef struct ppo__hub_functions {
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
                             ppo_activation activation);
     ppo_status (*lm_twin)(const ppo_lm *lm, int score, ppo_lm **twin);
+    /* Fine-tuning: divides a text into adjacent windows; draws windows that begin anywhere. */
+    ppo_status (*fit_windows)(ppo__fit *fit, ppo__fit_set *set);
+    void (*draw_windows)(ppo__fit_set *set, ppo_rng *rng);
 } ppo__hub_functions;
 PPO__COMPANION(ppo__hub_functions, ppo__in_hub);
 
@@ -13830,24 +13780,6 @@ PPO_DEF ppo_status ppo_tokens_add_text(ppo_tokens *tokens, const ppo_tokenizer *
     return ppo__encoder_end(&encoder);
 }
 
-PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
-                                          const char *text, int given) {
-    if (!PPO__GIVEN("ppo_tokens_append_text", tokens, tokenizer, text)) return PPO_ERROR_ARGUMENT;
-    if (!tokens->memory || !tokens->count)
-        return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
-    int s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
-    ppo__encoder encoder = ppo__encoder_start(tokenizer);
-    ppo__encode_text(&encoder, PPO__CONTINUES, text, strlen(text), 1);
-    if (encoder.count && !encoder.memory.failed)
-        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, 0);
-    if (tokens->count > s + 1) { /* the two sequences, which are side by side, become one */
-        tokens->start[s + 1] = tokens->start[s + 2];
-        --tokens->count;
-        if (given) ppo_tokens_mark_given(tokens, length, encoder.count);
-    }
-    return ppo__encoder_end(&encoder);
-}
-
 /* Where the tokens after the prompt begin. */
 static int ppo__prompt_end(const ppo_tokens *tokens, int s) {
     int start = tokens->start[s], n = tokens->start[s + 1] - start,
@@ -14301,8 +14233,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
-    if (c->qk_norm && !ppo__in_hub.qk_norm)
-        return ppo__refuse("qk_norm needs ppo_hub.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
+    if (c->qk_norm && !ppo__in_hub.qk_norm) return ppo__needs("qk_norm", "ppo_hub.h");
     if (!c->head_size && c->width % c->heads)
         return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
     if (!c->head_size) c->head_size = c->width / c->heads;
@@ -14636,7 +14567,8 @@ static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *tok
     for (int k = 0; k < c->layers && x && args; ++k) {
         const ppo__lm_block_args block = {lm, k, angle, attend, user};
         args[k] = block;
-        x = ppo__tape_recompute(tape, ppo__lm_block, x, &args[k]);
+        x = ppo__for_large.recompute ? ppo__for_large.recompute(tape, ppo__lm_block, x, &args[k])
+                                     : ppo__lm_block(tape, x, &args[k]);
     }
     return ppo__lm_norm(tape, lm, x, lm->norm_weight, lm->norm_bias);
 }
@@ -14860,10 +14792,6 @@ typedef struct ppo__methods {
 } ppo__methods;
 PPO__COMPANION(ppo__methods, ppo__in_methods);
 
-static ppo_status ppo__needs_methods(const char *what) {
-    return ppo__refuse("%s needs ppo_methods.h: include it after ppo.h, where PPO_IMPLEMENTATION is", what);
-}
-
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
 #define PPO__SAMPLING_ROWS(in)                                                                             \
     PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),           \
@@ -14922,7 +14850,7 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
                                vocab - 1);
     if (sampling->tool_token < 0 && !sampling->tool) return PPO_OK;
     return ppo__in_methods.check_tool ? ppo__in_methods.check_tool(sampling, vocab)
-                                      : ppo__needs_methods("a tool");
+                                      : ppo__needs("a tool", "ppo_methods.h");
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -15809,7 +15737,8 @@ static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const p
     const int threads = ppo__device_in_use || ppo__is_large(lm) ? 1 : ppo__thread_count();
     const int own = ppo__branch_shards(learner, learner->shards, 0, 1);
     int lanes = 1;
-    ppo_status status = PPO_OK;
+    ppo_status status =
+        recompute && !ppo__for_large.recompute ? ppo__needs("gradient_checkpointing", "ppo_hub.h") : PPO_OK;
     while (2 * lanes <= ppo__min_int(own, threads)) lanes *= 2;
     if (lanes < 4 && 2 * lanes <= threads) lanes = 1;
     learner->lane = PPO__ZEROS(memory, ppo__lane, lanes);
@@ -15824,7 +15753,7 @@ static ppo_status ppo__lanes_alloc(ppo__learner *learner, int recompute, const p
                 k ? PPO__ARRAY(memory, float, learner->params[i]->count) : learner->params[i]->grad;
         status = ppo__arena_status(memory);
         if (!status) status = ppo__tape_create_on(ppo__device_in_use, &lane->tape);
-        ppo_tape_checkpointing(lane->tape, recompute);
+        if (!status) lane->tape->recompute = recompute;
         for (int i = 0; i < 2 && k && !status; ++i) {
             lane->tape->params[i] = learner->params[i];
             lane->tape->grad[i] = lane->grad[i];
@@ -16070,6 +15999,12 @@ static ppo_status ppo__learner_reserve(ppo__learner *learner, const int *item, i
 
 /* -- fine-tuning -- */
 
+/* Held-out data, by ppo_judge.h: their loss; with patience, the parameters with the lowest one are kept. */
+typedef struct ppo__judge_functions {
+    ppo_status (*evaluate)(ppo__fit *fit, ppo_fit_progress *p);
+} ppo__judge_functions;
+PPO__COMPANION(ppo__judge_functions, ppo__in_judge);
+
 /* Rows that fine-tuning and PPO on tokens have in common. */
 #define PPO__ADAM_ROWS                                                                  \
     PPO__SCALAR(adam_beta1, FLOAT, "0.9", 0, 0.999999, "Adam's decay of the mean"),     \
@@ -16109,7 +16044,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__SWITCH(evaluate_first, "no", "held-out loss also before the first step"),
         PPO__SCALAR(patience, INT, "0", 0, INT_MAX, "held-out losses without a new best; 0: any number"),
         PPO__SCALAR(checkpoint_every, INT, "100", 1, INT_MAX, "steps between checkpoints"),
-        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time: ppo_tape_checkpointing()"),
+        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time, by ppo_hub.h"),
     };
     static const ppo_settings settings = {fields, sizeof fields / sizeof *fields, ppo__fit_needs, NULL, NULL};
     return &settings;
@@ -16126,7 +16061,7 @@ enum { PPO__SFT, PPO__REWARD, PPO__DPO };
 static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo"};
 
 /* The data to learn from, or those held out. */
-typedef struct ppo__fit_set {
+struct ppo__fit_set {
     const ppo_tokens *data[2]; /* sequences; data[1]: of pairs, the rejected ones, else NULL */
     ppo_tokens text;           /* with windows: all of data[0] as one sequence */
     int bounds[2];             /* text.start */
@@ -16135,9 +16070,9 @@ typedef struct ppo__fit_set {
     int count;                 /* items */
     int longest[2];            /* tokens of the longest item, in data[0] and data[1] */
     int *order;                /* [count] */
-} ppo__fit_set;
+};
 
-typedef struct ppo__fit {
+struct ppo__fit {
     ppo__learner learner;
     int objective;
     ppo_lm *lm;
@@ -16153,7 +16088,7 @@ typedef struct ppo__fit {
     float best_loss;
     int worse; /* number of held-out losses since then */
     int over;  /* 1: the training is complete */
-} ppo__fit;
+};
 
 /* The learner takes its items from set k from now on. */
 static void ppo__fit_use(ppo__fit *fit, int k) {
@@ -16201,46 +16136,6 @@ static ppo_status ppo__check_peer(const ppo_lm *policy, const ppo_lm *other, con
     return PPO_OK;
 }
 
-/* Divides a text into adjacent windows. Each begins with the last token of the window before, which it
-   does not predict. Windows with no token to learn from are left out. */
-static ppo_status ppo__fit_windows(ppo__fit *fit, ppo__fit_set *set) {
-    const ppo_tokens *data = set->data[0];
-    const int n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
-    const int marked = data->given || data->prompt;
-    unsigned char *given = marked ? PPO__ARRAY(&fit->memory, unsigned char, n) : NULL;
-    set->first = PPO__ARRAY(&fit->memory, int, n > 1 ? ppo__divide_up(n - 1, width - 1) : 1);
-    if (ppo__arena_status(&fit->memory)) return PPO_ERROR_MEMORY;
-    for (int s = 0; s < data->count && marked; ++s) {
-        int prompt = data->prompt ? data->prompt[s] : 0;
-        for (int i = data->start[s]; i < data->start[s + 1]; ++i)
-            given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
-    }
-    const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
-    set->text = text;
-    set->bounds[1] = n;
-    set->longest[0] = width;
-    set->count = 0;
-    int next = 0; /* token to learn from */
-    for (int64_t at = 0; at < n - 1; at += width - 1) {
-        if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
-        if (next < n && next - at < width) set->first[set->count++] = (int)at;
-    }
-    return set->count ? PPO_OK : ppo__refuse("there is no token after the prompts");
-}
-
-/* Draws windows that begin anywhere. A window with no token to learn from moves to the next such token. */
-static void ppo__fit_draw_windows(ppo__fit_set *set, ppo_rng *rng) {
-    const int n = set->bounds[1], last = n - set->longest[0];
-    for (int i = 0; i < set->count; ++i) {
-        int at = ppo_rng_below(rng, last + 1), next = ppo__response_token(&set->text, 0, at + 1);
-        if (next == n) {
-            next = ppo__response_token(&set->text, 0, 0);
-            at = 0;
-        }
-        set->first[i] = next - at < set->longest[0] ? at : ppo__min_int(next - 1, last);
-    }
-}
-
 /* Checks the data of a set, and finds its items. */
 static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
     const int window = fit->config->window, what = window ? PPO__ANY_LENGTH : PPO__IN_CONTEXT;
@@ -16259,7 +16154,7 @@ static ppo_status ppo__fit_check_set(ppo__fit *fit, ppo__fit_set *set) {
     set->count = set->data[0]->count;
     if (set->data[1] && set->count != set->data[1]->count)
         return ppo__refuse("%d chosen sequences and %d rejected ones", set->count, set->data[1]->count);
-    if (window) status = ppo__fit_windows(fit, set);
+    if (window) status = ppo__in_hub.fit_windows(fit, set);
     set->order = PPO__ARRAY(&fit->memory, int, set->count);
     for (int i = 0; i < set->count && set->order; ++i) set->order[i] = i;
     return status;
@@ -16274,12 +16169,14 @@ static ppo_status ppo__fit_check(ppo__fit *fit, const ppo_lm *reference) {
     if (c->min_learning_rate > c->learning_rate)
         return ppo__refuse("min_learning_rate is %g, above learning_rate, which is %g", c->min_learning_rate,
                            c->learning_rate);
+    if (c->window && !ppo__in_hub.fit_windows) return ppo__needs("window", "ppo_hub.h");
     if (c->window && pairs) return ppo__refuse("window is %d, but pairs are whole sequences", c->window);
     if (c->window == 1 || c->window > context)
         return ppo__refuse("window is %d, must be 2 to %d, the context", c->window, context);
     if ((c->evaluate_every || c->evaluate_first || c->patience || c->held_out_rejected) && !c->held_out)
         return ppo__refuse(
             "evaluate_every, evaluate_first, patience and held_out_rejected need held_out, which is NULL");
+    if (c->held_out && !ppo__in_judge.evaluate) return ppo__needs("held_out", "ppo_judge.h");
     if (c->held_out && pairs != (c->held_out_rejected != NULL))
         return ppo__refuse("held_out_rejected is %sNULL, but the objective has %s", pairs ? "" : "not ",
                            pairs ? "pairs" : "none");
@@ -16371,57 +16268,6 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     return PPO_OK;
 }
 
-/* With patience: keeps the parameters if the held-out loss is the lowest so far. */
-static ppo_status ppo__fit_keep_best(ppo__fit *fit, float loss) {
-    const ppo_params *params = fit->lm->params;
-    if (!fit->best) return PPO_OK;
-    if (loss >= fit->best_loss) {
-        ++fit->worse;
-        return PPO_OK;
-    }
-    fit->best_loss = loss;
-    fit->worse = 0;
-    ppo_status status = ppo__params_fetch(params);
-    if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
-    return ppo__group_agree(fit->learner.group, status, 0);
-}
-
-/* The loss of the held-out data. */
-static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
-    ppo__learner *learner = &fit->learner;
-    ppo__lane *lane = learner->lane;
-    const int count = fit->set[1].count;
-    double total = 0, sum = 0;
-    int correct = 0;
-    ppo_status status = PPO_OK;
-    ppo__fit_use(fit, 1);
-    ppo_tape_record(lane->tape, 0);
-    lane->done = lane->micro = 0;
-    learner->micros = 1;
-    for (int i = 0, n; i < count && !status; i += n) {
-        const int *item = fit->set[1].order + i;
-        float weight = 0;
-        n = ppo__micro_items(learner, item, count - i);
-        status = ppo__gather_items(learner, lane, item, n);
-        ppo_tape_reset(lane->tape);
-        if (!status) ppo__fit_loss(fit, lane, item, &weight);
-        if (!status) status = ppo__tape_settle(lane->tape);
-        if (!status) ppo__fit_sum_up(fit, item, n, &sum, &correct);
-        total += weight;
-    }
-    ppo_tape_record(lane->tape, 1);
-    ppo__fit_use(fit, 0);
-    status = ppo__group_agree(learner->group, status, 0);
-    if (status) return status;
-    p->held_out_loss = (float)(sum / total);
-    if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
-    else p->perplexity = expf(p->held_out_loss);
-    if (!ppo__finite(p->held_out_loss))
-        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
-                        (long long)p->step);
-    return ppo__fit_keep_best(fit, p->held_out_loss);
-}
-
 /* -- hashes, for ppo_resume.h and ppo_group.h. Inline: without these no compiler warns that nobody calls them -- */
 
 /* ppo__fnv1a() of the arrays of sequences. */
@@ -16471,7 +16317,7 @@ static ppo_status ppo__fit_finish_step(ppo__fit *fit, ppo_fit_progress *p, int e
     const ppo_fit_config *c = fit->config;
     const int last = p->step == p->steps;
     ppo_status status = PPO_OK;
-    if (c->held_out && (last || p->step % every == 0)) status = ppo__fit_evaluate(fit, p);
+    if (c->held_out && (last || p->step % every == 0)) status = ppo__in_judge.evaluate(fit, p);
     p->seconds = ppo_clock() - began;
     p->tokens_per_second = p->seconds > 0 ? (double)fit->learner.tokens / p->seconds : 0;
     if (!status) status = ppo__fit_report(fit, p, stop);
@@ -16496,12 +16342,12 @@ static ppo_status ppo__fit_run(ppo__fit *fit, ppo_fit_progress *p, int batches) 
     ppo_status status = PPO_OK;
     if (c->evaluate_first && !p->step) {
         p->loss = p->accuracy = p->grad_norm = p->held_out_accuracy = p->perplexity = NAN;
-        status = ppo__fit_evaluate(fit, p);
+        status = ppo__in_judge.evaluate(fit, p);
         if (!status) status = ppo__fit_report(fit, p, &stop);
     }
     for (p->epoch = 1; !fit->over && !stop && !status; ++p->epoch) {
         int64_t done = p->step - (int64_t)(p->epoch - 1) * batches; /* of this epoch; batches or more: all */
-        if (c->random_windows) ppo__fit_draw_windows(set, &rng);
+        if (c->random_windows) ppo__in_hub.draw_windows(set, &rng);
         ppo_rng_shuffle(&rng, set->order, set->count);
         for (int64_t b = done; b < batches && !fit->over && !stop && !status; ++b) {
             int begin = ppo__share(set->count, b, batches), end = ppo__share(set->count, b + 1, batches);
@@ -16536,8 +16382,7 @@ static ppo_status ppo__fit_train(ppo_lm *lm, const ppo_lm *reference, const ppo_
     int batches = status ? 0 : ppo__divide_up(fit.set[0].count, fit.batch_size);
     p.steps = config->steps ? config->steps : (int64_t)batches * config->epochs;
     if (!status && config->checkpoint && !ppo__in_resume.resume)
-        status =
-            ppo__refuse("checkpoint needs ppo_resume.h: include it after ppo.h, where PPO_IMPLEMENTATION is");
+        status = ppo__needs("checkpoint", "ppo_resume.h");
     else if (!status && config->checkpoint) status = ppo__in_resume.resume(&fit, &p);
     else if (!status) ppo_params_reset_optimizer(lm->params);
     const ppo_lm *const models[3] = {lm, reference, NULL};
@@ -17588,7 +17433,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SCALAR(minibatch_size, INT, "16", 1, INT_MAX, "sequences per gradient step"),
         PPO__SCALAR(micro_batch, INT, "0", 0, INT_MAX, "in memory at once; 0: by their tokens"),
         PPO__SCALAR(shards, INT, "0", 0, 1024, "parts of a minibatch for threads and processes; 0: by size"),
-        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time: ppo_tape_checkpointing()"),
+        PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time, by ppo_hub.h"),
         PPO__SETTING_IN(objective., objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
                         "of the policy"),
         PPO__SETTING_IN(objective., clip_low, FLOAT, "0.2", 0, 1e30, NULL,
@@ -17639,7 +17484,10 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;
     if (!ppo__in_methods.refill && (c->refills || c->ratio || c->kl_estimator == PPO_KL_EXACT))
-        return ppo__needs_methods(c->refills ? "refills" : c->ratio ? "ratio" : "kl_estimator exact");
+        return ppo__needs(c->refills ? "refills"
+                          : c->ratio ? "ratio"
+                                     : "kl_estimator exact",
+                          "ppo_methods.h");
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
@@ -18125,9 +17973,7 @@ PPO_DEF ppo_status ppo_log_open(const char *csv_path, const char *tensorboard_di
     if ((csv_path && strlen(csv_path) > PPO__PATH) ||
         (tensorboard_dir && strlen(tensorboard_dir) > PPO__PATH))
         return ppo_fail(PPO_ERROR_FILE, "a path is longer than %d bytes", (int)PPO__PATH);
-    if (tensorboard_dir && !ppo__events.open)
-        return ppo__refuse(
-            "ppo_log_open: TensorBoard needs ppo_report.h, after ppo.h where PPO_IMPLEMENTATION is");
+    if (tensorboard_dir && !ppo__events.open) return ppo__needs("ppo_log_open: TensorBoard", "ppo_report.h");
     ppo_log *made = (ppo_log *)ppo__alloc(sizeof *made);
     if (!made) return PPO_ERROR_MEMORY;
     ppo_status status = PPO_OK;

@@ -10,6 +10,7 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_hub.h"
+#include "companions/ppo_methods.h"
 #include "chat_options.h"
 
 #include <signal.h>

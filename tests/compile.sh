@@ -170,6 +170,12 @@ static int needs_others(void) { /* a folder, a file with a tokenizer.json in it,
     good = good && needs("ppo_hub.h", ppo_lm_create(&config, &loaded)) && !loaded;
     fit.checkpoint = "none";
     good = good && needs("ppo_resume.h", ppo_fit_sft(lm, &text, &fit));
+    fit.checkpoint = NULL, fit.held_out = &text;
+    good = good && needs("ppo_judge.h", ppo_fit_sft(lm, &text, &fit));
+    fit.held_out = NULL, fit.window = 2;
+    good = good && needs("ppo_hub.h", ppo_fit_sft(lm, &text, &fit));
+    fit.window = 0, fit.gradient_checkpointing = 1;
+    good = good && needs("ppo_hub.h", ppo_fit_sft(lm, &text, &fit));
     for (int k = 0; k < 4; ++k) {
         rlhf.refills = k == 0, rlhf.samples = 2, rlhf.kl_place = PPO_KL_IN_LOSS;
         rlhf.ratio = k == 1 ? PPO_RATIO_SEQUENCE : PPO_RATIO_TOKEN;

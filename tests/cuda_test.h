@@ -15,6 +15,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"
 #include "../examples/companions/ppo_resume.h"
 #include "../ppo_cuda.cuh"

@@ -1,6 +1,7 @@
 /* Section 23, and ppo_report.h: the progress line, the curve in characters and as SVG, the log. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_judge.h"
+#include "../examples/companions/ppo_methods.h"
 #include "../examples/companions/ppo_report.h"
 
 #include "test.h"

@@ -6,6 +6,7 @@
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_methods.h"
 
 #include "golden/hub.h"
 #include "golden/tokenizers.h"

@@ -66,6 +66,11 @@ STEP BY STEP
        ppo_lm_load_adapter("adapter", base, &policy);     // on another day
        ppo_lm_merge(policy, &whole);                      // or as a model without LoRA
 
+LARGE MODELS, LONG TEXTS
+
+       fit.gradient_checkpointing = 1;     // of ppo_rlhf_config, too: memory of a block instead of all blocks
+       fit.window = 512;                   // the data are one long text, and an item is a window of it
+
 WHAT IT READS
 
    Models: config.json of transformers 4 or 5; model.safetensors, or shards with their index; numbers of
@@ -110,6 +115,11 @@ extern "C" {
    whose file is in BF16 do not change. Data is NULL from then on. Operations on the processor convert what they
    read. Copies have floats of four bytes; a tape on a GPU refuses the model. */
 PPO_DEF ppo_status ppo_params_to_bf16(ppo_params *params);
+
+/* Gradient checkpointing. 1: of a language model, the tape keeps only the input of each block, and backward
+   computes the block again. That takes a third to a half more time and a fraction of the memory, and gives the
+   same bits. 0 is the default. */
+PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
 
 #ifndef PPO_NO_LANGUAGE
 
@@ -410,7 +420,63 @@ static void ppo__packed_transpose(int rows, int cols, const uint16_t *b, float *
         }
 }
 
-PPO__COMPANION_IS(ppo__packed_functions, ppo__with_packed, {ppo__packed_gemm, ppo__packed_transpose});
+/* -- gradient checkpointing -- */
+
+PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on) {
+    if (tape) tape->recompute = on;
+}
+
+/* An operation that is made of others, which are not kept: y = build(x), of x's shape, is recorded in
+   tape->block and forgotten; backward records it again, and goes back through that. */
+typedef struct ppo__recompute_args {
+    ppo_tensor *(*build)(ppo_tape *tape, ppo_tensor *x, const void *user);
+    const void *user;
+} ppo__recompute_args;
+
+static void ppo__recompute(ppo_node *node, int backward) {
+    const ppo__recompute_args *args = (const ppo__recompute_args *)node->args;
+    ppo_tape *tape = node->tape;
+    const ppo__record outer = tape->now;
+    const int recording = tape->recording;
+    tape->now = tape->block;
+    tape->recording = backward;
+    tape->backward = 0;
+    ppo_tensor *y = args->build(tape, node->in[0], args->user);
+    tape->recording = recording;
+    if (y && !backward) ppo__tape_copy(tape, y->data, ppo__size(y), node->out[0]->data);
+    if (backward) ppo__tape_begin_grad(tape, y);
+    if (backward && y && y->grad && !tape->status) {
+        ppo__tape_copy(tape, node->out[0]->grad, ppo__size(y), y->grad);
+        ppo__tape_walk_back(tape, NULL);
+    }
+    tape->block = tape->now;
+    tape->now = outer;
+    ppo__record_reset(&tape->block);
+}
+
+static ppo_status ppo__recompute_forward(ppo_node *node) {
+    ppo__recompute(node, 0);
+    return ppo_tape_status(node->tape);
+}
+
+static void ppo__recompute_backward(ppo_node *node) { ppo__recompute(node, 1); }
+
+static const ppo_op ppo__recomputed = {"recomputed", 1, ppo__recompute_forward, ppo__recompute_backward};
+
+/* build(x): as one operation, unless backward will need what it is made of, or it is small. */
+enum { PPO__RECOMPUTE_LEAST = 1 << 16 };
+static ppo_tensor *ppo__tape_recompute(ppo_tape *tape,
+                                       ppo_tensor *(*build)(ppo_tape *, ppo_tensor *, const void *),
+                                       ppo_tensor *x, const void *user) {
+    const ppo__recompute_args args = {build, user};
+    if (!tape->recompute && (tape->recording || ppo__size(x) < PPO__RECOMPUTE_LEAST))
+        return build(tape, x, user);
+    return ppo_tape_result(
+        ppo_tape_apply(tape, &ppo__recomputed, &x, 1, x->rows, x->cols, &args, sizeof args));
+}
+
+PPO__COMPANION_IS(ppo__large_functions, ppo__for_large,
+                  {&ppo__recomputed, ppo__tape_recompute, ppo__packed_gemm, ppo__packed_transpose});
 
 #ifndef PPO_NO_LANGUAGE
 
@@ -4252,9 +4318,51 @@ PPO_DEF ppo_status ppo_tokens_load(const char *path, ppo_tokens *tokens) {
     return status;
 }
 
+/* -- fine-tuning on windows of a text -- */
+
+/* Divides a text into adjacent windows. Each begins with the last token of the window before, which it
+   does not predict. Windows with no token to learn from are left out. */
+static ppo_status ppo__fit_windows(ppo__fit *fit, ppo__fit_set *set) {
+    const ppo_tokens *data = set->data[0];
+    const int n = data->start[data->count], width = ppo__min_int(fit->config->window, n);
+    const int marked = data->given || data->prompt;
+    unsigned char *given = marked ? PPO__ARRAY(&fit->memory, unsigned char, n) : NULL;
+    set->first = PPO__ARRAY(&fit->memory, int, n > 1 ? ppo__divide_up(n - 1, width - 1) : 1);
+    if (ppo__arena_status(&fit->memory)) return PPO_ERROR_MEMORY;
+    for (int s = 0; s < data->count && marked; ++s) {
+        int prompt = data->prompt ? data->prompt[s] : 0;
+        for (int i = data->start[s]; i < data->start[s + 1]; ++i)
+            given[i] = i - data->start[s] < prompt || (data->given && data->given[i]);
+    }
+    const ppo_tokens text = {1, set->bounds, NULL, data->token, given, NULL};
+    set->text = text;
+    set->bounds[1] = n;
+    set->longest[0] = width;
+    set->count = 0;
+    int next = 0; /* token to learn from */
+    for (int64_t at = 0; at < n - 1; at += width - 1) {
+        if (next <= at) next = ppo__response_token(&set->text, 0, (int)at + 1);
+        if (next < n && next - at < width) set->first[set->count++] = (int)at;
+    }
+    return set->count ? PPO_OK : ppo__refuse("there is no token after the prompts");
+}
+
+/* Draws windows that begin anywhere. A window with no token to learn from moves to the next such token. */
+static void ppo__fit_draw_windows(ppo__fit_set *set, ppo_rng *rng) {
+    const int n = set->bounds[1], last = n - set->longest[0];
+    for (int i = 0; i < set->count; ++i) {
+        int at = ppo_rng_below(rng, last + 1), next = ppo__response_token(&set->text, 0, at + 1);
+        if (next == n) {
+            next = ppo__response_token(&set->text, 0, 0);
+            at = 0;
+        }
+        set->first[i] = next - at < set->longest[0] ? at : ppo__min_int(next - 1, last);
+    }
+}
+
 PPO__COMPANION_IS(ppo__hub_functions, ppo__in_hub,
                   {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__qk_norm, ppo__lora_layer,
-                   ppo__lora_twin});
+                   ppo__lora_twin, ppo__fit_windows, ppo__fit_draw_windows});
 
 #endif
 

@@ -18,6 +18,11 @@
        printf("%.2f, wins %.0f %%, KL %.1f\n", e.reward, 100 * e.win_rate, e.kl);
        ppo_print_samples(stdout, tok, &samples, NULL, 6);          // a look at what was sampled
 
+   Fine-tuning measures the loss of other data by this file, and stops in time:
+
+       fit.held_out = &held_out;
+       fit.patience = 3;
+
    License: that of ppo.h. */
 #ifndef PPO_JUDGE_H
 #define PPO_JUDGE_H
@@ -250,6 +255,63 @@ PPO_DEF ppo_status ppo_compare(ppo_generator *generator, const ppo_tokens *promp
     ppo_tokens_free(&asked);
     return status;
 }
+
+/* -- held-out data of fine-tuning -- */
+
+/* With patience: keeps the parameters if the held-out loss is the lowest so far. */
+static ppo_status ppo__fit_keep_best(ppo__fit *fit, float loss) {
+    const ppo_params *params = fit->lm->params;
+    if (!fit->best) return PPO_OK;
+    if (loss >= fit->best_loss) {
+        ++fit->worse;
+        return PPO_OK;
+    }
+    fit->best_loss = loss;
+    fit->worse = 0;
+    ppo_status status = ppo__params_fetch(params);
+    if (!status) memcpy(fit->best, params->data, params->count * sizeof(float));
+    return ppo__group_agree(fit->learner.group, status, 0);
+}
+
+/* The loss of the held-out data. */
+static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
+    ppo__learner *learner = &fit->learner;
+    ppo__lane *lane = learner->lane;
+    const int count = fit->set[1].count;
+    double total = 0, sum = 0;
+    int correct = 0;
+    ppo_status status = PPO_OK;
+    ppo__fit_use(fit, 1);
+    ppo_tape_record(lane->tape, 0);
+    lane->done = lane->micro = 0;
+    learner->micros = 1;
+    for (int i = 0, n; i < count && !status; i += n) {
+        const int *item = fit->set[1].order + i;
+        float weight = 0;
+        n = ppo__micro_items(learner, item, count - i);
+        status = ppo__gather_items(learner, lane, item, n);
+        ppo_tape_reset(lane->tape);
+        if (!status) ppo__fit_loss(fit, lane, item, &weight);
+        if (!status) status = ppo__tape_settle(lane->tape);
+        if (!status) ppo__fit_sum_up(fit, item, n, &sum, &correct);
+        total += weight;
+    }
+    ppo_tape_record(lane->tape, 1);
+    ppo__fit_use(fit, 0);
+    status = ppo__group_agree(learner->group, status, 0);
+    if (status) return status;
+    p->held_out_loss = (float)(sum / total);
+    if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
+    else p->perplexity = expf(p->held_out_loss);
+    if (!ppo__finite(p->held_out_loss))
+        return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
+                        (long long)p->step);
+    return ppo__fit_keep_best(fit, p->held_out_loss);
+}
+
+PPO__COMPANION_IS(ppo__judge_functions, ppo__in_judge, {ppo__fit_evaluate});
+
+/* -- evaluation -- */
 
 /* Samples once from each prompt, and calls the reward function. */
 static ppo_status ppo__sample_once(const ppo_lm *lm, const ppo_tokens *prompts, const ppo_sampling *sampling,

@@ -62,6 +62,10 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
 
+/* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
+PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                          const char *text, int given);
+
 #endif /* PPO_NO_LANGUAGE */
 
 #ifdef __cplusplus
@@ -139,6 +143,24 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
 #ifndef PPO_NO_LANGUAGE
 
 /* -- tools -- */
+
+PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
+                                          const char *text, int given) {
+    if (!PPO__GIVEN("ppo_tokens_append_text", tokens, tokenizer, text)) return PPO_ERROR_ARGUMENT;
+    if (!tokens->memory || !tokens->count)
+        return ppo__refuse("ppo_tokens_append_text: the arrays are not the library's, or hold no sequence");
+    int s = tokens->count - 1, length = tokens->start[s + 1] - tokens->start[s];
+    ppo__encoder encoder = ppo__encoder_start(tokenizer);
+    ppo__encode_text(&encoder, PPO__CONTINUES, text, strlen(text), 1);
+    if (encoder.count && !encoder.memory.failed)
+        encoder.memory.failed = ppo_tokens_add(tokens, encoder.tokens, encoder.count, 0);
+    if (tokens->count > s + 1) { /* the two sequences, which are side by side, become one */
+        tokens->start[s + 1] = tokens->start[s + 2];
+        --tokens->count;
+        if (given) ppo_tokens_mark_given(tokens, length, encoder.count);
+    }
+    return ppo__encoder_end(&encoder);
+}
 
 static ppo_status ppo__check_tool(const ppo_sampling *sampling, int vocab) {
     if (sampling->tool_token >= vocab)
