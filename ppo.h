@@ -2765,6 +2765,8 @@ struct ppo__device {
     /* ppo_params_step() with gradients times scale; *norm is read by settle(), and may be NULL. */
     void (*step)(ppo__device *device, ppo_params *params, const struct ppo_adam *adam, float scale,
                  float max_norm, float *norm);
+    ppo_status (*mirror)(ppo__device *device, ppo_params *params); /* makes params->mirror, without numbers */
+    void (*forget)(ppo_params *params);                            /* frees it */
     size_t page_size;            /* the smallest page of an arena: taking memory may be slow */
     struct ppo__mirror *mirrors; /* all of them */
     int users;                   /* arenas that have memory of it */
@@ -5037,13 +5039,7 @@ static ppo__mirror *ppo__mirror_of(const ppo_params *params) {
 }
 
 static void ppo__mirror_free(ppo_params *params) {
-    ppo__mirror *mirror = params->mirror, **link = mirror ? &mirror->device->mirrors : NULL;
-    if (!mirror) return;
-    while (*link != mirror) link = &(*link)->next;
-    *link = mirror->next;
-    mirror->device->give(mirror->device, mirror->data);
-    ppo__free(mirror);
-    params->mirror = NULL;
+    if (params->mirror) params->mirror->device->forget(params);
 }
 
 static void ppo__widen(const uint16_t *from, size_t n, float *to) {
@@ -5101,23 +5097,8 @@ static ppo_status ppo__params_place(ppo_params *params, ppo__device *device) {
     if (params->packed)
         return ppo__refuse("parameters that ppo_params_to_bf16() packed are for the processor");
     if (params->mirror && params->mirror->device != device) ppo__mirror_free(params);
+    if (!params->mirror && device->mirror(device, params)) return ppo__failed;
     mirror = params->mirror;
-    if (!mirror) {
-        mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
-        if (!mirror) return PPO_ERROR_MEMORY;
-        mirror->data = (float *)device->take(device, ppo__blocks_size(params, 4));
-        if (!mirror->data) {
-            ppo__free(mirror);
-            return ppo__failed;
-        }
-        mirror->m = params->frozen ? NULL : mirror->data + params->capacity;
-        mirror->v = params->frozen ? NULL : mirror->m + params->capacity;
-        mirror->grad = params->frozen ? NULL : mirror->v + params->capacity;
-        mirror->params = params;
-        mirror->device = device;
-        mirror->next = device->mirrors;
-        device->mirrors = params->mirror = mirror;
-    }
     status = device->write(device, mirror->data, params->data, ppo__blocks_size(params, 4));
     mirror->counts = !status;
     mirror->changed = 0;

@@ -3435,6 +3435,33 @@ static void *ppo__cuda_take(ppo__device *, size_t size) {
 
 static void ppo__cuda_give(ppo__device *, void *memory) { cudaFree(memory); }
 
+static ppo_status ppo__cuda_mirror(ppo__device *device, ppo_params *params) {
+    ppo__mirror *mirror = (ppo__mirror *)ppo__alloc(sizeof *mirror);
+    if (!mirror) return PPO_ERROR_MEMORY;
+    mirror->data = (float *)ppo__cuda_take(device, ppo__blocks_size(params, 4));
+    if (!mirror->data) {
+        ppo__free(mirror);
+        return ppo__failed;
+    }
+    mirror->m = params->frozen ? NULL : mirror->data + params->capacity;
+    mirror->v = params->frozen ? NULL : mirror->m + params->capacity;
+    mirror->grad = params->frozen ? NULL : mirror->v + params->capacity;
+    mirror->params = params;
+    mirror->device = device;
+    mirror->next = device->mirrors;
+    device->mirrors = params->mirror = mirror;
+    return PPO_OK;
+}
+
+static void ppo__cuda_forget(ppo_params *params) {
+    ppo__mirror *mirror = params->mirror, **link = &mirror->device->mirrors;
+    while (*link != mirror) link = &(*link)->next;
+    *link = mirror->next;
+    ppo__cuda_give(mirror->device, mirror->data);
+    ppo__free(mirror);
+    params->mirror = NULL;
+}
+
 static void ppo__cuda_step(ppo__device *device, ppo_params *params, const ppo_adam *adam, float scale,
                            float max_norm, float *norm) {
     ppo_cuda *cuda = (ppo_cuda *)device;
@@ -3472,6 +3499,8 @@ static ppo_status ppo__cuda_equip(ppo_cuda *cuda, int device) {
                     ppo__cuda_settle,
                     ppo__cuda_find,
                     ppo__cuda_step,
+                    ppo__cuda_mirror,
+                    ppo__cuda_forget,
                     PPO__CUDA_PAGE,
                     NULL,
                     0,
