@@ -123,8 +123,8 @@ LANGUAGE MODELS
     "grpo"); RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++ are others. To read PPO on tokens, search for "@@ 22";
     which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
-        sampling                 ppo_generate(), ppo_sampling_probabilities(); a watch sees each token
-        other methods            ppo_methods.h: DPO, refills, ratios of sequences, tools
+        sampling                 ppo_generate(), ppo_sampling_probabilities()
+        other methods            ppo_methods.h: DPO, refills, ratios of sequences, tools, a watch
         before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare(), ensembles
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores() of texts
         to be continued          ppo_resume.h: fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
@@ -198,7 +198,7 @@ COMPANIONS
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
-        ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools
+        ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
@@ -1594,12 +1594,6 @@ PPO_DEF ppo_evaluation ppo_evaluate(ppo_agent *agent, const ppo_env *env, int ep
 /* The same with sampled actions, which can be far worse, and also far better: look at both. */
 PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env, int episodes,
                                             uint64_t seed);
-/* The same, sampled, of a match: the agent plays one team, another one in each episode, and the opponent,
-   which may be the same agent, the others. The figures are those of the agent's team. Error: env.teams is
-   below 2. */
-PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
-                                          int episodes, uint64_t seed);
-
 /* --------------------------------------------------------------------------------------------------------
    16 Policies in files
    -------------------------------------------------------------------------------------------------------- */
@@ -1854,7 +1848,7 @@ PPO_DEF ppo_status ppo_lm_get(const ppo_file *file, ppo_lm **lm);
    must not use the same generator. */
 typedef ppo_status (*ppo_tool_fn)(const int *token, int n, int *answer, int capacity, int *count, void *user);
 
-/* Watches the sampling, to show a text while it is written, or to end it. It is called after each sampled
+/* Watches the sampling, by ppo_methods.h, to show a text while it is written, or to end it. It is called after each sampled
    token of sequence s; so_far is one sequence that ends with this token. Writing 1 to *end, which is 0
    before, ends the sequence as an eos does. Failures and threads: as above. */
 typedef ppo_status (*ppo_watch_fn)(const ppo_tokens *so_far, int s, int *end, void *user);
@@ -2109,7 +2103,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int kl_weighted;         /* 1: in the loss, each token's KL is multiplied by its ratio (k1 and k3) [0] */
     float penalty_target_kl; /* > 0: kl_coef adapts to hold this KL per sequence (Ziegler 2019) [0] */
     int kl_horizon;          /* samples in which kl_coef can change by a fifth [10000] */
-    int reference_every; /* > 0: the policy becomes the reference, if that is the library's, this often [0] */
+    int reference_every; /* > 0: the policy becomes the library's reference this often, by ppo_methods.h [0] */
 
     /* advantages */
     ppo_advantage_kind advantage; /* PPO_ADVANTAGE_... [GAE] */
@@ -13015,11 +13009,6 @@ PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env
     return ppo__evaluate(agent, agent, 0, 1, env, episodes, seed);
 }
 
-PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
-                                          int episodes, uint64_t seed) {
-    return ppo__evaluate(agent, opponent, 1, 1, env, episodes, seed);
-}
-
 /* --------------------------------------------------------------------------------------------------------
    @@ 16 Policies in files
 
@@ -14758,12 +14747,15 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
 
 /* Methods beside PPO and GRPO, by ppo_methods.h. */
 typedef struct ppo__methods {
-    /* A tool's settings; and its call by the sequence in slot k, to which the answer is added. */
+    /* Settings of tool and watch; and their calls for the sequence in slot k, to which a tool's answer is added. */
     ppo_status (*check_tool)(const ppo_sampling *sampling, int vocab);
+    ppo_status (*call_watch)(ppo_generator *g, const ppo_sampling *sampling, int k);
     ppo_status (*call_tool)(ppo_generator *g, const ppo_sampling *sampling, int k);
     /* DPO: the loss of the pairs item[0], item[1], ... from their sums of logp; ref_logp: of all pairs. */
     ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
                             const int *item, const ppo_fit_config *config);
+    /* After every reference_every iterations, the policy becomes the reference. */
+    ppo_status (*renew_reference)(ppo_rlhf *r);
     /* Replaces prompts whose samples all have the same score. */
     ppo_status (*refill)(ppo_rlhf *r, ppo_rng *rng, int64_t *next, ppo_samples *samples);
     /* Log-probabilities that have the ratio of their sequence; the exact KL of tokens to a reference. */
@@ -14829,9 +14821,9 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
         if (sampling->stop_tokens[k] < 0 || sampling->stop_tokens[k] >= vocab)
             return ppo__refuse("stop_tokens[%d] is %d, outside 0 .. %d", k, sampling->stop_tokens[k],
                                vocab - 1);
-    if (sampling->tool_token < 0 && !sampling->tool) return PPO_OK;
+    if (sampling->tool_token < 0 && !sampling->tool && !sampling->watch) return PPO_OK;
     return ppo__in_methods.check_tool ? ppo__in_methods.check_tool(sampling, vocab)
-                                      : ppo__needs("a tool", "ppo_methods.h");
+                                      : ppo__needs("a tool or a watch", "ppo_methods.h");
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -15261,20 +15253,6 @@ static ppo_status ppo__draw_tokens(ppo__slot_sampler *sampler, const ppo_samplin
     return ppo__tape_settle(tape);
 }
 
-/* Calls the watch with a slot's sequence, which it may end. */
-static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *sampling, const ppo__slot *slot) {
-    const ppo__result *out = &g->results[g->turn];
-    const int s = slot->sequence;
-    const size_t first = ppo__at(s, g->context);
-    int start[2] = {0, slot->length}, end = 0;
-    unsigned char *given = sampling->tool_token >= 0 ? out->given + first : NULL;
-    const ppo_tokens so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
-    const unsigned failures = ppo__failures;
-    ppo_status status = sampling->watch(&so_far, g->first + s, &end, sampling->watch_user);
-    out->ended[s] |= end != 0;
-    return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
-}
-
 /* Draws a token for each slot, and appends it to the slot's sequence. */
 static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
     ppo_generator *g = sampler->generator;
@@ -15283,8 +15261,9 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
     ppo_status status = ppo__draw_tokens(sampler, sampling);
     if (status && status != PPO_ERROR_NUMERIC) return status;
     for (int i = 0; i < sampler->asked; ++i) {
-        ppo__slot *slot = &g->slot[sampler->row_slot[sampler->last[i]]];
-        const int s = slot->sequence, token = sampler->drawn[i];
+        const int k = sampler->row_slot[sampler->last[i]], token = sampler->drawn[i];
+        ppo__slot *slot = &g->slot[k];
+        const int s = slot->sequence;
         size_t at = ppo__at(s, g->context) + slot->length;
         if (!ppo__finite(sampler->drawn_logp[i]))
             return ppo_fail(PPO_ERROR_NUMERIC, "the logits are not finite (sequence %d, position %d)",
@@ -15294,9 +15273,9 @@ static ppo_status ppo__sample_step(ppo__slot_sampler *sampler) {
         out->logp[at] = sampler->drawn_logp[i];
         out->ended[s] = (unsigned char)ppo__ends(sampling, token);
         out->length[s] = ++slot->length;
-        ppo_status called = sampling->watch ? ppo__call_watch(g, sampling, slot) : PPO_OK;
+        ppo_status called = sampling->watch ? ppo__in_methods.call_watch(g, sampling, k) : PPO_OK;
         if (!called && token == sampling->tool_token && !out->ended[s] && slot->length < slot->end)
-            called = ppo__in_methods.call_tool(g, sampling, sampler->row_slot[sampler->last[i]]);
+            called = ppo__in_methods.call_tool(g, sampling, k);
         if (called) return called;
         if (out->ended[s] || slot->length == slot->end) slot->sequence = -1;
     }
@@ -17297,17 +17276,6 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
             snprintf(p->warning, sizeof p->warning, table[k].text, table[k].now, table[k].then);
 }
 
-/* With reference_every, the policy becomes the reference. */
-static ppo_status ppo__rlhf_renew_reference(ppo_rlhf *r) {
-    const int every = r->config.reference_every;
-    if (!every || !r->own_reference || r->iteration % every) return PPO_OK;
-    ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
-    ppo_status status = ppo_params_sync(reference);
-    if (!status) status = ppo__params_fetch(policy);
-    if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
-    return status;
-}
-
 /* Counters, warnings, and the coefficients of the next iteration. */
 static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_config *c = &r->config;
@@ -17323,7 +17291,7 @@ static ppo_status ppo__rlhf_finish(ppo_rlhf *r, ppo_rlhf_progress *p) {
     if (c->penalty_target_kl > 0)
         r->kl_coef = ppo_adaptive_kl(r->kl_coef, p->kl, c->penalty_target_kl, r->sequences, c->kl_horizon);
     r->entropy_coef = ppo__rlhf_entropy_coef(r, p->entropy);
-    return ppo__rlhf_renew_reference(r);
+    return c->reference_every ? ppo__in_methods.renew_reference(r) : PPO_OK;
 }
 
 /* -- settings -- */
@@ -17464,10 +17432,12 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;
-    if (!ppo__in_methods.refill && (c->refills || c->ratio || c->kl_estimator == PPO_KL_EXACT))
-        return ppo__needs(c->refills ? "refills"
-                          : c->ratio ? "ratio"
-                                     : "kl_estimator exact",
+    if (!ppo__in_methods.refill &&
+        (c->refills || c->ratio || c->kl_estimator == PPO_KL_EXACT || c->reference_every))
+        return ppo__needs(c->refills           ? "refills"
+                          : c->ratio           ? "ratio"
+                          : c->reference_every ? "reference_every"
+                                               : "kl_estimator exact",
                           "ppo_methods.h");
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);

@@ -1,6 +1,7 @@
 /* Sections 14 and 15: copies of agents, many characters at once, several agents in one world, self-play, and
    programs that step their own world. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_player.h"
 
 #include "../examples/envs/cartpole.h"
 #include "../examples/envs/memory.h"

@@ -38,7 +38,7 @@ STEP BY STEP
        ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &sampling.stop_token_count);
        sampling.stop_tokens = ends;
        ppo_generator_create(lm, 1, &generator);
-       ppo_generate(generator, &chat, &sampling, &samples);    // ppo_stop_at() ends it at a text
+       ppo_generate(generator, &chat, &sampling, &samples);    // ppo_stop_at(): until a text
        ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
 
    3. Fine-tune. A model that was loaded is frozen until a training begins; ppo_fit_sft() and the others do
@@ -172,7 +172,7 @@ enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
 PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
                                        const ppo_message *messages, int count, int reply);
 
-/* A ppo_watch_fn that ends a sequence after one of some texts, which stays in its response; watch_user
+/* A ppo_watch_fn (ppo_methods.h) that ends a sequence after one of some texts, which stays in its response; watch_user
    points to a ppo_stops. The text may begin and end within a token, and contain names of special tokens.
    Errors: a NULL, an empty text. */
 typedef struct ppo_stops {

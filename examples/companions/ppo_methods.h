@@ -18,9 +18,10 @@ SETTINGS OF PPO ON TOKENS
 
    Settings of ppo_rlhf_config that need this file, and the presets that have them:
 
-       refills        dynamic sampling: other prompts for those that teach nothing ("dapo")
-       ratio          PPO_RATIO_SEQUENCE: one ratio for a whole sequence ("gspo")
-       kl_estimator   PPO_KL_EXACT: the KL of whole distributions as a loss, instead of an estimate
+       refills           dynamic sampling: other prompts for those that teach nothing ("dapo")
+       ratio             PPO_RATIO_SEQUENCE: one ratio for a whole sequence ("gspo")
+       kl_estimator      PPO_KL_EXACT: the KL of whole distributions as a loss, instead of an estimate
+       reference_every   the policy becomes the reference, again and again
 
 TOOLS
 
@@ -31,6 +32,8 @@ TOOLS
 
        cfg.sampling.tool_token = ppo_tokenizer_special(tok, "=");      // or any other token
        cfg.sampling.tool = add;
+
+   A watch sees each token as it is sampled, to show it, or to end the sequence: cfg.sampling.watch.
 
    License: that of ppo.h. */
 #ifndef PPO_METHODS_H
@@ -142,7 +145,7 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
 
 #ifndef PPO_NO_LANGUAGE
 
-/* -- tools -- */
+/* -- tools, and the watch -- */
 
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
                                           const char *text, int given) {
@@ -169,11 +172,26 @@ static ppo_status ppo__check_tool(const ppo_sampling *sampling, int vocab) {
     if ((sampling->tool_token >= 0) != (sampling->tool != NULL))
         return ppo__refuse("tool_token is %d, but tool is %sNULL: both or none", sampling->tool_token,
                            sampling->tool ? "not " : "");
-    if (ppo__ends(sampling, sampling->tool_token))
+    if (sampling->tool && ppo__ends(sampling, sampling->tool_token))
         return ppo__refuse("tool_token and %s are both %d",
                            sampling->tool_token == sampling->eos ? "eos" : "one of stop_tokens",
                            sampling->tool_token);
     return PPO_OK;
+}
+
+/* Calls the watch with the sequence in slot k, which it may end. */
+static ppo_status ppo__call_watch(ppo_generator *g, const ppo_sampling *sampling, int k) {
+    const ppo__slot *slot = &g->slot[k];
+    const ppo__result *out = &g->results[g->turn];
+    const int s = slot->sequence;
+    const size_t first = ppo__at(s, g->context);
+    int start[2] = {0, slot->length}, end = 0;
+    unsigned char *given = sampling->tool_token >= 0 ? out->given + first : NULL;
+    const ppo_tokens so_far = {1, start, out->prompt + s, out->text + first, given, NULL};
+    const unsigned failures = ppo__failures;
+    ppo_status status = sampling->watch(&so_far, g->first + s, &end, sampling->watch_user);
+    out->ended[s] |= end != 0;
+    return status ? ppo__user_failed(status, failures, "watch") : PPO_OK;
 }
 
 /* Calls the tool, and adds its answer to the sequence in slot k. */
@@ -216,6 +234,19 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_to
                                const ppo_tokens *rejected, const ppo_fit_config *config) {
     if (!PPO__GIVEN("ppo_fit_dpo", lm, reference, chosen, rejected, config)) return PPO_ERROR_ARGUMENT;
     return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
+}
+
+/* -- new references -- */
+
+/* With reference_every, the policy becomes the reference. */
+static ppo_status ppo__rlhf_renew_reference(ppo_rlhf *r) {
+    const int every = r->config.reference_every;
+    if (!r->own_reference || r->iteration % every) return PPO_OK;
+    ppo_params *reference = r->own_reference->params, *policy = r->policy->params;
+    ppo_status status = ppo_params_sync(reference);
+    if (!status) status = ppo__params_fetch(policy);
+    if (!status) memcpy(reference->data, policy->data, reference->count * sizeof(float));
+    return status;
 }
 
 /* -- refills -- */
@@ -273,7 +304,8 @@ static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const p
 }
 
 PPO__COMPANION_IS(ppo__methods, ppo__in_methods,
-                  {ppo__check_tool, ppo__call_tool, ppo__fit_dpo_loss, ppo__rlhf_refill, ppo__sequence_ratio,
+                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_loss,
+                   ppo__rlhf_renew_reference, ppo__rlhf_refill, ppo__sequence_ratio,
                    ppo_tape_categorical_kl_to});
 
 #endif /* PPO_NO_LANGUAGE */

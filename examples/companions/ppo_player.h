@@ -25,6 +25,10 @@ A PLAYER IN PLACE OF THE TRAINER
    Rewards are raw and statistics frozen, as in ppo_evaluate(). Beside the most likely actions, look at sampled ones:
    either may be much better. For a player at random, sample from an agent that ppo_agent_create() has just made.
 
+TWO PLAYERS
+
+       ppo_evaluation e = ppo_evaluate_match(agent, earlier, &env, 100, 1);    // of an environment with teams
+
    License: that of ppo.h. */
 #ifndef PPO_PLAYER_H
 #define PPO_PLAYER_H
@@ -54,6 +58,12 @@ typedef struct ppo_player_figures {
 
 /* What a player has done so far. Its episodes.status is an error if `player` is none. */
 PPO_DEF ppo_player_figures ppo_player_result(const ppo_trainer *player);
+
+/* ppo_evaluate_sampled() of a match: the agent plays one team, another one in each episode, and the opponent,
+   which may be the same agent, the others. The figures are those of the agent's team. Error: env.teams is
+   below 2. */
+PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
+                                          int episodes, uint64_t seed);
 
 #ifdef __cplusplus
 }
@@ -141,6 +151,11 @@ PPO_DEF ppo_player_figures ppo_player_result(const ppo_trainer *trainer) {
     result.episodes.max_return = (float)player->most;
     result.episodes.mean_length = (float)(player->lengths / n);
     return result;
+}
+
+PPO_DEF ppo_evaluation ppo_evaluate_match(ppo_agent *agent, ppo_agent *opponent, const ppo_env *env,
+                                          int episodes, uint64_t seed) {
+    return ppo__evaluate(agent, opponent, 1, 1, env, episodes, seed);
 }
 
 PPO__WARNINGS_BACK
