@@ -12,6 +12,7 @@
    20). */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "../companions/ppo_methods.h"
 
 #include "lesson.h"
 #include "letters.h"

@@ -9,7 +9,7 @@
    against KL, several points per method. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-#include "companions/ppo_methods.h"
+#include "../companions/ppo_methods.h"
 
 #include "lesson.h"
 #include "letters.h"
