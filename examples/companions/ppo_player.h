@@ -27,7 +27,9 @@ A PLAYER IN PLACE OF THE TRAINER
 
 TWO PLAYERS
 
-       ppo_evaluation e = ppo_evaluate_match(agent, earlier, &env, 100, 1);    // of an environment with teams
+       ppo_agent *earlier;
+       ppo_agent_copy(agent, &earlier);                           // and train on
+       float mean = ppo_evaluate_match(agent, earlier, &env, 100, 1).mean_return;    // of a world with teams
 
    License: that of ppo.h. */
 #ifndef PPO_PLAYER_H
