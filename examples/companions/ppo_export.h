@@ -908,7 +908,7 @@ static void ppo__int8_activations(const ppo__export *x) {
     const int bent = ppo__int8_has(x, PPO_GELU, PPO_ELU);
     const int used[] = {x->agent->model.core.width || ppo__int8_has(x, PPO_TANH, PPO_TANH) ? PPO_TANH : 0,
                         bent};
-    ppo__export_text(x, used[0] || used[1] ? "%s" : "", ppo__int8_look_up);
+    if (used[0] || used[1]) ppo__export_text(x, "%s", ppo__int8_look_up);
     for (int k = 0; k < 2; ++k) {
         if (!used[k]) continue;
         ppo__export_text(x, "static @_CONST int16_t @_%s[%d] = {", k ? "bend" : "tanh_table",
