@@ -101,7 +101,7 @@ rm -f build/overopt-900[12].csv
 # The lessons with verifiable rewards and with tools, with less of everything
 lesson() { # NAME EXPRESSION - which sed has for its sizes
     sed -e '/define PPO_IMPLEMENTATION/d' -e "$2" examples/$1.c >$work/$1.c
-    ${CC:-cc} -O0 -I. $work/$1.c build/ppo.o -o $work/$1 -lm && $work/$1 >$work/out 2>$work/err && [ ! -s $work/err ] &&
+    ${CC:-cc} -O0 -I. -Iexamples $work/$1.c build/ppo.o -o $work/$1 -lm && $work/$1 >$work/out 2>$work/err && [ ! -s $work/err ] &&
         [ "$(grep -c -e "$3" $work/out)" -eq 2 ]
 }
 check a_lesson_adds_numbers lesson arithmetic 's/ LESSONS = [0-9]*/ LESSONS = 1/;s/iterations = [0-9]*/iterations = 1/' \
