@@ -2143,8 +2143,8 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     float weight_decay; /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
 
     /* samples of another policy: needs samples->logp */
-    float importance_cap;   /* > 0: upper bound of the importance weight; 0: no other policy's samples [0] */
-    float importance_floor; /* lower bound of the importance weight [0] */
+    float importance_cap;                /* > 0: upper bound of its weight, by ppo_methods.h; 0: none [0] */
+    float importance_floor;              /* lower bound of the importance weight [0] */
     ppo_importance_mode importance_mode; /* PPO_TOKEN_TRUNCATE, ... [token-truncate] */
     uint64_t seed;                       /* [1] */
 } ppo_rlhf_config;
@@ -14754,6 +14754,8 @@ typedef struct ppo__methods {
     /* DPO: the loss of the pairs item[0], item[1], ... from their sums of logp; ref_logp: of all pairs. */
     ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
                             const int *item, const ppo_fit_config *config);
+    /* Importance sampling: weights the advantages by the ratios to the policy that sampled. */
+    ppo_status (*weigh)(ppo_rlhf *r, const ppo_samples *samples);
     /* After every reference_every iterations, the policy becomes the reference. */
     ppo_status (*renew_reference)(ppo_rlhf *r);
     /* Replaces prompts whose samples all have the same score. */
@@ -16458,7 +16460,6 @@ typedef struct ppo__response_rows {
     float *reward, *value, *next_value, *advantage, *value_target;
     float *share;      /* 1 / rows of the sequence */
     float *weight;     /* of a micro-batch only: in the loss, with an aggregation other than tokens */
-    float *log_ratio;  /* of the policy to the one that sampled */
     float *ref_logits; /* (rows, vocab), for an exact KL in the loss; else NULL */
 } ppo__response_rows;
 
@@ -16962,33 +16963,20 @@ static double ppo__rlhf_most_kl(const ppo_rlhf *r) {
     return r->config.target_kl > 0 ? 1.5 * r->config.target_kl : INFINITY;
 }
 
-/* Chooses the policy that the loss's ratio refers to. Without importance_cap it is the one that sampled:
-   old_logp becomes samples->logp, whose bits are those of training. With it, the samples are another policy's, and are weighted by importance sampling: the
-   advantages are multiplied by the ratio of this policy's probabilities to those of sampling, within a
-   range (Espeholt 2018), and the ratio of the loss is to this policy. */
+/* Chooses the policy that the loss's ratio refers to. Without importance_cap it is the one that sampled: old_logp
+   becomes samples->logp, whose bits are those of training. With it, ppo_methods.h weights the advantages, and the
+   ratio of the loss is to the policy before the epochs. */
 static ppo_status ppo__rlhf_importance(ppo_rlhf *r, const ppo_samples *samples) {
-    const float cap = r->config.importance_cap, low = r->config.importance_floor;
-    const int mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
     double distance = 0; /* k3 from the policy that sampled to this one */
-    for (int s = 0; s < samples->tokens.count && samples->logp; ++s) {
-        const int row = r->first_row[s], n = r->first_row[s + 1] - row;
-        float *old = r->rows.old_logp + row, *advantage = r->rows.advantage + row;
-        float *log_ratio = r->rows.log_ratio + row;
-        double sum = 0;
-        for (int i = 0, at = 0; i < n; ++i, ++at) {
+    if (r->config.importance_cap > 0) return ppo__in_methods.weigh(r, samples);
+    for (int s = 0; s < samples->tokens.count && samples->logp; ++s)
+        for (int row = r->first_row[s], at = 0; row < r->first_row[s + 1]; ++row, ++at) {
+            float *old = &r->rows.old_logp[row];
             at = ppo__response_token(&samples->tokens, s, at);
-            log_ratio[i] = old[i] - samples->logp[at];
-            sum += log_ratio[i];
-            distance += (double)ppo__k3(log_ratio[i]) / r->first_row[samples->tokens.count];
-            if (!(cap > 0)) old[i] = samples->logp[at];
+            distance += (double)ppo__k3(*old - samples->logp[at]) / r->first_row[samples->tokens.count];
+            *old = samples->logp[at];
         }
-        for (int i = 0; i < n && cap > 0; ++i) {
-            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : log_ratio[i]);
-            float within = ppo__clamp(ratio, low, cap);
-            advantage[i] *= mask && within != ratio ? 0 : within;
-        }
-    }
-    if (cap > 0 || distance <= ppo__rlhf_most_kl(r)) return PPO_OK;
+    if (distance <= ppo__rlhf_most_kl(r)) return PPO_OK;
     return ppo__refuse("another policy sampled this (KL per token %.3g, target_kl is %g): set importance_cap",
                        distance, r->config.target_kl);
 }
@@ -17432,13 +17420,13 @@ static ppo_status ppo__check_rlhf(const ppo_rlhf_config *c, const ppo_lm *policy
     if (!status) status = ppo__check_sampling(&c->sampling, policy->config.vocab);
     if (!status) status = ppo__check_effects(ppo_rlhf_settings(), c, NULL, NULL);
     if (status) return status;
-    if (!ppo__in_methods.refill &&
-        (c->refills || c->ratio || c->kl_estimator == PPO_KL_EXACT || c->reference_every))
-        return ppo__needs(c->refills           ? "refills"
-                          : c->ratio           ? "ratio"
-                          : c->reference_every ? "reference_every"
-                                               : "kl_estimator exact",
-                          "ppo_methods.h");
+    const char *const method = c->refills                        ? "refills"
+                               : c->ratio                        ? "ratio"
+                               : c->kl_estimator == PPO_KL_EXACT ? "kl_estimator exact"
+                               : c->reference_every              ? "reference_every"
+                               : c->importance_cap > 0           ? "importance_cap"
+                                                                 : NULL;
+    if (method && !ppo__in_methods.refill) return ppo__needs(method, "ppo_methods.h");
     if (sequences > (int)PPO__MOST_SAMPLES)
         return ppo__refuse("prompts * samples is %.0f, more than %d", sequences, PPO__MOST_SAMPLES);
     if (c->sampling.greedy) return ppo__refuse("sampling is greedy: there is nothing to learn");
@@ -17509,9 +17497,9 @@ static void ppo__rows_alloc(ppo_rlhf *r, size_t n) {
     const ppo_rlhf_config *c = &r->config;
     ppo__response_rows *rows = &r->rows;
     const size_t size = ppo__at(r->policy->config.vocab, (int)sizeof(float));
-    float **const arrays[] = {&rows->old_logp,  &rows->ref_logp,    &rows->entropy, &rows->reward,
-                              &rows->value,     &rows->next_value,  &rows->share,   &rows->log_ratio,
-                              &rows->advantage, &rows->value_target};
+    float **const arrays[] = {&rows->old_logp, &rows->ref_logp,  &rows->entropy,
+                              &rows->reward,   &rows->value,     &rows->next_value,
+                              &rows->share,    &rows->advantage, &rows->value_target};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; ++i) *arrays[i] = PPO__ZEROS(&r->memory, float, n);
     if (c->kl_place != PPO_KL_IN_LOSS || c->kl_estimator != PPO_KL_EXACT || !(c->kl_coef > 0)) return;
     rows->ref_logits = (float *)ppo__arena_array(&r->numbers, n, size);

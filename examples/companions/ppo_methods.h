@@ -21,6 +21,7 @@ SETTINGS OF PPO ON TOKENS
        refills           dynamic sampling: other prompts for those that teach nothing ("dapo")
        ratio             PPO_RATIO_SEQUENCE: one ratio for a whole sequence ("gspo")
        kl_estimator      PPO_KL_EXACT: the KL of whole distributions as a loss, instead of an estimate
+       importance_cap    importance sampling, for samples of another policy
        reference_every   the policy becomes the reference, again and again
 
 TOOLS
@@ -236,6 +237,32 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_to
     return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
 }
 
+/* -- importance sampling -- */
+
+/* Samples of another policy: the advantages are multiplied by the ratio of this policy's probabilities to those of
+   sampling, within a range (Espeholt 2018). */
+static ppo_status ppo__rlhf_weigh(ppo_rlhf *r, const ppo_samples *samples) {
+    const float cap = r->config.importance_cap, low = r->config.importance_floor;
+    const int mode = r->config.importance_mode, mask = mode == PPO_TOKEN_MASK || mode == PPO_SEQUENCE_MASK;
+    for (int s = 0; s < samples->tokens.count; ++s) {
+        const int row = r->first_row[s], n = r->first_row[s + 1] - row;
+        const float *old = r->rows.old_logp + row;
+        float *advantage = r->rows.advantage + row;
+        double sum = 0;
+        for (int i = 0, at = 0; i < n; ++i, ++at) {
+            at = ppo__response_token(&samples->tokens, s, at);
+            sum += old[i] - samples->logp[at];
+        }
+        for (int i = 0, at = 0; i < n; ++i, ++at) {
+            at = ppo__response_token(&samples->tokens, s, at);
+            float ratio = expf(mode >= PPO_SEQUENCE_TRUNCATE ? (float)sum : old[i] - samples->logp[at]);
+            float within = ppo__clamp(ratio, low, cap);
+            advantage[i] *= mask && within != ratio ? 0 : within;
+        }
+    }
+    return PPO_OK;
+}
+
 /* -- new references -- */
 
 /* With reference_every, the policy becomes the reference. */
@@ -304,7 +331,7 @@ static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const p
 }
 
 PPO__COMPANION_IS(ppo__methods, ppo__in_methods,
-                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_loss,
+                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_loss, ppo__rlhf_weigh,
                    ppo__rlhf_renew_reference, ppo__rlhf_refill, ppo__sequence_ratio,
                    ppo_tape_categorical_kl_to});
 

@@ -11,6 +11,7 @@
    samples, which on so small a task learns whether it is told of the mismatch or not. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "../companions/ppo_methods.h"
 
 #include "lesson.h"
 #include "letters.h"
