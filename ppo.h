@@ -102,8 +102,8 @@ STEP BY STEP
 
 LANGUAGE MODELS
 
-    A language model's actions are tokens, and its reward is any C function of the tokens it samples
-    (ppo_tokens_text() gives their text). Advantages, losses and optimizer are those of the above:
+    Actions are tokens, and the reward is any C function of the tokens that were sampled (ppo_tokens_text() gives
+    their text). Advantages, losses and optimizer are those of the above:
 
         ppo_tokenizer_characters(text, bytes, specials, n, &tok);   // or ppo_tokenizer_bytes(); or ppo_bpe.h
         eos = ppo_tokenizer_special(tok, "<eos>");
@@ -178,13 +178,9 @@ ERRORS
     its comment says so, and in all free functions. Your functions (of an environment, a reward, the allocator hook)
     must return: after a longjmp() or a C++ exception out of one, do not use the objects of that call, nor free them.
 
-MEMORY
+MEMORY, REPRODUCIBILITY
 
-    All of it comes through one hook, ppo_set_allocator(). A trainer takes what it needs at the start and in
-    its first iteration; after that it allocates nothing.
-
-REPRODUCIBLE
-
+    All memory comes through one hook, ppo_set_allocator(). A trainer allocates nothing after its first iteration.
     The same seed gives the same bits on the same machine, for any number of threads and processes: random numbers
     are a function of (seed, purpose, index, position), and a row of a batch is computed alike in every batch, so the
     first minibatch of an iteration sees ratios of exactly 1.0f. ppo_trainer_learn() depends on the machine's speed.
@@ -203,11 +199,9 @@ COMPANIONS
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
-        ppo_player.h    evaluation in programs with a loop of their own
-        ppo_conv.h      convolutions and max pooling over pictures
-        ppo_gru.h       memory: a recurrent core
-        ppo_ocean.h     environments in the style of PufferLib's Ocean
-        ppo_amx.h       faster products of large layers on processors with AMX
+        ppo_player.h    evaluation in programs with a loop of their own, and of matches
+        ppo_conv.h      convolutions over pictures;            ppo_gru.h   memory: a recurrent core
+        ppo_ocean.h     environments like PufferLib's Ocean;   ppo_amx.h   large layers on processors with AMX
         ppo_group.h     processes that train together, connected by a function of yours; ppo_mpi.h: by MPI,
                         ppo_nccl.cuh: on GPUs, by NCCL
         ppo_cuda.cuh    beside this file: language models on an NVIDIA GPU, by ppo_use_cuda(0), in a program that
@@ -861,8 +855,8 @@ PPO_DEF ppo_status ppo_huber_value_loss(const float *value, const float *old_val
 
 typedef enum ppo_kl_estimator { PPO_K1 = 1, PPO_K2, PPO_K3, PPO_KL_EXACT } ppo_kl_estimator;
 
-/* kl[i]: estimates of KL(pi || ref) by PPO_K1, PPO_K2 or PPO_K3, one per sample of pi, with l = ref_logp - logp: k1 = -l (unbiased),
-   k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020.
+/* kl[i]: estimates of KL(pi || ref) by PPO_K1, PPO_K2 or PPO_K3, one per sample of pi, with l = ref_logp - logp:
+   k1 = -l (unbiased), k2 = l^2 / 2 (low variance), k3 = exp(l) - 1 - l (both; never negative). Schulman 2020.
 
    So: report k1, as ppo_rlhf_progress and ppo_lm_evaluation do. It is noisy and may be negative, but its mean
    over the many tokens of an iteration is accurate. Near ref, k3 has less noise; far from it, rare samples of a
