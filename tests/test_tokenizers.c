@@ -26,6 +26,7 @@ static const char *const specials[] = {"<eos>", "<pad>", "\303\251\303\251"};
 static int tidy(void **state) {
     remove(PATH);
     remove(HUB);
+    remove("tokenizer_config.json"); /* beside it */
     return restore_allocator(state);
 }
 
