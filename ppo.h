@@ -12312,10 +12312,9 @@ static const ppo_field ppo__fields[] = {
     PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "0: one-step TD, 1: Monte Carlo"),
     PPO__SWITCH(normalize_advantage, "yes", "per minibatch: mean 0, standard deviation 1"),
     PPO__SWITCH(recompute_advantages, "no", "before each epoch, by the critic as it is then"),
-    PPO__CHOICE(objective, "clip", PPO__OBJECTIVES - 1, ppo__objectives,
-                "the policy's objective, not k3-penalty"),
-    PPO__SCALAR(clip_low, FLOAT, "0.2", 0, 1, "no gain from ratios below 1 - this"),
-    PPO__SCALAR(clip_high, FLOAT, "0.2", 0, 1e6, "no gain from ratios above 1 + this"),
+    PPO__CHOICE(objective, "clip", PPO__OBJECTIVES - 1, ppo__objectives, "the policy's, not k3-penalty"),
+    PPO__SCALAR(clip_low, FLOAT, "0.2", 0, 1, "no gain below 1 - this"),
+    PPO__SCALAR(clip_high, FLOAT, "0.2", 0, 1e6, "no gain above 1 + this"),
     PPO__CHOICE(clip_schedule, "constant", 3, ppo__schedules, "how both ranges fall to 0 over the run"),
     PPO__SCALAR(dual_clip, FLOAT, "0", 0, 1e6, "above 1: bound for negative advantages; 0: off"),
     PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e20, "weight of the value loss, 0.5 mean squared error"),
@@ -14745,7 +14744,8 @@ typedef struct ppo__methods {
     ppo_status (*check_tool)(const ppo_sampling *sampling, int vocab);
     ppo_status (*call_watch)(ppo_generator *g, const ppo_sampling *sampling, int k);
     ppo_status (*call_tool)(ppo_generator *g, const ppo_sampling *sampling, int k);
-    /* DPO: the loss of the pairs item[0], item[1], ... from their sums of logp; ref_logp: of all pairs. */
+    /* DPO: fills ref_logp of all pairs; the loss of the pairs item[0], item[1], ... from their sums of logp. */
+    ppo_status (*dpo_begin)(ppo__fit *fit, const ppo_lm *reference);
     ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
                             const int *item, const ppo_fit_config *config);
     /* Importance sampling: weights the advantages by the ratios to the policy that sampled. */
@@ -14762,14 +14762,13 @@ typedef struct ppo__methods {
 PPO__COMPANION(ppo__methods, ppo__in_methods);
 
 /* The settings of a ppo_sampling, for a struct that has one as `in`, such as `sampling.` (empty: is one). */
-#define PPO__SAMPLING_ROWS(in)                                                                             \
-    PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),           \
-        PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),         \
-        PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),   \
-        PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL, "the most likely, up to this probability"), \
-        PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),    \
-        PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL,                                    \
-                        "sampled tokens; 0: to the context"),                                              \
+#define PPO__SAMPLING_ROWS(in)                                                                              \
+    PPO__SETTING_IN(in, temperature, FLOAT, "1", 1e-30, 1e30, NULL, "logits are divided by it"),            \
+        PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),          \
+        PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),    \
+        PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL, "the most likely, up to this probability"),  \
+        PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),     \
+        PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL, "most sampled; 0: to the context"), \
         PPO__SETTING_IN(in, tool_token, INT, "-1", -1, INT_MAX, NULL, "token that calls the tool; -1: none")
 
 #define PPO__OF ppo_sampling
@@ -16167,18 +16166,12 @@ static ppo_status ppo__fit_begin(ppo__fit *fit, const ppo_lm *reference) {
         if (fit->objective != PPO__SFT) fit->score[k] = PPO__ARRAY(&fit->memory, float, batch);
         const ppo__learned scores = {fit->score[k], sizeof(float), 1};
         learner->learned[2 + k] = scores;
-        for (ppo__fit_set *set = fit->set; set < fit->set + 2 && reference; ++set)
-            if (set->count) set->ref_logp[k] = PPO__ARRAY(&fit->memory, float, set->count);
     }
     status = ppo__arena_status(&fit->memory);
     if (!status)
         status = ppo__learner_alloc(learner, batch, (int64_t)batch * learned, longest, c->shards,
                                     c->micro_batch, c->gradient_checkpointing, fit->lm);
-    for (int k = 0; k < 4 && !status; ++k) {
-        const ppo_tokens *data = fit->set[k / 2].data[k % 2];
-        float *logp = fit->set[k / 2].ref_logp[k % 2];
-        if (logp) status = ppo_lm_logp(reference, data, learner->reserved, logp);
-    }
+    if (!status && reference) status = ppo__in_methods.dpo_begin(fit, reference);
     ppo__fit_use(fit, 0);
     return status ? status : ppo__learner_reserve(learner, fit->set[0].order, longest);
 }
@@ -17345,8 +17338,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SCALAR(kl_coef, FLOAT, "0.05", 0, 1e30, "strength of the KL constraint"),
         PPO__SWITCH(kl_weighted, "no", "KL in the loss times the ratio"),
         PPO__SCALAR(penalty_target_kl, FLOAT, "0", 0, 1e30, "kl_coef adapts to hold this KL; 0: off"),
-        PPO__SCALAR(kl_horizon, INT, "10000", INT_MIN, INT_MAX,
-                    "samples in which kl_coef changes by a fifth"),
+        PPO__SCALAR(kl_horizon, INT, "10000", INT_MIN, INT_MAX, "samples that change kl_coef by a fifth"),
         PPO__SCALAR(reference_every, INT, "0", 0, INT_MAX, "iterations between new references; 0: none"),
         PPO__CHOICE(advantage, "gae", PPO_ADVANTAGE_RETURN,
                     "gae|sequence|group|leave-one-out|group-mean|return",
@@ -17367,12 +17359,9 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
         PPO__SWITCH(gradient_checkpointing, "no", "less memory for more time, by ppo_hub.h"),
         PPO__SETTING_IN(objective., objective, CHOICE, "clip", 0, PPO__OBJECTIVES - 1, ppo__objectives,
                         "of the policy"),
-        PPO__SETTING_IN(objective., clip_low, FLOAT, "0.2", 0, 1e30, NULL,
-                        "no gain from ratios below 1 - this"),
-        PPO__SETTING_IN(objective., clip_high, FLOAT, "0.2", 0, 1e30, NULL,
-                        "no gain from ratios above 1 + this"),
-        PPO__SETTING_IN(objective., dual_clip, FLOAT, "0", 0, 1e30, NULL,
-                        "bound for negative advantages; 0: off"),
+        PPO__SETTING_IN(objective., clip_low, FLOAT, "0.2", 0, 1e30, NULL, "no gain below 1 - this"),
+        PPO__SETTING_IN(objective., clip_high, FLOAT, "0.2", 0, 1e30, NULL, "no gain above 1 + this"),
+        PPO__SETTING_IN(objective., dual_clip, FLOAT, "0", 0, 1e30, NULL, "for negative advantages; 0: off"),
         PPO__SETTING_AS("objective_kl_coef", 0, objective.kl_coef, PPO_FIELD_FLOAT, "1", 0, 1e30, NULL,
                         "of KL(old || new), k3-penalty"),
         PPO__SCALAR(value_coef, FLOAT, "0.5", 0, 1e30, "weight of the value loss"),

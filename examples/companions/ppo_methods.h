@@ -221,6 +221,18 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *sampling,
 
 /* -- DPO -- */
 
+static ppo_status ppo__fit_dpo_begin(ppo__fit *fit, const ppo_lm *reference) {
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 4 && !status; ++k) {
+        ppo__fit_set *set = &fit->set[k / 2];
+        if (!set->count) continue;
+        float *logp = set->ref_logp[k % 2] = PPO__ARRAY(&fit->memory, float, set->count);
+        status =
+            logp ? ppo_lm_logp(reference, set->data[k % 2], fit->learner.reserved, logp) : PPO_ERROR_MEMORY;
+    }
+    return status;
+}
+
 static ppo_tensor *ppo__fit_dpo_loss(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
                                      const int *item, const ppo_fit_config *config) {
     float *ref[2];
@@ -331,8 +343,8 @@ static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const p
 }
 
 PPO__COMPANION_IS(ppo__methods, ppo__in_methods,
-                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_loss, ppo__rlhf_weigh,
-                   ppo__rlhf_renew_reference, ppo__rlhf_refill, ppo__sequence_ratio,
+                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_begin, ppo__fit_dpo_loss,
+                   ppo__rlhf_weigh, ppo__rlhf_renew_reference, ppo__rlhf_refill, ppo__sequence_ratio,
                    ppo_tape_categorical_kl_to});
 
 #endif /* PPO_NO_LANGUAGE */
