@@ -61,7 +61,7 @@ for folder in examples/exercises/[0-9][0-9]_*; do
     check "${exercise}_is_complete" complete "$exercise"
     check "${exercise}_empty_gets_0" gets 0 "nothing is written yet" "$exercise" "$folder/${exercise#*_}.c" 0
     check "${exercise}_reference_gets_10" gets 10 '$' "$exercise" "$answer" 0
-    sed -n 's|^/\* wrong \([0-9]*\): \([0-9]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
+    sed -n 's|^/\* wrong \([0-9]*\): \([^ ]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
     while read -r wrong points words; do
         case $words in *AddressSanitizer*) check=if_sanitized ;; *) check=check ;; esac
         $check "${exercise}_wrong_$wrong" gets "$points" "$words" "$exercise" "$answer" "$wrong" </dev/null

@@ -1,5 +1,5 @@
 /* wrong 1: 0 The return falls */
-/* wrong 2: 0 old_logp follows */
+/* wrong 2: [03] old_logp follows */
 /* wrong 3: 0 In the first minibatch of an iteration every ratio is 1 */
 /* wrong 4: 0 An iteration moves the policy too far */
 /* wrong 5: 0 The critic explains nothing of the returns */
