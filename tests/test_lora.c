@@ -9,6 +9,7 @@
 
 #include "golden/families.h"
 #include "test.h"
+#include "system.h"
 
 static char home[] = "/tmp/test_lora.XXXXXX";
 static ppo_tape *tape;

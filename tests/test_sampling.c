@@ -7,6 +7,7 @@
 #include "../examples/companions/ppo_methods.h"
 
 #include "test.h"
+#include "system.h"
 
 enum { V = 9, CONTEXT = 40, PROMPTS = 11 };
 

@@ -84,7 +84,7 @@ typedef struct story {
     int iterations; /* with a symptom of their own */
 } story;
 
-static int tell(const ppo_progress *p, void *user) {
+static int take_warning(const ppo_progress *p, void *user) {
     story *s = (story *)user;
     assert_true(strlen(p->warning) < sizeof p->warning - 1 && !p->warning[0] == !p->symptom);
     if (!p->symptom) return 0;
@@ -103,7 +103,7 @@ static story story_of(const ppo_env *env, const char *settings) {
     assert_ok(ppo_config_set_all(&cfg, "total_steps=16384 hidden=16"));
     if (env->reset != task_reset) assert_ok(ppo_config_set_all(&cfg, "hidden=64,64"));
     assert_ok(ppo_config_set_all(&cfg, settings));
-    cfg.callback = tell;
+    cfg.callback = take_warning;
     cfg.callback_user = &s;
     assert_ok(ppo_train(env, &cfg, &agent));
     ppo_agent_free(agent);
@@ -288,7 +288,7 @@ static void collapsed_policies_are_named(void **state) {
         ppo_config cfg = ppo_config_default();
         ppo_agent *agent = NULL;
         cfg.total_steps = 4096;
-        cfg.callback = tell;
+        cfg.callback = take_warning;
         cfg.callback_user = &s;
         assert_ok(ppo_agent_create(&box, &cfg, &agent));
         agent->model.log_std->data[0] = k ? 8 : -8;
@@ -382,7 +382,7 @@ static story pushed_story(float scale, float reward, int length) {
         out.reward = reward * (float)(action.discrete == (place < 0 ? 0 : 1));
         out.terminated = ++step == length;
         assert_ok(ppo_trainer_learn(trainer, 0, &p));
-        if (p.iteration) tell(&p, &s);
+        if (p.iteration) take_warning(&p, &s);
     }
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
