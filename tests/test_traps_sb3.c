@@ -548,6 +548,56 @@ static void a_stack_shows_its_frames_and_leaves_the_inner_environment_its_own(vo
     }
 }
 
+/* At even ages the first option of each choice is forbidden, at odd ones the second. */
+static int turn_illegal, turn_steps;
+
+static int turn_forbidden(const void *state) { return ((const tick *)state)->age % 2; }
+
+static void turn_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    tick *t = (tick *)state;
+    (void)rng;
+    turn_steps++;
+    for (int j = 0; j < *(const int *)ppo_env_user(); j++)
+        turn_illegal += action->choices[j] == turn_forbidden(t);
+    out->reward = 1;
+    t->age++;
+    obs[0] = (float)(t->age % 2);
+}
+
+static void turn_reset(void *state, ppo_rng *rng, float *obs) {
+    ((tick *)state)->age = (int)ppo_rng_below(rng, 2);
+    obs[0] = 0;
+}
+
+static void turn_mask(const void *state, unsigned char *mask) {
+    mask[turn_forbidden(state)] = 0;
+    if (*(const int *)ppo_env_user() == 2) mask[3 + turn_forbidden(state)] = 0;
+}
+
+static void an_action_lasts_as_long_as_it_is_legal(void **state) {
+    (void)state;
+    const int sizes[] = {3, 4};
+    int choices[] = {1, 2};
+    for (int kind = 0; kind < 2; kind++) {
+        ppo_env inner = {0};
+        inner.name = "turn", inner.obs_size = 1, inner.state_size = sizeof(tick), inner.max_steps = 64;
+        inner.action_space = kind ? ppo_multi_discrete(sizes, 2) : ppo_discrete(3);
+        inner.reset = turn_reset, inner.step = turn_step, inner.action_mask = turn_mask;
+        inner.user = &choices[kind];
+        const stack of = {inner, 2, 4, 0}, once = {inner, 1, 3, 0}, twice = {stack_env(&once), 1, 2, 0};
+        const ppo_env envs[] = {stack_env(&of), stack_env(&twice)};
+        for (int i = 0; i < COUNT(envs); i++) {
+            ppo_config cfg = config_of("total_steps=512 rollout_steps=64 hidden=8 threads=1");
+            ppo_agent *agent = NULL;
+            turn_illegal = turn_steps = 0;
+            assert_ok(ppo_train(&envs[i], &cfg, &agent));
+            assert_int_equal(turn_illegal, 0);
+            assert_true(turn_steps > 512); /* some did last: one option is always legal */
+            ppo_agent_free(agent);
+        }
+    }
+}
+
 /* Also one in another, on any number of threads, and where the run is resumed. */
 static void stacks_of_every_kind_train_to_the_same_bits(void **state) {
     (void)state;
@@ -730,6 +780,7 @@ int main(void) {
         cmocka_unit_test(coefficients_of_ppo_on_tokens_are_set_anew_or_go_on),
         cmocka_unit_test(a_pole_without_velocities_is_balanced_by_a_stack_of_frames),
         cmocka_unit_test(a_stack_shows_its_frames_and_leaves_the_inner_environment_its_own),
+        cmocka_unit_test(an_action_lasts_as_long_as_it_is_legal),
         cmocka_unit_test(stacks_of_every_kind_train_to_the_same_bits),
         cmocka_unit_test(turns_of_several_agents_stay_as_they_are),
         cmocka_unit_test(probabilities_are_those_of_the_actions_that_are_sampled),

@@ -10,7 +10,9 @@
    lasts is for environments with many steps a second.
 
    Any environment can be wrapped: with masks, pictures, resources, several agents, a critic that sees more, a stack of its
-   own. Its functions find what they know: their state, and their own pointer by ppo_env_user(). */
+   own. Its functions find what they know: their state, and their own pointer by ppo_env_user(). A world with env.copies is
+   known by its functions and its user, and a stack has its own: in two stacks, or in one and without, it is taken for two
+   worlds, which are open at the same time. Give it one stack, and use that alone. */
 #ifndef STACK_H
 #define STACK_H
 
@@ -18,8 +20,10 @@
 
 typedef struct stack {
     ppo_env inner;
-    int frames;        /* observations that are seen, the latest first; 0 or 1: that alone */
-    int repeat;        /* steps that an action lasts, unless an episode ends or a turn does; 0 or 1: one */
+    int frames; /* observations that are seen, the latest first; 0 or 1: that alone */
+    /* steps that an action lasts, unless an episode ends, a turn does, or the action is no longer legal; 0 or 1: one.
+       The stack's max_steps counts actions: after some that ended early, an episode is cut sooner */
+    int repeat;
     float clip_reward; /* > 0: what they earn together is clipped to +- this; 0: as it is */
 } stack;
 
@@ -30,6 +34,7 @@ typedef struct stack_parts {
     float *earned;  /* [agents] by the latest action */
     float *frames;  /* [agents][frames][obs_size of the inner one] */
     char *standing; /* [agents] in no episode; in one, but it has not seen anything yet; has seen something */
+    unsigned char *mask; /* [agents][options], if they are masked and last: those that are still legal */
 } stack_parts;
 enum { STACK_OUT, STACK_BEGINS, STACK_SEES };
 
@@ -38,6 +43,16 @@ static inline size_t stack_agents(const stack *s) {
 }
 static inline size_t stack_frames(const stack *s) { return s->frames > 1 ? (size_t)s->frames : 1; }
 static inline size_t stack_size(const stack *s) { return (size_t)s->inner.obs_size; }
+
+/* All options of an agent, if it is to be asked whether they are still legal. */
+static inline size_t stack_options(const stack *s) {
+    const ppo_space *space = &s->inner.action_space;
+    size_t options = 0;
+    if (s->repeat <= 1 || !s->inner.action_mask || space->kind == PPO_BOX) return 0;
+    if (space->kind == PPO_DISCRETE) return (size_t)space->n;
+    for (int j = 0; j < space->n; j++) options += (size_t)space->sizes[j];
+    return options;
+}
 
 static inline size_t stack_own(const stack *s) { return (s->inner.state_size + 15) / 16 * 16; }
 
@@ -48,6 +63,7 @@ static inline stack_parts stack_at(const stack *s, void *state) {
     at.earned = (float *)(void *)(own + 16);
     at.frames = at.earned + stack_agents(s);
     at.standing = (char *)(at.frames + stack_agents(s) * stack_frames(s) * stack_size(s));
+    at.mask = (unsigned char *)at.standing + stack_agents(s);
     return at;
 }
 
@@ -115,6 +131,24 @@ static inline int stack_inner_step(const stack *s, const stack_parts *at, void *
     return over;
 }
 
+/* 1: each agent may do once more what it did. */
+static inline int stack_legal(const stack *s, const stack_parts *at, const void *state,
+                              const ppo_action *actions) {
+    const ppo_space *space = &s->inner.action_space;
+    const size_t options = stack_options(s);
+    if (!options) return 1;
+    memset(at->mask, 1, stack_agents(s) * options);
+    ppo_env_set_user(s->inner.user);
+    s->inner.action_mask(state, at->mask);
+    for (size_t e = 0; e < stack_agents(s); e++) {
+        const unsigned char *mask = at->mask + e * options;
+        if (at->standing[e] == STACK_OUT || !actions[e].choices) continue;
+        for (int j = 0; j < (space->kind == PPO_DISCRETE ? 1 : space->n); mask += space->sizes[j++])
+            if (!mask[actions[e].choices[j]]) return 0;
+    }
+    return 1;
+}
+
 static inline void stack_step(void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                               ppo_outcome *out) {
     const stack *s = (const stack *)ppo_env_user();
@@ -122,7 +156,8 @@ static inline void stack_step(void *state, ppo_rng *rng, const ppo_action *actio
     const float limit = s->clip_reward;
     int left = s->repeat > 1 ? s->repeat : 1;
     memset(at.earned, 0, stack_agents(s) * sizeof *at.earned);
-    while (left-- && !stack_inner_step(s, &at, state, rng, actions, obs, out)) {
+    while (!stack_inner_step(s, &at, state, rng, actions, obs, out) && --left &&
+           stack_legal(s, &at, state, actions)) {
     }
     for (size_t e = 0; e < stack_agents(s); e++) {
         const int ends = out[e].terminated || out[e].truncated;
@@ -152,7 +187,8 @@ static inline ppo_env stack_env(const stack *s) {
     env.actor_obs *= frames;
     env.shape[0] *= frames; /* a frame's channels are side by side */
     env.state_size =
-        stack_own(s) + 16 + stack_agents(s) * ((1 + stack_frames(s) * stack_size(s)) * sizeof(float) + 1);
+        stack_own(s) + 16 +
+        stack_agents(s) * ((1 + stack_frames(s) * stack_size(s)) * sizeof(float) + 1 + stack_options(s));
     env.max_steps = (s->inner.max_steps + repeat - 1) / repeat;
     env.reset_all = s->inner.reset || s->inner.reset_all ? stack_reset : NULL;
     env.step_all = s->inner.step || s->inner.step_all || s->inner.step_many ? stack_step : NULL;
