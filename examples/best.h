@@ -1,31 +1,43 @@
 /* best.h - evaluation during a training, for train.c: --eval-every, --save-best and --target-return. It teaches what an
    agent may be asked between two iterations: ppo_evaluate() and ppo_agent_save() change no bit of the run. A program that
-   calls ppo_train() does the same in its callback, with progress->agent. */
+   calls ppo_train() does the same in its callback, with progress->agent. What a run begins with is evaluated, too, but is
+   no best and reaches no target. */
 #ifndef BEST_H
 #define BEST_H
 
 #include "options.h"
 
+#include <errno.h>
 #include <math.h>
 
 typedef struct best {
     int evaluations;   /* 0: none yet, */
     float mean_return; /* else the best so far, */
-    int64_t steps;     /* after so many steps of the run */
+    int64_t steps;     /* after so many steps of the run; 0: unknown, for it is of the run that was resumed */
     int64_t next;      /* steps at which the next one is due */
     int reached;       /* 1: the target is */
     double seconds;    /* that evaluations took */
 } best;
 
-/* Where a run continues, the best so far is in the file of --save-best, if that is of this environment. */
-static ppo_status take_up_best(best *b, const options *o, int64_t steps) {
+/* Where a run continues, the best so far is in the file of --save-best, unless there is none: one that cannot be used is
+   an error before anything is written. For a new run, a file that cannot be made shows at once. */
+static ppo_status take_up_best(best *b, const options *o, const ppo_agent *begins) {
+    if (!o->save_best) return PPO_OK;
+    FILE *file = fopen(o->save_best, "rb");
+    const int missing = !file && errno == ENOENT, tries = !file && !o->resume && !ppo_group_rank();
+    if (file) fclose(file);
+    if (tries) {
+        ppo_status status = ppo_agent_save(begins, o->save_best);
+        if (!status) remove(o->save_best); /* until there is a best */
+        return status;
+    }
+    if (!o->resume || missing) return PPO_OK;
     ppo_agent *agent = NULL;
-    if (!o->eval_every || !o->resume || !o->save_best) return PPO_OK;
-    if (ppo_agent_load(o->save_best, &o->env, &agent)) return PPO_OK;
+    ppo_status status = ppo_agent_load(o->save_best, &o->env, &agent);
+    if (status) return status;
     ppo_evaluation e = ppo_evaluate(agent, &o->env, o->eval_episodes, o->config.seed);
     b->evaluations = 1;
     b->mean_return = e.mean_return;
-    b->steps = steps;
     ppo_agent_free(agent);
     return e.status;
 }
@@ -37,14 +49,14 @@ static ppo_status judge(best *b, const options *o, ppo_agent *agent, int64_t ste
     const double begin = ppo_clock();
     ppo_evaluation e = ppo_evaluate(agent, &o->env, o->eval_episodes, o->config.seed);
     b->seconds += ppo_clock() - begin;
-    const int better = !b->evaluations || e.mean_return > b->mean_return;
+    const int better = steps && (!b->evaluations || e.mean_return > b->mean_return);
     ppo_status status = e.status;
     if (!status && better && o->save_best && !ppo_group_rank()) status = ppo_agent_save(agent, o->save_best);
     if (!status && log) status = ppo_log_scalar(log, "eval/mean_reward", e.mean_return, steps);
     if (status) return status;
     if (better) b->mean_return = e.mean_return, b->steps = steps;
-    b->evaluations++;
-    b->reached = e.mean_return >= o->target_return; /* NaN: there is none */
+    b->evaluations += steps > 0;
+    b->reached = steps && e.mean_return >= o->target_return; /* NaN: there is none */
     if (!o->quiet)
         fprintf(stderr, "\neval at %lld steps: mean return %.1f +- %.1f%s%s\n", (long long)steps,
                 e.mean_return, e.std_return, better ? ", the best so far" : "",

@@ -113,7 +113,7 @@ static const struct flag {
     {"preset", "NAME", "known settings, to start from", TEXT, offsetof(options, preset)},
     {"save", "FILE", "writes a checkpoint, also a policy, as training goes", TEXT, offsetof(options, save)},
     {"save-every", "N", "iterations between two checkpoints", NUMBER, offsetof(options, save_every)},
-    {"save-best", "FILE", "writes the policy whenever an evaluation is the best so far", TEXT,
+    {"save-best", "FILE", "writes the policy of the best evaluation; a new run replaces it", TEXT,
      offsetof(options, save_best)},
     {"eval-every", "STEPS", "evaluates as training goes; with --save-best, --target-return", STEPS,
      offsetof(options, eval_every)},

@@ -82,11 +82,10 @@ static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trai
 static ppo_status train(const options *o, ppo_agent *agent, ppo_trainer *trainer, history *h, best *b) {
     ppo_log *log = NULL;
     ppo_progress p;
-    ppo_status status = PPO_OK;
-    if (o->csv || o->tensorboard)
+    ppo_status status = take_up_best(b, o, agent);
+    if (!status && (o->csv || o->tensorboard))
         status = ppo_log_open(o->csv, o->tensorboard, ppo_trainer_steps(trainer), &log);
     if (!status) status = store(o, agent, trainer); /* what cannot be written shows at once */
-    if (!status) status = take_up_best(b, o, ppo_trainer_steps(trainer));
     if (!status) status = judge(b, o, agent, ppo_trainer_steps(trainer), 0, log);
     while (!status && !interrupted && !b->reached && !ppo_trainer_done(trainer)) {
         status = ppo_trainer_iterate(trainer, &p);
@@ -144,9 +143,8 @@ static int report(const options *o, const ppo_evaluation *e, const ppo_evaluatio
                json_number(mean, e->mean_return), json_number(std, e->std_return), e->episodes);
         printf(",\"eval_sampled_mean_return\":%s,\"eval_sampled_std_return\":%s",
                json_number(mean, sampled->mean_return), json_number(std, sampled->std_return));
-        if (b->evaluations)
-            printf(",\"best_mean_return\":%s,\"best_steps\":%lld", json_number(mean, b->mean_return),
-                   (long long)b->steps);
+        if (b->evaluations) printf(",\"best_mean_return\":%s", json_number(mean, b->mean_return));
+        if (b->steps) printf(",\"best_steps\":%lld", (long long)b->steps);
         printf(",\"warnings\":{");
         for (int k = 0; k < warning_count; k++) /* no sentence has a quotation mark */
             printf("%s\"%s\":\"%s\"", k ? "," : "", warnings[k].symptom, warnings[k].sentence);
@@ -155,7 +153,8 @@ static int report(const options *o, const ppo_evaluation *e, const ppo_evaluatio
         printf("eval: mean return %.1f +- %.1f over %d episodes, %lld steps in %.2f s; sampled %.1f +- %.1f",
                e->mean_return, e->std_return, e->episodes, (long long)done, seconds, sampled->mean_return,
                sampled->std_return);
-        if (b->evaluations) printf("; best %.1f at %lld steps", b->mean_return, (long long)b->steps);
+        if (b->evaluations) printf("; best %.1f", b->mean_return);
+        if (b->steps) printf(" at %lld steps", (long long)b->steps);
         printf("\n");
     }
     return fflush(stdout) || ferror(stdout) ? fail("the results could not be written") : 0;

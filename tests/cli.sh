@@ -238,6 +238,26 @@ best_of_both_runs() { # what was better before the run was stopped stays
 }
 check save_best_takes_up_the_best_of_the_run_before best_of_both_runs
 
+the_best_is_of_a_trained_policy() { # not of the untrained one, which is better than any return of -1000
+    best=$work/trained-best.safetensors
+    train --steps 4096 --target-return -1000 --save-best $best --eval-every 2048 --quiet --json && [ $status -eq 0 ] &&
+        [ "$(value best_steps)" -eq 2048 ] && [ "$(value steps)" -eq 2048 ] &&
+        train --resume $work/weak.safetensors --steps 4096 --save-best $work/first-best --quiet --json && [ $status -eq 0 ] &&
+        [ -n "$(value best_mean_return)" ] && ! grep -q best_steps $work/out
+}
+check a_best_is_of_steps_that_are_known the_best_is_of_a_trained_policy
+
+no_best_to_take_up() { # a damaged file, and one of another environment, stay as they are, and so does the checkpoint
+    echo damaged >$work/no-best && cp $work/weak.safetensors $work/weak-kept &&
+        train --env Pendulum-v1 --steps 2048 --quiet --save $work/pendulum-best || return 1
+    for file in no-best pendulum-best; do
+        cp $work/$file $work/as-it-was &&
+            is_refused $file --resume $work/weak.safetensors --steps 4096 --save $work/weak.safetensors --save-best $work/$file --quiet &&
+            cmp $work/$file $work/as-it-was && cmp $work/weak.safetensors $work/weak-kept || return 1
+    done
+}
+check a_best_that_cannot_be_taken_up_is_an_error no_best_to_take_up
+
 sampled_is_sampled() { # an untrained Pendulum moves with a deviation of 1
     train --env Pendulum-v1 --steps 4096 --quiet --json && [ -n "$(value eval_sampled_mean_return)" ] &&
         [ "$(value eval_sampled_mean_return)" != "$(value eval_mean_return)" ]
