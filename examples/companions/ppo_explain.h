@@ -11,7 +11,7 @@
        ppo_act_explain(agent, obs, NULL, &why);
        for (int j = 0; j < why.options; ++j) printf("action %d: %.0f %%\n", j, 100 * why.probability[j]);
        printf("expects %.1f\n", why.value);
-       ppo_act(agent, obs, NULL, &action);      // asked before or after: it acts alike
+       ppo_act(agent, obs, NULL, &action);      // acts as if it had not been asked
 
    License: that of ppo.h. */
 #ifndef PPO_EXPLAIN_H
@@ -40,8 +40,8 @@ typedef struct ppo_explanation {
 } ppo_explanation;
 
 /* Says what the agent makes of an observation [obs_size], all that the critic sees, and of a mask as in
-   ppo_act_masked(), which may be NULL. A recurrent agent keeps its state: ask before ppo_act(). Errors: as
-   ppo_act_masked(). */
+   ppo_act_masked(), which may be NULL. The agent stays as it is; a recurrent one is asked before ppo_act(),
+   which moves its state on: after it, the answer would be that of another state. Errors: as ppo_act_masked(). */
 PPO_DEF ppo_status ppo_act_explain(ppo_agent *agent, const float *obs, const unsigned char *mask,
                                    ppo_explanation *explanation);
 
@@ -102,8 +102,8 @@ PPO_DEF ppo_status ppo_act_explain(ppo_agent *agent, const float *obs, const uns
     const ppo__distribution d = ppo__distribution_of(model, &out);
     const int n = out.policy->cols;
     float *numbers = ppo_tape_alloc(tape, (size_t)n);
-    ppo_tensor *logp, *entropy;
-    ppo_actor_critic_logp(tape, model, &out, &actions, &logp, &entropy);
+    ppo_tensor *entropy;
+    ppo_actor_critic_logp(tape, model, &out, &actions, NULL, &entropy);
     if (!numbers || !entropy) return ppo_tape_status(tape);
     if (continuous) {
         for (int j = 0; j < n; ++j) numbers[j] = expf(out.log_std->data[j]);
