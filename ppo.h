@@ -11874,16 +11874,19 @@ static void ppo__report(ppo_trainer *trainer) {
    otherwise, if there is an effect, the first cause again, or if there is none that effect. Thresholds lie between what
    sick tasks show and what sound ones do (tests/test_traps_doctor.c). A sentence has below 160 bytes -- */
 
-/* 1: the advice would change something. "name=value": the setting has its default; "lower name": it can be lower. */
+/* 1: the advice changes something. "name=value": it is off, and has an effect if set; "lower name": it can be lower. */
 static int ppo__can_follow(const ppo_config *config, const char *advice, size_t n) {
     const ppo_settings *all = ppo_config_settings();
-    const ppo_config usual = ppo_config_default();
     const char *value = (const char *)memchr(advice, '=', n), *end = value ? value : advice + n, *name = end;
+    char text[64];
+    ppo_config then = *config;
+    snprintf(text, sizeof text, "%.*s", (int)n, advice);
     while (name > advice && name[-1] != ' ') --name;
     for (const ppo_field *f = all->field; f < all->field + all->count; ++f) {
         if (strlen(f->name) != (size_t)(end - name) || memcmp(f->name, name, strlen(f->name))) continue;
         const double is = ppo__field_number(f, ppo__field_at(f, config));
-        if (value) return is == ppo__field_number(f, ppo__field_at(f, &usual));
+        if (value && (is != 0 || ppo_settings_set_all(all, &then, text))) return 0;
+        if (value) return !ppo__check_effects(all, &then, f->name, NULL);
         if (config->lr_target_kl > 0 && !strcmp(f->name, "learning_rate")) return 0; /* it is adapted */
         return *advice == 'h' || is > f->min;                                        /* "higher name" */
     }
@@ -11908,8 +11911,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     const ppo_env *env = s->env;
     const ppo_space *space = &env->action_space;
     const int plays = !p->iteration, full = s->full, floats = ppo__kind(space)->continuous;
-    const int choices =
-        !floats && ppo__space_outputs(space) > ppo__space_width(space); /* more than one action */
+    const int choices = !floats && ppo__space_outputs(space) > ppo__space_width(space); /* not a single one */
     const int64_t early = p->total_steps < 500000 ? p->total_steps / 10 : 50000;
     const double std = floats ? exp((double)c->log_std_init) : 0;
     const double copies = plays ? 1 : c->num_envs / ppo__agents(env),
@@ -11918,17 +11920,19 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     const int still = s->kl < 1e-4 && s->clipped < 0.1 && fabs(s->entropy - s->first_entropy) < 0.004;
 
     /* of the observations: the one of the largest size, and the widest and the narrowest spread */
-    const int seen = s->looked && s->seen > 1, raw = seen && !c->normalize_obs && env->byte_scale == 0;
-    int away = 0, narrow = 0, constant = seen;
+    const int seen = s->looked && s->seen > 1, bytes = c->normalize_obs ? 0 : ppo__byte_count(env);
+    const int raw = seen && !c->normalize_obs && bytes < env->obs_size;
+    int away = 0, narrow = 0, constant = seen && (plays || !bytes); /* bytes of a rollout are not looked at */
     double away_mean = 0, away_std = 0, size = 0, widest = 0, narrowest = INFINITY;
     for (int j = 0; j < env->obs_size && seen; ++j) {
         const ppo__feature *f = &s->feature[j];
         const double shift = f->sum / s->seen, mean = f->first + shift;
         const double spread = sqrt(fmax(0, f->squares / s->seen - shift * shift));
+        constant &= f->low == f->high;
+        if (j < bytes) continue; /* byte_scale says how large they are */
         if (hypot(mean, spread) > size)
             away = j, away_mean = mean, away_std = spread, size = hypot(mean, spread);
         if (f->low == f->high) continue;
-        constant = 0;
         widest = fmax(widest, spread);
         if (f->high - f->low < 0.1f && spread < narrowest) narrow = j, narrowest = spread;
     }
@@ -11948,7 +11952,7 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("obs-far", 0, raw && size > 10, "observation[%.0f] is %.3g +- %.3g, far from unit scale",
                  "normalize_obs=yes|other units in step()", (double)away, away_mean, away_std),
         PPO__ROW(c->recurrent ? "obs-memory" : "obs-tiny", 0,
-                 raw && !constant && size < (c->recurrent ? 0.3 : 0.02),
+                 raw && !constant && !bytes && size < (c->recurrent ? 0.3 : 0.02),
                  c->recurrent ? "all observations are within %.2g of 0, too small for a memory (recurrent)"
                               : "all observations are within %.2g of 0",
                  "normalize_obs=yes|other units in step()", size),
@@ -11958,10 +11962,10 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("box-far", 0,
                  floats && !c->squash && c->scale_actions == PPO_SCALE_NO && ppo__box_is_far(space),
                  "scale_actions is no, and actions go from %g to %g, but a new policy's are near 0, +-1",
-                 "squash=yes", space->low, space->high),
+                 "scale_actions=auto", space->low, space->high),
         PPO__ROW("reward-none", 0, s->paid == 0,
                  "no reward came in %.0f steps: there is nothing to learn from", "", s->steps),
-        PPO__ROW("reward-large", 0, s->largest > large || (plays && s->target > large),
+        PPO__ROW("reward-large", 0, s->largest > large || (plays && sqrt(s->target) > large),
                  "rewards reach %.3g, discounted returns %.3g", "normalize_reward=yes|other units",
                  s->largest, sqrt(s->target)),
         PPO__ROW("no-end", 0, s->ends == 0 && !env->max_steps && steps >= (plays ? 1 : 1000),
@@ -11999,7 +12003,9 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("random", 1,
                  full && p->iteration >= 4 && p->gradient_steps >= 1000 && p->steps >= early && still,
                  "the policy still acts at random (entropy %.3f, KL %.1g)",
-                 "normalize_obs=yes|higher learning_rate", s->entropy, s->kl),
+                 s->target > 1e4 ? "normalize_reward=yes|higher learning_rate"
+                                 : "higher learning_rate|normalize_obs=yes",
+                 s->entropy, s->kl),
         PPO__ROW("shorter", 1,
                  full && p->episodes >= 200 && p->steps > p->total_steps / 3 &&
                      p->mean_return < 0.25f * s->first_return && p->mean_return > 0.9f * s->first_return &&
@@ -12014,25 +12020,20 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
     for (int k = from; k < (int)(sizeof table / sizeof *table) && found.row < 0; ++k) {
         const double *x = table[k].numbers;
         if (!table[k].shows) continue;
-        found.name = table[k].name;
-        found.row = k;
-        found.effect = table[k].effect;
+        found.name = table[k].name, found.row = k, found.effect = table[k].effect;
         snprintf(found.sentence, sizeof found.sentence, table[k].text, x[0], x[1], x[2], x[3]);
         ppo__advise(c, table[k].advice, found.sentence, sizeof found.sentence);
     }
     return found;
 }
 
-/* Takes in an observation; a reward. */
-static void ppo__see(ppo__signs *s, const float *obs) {
-    for (int j = 0; j < s->env->obs_size; ++j) {
-        ppo__feature *f = &s->feature[j];
-        if (s->seen == 0) f->first = f->low = f->high = obs[j];
-        const double x = (double)obs[j] - f->first;
-        f->sum += x;
-        f->squares += x * x;
-        f->low = ppo__min(f->low, obs[j]);
-        f->high = ppo__max(f->high, obs[j]);
+/* Takes in the numbers of an observation from `from` on; a reward. */
+static void ppo__see(ppo__signs *s, const float *obs, int from) {
+    for (ppo__feature *f = s->feature + from; f < s->feature + s->env->obs_size; ++f, ++obs) {
+        if (s->seen == 0) f->first = f->low = f->high = *obs;
+        const double x = (double)*obs - f->first;
+        f->sum += x, f->squares += x * x;
+        f->low = ppo__min(f->low, *obs), f->high = ppo__max(f->high, *obs);
     }
     ++s->seen;
 }
@@ -12050,6 +12051,7 @@ static void ppo__follow(double *mean, double weight, double x) { *mean += weight
 /* Takes in the rollout; weight: of the iteration in the means. */
 static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight) {
     double samples = 0, targets = 0, terminated = 0, rewards[2] = {0, 0}, squares = 0;
+    const int bytes = r->obs_bytes ? r->byte_count : 0;
     s->in_step = 0;
     for (int t = 0; t < r->steps; ++t) {
         int ends = 0;
@@ -12057,11 +12059,9 @@ static void ppo__see_rollout(ppo__signs *s, const ppo_rollout *r, double weight)
             const size_t at = ppo__at(t, r->envs) + e;
             const int end = r->terminated[at], ended = end || r->truncated[at];
             if (t >= r->recorded[e]) continue;
-            if (!r->obs_bytes && !s->looked) ppo__see(s, r->obs + at * (size_t)s->env->obs_size);
+            if (r->obs && !s->looked) ppo__see(s, r->obs + at * (size_t)(s->env->obs_size - bytes), bytes);
             ppo__see_reward(s, r->reward[at], ended);
-            ++samples;
-            ends += ended;
-            terminated += end;
+            ++samples, ends += ended, terminated += end;
             targets += (double)r->value_target[at] * r->value_target[at];
             rewards[end] += r->reward[at];
             if (!end) squares += (double)r->reward[at] * r->reward[at];

@@ -211,7 +211,9 @@ static void ppo__check_choose(ppo__check *x, int e) {
     ppo_action action = {0, NULL, NULL};
     if (ppo__kind(space)->continuous) {
         float *box = envs->box + ppo__at(e, width);
-        float low = ppo__max(space->low, -1), high = ppo__min(space->high, 1);
+        const ppo_config *c = x->signs.config; /* a new policy reaches a whole box only by these */
+        const float reach = c->squash || ppo__box_scales(space, c) ? FLT_MAX / 4 : 1;
+        float low = ppo__max(space->low, -reach), high = ppo__min(space->high, reach);
         if (low >= high) {
             low = ppo__max(space->low, -FLT_MAX / 4);
             high = ppo__min(space->high, FLT_MAX / 4);
@@ -323,7 +325,7 @@ static int ppo__check_play(ppo__check *x, int steps, uint64_t *trace, int judge)
             }
         for (int e = 0; e < agents; ++e) {
             if (envs->turn[e] != PPO__ACTS) continue;
-            if (judge) ppo__see(&x->signs, ppo__obs(envs, e));
+            if (judge) ppo__see(&x->signs, ppo__obs(envs, e), 0);
             ppo__check_choose(x, e);
         }
         x->report->steps += judge;
@@ -355,8 +357,11 @@ static ppo_status ppo__check_open(ppo__check *x, int copies) {
     for (int k = 0; k < 2; ++k) ppo__envs_free(&x->copy[k]);
     memset(x->copy, 0, sizeof x->copy);
     x->copies = copies;
-    for (int k = 0; k < copies && !status; ++k)
-        status = ppo__envs_open(&x->copy[k], x->env, NULL, 1, x->seed, PPO_STREAM_EVALUATE, 0);
+    for (int k = 0; k < copies && !status; ++k) {
+        ppo_env env = *x->env;
+        if (k) env.copies = 0; /* it does not close the first one */
+        status = ppo__envs_open(&x->copy[k], &env, NULL, 1, x->seed, PPO_STREAM_EVALUATE, 0);
+    }
     return status;
 }
 
@@ -370,7 +375,9 @@ static int ppo__check_traces(const ppo__check *x, int steps) {
 /* Says why two copies differed, or the second play from the first. */
 static ppo_status ppo__check_alone(ppo__check *x, int played, int steps) {
     const int differs = x->differs, at = differs ? x->report->steps : ppo__check_traces(x, steps);
+    char when[32] = "in reset()";
     ppo_status status = PPO_OK;
+    if (at) snprintf(when, sizeof when, "after %d steps", at);
     for (int k = 0; k < 2 && !status; ++k) {
         memset(x->trace[k], 0, sizeof x->trace[k]);
         status = ppo__check_open(x, 1);
@@ -380,17 +387,17 @@ static ppo_status ppo__check_alone(ppo__check *x, int played, int steps) {
     if (ppo__check_traces(x, steps))
         ppo__find(
             x->report, "copies-random",
-            "after %d steps two copies that did the same differ, and one alone from itself: the "
-            "environment depends on more than its state, such as rand(). No policy can foresee it, no run "
-            "can be resumed",
-            at);
+            "%s two copies that did the same differ, and one alone from itself: the environment depends on "
+            "more than its state, such as rand() or static variables. No policy can foresee it, no run can "
+            "be "
+            "resumed",
+            when);
     else if (differs)
-        ppo__find(
-            x->report, "copies-shared",
-            "two copies differ after %d steps, but one alone repeats itself: they share static variables "
-            "and play one game, of which training and evaluation see a mixture. Keep all in the state, "
-            "or set env.copies = 1",
-            at);
+        ppo__find(x->report, "copies-shared",
+                  "two copies differ %s, but one alone repeats itself: they share static variables "
+                  "and play one game, of which training and evaluation see a mixture. Keep all in the state, "
+                  "or set env.copies = 1",
+                  when);
     else
         ppo__find(
             x->report, "reset-forgets",
@@ -420,7 +427,8 @@ PPO_DEF ppo_status ppo_env_check_with(const ppo_env *env, const ppo_config *sett
     x.signs.looked = 1;
     x.signs.feature = (ppo__feature *)ppo__alloc((size_t)env->obs_size * sizeof(ppo__feature));
     x.discounted = (double *)ppo__alloc((size_t)ppo__agents(env) * sizeof(double));
-    status = x.signs.feature && x.discounted ? ppo__check_open(&x, env->copies ? 1 : 2) : PPO_ERROR_MEMORY;
+    status =
+        x.signs.feature && x.discounted ? ppo__check_open(&x, env->copies == 1 ? 1 : 2) : PPO_ERROR_MEMORY;
     const int again = ppo__min_int(steps, PPO__TRACED);
     int ended = status || ppo__check_play(&x, steps, x.trace[0], 1);
     const int episodes = report->episodes;
