@@ -192,7 +192,7 @@ static const sick sick_tasks[] = {
      FAST "0.03 target_kl=0.003",
      "kl-stops",
      "first epoch|lower learning_rate, higher target_kl"},
-    {{FINE}, 0, 0, "learning_rate=1e-7", "random", "at random|higher learning_rate"},
+    {{FINE}, 0, 0, "learning_rate=1e-7", "random", "at random|: try higher learning_rate, normalize_obs=yes"},
     {{FINE}, -1, 1, "learning_rate=1e-8", "random", "at random|higher learning_rate"},
     {{FINE},
      0,
