@@ -1193,18 +1193,18 @@ typedef struct ppo_env {
        reason by ppo_fail(). close releases the resources; it is not called for a copy whose open failed. */
     int (*open)(void *state, void *user, int copy);
     void (*close)(void *state);
-    void *user; /* for open, and for all other functions by ppo_env_user() */
+    void *user; /* for open; all other functions but draw find it by ppo_env_user() */
     /* Names of metrics of its own, like "goals", up to 40 letters, digits, _, - and .; NULL ends the list.
        Their means over the last 100 episodes are in ppo_progress and in logs, there as "env/goals". */
     const char *metrics[PPO_MAX_METRICS];
 } ppo_env;
 
-/* For an environment's functions: the `user` of the environment whose function is running in this thread,
-   NULL if none is. */
+/* For an environment's functions: the `user` of the environment whose function is running in this thread, NULL
+   if none is. The library never calls draw: to it this says what it says to its caller. */
 PPO_DEF void *ppo_env_user(void);
 /* For an environment that wraps another one: what ppo_env_user() returns to it, until the running function ends. */
 PPO_DEF void ppo_env_set_user(void *user);
-/* For reset, step and action_mask: the call failed, for this reason. What led to it ends with
+/* For open, reset, step and action_mask: the call failed, for this reason. What led to it ends with
    PPO_ERROR_ARGUMENT, and with the reason in its sentence; a trainer's next iteration begins new episodes. */
 PPO_DEF void ppo_env_fail(const char *format, ...);
 
@@ -9866,10 +9866,28 @@ typedef struct ppo__envs {
     float *own_obs;          /* [copies][agents * obs_size and guard], where the environment writes them;
                                 step_many: without guards */
     unsigned char *own_mask; /* [copies][agents * outputs and guard], likewise */
+/* A call of an environment's function in this thread. Calls may be nested: an environment may train an agent. */
+typedef struct ppo__call {
+    void *user;
+    int failed;
+    char reason[200];
+    struct ppo__call *outer;
+} ppo__call;
+
+static PPO__THREAD_LOCAL ppo__call *ppo__running;
+
+static void ppo__call_begin(ppo__call *call, void *user) {
+    call->user = user, call->failed = 0, call->outer = ppo__running;
+    ppo__running = call;
+}
+
     /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
        episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
     ppo_rng *episode_rng; /* [copies], as they were before the reset */
+        ppo__call call;
+        ppo__call_begin(&call, envs->env.user);
     uint32_t *played;     /* [copies][max_steps][agents][width]: the episode's actions */
+        ppo__running = call.outer;
 } ppo__envs;
 
 /* All users of worlds with env.copies, in any thread. */
@@ -9959,17 +9977,6 @@ static ppo__agent_label ppo__label_of(const ppo__envs *envs, int e) {
     return place;
 }
 
-/* A call of an environment's function in this thread. Calls may be nested: an environment may train an
-   agent. */
-typedef struct ppo__call {
-    void *user;
-    int failed;
-    char reason[200];
-    struct ppo__call *outer;
-} ppo__call;
-
-static PPO__THREAD_LOCAL ppo__call *ppo__running;
-
 PPO_DEF void *ppo_env_user(void) { return ppo__running ? ppo__running->user : NULL; }
 PPO_DEF void ppo_env_set_user(void *user) {
     if (ppo__running) ppo__running->user = user;
@@ -9996,10 +10003,7 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
     ppo_outcome *out = envs->outcome + c * envs->agents;
     const char *function;
     ppo__call call;
-    call.user = env->user;
-    call.failed = 0;
-    call.outer = ppo__running;
-    ppo__running = &call;
+    ppo__call_begin(&call, env->user);
     if (!mask) memset(out, 0, ppo__at(n ? n : 1, envs->agents) * sizeof *out);
     if (mask) env->action_mask(state, mask), function = "action_mask";
     else if (!n && env->reset_all) env->reset_all(state, rng, obs, out), function = "reset_all";
@@ -10011,22 +10015,24 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
     if (!call.failed) return PPO_OK;
     if (n > 1)
         return ppo__refuse("env.%s failed (environments %d to %d): %s", function, envs->first + c,
+    ppo__call call;
                            envs->first + c + n - 1, call.reason);
     return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c,
                        envs->age[c] + n, call.reason);
 }
 
-/* Calls env.open for copy c. The reason that it may give by ppo_fail() becomes part of the error; success
-   leaves the last error as it was. */
+/* Calls env.open for copy c. The reason that it may give becomes part of the error; success leaves the last
+   error as it was. */
 PPO__RARE ppo_status ppo__env_open(ppo__envs *envs, int c) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
     ppo__refuse("no reason given");
-    if (!envs->env.open(envs->state + c * envs->stride, envs->env.user, c)) {
-        memcpy(ppo__error, before, sizeof before);
-        return PPO_OK;
-    }
+    ppo__call_begin(&call, envs->env.user);
+    const int failed = envs->env.open(envs->state + c * envs->stride, envs->env.user, c);
+    ppo__running = call.outer;
+    if (!failed && !call.failed) return memcpy(ppo__error, before, sizeof before), PPO_OK;
+    if (call.failed) ppo__refuse("%s", call.reason);
     memcpy(reason, ppo__error, sizeof reason);
     return ppo__refuse("env.open failed (environment %d): %.180s", envs->first + c, reason);
 }

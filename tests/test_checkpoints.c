@@ -141,14 +141,15 @@ typedef struct vault {
 
 static int vault_open(void *state, void *user, int copy) {
     vault *v = (vault *)state;
-    (void)user;
-    if (copy == vault_refuses) return 1;
+    if (ppo_env_user() != user) vault_orphaned = 1;
+    if (copy == vault_refuses) return ppo_env_fail("the lock of vault %d jams", copy), 0;
     v->inside = (knobs *)calloc(1, sizeof *v->inside);
     vaults_opened++;
     return !v->inside;
 }
 
 static void vault_close(void *state) {
+    if (ppo_env_user() != &vaults_opened) vault_orphaned = 1;
     free(((vault *)state)->inside);
     vaults_closed++;
 }
@@ -607,7 +608,7 @@ static void what_was_opened_is_closed(void **state) {
     vault_refuses = 2;
     vaults_opened = vaults_closed = 0;
     assert_fails(ppo_trainer_resume("one", &env, NULL, &back.agent, &back.trainer), PPO_ERROR_ARGUMENT,
-                 "env.open failed|environment 2");
+                 "env.open failed|environment 2|the lock of vault 2 jams");
     assert_true(!back.agent && !back.trainer);
     vault_refuses = -1;
     assert_int_equal(vaults_opened, 2);

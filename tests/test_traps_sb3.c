@@ -473,8 +473,12 @@ static void tick_mask(const void *state, unsigned char *mask) {
 }
 
 static int tick_open(void *state, void *user, int copy) {
-    ((tick *)state)->opened = user == &tick_told && copy >= 0 ? 7 : 0;
+    ((tick *)state)->opened = user == &tick_told && user == ppo_env_user() && copy >= 0 ? 7 : 0;
     return 0;
+}
+
+static void tick_close(void *state) {
+    if (ppo_env_user() != &tick_told || ((const tick *)state)->opened != 7) tick_told++;
 }
 
 static ppo_env tick_env(void) {
@@ -490,6 +494,7 @@ static ppo_env tick_env(void) {
     env.step = tick_step;
     env.action_mask = tick_mask;
     env.open = tick_open;
+    env.close = tick_close;
     env.user = &tick_told;
     env.metrics[0] = "age";
     return env;

@@ -177,7 +177,14 @@ static inline void stack_mask(const void *state, unsigned char *mask) {
 
 static inline int stack_open(void *state, void *user, int copy) {
     const stack *s = (const stack *)user;
+    ppo_env_set_user(s->inner.user);
     return s->inner.open(state, s->inner.user, copy);
+}
+
+static inline void stack_close(void *state) {
+    const stack *s = (const stack *)ppo_env_user();
+    ppo_env_set_user(s->inner.user);
+    s->inner.close(state);
 }
 
 static inline ppo_env stack_env(const stack *s) {
@@ -197,6 +204,7 @@ static inline ppo_env stack_env(const stack *s) {
     env.step_many = NULL;
     env.action_mask = s->inner.action_mask ? stack_mask : NULL;
     env.open = s->inner.open ? stack_open : NULL;
+    env.close = s->inner.close ? stack_close : NULL;
     env.user = (void *)s;
     return env;
 }
