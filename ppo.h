@@ -1291,7 +1291,7 @@ typedef struct ppo_progress {
        so whoever prints at those misses nothing */
     char warning[160];
     const char *symptom; /* its name, like "obs-far"; NULL: there is none */
-    int64_t warned; /* the iteration in which it showed; 0: it was told in an earlier twentieth, and holds */
+    int64_t warned;      /* the latest iteration that showed it; 0: it was told in an earlier twentieth */
 } ppo_progress;
 
 /* Boxes that are mapped to -1..1. Auto: those of finite size, unless each bound is 1/4 to 4 away from 0 to its side,
@@ -1523,26 +1523,25 @@ PPO_DEF const ppo_rollout *ppo_trainer_rollout(const ppo_trainer *trainer);
        ppo_trainer_observe(trainer, source, obs, mask, &outcome);    what it sees, and what its action brought
        ppo_trainer_act(trainer, source, &action);                    what it does
 
-   outcome is NULL where an episode begins. Where it ends, a call says so by an outcome that is terminated (obs
-   may be NULL) or truncated (obs is what the source sees); the next call, at once or later, begins the next
-   episode. The time limit is yours: set truncated. A call that fails changes nothing,
-   but for a return beyond the range of float, which ends the episode. Where outcome->waits is 1, obs may be
-   NULL, and no action follows. mask [options] may be NULL. action's numbers are valid until the source's next
-   call.
+   outcome is NULL where an episode begins. Where it ends, a call says so by an outcome that is terminated (obs may
+   be NULL) or truncated (obs is what the source sees); the next call, at once or later, begins the next episode.
+   The time limit is yours: set truncated. A call that fails changes nothing, but for a return beyond the range of
+   float, which ends the episode. Where outcome->waits is 1, obs may be NULL, and no action follows. mask [options]
+   may be NULL. action's numbers are valid until the source's next call.
 
-   Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has
-   done rollout_steps steps. Then it learns for about that many milliseconds, but at least one minibatch (below 0:
-   that alone), the first time also the values of all samples; 0: until it is done. progress->iteration is 0
-   unless the iteration is complete. In between, sources act with the weights as they are, and what they do is
-   not recorded. Learning at once, after all sources were observed, gives the bits of ppo_trainer_iterate() for
-   the same experience.
+   Call ppo_trainer_learn() once per round. It returns at once unless every source that is in an episode has done
+   rollout_steps steps. Then it learns for about that many milliseconds, but at least one minibatch (below 0: that
+   alone), the first time also the values of all samples; 0: until it is done. progress->iteration is 0 unless the
+   iteration is complete. In between, sources act with the weights as they are, and what they do is not recorded.
+   Learning at once, after all sources were observed, gives the bits of ppo_trainer_iterate() for the same experience.
    After total_steps it learns no more, and the others go on: a game without an end sets total_steps high, and
-   learning_rate_schedule to PPO_CONSTANT. With a budget in milliseconds the results depend on the machine's speed.
-   An action that is taken between the last observation and the call is not recorded: to lose none, learn before
-   you act. ppo_trainer_ready(): 1 if there is something to learn. A checkpoint is taken between two iterations:
-   what was pushed since is not in the file, and all sources of a resumed trainer begin new episodes. To learn in
-   another thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer or its
-   agent meanwhile: act with a copy (ppo_agent_copy()). Afterwards call observe() here with the outcome of each
+   learning_rate_schedule to PPO_CONSTANT. With a budget in milliseconds the results depend on the machine's speed. An
+   action that is taken between the last observation and the call is not recorded: to lose none, learn before you act.
+   ppo_trainer_ready(): 1 if there is something to learn. Learning waits for a source that falls silent in an episode:
+   after ten rollouts of another one, its ppo_trainer_observe() fails once to say so. A checkpoint is taken between
+   two iterations: what was pushed since is not in the file, and all sources of a resumed trainer begin new episodes.
+   To learn in another thread, let all sources act, call ppo_trainer_learn() there, and nothing else with the trainer
+   or its agent meanwhile: act with a copy (ppo_agent_copy()). Afterwards call observe() here with the outcome of each
    source's latest action; it is not recorded.
 
    In a group each process pushes for its own sources, from num_envs * rank / size to
@@ -3295,10 +3294,9 @@ enum { PPO__WIDE = 128, PPO__PRODUCT = 32, PPO__PACKED_A = 1, PPO__PACKED_B = 2 
 
 typedef struct ppo__kernels {
     const char *name;
-    /* c (rows, cols) = init + a b, the inner dimension being `inner`.
-       a(i,k) = a[i*a_row + k*a_col], so a transposed a costs nothing; b(k,j) = b[k*ldb + j];
-       c(i,j) = c[i*ldc + j]; init(i,j) = init[i*ld_init + j], or 0 where init is NULL. A bias has
-       ld_init = 0, accumulation has init = c. */
+    /* c (rows, cols) = init + a b, the inner dimension being `inner`. a(i,k) = a[i*a_row + k*a_col], so a transposed
+       a costs nothing; b(k,j) = b[k*ldb + j]; c(i,j) = c[i*ldc + j]; init(i,j) = init[i*ld_init + j], or 0 where init
+       is NULL. A bias has ld_init = 0, accumulation has init = c. */
     void (*gemm)(int rows, int cols, int inner, const float *a, int a_row, int a_col, const float *b, int ldb,
                  const float *init, int ld_init, float *c, int ldc);
     /* out (cols, rows) = a (rows, cols) transposed */
@@ -3944,8 +3942,7 @@ static const ppo__kernels *ppo__kernels_find(const char *name) {
 #define PPO__ZIP2_HIGH(a, b)           ppo__set4((a)[2], (a)[3], (b)[2], (b)[3])
 #endif
 
-/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are
-   exact */
+/* ln 2 as a float, and what is missing; where products are rounded, as one whose products with integers are exact */
 #ifdef PPO__FMA
 #define PPO__LN2_HIGH 0.693147182f
 #define PPO__LN2_LOW  -1.90465421e-09f
@@ -4016,11 +4013,10 @@ PPO__NOINLINE PPO__FN void PPO__(back_rest)(void (*map)(const float *, const flo
 
 /* -- matrices -- */
 
-/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be
-   partial. Where this is inlined both are constants. What comes next of b is prefetched, as the processor
-   does not foresee it: the next columns, unless they would fill the first cache; for few rows, which take
-   little time, the rows of b below. For two rows only those that there are: the test keeps gcc from loading
-   each vector of b twice, too. */
+/* The tile of c at (i, j), held in registers: `rows` rows of `vecs` vectors, a single one of which may be partial.
+   Where this is inlined both are constants. What comes next of b is prefetched, as the processor does not foresee it:
+   the next columns, unless they would fill the first cache; for few rows, which take little time, the rows of b
+   below. For two rows only those that there are: the test keeps gcc from loading each vector of b twice, too. */
 PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, const ppo__gemm_job *job,
                              ptrdiff_t i, ptrdiff_t j) {
     const float *a = job->a + i * job->a_row, *b = job->b + j;
@@ -4054,10 +4050,9 @@ PPO__INLINE void PPO__(tile)(const int rows, const int vecs, PPO__MASK mask, con
     }
 }
 
-/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own:
-   together they would not leave the loops enough registers. A mask as an argument would be in an AVX
-   register; then compilers do not clear the upper halves at the end, and all scalar code from there on is
-   several times as slow. */
+/* The rows i .. end - 1 of a column of tiles. Each kind has a function and a copy of the job of its own: together
+   they would not leave the loops enough registers. A mask as an argument would be in an AVX register; then compilers
+   do not clear the upper halves at the end, and all scalar code from there on is several times as slow. */
 #define PPO__STRIP(height, vecs)                                                                    \
     PPO__HOT PPO__FN void PPO__(strip_##height##_##vecs)(const ppo__gemm_job *shared, int lanes,    \
                                                          ptrdiff_t i, ptrdiff_t end, ptrdiff_t j) { \
@@ -4200,11 +4195,10 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
 }
 
 /* Columns col .. col_end - 1 of c, with a large b: its rows lie so far apart that they evict each other from the
-   first cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so
-   do these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile
-   needs a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An inner
-   dimension of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB of
-   the stack. */
+   first cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
+   these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile needs
+   a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An inner dimension
+   of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB of the stack. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
     enum {
         PPO__COLUMNS = PPO__TILE_VECS * PPO__WIDTH,
@@ -4617,9 +4611,8 @@ PPO__INLINE PPO__VEC PPO__(gelu_derivative)(PPO__VEC x) {
 PPO__MAP(gelu, PPO__(gelu_gate)(x, (x * x)) * x)
 PPO__MAP_BACKWARD(gelu, PPO__(gelu_derivative)(x) * dy)
 
-/* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. x P is within 8 ulp above 0 and within
-   8 + 2 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within
-   2.0e-6. */
+/* P = erfc(-x / sqrt 2) / 2, from erfc(z) = t e^(poly(t) - z^2) at z >= 0. x P is within 8 ulp above 0 and within 8 +
+   2 x^2 ulp below, until it is nearer to 0 than 1e-32; SiLU within 6 ulp. Their derivatives are within 2.0e-6. */
 PPO__INLINE PPO__VEC PPO__(normal_cdf)(PPO__VEC x) {
     const PPO__VEC one = PPO__SET1(1.0f), half = PPO__SET1(0.5f),
                    z = PPO__MAX(x, -x) * PPO__SET1(PPO__SQRT_HALF);
@@ -9470,8 +9463,7 @@ static ppo_status ppo__add_mlp(ppo_actor_critic *model, ppo_mlp *mlp, const char
                         outputs ? PPO_IDENTITY : activation, gain, rng);
 }
 
-/* PyTorch's defaults: weights and biases within +- 1 / sqrt(inputs), those of a core within +- 1 /
-   sqrt(width). */
+/* PyTorch's defaults: weights and biases within +- 1 / sqrt(inputs), those of a core within +- 1 / sqrt(width). */
 static void ppo__init_uniform(const ppo_actor_critic *model, ppo_rng *rng) {
     float bound = 0;
     for (int i = 0; i < model->params->tensor_count; ++i) {
@@ -9831,13 +9823,11 @@ static ppo_status ppo__check_functions(const ppo_env *env) {
 
 /* -- copies of an environment -- */
 
-/* An agent is in no episode; in an episode, but it is not its turn; or about to act on its latest
-   observation. */
+/* An agent is in no episode; in an episode, but it is not its turn; or about to act on its latest observation. */
 enum { PPO__OUT, PPO__WAITS, PPO__ACTS };
 
-/* Copies of an environment with one or several agents in each, or the agents of a program that steps its own
-   world, each of them a copy without functions. Agents are numbered through all copies: agent e is in copy e
-   / agents. */
+/* Copies of an environment with one or several agents in each, or the agents of a program that steps its own world,
+   each of them a copy without functions. Agents are numbered through all copies: agent e is in copy e / agents. */
 typedef struct ppo__envs {
     ppo_env env;
     int agents;     /* in each copy */
@@ -9866,6 +9856,16 @@ typedef struct ppo__envs {
     float *own_obs;          /* [copies][agents * obs_size and guard], where the environment writes them;
                                 step_many: without guards */
     unsigned char *own_mask; /* [copies][agents * outputs and guard], likewise */
+    /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
+       episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
+    ppo_rng *episode_rng; /* [copies], as they were before the reset */
+    uint32_t *played;     /* [copies][max_steps][agents][width]: the episode's actions */
+} ppo__envs;
+
+/* All users of worlds with env.copies, in any thread. */
+static ppo__envs *ppo__world_users;
+static ppo__lock ppo__world_lock = PPO__LOCK_READY;
+
 /* A call of an environment's function in this thread. Calls may be nested: an environment may train an agent. */
 typedef struct ppo__call {
     void *user;
@@ -9881,23 +9881,13 @@ static void ppo__call_begin(ppo__call *call, void *user) {
     ppo__running = call;
 }
 
-    /* An environment with outside resources cannot be saved as bytes: a checkpoint restores it by playing its
-       episode again. NULL if env.open is NULL, or max_steps is 0 or too large. */
-    ppo_rng *episode_rng; /* [copies], as they were before the reset */
-        ppo__call call;
-        ppo__call_begin(&call, envs->env.user);
-    uint32_t *played;     /* [copies][max_steps][agents][width]: the episode's actions */
-        ppo__running = call.outer;
-} ppo__envs;
-
-/* All users of worlds with env.copies, in any thread. */
-static ppo__envs *ppo__world_users;
-static ppo__lock ppo__world_lock = PPO__LOCK_READY;
-
 /* Closes the copies; their episodes are over. */
 static void ppo__envs_close(ppo__envs *envs) {
     for (int c = envs->begin; c < envs->end; ++c) {
+        ppo__call call;
+        ppo__call_begin(&call, envs->env.user);
         if (envs->env.close) envs->env.close(envs->state + c * envs->stride);
+        ppo__running = call.outer;
         memset(envs->state + c * envs->stride, 0, envs->env.state_size);
         memset(envs->turn + c * envs->agents, PPO__OUT, (size_t)envs->agents);
     }
@@ -10015,7 +10005,6 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
     if (!call.failed) return PPO_OK;
     if (n > 1)
         return ppo__refuse("env.%s failed (environments %d to %d): %s", function, envs->first + c,
-    ppo__call call;
                            envs->first + c + n - 1, call.reason);
     return ppo__refuse("env.%s failed (environment %d, step %d): %s", function, envs->first + c,
                        envs->age[c] + n, call.reason);
@@ -10025,6 +10014,7 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
    error as it was. */
 PPO__RARE ppo_status ppo__env_open(ppo__envs *envs, int c) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
+    ppo__call call;
     if (!envs->env.open) return PPO_OK;
     memcpy(before, ppo__error, sizeof before);
     ppo__refuse("no reason given");
@@ -10203,10 +10193,7 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
 PPO__COLD
 
 /* Agent e's episode begins with length and return 0. */
-static void ppo__agent_begins(ppo__envs *envs, int e) {
-    envs->length[e] = 0;
-    envs->episode_return[e] = 0;
-}
+static void ppo__agent_begins(ppo__envs *envs, int e) { envs->length[e] = 0, envs->episode_return[e] = 0; }
 
 static ppo_status ppo__env_reset(ppo__envs *envs, int c) {
     int in = 0;
@@ -10373,8 +10360,7 @@ static char *ppo__column_data(const ppo_rollout *rollout, const ppo__column *col
     return data;
 }
 
-/* Allocates steps * envs samples. uses: only the columns for this, or PPO__FOR_ALL. Then ask
-   ppo__arena_status(). */
+/* Allocates steps * envs samples. uses: only the columns for this, or PPO__FOR_ALL. Then ask ppo__arena_status(). */
 static void ppo__rollout_alloc(ppo_rollout *rollout, ppo__arena *memory, const ppo__column *columns,
                                const ppo_env *env, int steps, int envs, int uses) {
     memset(rollout, 0, sizeof *rollout);
@@ -10447,8 +10433,7 @@ typedef struct ppo__worker {
     ppo_rollout rows; /* [1][agents of these] the samples of one step, side by side */
     int *acting;      /* [agents of these] those that act now */
     int step;         /* of the rollout that it is at; -1: resets */
-    /* its first failure, and when that was: the earliest of all workers' is reported, for any number of
-       them */
+    /* its first failure, and when that was: the earliest of all workers' is reported, for any number of them */
     ppo_status status;
     int order;
     char error[PPO__ERROR_SIZE];
@@ -10497,8 +10482,7 @@ struct ppo__collector {
     ppo_status (*task)(ppo__worker *worker); /* what they do now */
     char *packed;                            /* in a group: what its processes exchange after a rollout */
 
-    /* self-play: earlier policies, which the trainer owns, play some teams in some episodes, not learned
-       from */
+    /* self-play: earlier policies, which the trainer owns, play some teams in some episodes, not learned from */
     ppo_agent **snapshots;  /* [snapshot_room], the latest snapshot_count that were taken */
     int snapshot_room;      /* 0: no self-play */
     int64_t snapshot_count; /* taken so far */
@@ -10867,10 +10851,9 @@ static ppo_status ppo__next_values(ppo__collector *c);
 static void ppo__hold_open_row(ppo__collector *c, int e);
 static void ppo__scale_rewards(ppo__collector *c);
 
-/* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A
-   row whose outcome has not come by now waits for the next rollout. Without it, agents that take turns would
-   not learn what their opponents do at the end of a rollout: they would see their wins, but not all of their
-   losses. */
+/* Completes a rollout, up to the advantages: V of every row and next_value; without a critic both are 0. A row
+   whose outcome has not come by now waits for the next rollout. Without it, agents that take turns would not learn
+   what their opponents do at the end of a rollout: they would see their wins, but not all of their losses. */
 static ppo_status ppo__rollout_end(ppo__collector *c) {
     ppo_rollout *rollout = &c->rollout;
     ppo_status status = c->group ? ppo__control_in_group.share_rollout(c) : PPO_OK;
@@ -10946,8 +10929,7 @@ static ppo_status ppo__values(ppo__collector *c) {
     return ppo__group_share(c->group, c->rollout.value, c->rollout.steps * c->rollout.envs, sizeof(float));
 }
 
-/* next_value where the episode continues: V in the next row, or for the last row of the latest
-   observation. */
+/* next_value where the episode continues: V in the next row, or for the last row of the latest observation. */
 static ppo_status ppo__next_values(ppo__collector *c) {
     const size_t size = (size_t)c->model->obs_size, width = (size_t)c->model->core.width;
     ppo_rollout *r = &c->rollout;
@@ -11297,6 +11279,7 @@ struct ppo_trainer {
     int gradients;                /* minibatches of this iteration so far */
     /* ppo_player.h: a player's, of what was pushed; NULL: it trains */
     void (*observed)(ppo_trainer *trainer, int e, const ppo_outcome *out);
+    int64_t dropped; /* pushed beyond a full rollout since others were observed; -1: it was told */
     ppo__signs signs;
     ppo__symptom worst; /* since the last twentieth of the run; name NULL: there is none */
     int64_t warned;     /* and its iteration */
@@ -11331,6 +11314,7 @@ static void ppo__keep_opponent(ppo_trainer *trainer);
 PPO_DEF ppo_status ppo_trainer_iterate(ppo_trainer *trainer, ppo_progress *progress) {
     if (!PPO__GIVEN("ppo_trainer_iterate", trainer)) return PPO_ERROR_ARGUMENT;
     int done;
+    if (trainer->observed) return ppo__refuse("ppo_trainer_iterate: this is a player, which does not train");
     if (ppo_trainer_done(trainer))
         return ppo__refuse("all %lld steps are done", (long long)trainer->config.total_steps);
     if (ppo__is_pushed(&trainer->collector.envs.env))
@@ -11653,8 +11637,7 @@ static void ppo__shard_gradients(void *user, int thread, int begin, int end) {
     }
 }
 
-/* grad of this process's first shard += those of its others: first of neighbours, then of every second one,
-   ... */
+/* grad of this process's first shard += those of its others: first of neighbours, then of every second one, ... */
 static void ppo__add_shards(void *user, int thread, int begin, int end) {
     const ppo_trainer *trainer = (const ppo_trainer *)user;
     const ppo__minibatch *batch = &trainer->minibatch;
@@ -12170,6 +12153,36 @@ static int ppo__source(const ppo_trainer *trainer, const char *function, int sou
     return -1;
 }
 
+/* Counts the sources that have all their steps. *lacks: one that is in an episode and has not, if possible one
+   that did not say that it waits; -1: there is none. */
+static int ppo__complete_sources(const ppo__collector *c, int *lacks) {
+    int complete = 0;
+    *lacks = -1;
+    for (int e = c->envs.begin; e < c->envs.end; ++e) {
+        if (c->rollout.recorded[e] - (c->row[e] == PPO__ROW_OPEN) == c->rollout.steps) ++complete;
+        else if (c->envs.turn[e] != PPO__OUT && (*lacks < 0 || !c->envs.outcome[e].waits)) *lacks = e;
+    }
+    return complete;
+}
+
+/* Fails, once, if source e and its like pushed ten rollouts and 1,000 steps each in vain, while none that
+   learning waits for was observed. */
+static ppo_status ppo__check_silence(ppo_trainer *trainer, int e) {
+    const ppo__collector *c = &trainer->collector;
+    int lacks;
+    if (trainer->dropped < 0 || !c->records) return PPO_OK;
+    trainer->dropped = c->row[e] == PPO__ROW_LAST ? trainer->dropped + 1 : 0;
+    if (!trainer->dropped || trainer->dropped % 1000) return PPO_OK;
+    const int complete = ppo__complete_sources(c, &lacks);
+    const double most = complete * fmax(1000, 10.0 * c->rollout.steps);
+    if (lacks < 0 || c->envs.outcome[lacks].waits || (double)trainer->dropped < most) return PPO_OK;
+    trainer->dropped = -1;
+    return ppo__refuse(
+        "learning waits for source %d, which is in an episode, but not observed: what others do is "
+        "lost; if it is gone, end its episode by an outcome with truncated = 1",
+        lacks);
+}
+
 PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const float *obs,
                                        const unsigned char *mask, const ppo_outcome *outcome) {
     if (!PPO__GIVEN("ppo_trainer_observe", trainer)) return PPO_ERROR_ARGUMENT;
@@ -12192,23 +12205,24 @@ PPO_DEF ppo_status ppo_trainer_observe(ppo_trainer *trainer, int source, const f
         return ppo__refuse("ppo_trainer_observe: obs is NULL, but source %d %s", source,
                            acts ? "acts next" : "was truncated");
     const int64_t step = envs->steps[e] + (outcome != NULL);
-    if (obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, step, obs);
+    status = ppo__check_silence(trainer, e);
+    if (!status && obs && !(outcome && outcome->terminated)) status = ppo__keep_obs(envs, e, step, obs);
     if (outcome && !status) status = ppo__check_numbers(&outcome->reward, 0, "reward", envs, e, step);
     int choice = acts && mask && !ppo__kind(space)->continuous ? ppo__choice_without_action(space, mask) : -1;
     if (!status && choice >= 0)
         status = ppo__refuse("the mask leaves no action (choice %d, source %d)", choice, source);
     if (status) return status;
 
-    ppo_outcome out;
+    ppo_outcome *out = &envs->outcome[e];
     size_t outputs = (size_t)ppo__space_outputs(space);
     if (mask) memcpy(envs->mask + e * outputs, mask, outputs);
     else memset(envs->mask + e * outputs, 1, outputs);
     if (outcome) {
-        out = *outcome;
-        status = ppo__count_outcome(envs, e, &out);
-        if (!status) status = ppo__record_outcome(&c->workers[0], e, &out);
-        if (!status && trainer->observed) trainer->observed(trainer, e, &out);
-    }
+        *out = *outcome;
+        status = ppo__count_outcome(envs, e, out);
+        if (!status) status = ppo__record_outcome(&c->workers[0], e, out);
+        if (!status && trainer->observed) trainer->observed(trainer, e, out);
+    } else out->waits = 0;
     envs->turn[e] = acts ? PPO__ACTS : ends ? PPO__OUT : PPO__WAITS;
     if (status) { /* the return is too large: the latest row is dropped, and a new episode begins */
         c->rollout.recorded[e] -= c->row[e] == PPO__ROW_OPEN;
@@ -12228,8 +12242,7 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
         return ppo__refuse("source %d has nothing to act on: call ppo_trainer_observe() first", source);
     ppo__worker *worker = &trainer->collector.workers[0];
     ppo__acting batch;
-    batch.agent = &e;
-    batch.n = 1;
+    batch.agent = &e, batch.n = 1;
     ppo_status status = ppo__act_batch(worker, &batch, e - worker->begin);
     if (status) return status;
     envs->turn[e] = PPO__WAITS;
@@ -12238,15 +12251,9 @@ PPO_DEF ppo_status ppo_trainer_act(ppo_trainer *trainer, int source, ppo_action 
 }
 
 PPO_DEF int ppo_trainer_ready(const ppo_trainer *trainer) {
-    int full = 0;
+    int lacks;
     if (!trainer || !ppo__is_pushed(&trainer->collector.envs.env) || ppo_trainer_done(trainer)) return 0;
-    if (trainer->learning) return 1;
-    const ppo__collector *c = &trainer->collector;
-    for (int e = c->envs.begin; e < c->envs.end; ++e) {
-        if (c->rollout.recorded[e] - (c->row[e] == PPO__ROW_OPEN) == c->rollout.steps) full = 1;
-        else if (c->envs.turn[e] != PPO__OUT) return 0;
-    }
-    return full;
+    return trainer->learning || (ppo__complete_sources(&trainer->collector, &lacks) && lacks < 0);
 }
 
 PPO_DEF ppo_status ppo_trainer_learn(ppo_trainer *trainer, double milliseconds, ppo_progress *progress) {
@@ -12525,8 +12532,7 @@ PPO__RARE ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *con
     const double most = (double)env->copies * agents * ranks;
     if (env->copies && config->num_envs > most)
         return ppo__refuse(
-            "num_envs is %d, but of this world only %d %s at the same time (env.copies)%s: set "
-            "num_envs=%.0f",
+            "num_envs is %d, but of this world only %d %s at once (env.copies)%s: set num_envs=%.0f",
             config->num_envs, env->copies, env->copies == 1 ? "copy exists" : "copies exist",
             agents > 1 || ranks > 1 ? ", for all its agents in each process" : "", most);
     if (config->num_envs % agents)
@@ -12604,10 +12610,7 @@ PPO_DEF ppo_status ppo_agent_copy(const ppo_agent *from, ppo_agent **to) {
     if (!status && from->return_norm.size) status = ppo_normalizer_init(&(*to)->return_norm, 1);
     if (!status) ppo__agent_assign(*to, from);
     if (!status) status = ppo_params_freeze((*to)->model.params, 1); /* until it is trained */
-    if (status) {
-        ppo_agent_free(*to);
-        *to = NULL;
-    }
+    if (status) ppo_agent_free(*to), *to = NULL;
     return status;
 }
 
@@ -12783,17 +12786,12 @@ static ppo_status ppo__trainer_make(const ppo_env *env, const ppo_config *config
     if (!status) status = ppo__minibatch_room(trainer);
     if (!status && config->self_play) status = ppo__snapshot_room(trainer);
     trainer->signs.env = &collector->envs.env;
-    trainer->signs.config = &trainer->config;
-    trainer->signs.progress = &trainer->progress;
+    trainer->signs.config = &trainer->config, trainer->signs.progress = &trainer->progress;
     trainer->signs.feature = PPO__ZEROS(&trainer->memory, ppo__feature, env->obs_size);
     if (!status) status = ppo__arena_status(&trainer->memory);
-    if (status) {
-        ppo_trainer_free(trainer);
-        return status;
-    }
+    if (status) return ppo_trainer_free(trainer), status;
     agent->config = *config;
-    agent->config.callback = NULL;
-    agent->config.schedule = NULL;
+    agent->config.callback = NULL, agent->config.schedule = NULL;
     agent->config.callback_user = agent->config.schedule_user = NULL;
     ppo__keep_name(agent->environment, env->name);
     for (int i = 0; i < params->tensor_count; ++i)
@@ -12916,8 +12914,7 @@ static ppo_status ppo__play_all(ppo__match *m, const ppo_env *env, int episodes,
         count = ppo__min_int(end - first,
                              env->copies ? ppo__min_int(env->copies, PPO__EVAL_ENVS) : (int)PPO__EVAL_ENVS);
         memset(c, 0, sizeof *c);
-        c->agent = agent;
-        c->config = &agent->config;
+        c->agent = agent, c->config = &agent->config;
         for (int p = 0; p < 2; ++p)
             if (m->player[p]->model.core.width > c->width) c->width = m->player[p]->model.core.width;
         c->greedy = !m->sample;
@@ -12947,8 +12944,7 @@ PPO_DEF ppo_status ppo_play(ppo_agent *agent, const ppo_env *env, uint64_t seed,
     memset(&match, 0, sizeof match);
     match.player[0] = match.player[1] = agent;
     match.sample = sample;
-    match.watch = watch;
-    match.user = user;
+    match.watch = watch, match.user = user;
     return ppo__play_all(&match, env, 1, seed, total ? total : &none, &length);
 }
 
@@ -12959,10 +12955,8 @@ PPO__RARE ppo_evaluation ppo__evaluate(ppo_agent *agent, ppo_agent *opponent, in
     float *returns = NULL;
     ppo__match match;
     memset(&match, 0, sizeof match);
-    match.player[0] = agent;
-    match.player[1] = opponent;
-    match.opposed = opposed;
-    match.sample = sample;
+    match.player[0] = agent, match.player[1] = opponent;
+    match.opposed = opposed, match.sample = sample;
     match.group = ppo__group();
     if (match.group) {
         const uint64_t hash =

@@ -657,7 +657,7 @@ static void a_player_takes_the_place_of_a_trainer_and_keeps_its_figures(void **s
                 fail_msg("%g after, %g before the training", (double)is.episodes.mean_return, (double)before);
             if (sample && !trained) before = is.episodes.mean_return; /* at random */
             assert_fails(ppo_trainer_save(player, path), PPO_ERROR_ARGUMENT, "player");
-            assert_fails(ppo_trainer_iterate(player, NULL), PPO_ERROR_ARGUMENT, "done");
+            assert_fails(ppo_trainer_iterate(player, NULL), PPO_ERROR_ARGUMENT, "a player");
             ppo_trainer_free(player);
         }
         if (trained) break;
@@ -789,6 +789,73 @@ static void recorded_observations_round_to_8_bits_as_an_environment_does(void **
     assert_int_equal(remove("none.h"), -1);
 }
 
+/* Pushes `rounds` steps of source 1, and each `slow` rounds one of source 0; where `slow` is 0, it falls silent. Returns
+   how often a call failed; the failed one is repeated. */
+static int push_in_turn(ppo_trainer *trainer, int rounds, int slow, int waits, int *iterations) {
+    const float obs = 0.5f;
+    ppo_outcome none, idle;
+    ppo_action action;
+    ppo_progress now;
+    int failed = 0;
+    memset(&none, 0, sizeof none);
+    memset(&idle, 0, sizeof idle);
+    idle.waits = 1;
+    *iterations = 0;
+    for (int i = 0; i < 2; i++) {
+        assert_ok(ppo_trainer_observe(trainer, i, &obs, NULL, NULL));
+        assert_ok(ppo_trainer_act(trainer, i, &action));
+    }
+    if (waits) assert_ok(ppo_trainer_observe(trainer, 0, NULL, NULL, &idle));
+    for (int t = 1; t <= rounds; t++) {
+        if (slow && t % slow == 0) {
+            assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &none));
+            assert_ok(ppo_trainer_act(trainer, 0, &action));
+        }
+        if (ppo_trainer_observe(trainer, 1, &obs, NULL, &none) != PPO_OK) {
+            assert_non_null(strstr(ppo_last_error(), "source 0"));
+            assert_non_null(strstr(ppo_last_error(), "truncated = 1"));
+            assert_ok(ppo_trainer_observe(trainer, 1, &obs, NULL, &none));
+            failed++;
+        }
+        assert_ok(ppo_trainer_act(trainer, 1, &action));
+        assert_ok(ppo_trainer_learn(trainer, 0, &now));
+        *iterations += now.iteration > 0;
+    }
+    return failed;
+}
+
+static void a_source_that_falls_silent_is_named_once_and_a_slow_one_is_not(void **state) {
+    (void)state;
+    ppo_env env;
+    const ppo_config cfg =
+        settings("num_envs=2 rollout_steps=16 minibatch_size=32 epochs=1 total_steps=100000 hidden=4");
+    memset(&env, 0, sizeof env);
+    env.obs_size = 1;
+    env.action_space = ppo_discrete(2);
+    for (int k = 0; k < 3; k++) { /* silent, slow, waits by its own word */
+        ppo_agent *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        ppo_outcome gone;
+        const float obs = 0.5f;
+        int iterations;
+        memset(&gone, 0, sizeof gone);
+        gone.truncated = 1;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        assert_int_equal(push_in_turn(trainer, 8000, k == 1 ? 300 : 0, k == 2, &iterations), k == 0);
+        assert_int_equal(iterations, k == 1);
+        if (k == 0) {
+            ppo_progress now;
+            assert_ok(ppo_trainer_observe(trainer, 0, &obs, NULL, &gone));
+            assert_true(ppo_trainer_ready(trainer));
+            assert_ok(ppo_trainer_learn(trainer, 0, &now));
+            assert_int_equal(now.iteration, 1);
+        }
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_task_that_needs_picture_and_numbers_is_learned),
@@ -807,6 +874,7 @@ int main(void) {
         cmocka_unit_test(a_player_of_a_recurrent_policy_remembers_for_each_character),
         cmocka_unit_test(what_a_pushed_game_cannot_do_is_refused_with_what_it_can),
         cmocka_unit_test(recorded_observations_round_to_8_bits_as_an_environment_does),
+        cmocka_unit_test(a_source_that_falls_silent_is_named_once_and_a_slow_one_is_not),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
