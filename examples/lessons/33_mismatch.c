@@ -12,7 +12,6 @@
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../companions/ppo_methods.h"
-
 #include "lesson.h"
 #include "letters.h"
 
