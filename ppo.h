@@ -12526,7 +12526,7 @@ PPO__RARE ppo_status ppo__agent_make(const ppo_env *env, const ppo_config *confi
     return status;
 }
 
-/* Errors: num_envs agents do not fill copies of the environment, or so many cannot exist; self-play without teams. */
+/* Errors: num_envs is not a multiple of env.agents, or needs more than env.copies; self-play without teams. */
 PPO__RARE ppo_status ppo__check_copies(const ppo_env *env, const ppo_config *config) {
     const int agents = ppo__agents(env), ranks = ppo__ranks(ppo__group());
     const double most = (double)env->copies * agents * ranks;

@@ -11,9 +11,9 @@
 #include <math.h>
 
 typedef struct best {
-    int evaluations;   /* 0: none yet, */
-    float mean_return; /* else the best so far, */
-    int64_t steps;     /* after so many steps of the run; 0: unknown, for it is of the run that was resumed */
+    int evaluations;   /* 0: none yet */
+    float mean_return; /* the best so far */
+    int64_t steps;     /* step of the run at which it was found; 0: unknown, as the run was resumed after it */
     int64_t next;      /* steps at which the next one is due */
     int reached;       /* 1: the target is */
     double seconds;    /* that evaluations took */

@@ -3963,7 +3963,7 @@ static ppo_status ppo__no_line(const ppo__line_reader *lines, const char *end) {
                               lines->number);
     if (*at == '{' && last[-1] != '}' && (last == at + 1 || strchr(",[{", last[-1])))
         return ppo__file_fail(lines->path,
-                              "line %d: an object goes on in the next line: write each on one line, as "
+                              "line %d: an object continues on the next line: write each on one line, as "
                               "jq -c . does",
                               lines->number);
     if (lines->number == 1 && *at != '{' && *ppo__other_kind(at, (size_t)(end - at)))
