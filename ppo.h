@@ -9654,9 +9654,13 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         if (model->log_std) {
             static const ppo_op op = {"log_std", 1, ppo__bounds_forward, ppo__bounds_backward};
             const float bounds[2] = {model->log_std_min, model->log_std_max};
-            ppo_tensor *in = model->log_std;
-            out.log_std =
-                ppo_tape_result(ppo_tape_apply(tape, &op, &in, 1, in->rows, in->cols, bounds, sizeof bounds));
+            ppo_tensor *in = out.log_std = model->log_std;
+            int within = 1;
+            for (size_t i = 0; i < ppo__size(in); ++i)
+                within &= in->data[i] > bounds[0] && in->data[i] < bounds[1];
+            if (!within)
+                out.log_std = ppo_tape_result(
+                    ppo_tape_apply(tape, &op, &in, 1, in->rows, in->cols, bounds, sizeof bounds));
         }
         if (model->gsde) out.log_std = ppo__gsde_log_std(tape, out.log_std, out.features);
     }
