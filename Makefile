@@ -151,7 +151,7 @@ docs: ## writes the manual as pages, build/docs/index.html, from the comments of
 
 # --- the rest ------------------------------------------------------------------------------------------------------
 
-include examples/package/package.mk tests/tests.mk tests/trust.mk tests/cuda.mk bench/bench.mk
+include examples/package/package.mk tests/tests.mk tests/trust.mk tests/doors.mk tests/cuda.mk bench/bench.mk
 
 # What a program needs of the system: require.sh looks for it, and installs it if it may.
 export CC CXX MPICC PPO_PYTHON

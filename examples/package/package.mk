@@ -1,4 +1,4 @@
-# package.mk - installing: the headers for pkg-config and CMake, or a folder to be copied into a project.
+# package.mk - installing: the headers for pkg-config and CMake, a folder to be copied into a project, a shared library.
 
 PREFIX     ?= /usr/local
 VERSION    := $(shell sed -n 's/^\#define PPO_VERSION  *"\(.*\)".*/\1/p' ppo.h)
@@ -32,4 +32,20 @@ dist: ## makes the folder build/ppo-VERSION/, to be copied into a project
 	@$(FILL_IN) $(PACKAGE)/README.dist >$(DIST)/README
 	@echo $(DIST)
 
-.PHONY: install uninstall dist
+# For programs in other languages: libppo.so, libppo.dylib on macOS, ppo.dll by CC=x86_64-w64-mingw32-gcc. It needs
+# nothing beside it but the C library.
+SHARED_MACHINE = $(shell $(CC) -dumpmachine 2>/dev/null)
+SHARED         = build/$(if $(findstring mingw,$(SHARED_MACHINE)),ppo.dll,$(if \
+    $(findstring darwin,$(SHARED_MACHINE)),libppo.dylib,libppo.so))
+SHARED_FLAGS   = $(if $(findstring mingw,$(SHARED_MACHINE)),-static-libgcc,$(if \
+    $(findstring darwin,$(SHARED_MACHINE)),-install_name @rpath/libppo.dylib,-fPIC))
+
+# By a name of its own first: a program that has the old library open keeps it.
+shared: build/stb_ds.found ## makes a shared library for programs in other languages, such as build/libppo.so
+	@$(MAKE) --no-print-directory $(SHARED)
+
+build/libppo.so build/libppo.dylib build/ppo.dll: $(LIBRARY_PARTS) $(PACKAGE)/package.mk
+	$(CC) $(CFLAGS) -shared $(SHARED_FLAGS) -I. $< -o $@.new $(LDLIBS)
+	@mv -f $@.new $@ && echo $@
+
+.PHONY: install uninstall dist shared
