@@ -199,6 +199,7 @@ COMPANIONS
         ppo_export.h    a policy as a C header for a device that has no room for this file
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
+        ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
         ppo_player.h    evaluation in programs with a loop of their own, and of matches
         ppo_conv.h      convolutions over pictures;            ppo_gru.h   memory: a recurrent core
         ppo_ocean.h     environments like PufferLib's Ocean;   ppo_amx.h   large layers on processors with AMX

@@ -8,6 +8,7 @@
 #include "companions/ppo_conv.h"
 #include "companions/ppo_explain.h"
 #include "companions/ppo_export.h"
+#include "companions/ppo_flat.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_gru.h"
 #include "companions/ppo_group.h"

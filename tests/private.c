@@ -15,6 +15,7 @@
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_explain.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_flat.h"
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_hub.h"
