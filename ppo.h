@@ -196,7 +196,7 @@ COMPANIONS
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
-        ppo_export.h    a policy as a C header for a device that has no room for this file
+        ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
         ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
