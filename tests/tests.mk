@@ -17,7 +17,8 @@ THREADED := test_agents test_base test_checkpoints test_control test_game test_o
 NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
 LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
 PLAIN    := $(NAMES:%=build/plain/%)
-ASAN     := $(patsubst %,build/asan/%,$(filter-out test_math_short,$(NAMES))) # whose code test_math has
+NUMBERS  := test_math_short test_unbiased test_unbiased_tokens # whose code other tests have, too
+ASAN     := $(patsubst %,build/asan/%,$(filter-out $(NUMBERS),$(NAMES)))
 TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/companions/*.cuh tests/cuda_*.h)
 TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
