@@ -10699,7 +10699,8 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
         const size_t bytes = rows.obs_bytes ? (size_t)rows.byte_count : 0;
         if (batch->records && c->row[e] != PPO__ROW_LAST && c->rollout.recorded[e] == c->rollout.steps) {
             const size_t last = ppo__at(c->rollout.steps - 1, c->rollout.envs) + e;
-            const int continues = !c->rollout.terminated[last] && !c->rollout.truncated[last];
+            const int continues =
+                c->rollout.steps && !c->rollout.terminated[last] && !c->rollout.truncated[last];
             ppo_status status = continues ? ppo__value_latest(worker, e) : PPO_OK;
             c->row[e] = PPO__ROW_LAST;
             if (status) return status;
