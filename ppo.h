@@ -11591,7 +11591,7 @@ static void ppo__choose_minibatch(ppo_trainer *trainer, int all, int b, int batc
 /* rpo_alpha: by how much the means of this minibatch's samples move. */
 static void ppo__draw_shifts(ppo_trainer *trainer) {
     const float alpha = trainer->config.rpo_alpha;
-    const int shifts = alpha > 0 ? trainer->agent->model.action_space.n : 0;
+    const int shifts = trainer->minibatch.shift ? trainer->agent->model.action_space.n : 0;
     for (size_t i = 0, n = ppo__at(trainer->minibatch.samples.envs, shifts); i < n; ++i)
         trainer->minibatch.shift[i] = ppo_rng_range(&trainer->shuffle_rng, -alpha, alpha);
 }
@@ -12726,7 +12726,7 @@ static ppo_status ppo__minibatch_room(ppo_trainer *trainer) {
     batch->segment_steps = steps;
     batch->segments = ppo__divide_up(all, ppo__divide_up(all, most)); /* evened out over a full rollout */
     batch->picked = PPO__ARRAY(memory, int, ppo__at(batch->segments, steps));
-    if (config->rpo_alpha > 0)
+    if (config->rpo_alpha > 0 && ppo__kind(&trainer->agent->model.action_space)->continuous)
         batch->shift = PPO__ZEROS(
             memory, float, ppo__at(batch->segments, steps) * (size_t)trainer->agent->model.action_space.n);
     trainer->order = PPO__ARRAY(memory, int, samples);
