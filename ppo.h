@@ -2422,6 +2422,22 @@ PPO__WARNINGS_OFF
 #define PPO__COMPANION_IS(type, table, ...) static const type table = __VA_ARGS__
 #endif
 
+/* AddressSanitizer takes a page for one array: with it, what no array has is poisoned, 16 bytes or more. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PPO__ASAN
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(PPO__ASAN)
+#include <sanitizer/asan_interface.h>
+#define PPO__FENCE 16
+#define PPO__REGION(poison, device, at, bytes) \
+    ((device) ? (void)0 : __asan_##poison##_memory_region(at, bytes))
+#else
+#define PPO__FENCE                             0
+#define PPO__REGION(poison, device, at, bytes) ((void)0)
+#endif
+
 /* What the kernels of ppo_cuda.cuh compute with, too. */
 #if defined(__CUDACC__)
 #define PPO__BOTH __host__ __device__
@@ -2795,10 +2811,8 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__page *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
     if (!page) return PPO_ERROR_MEMORY;
     page->memory = device ? (char *)device->take(device, size) : (char *)page + PPO__PAGE_HEADER;
-    if (!page->memory) {
-        ppo__free(page);
-        return ppo__failed;
-    }
+    if (!page->memory) return ppo__free(page), ppo__failed;
+    PPO__REGION(poison, device, page->memory, size);
     page->size = size;
     page->used = 0;
     page->next = arena->page;
@@ -2810,16 +2824,15 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
 /* n elements of `size` bytes, on a cache line and not cleared. NULL on failure: check it, or take several
    arrays and then check ppo__arena_status(). */
 static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
-    size_t bytes = (n * size + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
+    size_t bytes = (n * size + PPO__FENCE + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
     int possible = !n || size <= SIZE_MAX / 4 / n;
     int fits = arena->page && bytes <= arena->page->size - arena->page->used;
     if (!possible) ppo__out_of_memory((double)n * (double)size);
-    if (!possible || (!fits && ppo__arena_grow(arena, bytes))) {
-        arena->failed = ppo__failed;
-        return NULL;
-    }
+    if (!possible || (!fits && ppo__arena_grow(arena, bytes)))
+        return arena->failed = ppo__failed, (void *)NULL;
     void *array = arena->page->memory + arena->page->used;
     arena->page->used += bytes;
+    PPO__REGION(unpoison, arena->device, array, n * size);
     return array;
 }
 
@@ -2843,6 +2856,7 @@ static void ppo__arena_free(ppo__arena *arena) {
     if (arena->page && arena->device) --arena->device->users;
     while (arena->page) {
         ppo__page *next = arena->page->next;
+        PPO__REGION(unpoison, arena->device, arena->page->memory, arena->page->size);
         if (arena->device) arena->device->give(arena->device, arena->page->memory);
         ppo__free(arena->page);
         arena->page = next;
@@ -2858,7 +2872,9 @@ static void ppo__arena_reset(ppo__arena *arena) {
         ppo__arena_free(arena);
         ppo__arena_grow(arena, size); /* after a failure the next array tries again, and reports */
     }
-    if (arena->page) arena->page->used = 0;
+    if (!arena->page) return;
+    PPO__REGION(poison, arena->device, arena->page->memory, arena->page->used);
+    arena->page->used = 0;
 }
 
 /* The system's threads. PPO__PAUSE() is for a thread that waits without sleeping. */
@@ -5168,10 +5184,8 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
     ppo__param *param = (ppo__param *)ppo__alloc(sizeof *param + strlen(name) + 1);
     ppo_tensor *tensor = (ppo_tensor *)(void *)param;
     size_t start = params->count, end = start + ppo__padded((size_t)rows, (size_t)cols);
-    if (!param || ppo_params_sync(params) || ppo__params_reserve(params, end)) {
-        ppo__free(param);
-        return NULL;
-    }
+    if (!param || ppo_params_sync(params) || ppo__params_reserve(params, end))
+        return ppo__free(param), (ppo_tensor *)NULL;
     tensor->rows = rows;
     tensor->cols = cols;
     tensor->data = params->data + start;
@@ -5491,6 +5505,8 @@ static void ppo__tape_begin_grad(ppo_tape *tape, ppo_tensor *x) {
         best->floats = n;
         tape->now.pieces = best;
     }
+    PPO__REGION(poison, tape->device, best->memory, best->floats * sizeof(float));
+    PPO__REGION(unpoison, tape->device, best->memory, n * sizeof(float));
     best->taken = 1;
     x->grad = best->memory;
     if (tape->device) tape->device->zero(tape->device, x->grad, n * sizeof(float));
@@ -5547,10 +5563,9 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
     if (!node) return NULL;
     memset(node, 0, sizeof *node);
     node->op = tape->device && op != ppo__for_large.recomputed ? tape->device->find(op->name) : op;
-    if (!node->op) {
-        ppo__refuse("the device does not know the operation \"%s\"", op->name);
-        return (ppo_node *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (!node->op)
+        return (ppo_node *)ppo__tape_fail(
+            tape, ppo__refuse("the device does not know the operation \"%s\"", op->name));
     node->tape = tape;
     int with_grad = tape->recording && op == ppo__for_large.recomputed; /* it may have parameters inside */
     for (int i = 0; i < n_in; ++i) {
@@ -6275,10 +6290,9 @@ static ppo_tensor *ppo__tape_norm(ppo_tape *tape, const char *name, ppo_tensor *
         return NULL;
     if (weight->rows != 1 || weight->cols != x->cols) return ppo__shape_error(tape, name, x, weight);
     if (bias && (bias->rows != 1 || bias->cols != x->cols)) return ppo__shape_error(tape, name, x, bias);
-    if (!(eps > 0 && eps <= FLT_MAX)) {
-        ppo__refuse("%s: eps is %g, must be above 0", name, (double)eps);
-        return (ppo_tensor *)ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
-    }
+    if (!(eps > 0 && eps <= FLT_MAX))
+        return (ppo_tensor *)ppo__tape_fail(tape,
+                                            ppo__refuse("%s: eps is %g, must be above 0", name, (double)eps));
     ppo_tensor *in[3] = {x, weight, bias};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, &args, sizeof args));
 }
@@ -7172,10 +7186,8 @@ PPO__RARE ppo_status ppo__file_open(const char *path, ppo_file **file) {
 static ppo_status ppo__file_fetch(const ppo_file *file, const ppo_array *array, size_t begin, size_t n,
                                   void *to) {
     const ppo__entry *entry = (const ppo__entry *)(const void *)array; /* whose first member it is */
-    if (array->data || !n) {
-        if (n) memcpy(to, (const char *)array->data + begin, n);
-        return PPO_OK;
-    }
+    if (n && array->data) memcpy(to, (const char *)array->data + begin, n);
+    if (!n || array->data) return PPO_OK;
     if (PPO__SEEK(file->in, file->data + entry->begin + (int64_t)begin, SEEK_SET))
         return ppo__file_failed(file->path, "read", errno);
     ppo_status status = ppo__read_bytes(file->path, file->in, to, n);

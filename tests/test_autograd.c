@@ -2,6 +2,7 @@
 #include "../ppo.h"
 
 #include "test.h"
+#include "system.h"
 
 /* --------------------------------------------------------------------------------------------------------
    Every operation, differentiated in every input
@@ -805,6 +806,59 @@ static void the_checker_refuses_what_it_cannot_check(void **state) {
     ppo_tape_free(s.tape);
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   AddressSanitizer and arenas
+   -------------------------------------------------------------------------------------------------------- */
+
+#if PPO__FENCE > 0
+/* What a mistake in an operation would do: one element more (past 1) or none more than there is (past 0). */
+static void touch(int which, int past) {
+    ppo__arena arena = {NULL, NULL, PPO_OK};
+    ppo_tape *tape = NULL;
+    assert_ok(ppo_tape_create(&tape));
+    ppo_tensor wide = {2, 8, fixed[0], PPO__LATER(tape)}, narrow = {1, 5, fixed[0], PPO__LATER(tape)};
+    volatile float *x = ppo_tape_alloc(tape, 5), *y = ppo_tape_alloc(tape, 16);
+    volatile unsigned char *bytes = PPO__ZEROS(&arena, unsigned char, 3);
+    ppo__tape_begin_grad(tape, &wide);
+    tape->now.pieces->taken = 0;
+    ppo__tape_begin_grad(tape, &narrow);
+    if (which == 5 && past) ppo_tape_reset(tape);
+    if (which == 0) x[4 + past] = 1;
+    if (which == 1) x[0] = y[15 + past];
+    if (which == 2) x[0] = y[0 - past];
+    if (which == 3) bytes[2 + past] = 1;
+    if (which == 4) narrow.grad[4 + past] = 1; /* it lies where wide's gradient was */
+    if (which == 5) x[0] = 1;
+    ppo__arena_free(&arena);
+    ppo_tape_free(tape);
+}
+
+static int ends_well(int which, int past) {
+    int how = 0;
+    fflush(stdout);
+    int child = fork();
+    if (child == 0) {
+        fclose(stderr);
+        touch(which, past);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+#endif
+
+static void one_element_past_an_array_of_an_arena_is_seen_by_address_sanitizer(void **state) {
+    (void)state;
+#if PPO__FENCE > 0
+    for (int which = 0; which < 6; which++) {
+        assert_true(ends_well(which, 0));
+        assert_false(ends_well(which, 1));
+    }
+#else
+    skip();
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_operations_have_right_gradients_in_every_broadcast_form),
@@ -834,6 +888,7 @@ int main(void) {
         cmocka_unit_test(a_failing_own_operation_fails_the_tape_with_its_own_sentence),
         cmocka_unit_test(a_wrong_backward_is_caught_by_the_checker),
         cmocka_unit_test(the_checker_refuses_what_it_cannot_check),
+        cmocka_unit_test(one_element_past_an_array_of_an_arena_is_seen_by_address_sanitizer),
     };
     return cmocka_run_group_tests(tests, seed_data, NULL);
 }
