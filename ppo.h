@@ -4193,10 +4193,7 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
     const PPO__MASK all = PPO__MASK_OF(PPO__WIDTH);
     const int end = rows - rows % PPO__HEIGHT;
     const ptrdiff_t step = PPO__HEIGHT * (tiles ? job.inner : job.a_row);
-    if (tiles) {
-        job.a = tiles;
-        job.a_col = PPO__HEIGHT;
-    }
+    if (tiles) job.a = tiles, job.a_col = PPO__HEIGHT;
     for (int i = 0, k = 0; i < end; i += PPO__HEIGHT) {
         for (ptrdiff_t r = PPO__HEIGHT; r < ppo__min_int(2 * PPO__HEIGHT, rows - i); ++r)
             PPO__UNROLL for (int v = 0; v < PPO__COLUMNS; v += 16)
@@ -4993,10 +4990,7 @@ static const ppo__kernels *volatile ppo__chosen_kernels;
 /* The kernels in use. They are found at the first call; two threads that both do so find the same. */
 static PPO__NOINLINE const ppo__kernels *ppo__k(void) {
     const ppo__kernels *kernels = PPO__ATOMIC_LOAD(ppo__chosen_kernels);
-    if (!kernels) {
-        kernels = ppo__kernels_find(NULL);
-        PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels);
-    }
+    if (!kernels) PPO__ATOMIC_STORE(ppo__chosen_kernels, kernels = ppo__kernels_find(NULL));
     return kernels;
 }
 
@@ -13184,10 +13178,7 @@ PPO_DEF ppo_status ppo_agent_load(const char *path, const ppo_env *env, ppo_agen
     ppo_status status = env ? ppo__check_functions(env) : PPO_OK;
     if (!status) status = ppo_file_read(path, &file);
     if (!status) status = ppo__get_agent(file, env, agent);
-    if (status) {
-        ppo_agent_free(*agent);
-        *agent = NULL;
-    }
+    if (status) ppo_agent_free(*agent), *agent = NULL;
     ppo_file_free(file);
     return status;
 }
@@ -17234,10 +17225,7 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     const ppo_rlhf_progress *first = &r->initial;
     const int alike = ppo__advantage_needs[r->config.advantage].group ? r->config.samples : r->sequences;
     int same = 1;
-    if (r->iteration == 1) {
-        r->initial = *p;
-        r->first_variety = r->variety;
-    }
+    if (r->iteration == 1) r->initial = *p, r->first_variety = r->variety;
     for (int s = 0; s < r->sequences; ++s) same &= r->earned[s] == r->earned[s / alike * alike];
     const float pays_from = first->reward + 2 * first->reward_std / sqrtf((float)r->sequences);
     const float errors = (first->reward_std + p->reward_std) / sqrtf((float)r->config.prompts);
