@@ -41,7 +41,7 @@ test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is 
 # The longest come first.
 SCRIPTS_FIRST := tests/compile.sh tests/web.sh tests/rlhf.sh tests/export.sh tests/systems.sh
 SCRIPTS := tests/chat.sh tests/finetune.sh tests/kill.sh tests/mpi.sh tests/install.sh tests/cli.sh tests/plot.sh \
-    tests/docs.sh tests/lessons.sh $(wildcard tests/traps_*.sh)
+    tests/docs.sh tests/lessons.sh tests/python.sh $(wildcard tests/traps_*.sh)
 RUN_ALL = sh tests/run.sh -j$(PROCESSORS)
 
 test-all:

@@ -1,0 +1,1252 @@
+"""ppo.py - PPO for Gymnasium by ppo.h, with the names that users of Stable-Baselines3 type.
+
+    from ppo import PPO, evaluate_policy
+    model = PPO("MlpPolicy", "CartPole-v1", n_envs=8, verbose=1).learn(100_000)
+    print(evaluate_policy(model, "CartPole-v1"))
+    model.save("cartpole.safetensors")                     # build/train --watch plays it, too
+    action, _ = PPO.load("cartpole.safetensors").predict(obs, deterministic=True)
+
+One file, which needs numpy, Gymnasium, and the library of ppo.h: `make shared` builds it. It is looked for where
+PPO_LIBRARY says, beside this file, and in build/; where it is missing, ppo.h is compiled once if there is a C compiler.
+
+Environments: the name of one (n_envs copies), one or a list of them, or a vector environment with any of Gymnasium's
+three ways to begin the next episode. Actions: Discrete, MultiDiscrete, MultiBinary, Box. Observations: Box, Discrete,
+MultiDiscrete, MultiBinary, and a Dict or Tuple of these with at most one picture, which convolutions read (CnnPolicy,
+MultiInputPolicy). Illegal actions: info["action_mask"], an array with a 0 for each.
+
+Settings: Stable-Baselines3's names and defaults, and every name of ppo_config, such as hidden="256,256", recurrent=64,
+normalize_obs=True: print(settings()) lists them. What differs is in README.md.
+"""
+
+import ctypes
+import difflib
+import functools
+import inspect
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+VERSION = "0.3"  # of ppo.h
+__all__ = ["PPO", "evaluate_policy", "make_vec_env", "settings"]
+
+# --- the library ---------------------------------------------------------------------------------------------------
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_NAME = {"darwin": "libppo.dylib", "win32": "ppo.dll"}.get(sys.platform, "libppo.so")
+_ERRORS = {1: ValueError, 2: MemoryError, 3: FloatingPointError, 5: OSError}  # by ppo_status; else RuntimeError
+_LEARN_MS = 100.0  # Ctrl-C is noticed after that
+
+
+def _compile(source, include, to):
+    """Compiles ppo.c as a shared library. It replaces an older one when it is complete."""
+    handle, part = tempfile.mkstemp(dir=os.path.dirname(to))
+    os.close(handle)
+    command = [
+        os.environ.get("CC", "cc"),
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-DPPO_NO_LANGUAGE",
+        "-I" + include,
+        source,
+        "-o",
+        part,
+    ]
+    command += [] if sys.platform == "win32" else ["-lm", "-pthread"]
+    print("ppo.py: compiles ppo.h once: " + " ".join(command), file=sys.stderr)
+    try:
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise OSError("ppo.h does not compile (%s): %s" % (" ".join(command), done.stderr.strip()[:500]))
+        os.chmod(part, 0o755)
+        os.replace(part, to)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def _find():
+    """The path of the library, which is compiled if it is not there."""
+    named = os.environ.get("PPO_LIBRARY")
+    if named:
+        return named
+    root = os.path.dirname(os.path.dirname(_HERE))
+    for folder in (_HERE, os.path.join(root, "build"), "build"):
+        path = os.path.join(folder, _NAME)
+        if os.path.exists(path):
+            return os.path.abspath(path)
+    for source, include in ((os.path.join(_HERE, "ppo.c"), _HERE), (os.path.join(root, "examples", "ppo.c"), root)):
+        if os.path.exists(source) and os.path.exists(os.path.join(include, "ppo.h")):
+            folder = os.path.join(include, "build") if include == root else _HERE
+            os.makedirs(folder, exist_ok=True)
+            try:
+                _compile(source, include, os.path.join(folder, _NAME))
+            except FileNotFoundError as error:
+                raise OSError("there is no %s, and no C compiler: %s" % (_NAME, error)) from None
+            return os.path.join(folder, _NAME)
+    raise OSError(
+        "there is no %s: build it by `make shared` in a clone of ppo.h, and put it beside ppo.py or its path into the "
+        "environment variable PPO_LIBRARY" % _NAME
+    )
+
+
+def _open(path):
+    library = ctypes.CDLL(path)
+    if not hasattr(library, "ppo_flat_version"):
+        raise OSError("%s is not the library that `make shared` builds" % path)
+    handle, text, number, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
+    out, floats, doubles = ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p
+    functions = {
+        "ppo_flat_version": (text,),
+        "ppo_last_error": (text,),
+        "ppo_flat_config_create": (number, out),
+        "ppo_flat_config_free": (None, handle),
+        "ppo_flat_config_set": (number, handle, text, text),
+        "ppo_flat_config_get": (number, handle, text, text, size),
+        "ppo_flat_config_preset": (number, handle, text),
+        "ppo_flat_config_schedule": (number, handle, _Schedule, handle),
+        "ppo_flat_setting": (number, number, ctypes.POINTER(text), doubles, ctypes.POINTER(number)),
+        "ppo_flat_presets": (text,),
+        "ppo_flat_env_create": (number, text, number, number, handle, ctypes.c_float, text, out),
+        "ppo_flat_env_free": (None, handle),
+        "ppo_agent_create": (number, handle, handle, out),
+        "ppo_agent_free": (None, handle),
+        "ppo_agent_save": (number, handle, text),
+        "ppo_agent_load": (number, text, handle, out),
+        "ppo_flat_agent": (number, handle, handle, floats, text, text, size, handle),
+        "ppo_flat_rng": (None, ctypes.c_uint64, ctypes.c_uint32, handle),
+        "ppo_flat_act": (number, handle, number, floats, handle, floats, handle, handle, floats),
+        "ppo_flat_value": (number, handle, number, floats, floats, floats),
+        "ppo_trainer_create": (number, handle, handle, handle, out),
+        "ppo_trainer_free": (None, handle),
+        "ppo_trainer_done": (number, handle),
+        "ppo_trainer_ready": (number, handle),
+        "ppo_trainer_steps": (ctypes.c_int64, handle),
+        "ppo_trainer_observe_many": (number, handle, number, handle, floats, handle, floats, handle, handle, floats),
+        "ppo_trainer_act_many": (number, handle, number, handle, handle, floats),
+        "ppo_flat_learn": (number, handle, ctypes.c_double, ctypes.POINTER(number)),
+        "ppo_flat_figure": (text, number),
+        "ppo_flat_figures": (number, handle, doubles),
+        "ppo_flat_warning": (text, handle),
+        "ppo_log_open": (number, text, text, ctypes.c_int64, out),
+        "ppo_log_close": (None, handle),
+        "ppo_flat_log": (number, handle, handle),
+    }
+    for name, (result, *arguments) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if not library.ppo_flat_version().decode().startswith(VERSION + "."):
+        raise OSError("%s is version %s, ppo.py is for %s" % (path, library.ppo_flat_version().decode(), VERSION))
+    return library
+
+
+_Schedule = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int, ctypes.c_float, ctypes.c_float, ctypes.c_void_p)
+_library = None
+
+
+def _lib():
+    global _library
+    if _library is None:
+        _library = _open(_find())
+    return _library
+
+
+def _check(status):
+    if status:
+        raise _ERRORS.get(status, RuntimeError)(_lib().ppo_last_error().decode())
+
+
+def _created(function, *arguments):
+    """The handle that a function of the library makes."""
+    handle = ctypes.c_void_p()
+    _check(function(*arguments, ctypes.byref(handle)))
+    return handle
+
+
+def _at(array):
+    """The address of a numpy array's numbers, None for None."""
+    return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(None)
+def _all_settings():
+    """Every setting of ppo_config: {name: (type, default, choices, help, network)}"""
+    texts, network, found = (ctypes.c_char_p * 5)(), ctypes.c_int(), {}
+    while not _lib().ppo_flat_setting(len(found), texts, None, ctypes.byref(network)):
+        name, kind, default, choices, line = (t.decode() for t in texts)
+        found[name] = kind, default, choices, line, bool(network.value)
+    return found
+
+
+def settings():
+    """The settings of ppo.h as a text: a line for each name, with its default and what it does."""
+    return "\n".join("%-23s %s  [%s]" % (n, s[3], s[1]) for n, s in _all_settings().items())
+
+
+class _Config:
+    """A ppo_config. _Config.put() takes Python's values, or the texts of ppo.h's command line."""
+
+    def __init__(self):
+        self.handle = _created(_lib().ppo_flat_config_create)
+        self.schedules = {}  # functions by number of the setting, see ppo_scheduled_setting
+        self.failed = None  # what such a function raised
+        self._callback = _Schedule(self._scheduled)
+
+    def __del__(self):
+        if getattr(self, "handle", None):
+            _lib().ppo_flat_config_free(self.handle)
+
+    def put(self, name, value):
+        if isinstance(value, (list, tuple)):
+            value = ",".join("x".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v) for v in value) or "none"
+        if isinstance(value, (bool, np.bool_)):
+            value = {True: "yes", False: "no"}[bool(value)] if "no|yes" in _all_settings()[name][2] else str(int(value))
+        elif isinstance(value, (float, np.floating)):
+            value = "%.17g" % value
+        _check(_lib().ppo_flat_config_set(self.handle, name.encode(), str(value).encode()))
+
+    def get(self, name):
+        text = ctypes.create_string_buffer(512)
+        _check(_lib().ppo_flat_config_get(self.handle, name.encode(), text, len(text)))
+        return text.value.decode()
+
+    def schedule(self, number, function):
+        """Calls function(1 .. 0), with the share of the steps that remains, as Stable-Baselines3 does."""
+        self.schedules[number] = function
+        _check(_lib().ppo_flat_config_schedule(self.handle, self._callback, None))
+
+    def _scheduled(self, number, initial, progress, user):
+        try:
+            return self.schedules[number](1.0 - progress)
+        except BaseException as error:  # it cannot pass through C: learn() raises it
+            self.failed = error
+            return 0.0
+
+
+# Stable-Baselines3's names, and ours.
+_RENAMED = {
+    "n_steps": "rollout_steps",
+    "batch_size": "minibatch_size",
+    "n_epochs": "epochs",
+    "clip_range_vf": "value_clip",
+    "ent_coef": "entropy_coef",
+    "use_sde": "gsde",
+    "sde_sample_freq": "gsde_steps",
+}
+_CNN = {"hidden": "512", "activation": "relu", "shared_trunk": True}
+_LARGE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, least kernel, stride
+_SMALL = ((16, 2, 1), (32, 2, 1), (64, 2, 1))
+_POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+
+
+def _convolutions(shape):
+    """Layers for a picture, whose kernels leave no pixel over."""
+    sizes, layers = shape[1:], []
+    for channels, least, stride in _SMALL if min(sizes) < 36 else _LARGE:
+        fits = [k for k in range(least, least + stride) if all(n >= k and (n - k) % stride == 0 for n in sizes)]
+        if not fits:
+            raise ValueError(
+                "no usual convolutions fit pictures of %d x %d: resize them (gymnasium.wrappers.ResizeObservation), or give "
+                'conv, like conv="32x8x4,64x4x2"' % shape[1:]
+            )
+        layers.append("%dx%dx%d" % (channels, fits[0], stride))
+        sizes = [(n - fits[0]) // stride + 1 for n in sizes]
+    return ",".join(layers)
+
+
+def _nearest(name, names):
+    near = difflib.get_close_matches(name, names, 1, 0.5)
+    return ', the nearest is "%s"' % near[0] if near else ""
+
+
+def _of_policy_kwargs(kwargs):
+    """policy_kwargs in ppo.h's names."""
+    given = {}
+    for name, value in (kwargs or {}).items():
+        if name == "net_arch":
+            if isinstance(value, dict):
+                widths = list(value.values())
+                if len(widths) != 2 or list(widths[0]) != list(widths[1]):
+                    raise ValueError("net_arch is %r: pi and vf must have the same widths" % (value,))
+                value = widths[0]
+            given["hidden"] = list(value)
+        elif name == "activation_fn":
+            given["activation"] = str(getattr(value, "__name__", value)).lower()
+        elif name == "ortho_init":
+            given["init"] = "orthogonal" if value else "uniform"
+        elif name == "squash_output":
+            given["squash"] = bool(value)
+        elif name == "log_std_init":
+            given["log_std_init"] = value
+        elif name == "optimizer_kwargs":
+            names = {"eps": "adam_eps", "weight_decay": "weight_decay"}
+            for key, number in value.items():
+                if key == "betas":
+                    given["adam_beta1"], given["adam_beta2"] = number
+                elif key in names:
+                    given[names[key]] = number
+                else:
+                    raise ValueError('optimizer_kwargs has "%s": there are betas, eps and weight_decay' % key)
+        else:
+            raise ValueError(
+                'policy_kwargs has "%s": there are net_arch, activation_fn, ortho_init, log_std_init, squash_output and '
+                "optimizer_kwargs; convolutions are the setting conv" % name
+            )
+    return given
+
+
+def _put_all(config, given):
+    """Keyword arguments into a config: those of Stable-Baselines3, and ppo.h's own."""
+    known = _all_settings()
+    for name, value in given.items():
+        if name == "vf_coef":
+            config.put("value_coef", 2 * value)  # of half the squared error here
+        elif name == "clip_range":
+            number = value(1.0) if callable(value) else value
+            config.put("clip_low", min(number, 1.0))
+            config.put("clip_high", number)
+            if callable(value):
+                config.put("clip_schedule", "custom")
+                config.schedule(1, value)
+                config.schedule(2, value)
+        elif name == "learning_rate" and callable(value):
+            config.put("learning_rate", value(1.0))
+            config.put("learning_rate_schedule", "custom")
+            config.schedule(0, value)
+        elif name in ("clip_range_vf", "target_kl") and value is None:
+            continue
+        elif name == "sde_sample_freq":
+            config.put("gsde_steps", max(int(value), 0))
+        elif name in _RENAMED or name in known:
+            config.put(_RENAMED.get(name, name), value)
+        else:
+            names = list(known) + list(_RENAMED) + ["vf_coef", "clip_range", "policy_kwargs", "tensorboard_log"]
+            raise ValueError('there is no setting "%s"%s' % (name, _nearest(name, names)))
+
+
+# --- spaces --------------------------------------------------------------------------------------------------------
+
+
+def _kind(space):
+    """The name of a space's class in Gymnasium, also for a class that is derived from it."""
+    names = [c.__name__ for c in type(space).__mro__]
+    known = ("Discrete", "Box", "MultiDiscrete", "MultiBinary", "Dict", "Tuple")
+    return next((n for n in names if n in known), type(space).__name__)
+
+
+class _Observations:
+    """Writes observations of a space into rows of float32: the picture first, as channels, height, width, then the
+    numbers; what is one of several is a row of 0 with a 1."""
+
+    def __init__(self, space, convolve, byte_scale=None):
+        self.space = space
+        self.parts = []  # (keys that lead there, kind, space, offset, size, factor)
+        self.shape = None  # of the picture that convolutions read
+        self.byte_scale = 0.0
+        leaves = list(self._leaves(space, ()))
+        pictures = [l for l in leaves if _kind(l[1]) == "Box" and len(l[1].shape) == 3]
+        if convolve and len(pictures) > 1:
+            raise ValueError("the observation has %d pictures: convolutions read one" % len(pictures))
+        offset = 0
+        for keys, leaf in sorted(leaves, key=lambda l: l not in pictures):
+            kind, factor = _kind(leaf), 1.0
+            if (keys, leaf) in pictures:
+                bytes_of = leaf.dtype == np.uint8
+                factor = np.float32(byte_scale if byte_scale else 1 / 255) if bytes_of else 1.0
+                shape = leaf.shape
+                last = int(np.argmin(shape)) == 2  # channels, as in Stable-Baselines3
+                if convolve:
+                    kind = "HWC" if last else "CHW"
+                    self.shape = (shape[2], shape[0], shape[1]) if last else tuple(shape)
+                    self.byte_scale = float(factor) if bytes_of else 0.0
+            size = {"Discrete": lambda: int(leaf.n), "MultiDiscrete": lambda: int(np.sum(leaf.nvec))}.get(
+                kind, lambda: int(np.prod(leaf.shape))
+            )()
+            self.parts.append((keys, kind, leaf, offset, size, factor))
+            offset += size
+        self.size = offset
+        plain = len(self.parts) == 1 and self.parts[0][1] in ("Box", "MultiBinary") and self.parts[0][5] == 1.0
+        self.plain = plain and not self.parts[0][0]  # rows are the observations themselves
+        if not self.size:
+            raise ValueError("the observation space has no numbers: %s" % (space,))
+
+    def _leaves(self, space, keys):
+        kind = _kind(space)
+        if kind in ("Dict", "Tuple"):
+            inner = space.spaces.items() if kind == "Dict" else enumerate(space.spaces)
+            for key, part in inner:
+                yield from self._leaves(part, keys + (key,))
+        elif kind in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
+            yield keys, space
+        else:
+            name = "".join("[%r]" % k for k in keys)
+            raise ValueError(
+                "observation%s is of %s, which has no numbers: leave it out, as by "
+                "gymnasium.wrappers.FilterObservation" % (name, kind)
+            )
+
+    def write(self, obs, rows):
+        """obs: of `len(rows)` environments, as a vector environment gives them."""
+        if self.plain:
+            rows[...] = np.reshape(obs, rows.shape)
+            return
+        for keys, kind, space, offset, size, factor in self.parts:
+            part = obs
+            for key in keys:
+                part = part[key]
+            part, to = np.asarray(part), rows[:, offset : offset + size]
+            if kind == "HWC":
+                part = np.moveaxis(part, -1, 1)
+            if kind == "Discrete":
+                to[...] = part.reshape(-1, 1) - getattr(space, "start", 0) == np.arange(size)
+            elif kind == "MultiDiscrete":
+                part = part.reshape(len(rows), -1) - np.ravel(getattr(space, "start", 0))
+                begin = 0
+                for j, n in enumerate(np.ravel(space.nvec)):
+                    to[:, begin : begin + n] = part[:, j : j + 1] == np.arange(n)
+                    begin += n
+            else:
+                np.multiply(part.reshape(to.shape), factor, out=to, dtype=np.float32, casting="unsafe")
+
+    def one(self, obs, row):
+        """The same for the observation of a single environment; row: (1, size)."""
+        self.write(obs if self.plain else self._as_batch(obs), row)
+
+    def _as_batch(self, obs):
+        if isinstance(obs, dict):
+            return {k: self._as_batch(v) for k, v in obs.items()}
+        if isinstance(obs, tuple):
+            return tuple(self._as_batch(v) for v in obs)
+        return np.asarray(obs)[None]
+
+    def count(self, obs):
+        """How many environments an observation is of; 0: of one, without a first dimension."""
+        keys, kind, space = self.parts[0][:3]
+        for key in keys:
+            obs = obs[key]
+        dimensions = 0 if kind == "Discrete" else len(space.shape)
+        shape = np.shape(obs)
+        if len(shape) == dimensions + 1 and (not dimensions or shape[1:] == tuple(space.shape)):
+            return shape[0]
+        if shape == (tuple(space.shape) if dimensions else ()):
+            return 0
+        raise ValueError("the observation has shape %s, not %s" % (shape, tuple(space.shape)))
+
+
+class _Numbers:
+    """A Box of one dimension without bounds, for a policy that was loaded without an environment."""
+
+    def __init__(self, size):
+        self.shape, self.dtype = (size,), np.dtype(np.float32)
+
+
+_Numbers.__name__ = "Box"
+
+
+class _Actions:
+    """Actions in ppo.h's words, and as an environment takes them."""
+
+    def __init__(self, space):
+        self.space, self.kind = space, _kind(space)
+        self.low = self.high = None
+        if self.kind == "Discrete":
+            self.start, self.width, self.options = int(getattr(space, "start", 0)), 1, int(space.n)
+            self.text = "discrete %d" % space.n
+        elif self.kind == "MultiDiscrete":
+            sizes = np.ravel(space.nvec)
+            self.start, self.width, self.options = np.asarray(getattr(space, "start", 0)), len(sizes), int(sizes.sum())
+            self.text = "multi-discrete " + ",".join(map(str, sizes))
+        elif self.kind == "MultiBinary":
+            self.width = int(np.prod(space.shape))
+            self.options = 2 * self.width
+            self.text = "multi-binary %d" % self.width
+        elif self.kind == "Box":
+            low, high = np.ravel(space.low).astype(np.float32), np.ravel(space.high).astype(np.float32)
+            self.width, self.options = low.size, 0
+            if (low == low[0]).all() and (high == high[0]).all() and np.isfinite(low[0]) == np.isfinite(high[0]):
+                bounds = low[0], high[0]
+            elif np.isfinite(low).all() and np.isfinite(high).all():
+                bounds, self.low, self.high = (-1, 1), low, high  # each number has a range of its own
+                self.mapped = True
+            else:
+                bounds, self.low, self.high = (-np.inf, np.inf), low, high
+                self.mapped = False
+            self.text = "box %d %.9g %.9g" % (self.width, *bounds)
+        else:
+            raise ValueError("actions are of %s: there are Discrete, MultiDiscrete, MultiBinary and Box" % self.kind)
+
+    def buffers(self, n):
+        """Arrays for the actions of n environments: choices, numbers; one of them is None."""
+        floats = self.kind == "Box"
+        return (
+            None if floats else np.zeros((n, self.width), np.int32),
+            np.zeros((n, self.width), np.float32) if floats else None,
+        )
+
+    def many(self, choices, numbers):
+        """As a vector environment takes them."""
+        if self.kind == "Discrete":
+            return choices[:, 0].astype(np.int64) + self.start if self.start else choices[:, 0].astype(np.int64)
+        if self.kind == "Box":
+            if self.low is not None and self.mapped:
+                numbers = self.low + (numbers + 1) * (0.5 * (self.high - self.low))
+            if self.low is not None:
+                numbers = np.clip(numbers, self.low, self.high)
+            return numbers.reshape((-1,) + self.space.shape).astype(self.space.dtype)
+        actions = choices.reshape((-1,) + self.space.shape).astype(self.space.dtype)
+        return actions + self.start.astype(self.space.dtype) if self.kind == "MultiDiscrete" else actions
+
+
+# --- environments --------------------------------------------------------------------------------------------------
+
+
+def make_vec_env(env_id, n_envs=1, seed=None, wrapper_class=None, env_kwargs=None):
+    """n_envs environments, as a list that PPO takes. env_id: a name, or a function that makes one."""
+    made = []
+    for _ in range(n_envs):
+        env = (
+            _gymnasium().make(env_id, **(env_kwargs or {})) if isinstance(env_id, str) else env_id(**(env_kwargs or {}))
+        )
+        made.append(wrapper_class(env) if wrapper_class else env)
+    if seed is not None:
+        for k, env in enumerate(made):
+            env.reset(seed=seed + k)
+    return made
+
+
+def _gymnasium():
+    try:
+        import gymnasium
+    except ImportError:
+        raise ImportError("to make an environment by its name, install Python's package gymnasium") from None
+    return gymnasium
+
+
+class _Worlds:
+    """n environments side by side, with arrays for what the library is told of a step. reset() and step() fill them."""
+
+    def __init__(self, env, n, observations, actions, name):
+        self.env, self.n, self.observations, self.actions, self.name = env, n, observations, actions, name
+        self.obs = np.zeros((n, observations.size), np.float32)
+        self.final_obs = np.zeros((n, observations.size), np.float32)
+        self.reward = np.zeros(n, np.float32)
+        self.terminated = np.zeros(n, np.bool_)
+        self.truncated = np.zeros(n, np.bool_)
+        self.mask = None  # (n, options) once an environment has told one
+        self.choices, self.numbers = actions.buffers(n)
+        self.infos = []
+        self.begun = []  # those that began an episode after the step, where they do so by a call of their own
+        self.in_reset = None  # (n,) those whose last step was a reset, where there are such
+
+    def put_mask(self, rows, mask):
+        if self.mask is None:
+            self.mask = np.ones((self.n, self.actions.options), np.uint8)
+        self.mask[rows] = mask
+
+
+class _List(_Worlds):
+    """Environments that are stepped one after another. An episode's end and the next one's begin are one step."""
+
+    def __init__(self, envs, *rest):
+        super().__init__(envs, len(envs), *rest)
+        self.rows = [self.obs[i : i + 1] for i in range(self.n)]
+        self.final_rows = [self.final_obs[i : i + 1] for i in range(self.n)]
+        self.flat = self.observations.plain and len(self.observations.space.shape) == 1
+        self.steps = [env.step for env in envs]
+        self.many_at_once = self.actions.kind == "Discrete"
+
+    def _info(self, i, info):
+        mask = info.get("action_mask")
+        if mask is not None and self.actions.options:
+            self.put_mask(i, np.ravel(mask))
+        elif self.mask is not None:
+            self.mask[i] = 1
+
+    def reset(self, seed):
+        for i, env in enumerate(self.env):
+            obs, info = env.reset(seed=None if seed is None else seed + i)
+            self.observations.one(obs, self.rows[i])
+            self._info(i, info)
+        self.infos = [{} for _ in self.env]
+
+    def step(self):
+        actions = self.choices[:, 0].tolist() if self.many_at_once else self.actions.many(self.choices, self.numbers)
+        start = self.actions.start if self.many_at_once else None
+        obs_of, rewards, ends, cuts, flat = [], [], [], [], self.flat
+        for i, step in enumerate(self.steps):
+            obs, reward, terminated, truncated, info = step(actions[i] + start if start else actions[i])
+            if terminated or truncated:
+                self.observations.one(obs, self.final_rows[i])
+                self.infos[i] = info
+                obs, info = self.env[i].reset()
+            else:
+                self.infos[i] = info
+            if flat:
+                obs_of.append(obs)
+            else:
+                self.observations.one(obs, self.rows[i])
+            if info or self.mask is not None:
+                self._info(i, info)
+            rewards.append(reward)
+            ends.append(terminated)
+            cuts.append(truncated)
+        if flat:
+            self.obs[...] = obs_of
+        self.reward[...] = rewards
+        self.terminated[...] = ends
+        self.truncated[...] = cuts
+
+
+class _Vector(_Worlds):
+    """A vector environment of Gymnasium."""
+
+    def __init__(self, env, *rest):
+        super().__init__(env, env.num_envs, *rest)
+        mode = env.metadata.get("autoreset_mode", "NextStep")  # Gymnasium 1.0 has this one alone
+        mode = {"NEXT_STEP": "NextStep", "SAME_STEP": "SameStep", "DISABLED": "Disabled"}.get(mode, mode)
+        self.mode = str(getattr(mode, "value", mode))
+        if self.mode not in ("NextStep", "SameStep", "Disabled"):
+            raise ValueError("the vector environment's autoreset_mode is %r, none of Gymnasium's" % (mode,))
+        self.over = bytes(self.n)  # by the latest step
+
+    def _info(self, info):
+        mask = info.get("action_mask")
+        if mask is not None and self.actions.options:
+            given = info.get("_action_mask")
+            rows = range(self.n) if given is None else np.flatnonzero(given)
+            if self.mask is not None:
+                self.mask[...] = 1
+            for i in rows:
+                self.put_mask(
+                    i, np.ravel(mask[i]) if not isinstance(mask, tuple) else np.concatenate([m[i] for m in mask])
+                )
+        elif self.mask is not None:
+            self.mask[...] = 1
+
+    def reset(self, seed):
+        obs, info = self.env.reset(seed=seed)
+        self.observations.write(obs, self.obs)
+        self._info(info)
+        self.over = bytes(self.n)
+
+    def step(self):
+        before = self.over
+        obs, reward, terminated, truncated, info = self.env.step(self.actions.many(self.choices, self.numbers))
+        self.observations.write(obs, self.obs)
+        self.reward[...] = reward
+        self.terminated[...] = terminated
+        self.truncated[...] = truncated
+        self.infos = info
+        if info or self.mask is not None:
+            self._info(info)
+        self.begun = ()
+        over = (self.terminated | self.truncated).tobytes()
+        if self.mode == "NextStep":
+            self.in_reset = before if 1 in before else None
+            self.over = over
+        elif 1 in over:
+            rows = [i for i, end in enumerate(over) if end]
+            if self.mode == "SameStep":
+                self._final(info, rows)
+            else:
+                self._begin(rows)
+
+    def _final(self, info, rows):
+        last = info.get("final_obs", info.get("final_observation"))
+        if last is None:
+            raise ValueError('an episode has ended, but info has no "final_obs", as autoreset_mode SameStep needs it')
+        for i in rows:
+            one = {k: v[i] for k, v in last.items() if k[:1] != "_"} if isinstance(last, dict) else last[i]
+            self.observations.one(one, self.final_obs[i : i + 1])
+
+    def _begin(self, rows):
+        """After a step, in which these have ended: obs keeps their last observations until begin() is called."""
+        chosen = np.zeros(self.n, np.bool_)
+        chosen[rows] = True
+        self.begun, self._chosen = np.array(rows, np.int32), chosen
+
+    def begin(self):
+        """Resets the environments of `begun`; returns their observations, and masks or None."""
+        obs, info = self.env.reset(options={"reset_mask": self._chosen})
+        rows = np.empty_like(self.obs)
+        self.observations.write(obs, rows)
+        self.obs[self._chosen] = rows[self._chosen]
+        if info or self.mask is not None:
+            held = self.mask.copy() if self.mask is not None else None
+            self._info(info)
+            if held is not None:  # those that were not reset keep theirs
+                self.mask[~self._chosen] = held[~self._chosen]
+        return self.obs[self.begun], None if self.mask is None else self.mask[self.begun]
+
+
+def _worlds(env, n_envs, convolve, byte_scale):
+    """Environments, whatever they were given as."""
+    if isinstance(env, str):
+        env = make_vec_env(env, n_envs or 1)
+    elif callable(env) and not hasattr(env, "reset"):
+        env = make_vec_env(env, n_envs or 1)
+    if isinstance(env, (list, tuple)):
+        env = [e() if callable(e) and not hasattr(e, "reset") else e for e in env]
+        if not env:
+            raise ValueError("the list of environments is empty")
+        for other in env[1:]:
+            for space in ("observation_space", "action_space"):
+                if getattr(other, space) != getattr(env[0], space):
+                    raise ValueError("the environments of the list have different values of %s" % space)
+    elif not hasattr(env, "reset") or not hasattr(env, "step"):
+        raise ValueError("%r is neither an environment nor the name of one" % (env,))
+    elif hasattr(env, "step_async") and not hasattr(env, "single_observation_space"):
+        raise ValueError(
+            "this is a vector environment of Stable-Baselines3: give Gymnasium's environments, or their names"
+        )
+    vector = hasattr(env, "num_envs") and hasattr(env, "single_observation_space")
+    env = env if vector or isinstance(env, list) else [env]
+    first = env if vector else env[0]
+    count = env.num_envs if vector else len(env)
+    if n_envs is not None and n_envs != count:
+        raise ValueError("n_envs is %s, but there are %d environments" % (n_envs, count))
+    spec = getattr(first, "spec", None)
+    observations = _Observations(
+        first.single_observation_space if vector else first.observation_space, convolve, byte_scale
+    )
+    actions = _Actions(first.single_action_space if vector else first.action_space)
+    return (_Vector if vector else _List)(env, observations, actions, getattr(spec, "id", None))
+
+
+# --- the class -----------------------------------------------------------------------------------------------------
+
+
+class PPO:
+    """Proximal Policy Optimization.
+
+    policy: "MlpPolicy"; "CnnPolicy" for a picture; "MultiInputPolicy" for a Dict, with or without a picture. Convolutions
+    are those of DQN for pictures of 36 pixels or more (conv="32x8x4,64x4x2,64x3x1", or kernels a little larger so that no
+    pixel is left over), else "16x2x1,32x2x1,64x2x1"; after them is a layer of 512 for both heads.
+    env: a name, an environment, a list of them, functions that make them, or a vector environment of Gymnasium.
+    n_envs: how many, where env is a name or a function.
+    learning_rate, clip_range: numbers, or functions of the share of the training that remains, 1 to 0.
+    seed: of all random numbers, also of the environments; None: another one in each run (then it is in model.seed).
+    byte_scale: what a picture's bytes are multiplied by; None: 1/255.
+    csv, tensorboard_log: a file and a folder for logs with Stable-Baselines3's keys.
+    verbose: 1: a line of progress, and what seems to go wrong.
+    Further keywords are settings of ppo.h; preset="a2c" and its like set several.
+    """
+
+    def __init__(
+        self,
+        policy,
+        env,
+        learning_rate=3e-4,
+        n_steps=2048,
+        batch_size=64,
+        n_epochs=10,
+        gamma=0.99,
+        gae_lambda=0.95,
+        clip_range=0.2,
+        clip_range_vf=None,
+        normalize_advantage=True,
+        ent_coef=0.0,
+        vf_coef=0.5,
+        max_grad_norm=0.5,
+        use_sde=False,
+        sde_sample_freq=-1,
+        target_kl=None,
+        tensorboard_log=None,
+        policy_kwargs=None,
+        verbose=0,
+        seed=None,
+        device="auto",
+        n_envs=None,
+        byte_scale=None,
+        csv=None,
+        preset=None,
+        **more
+    ):
+        given = {
+            "learning_rate": learning_rate,
+            "n_steps": n_steps,
+            "batch_size": batch_size,
+            "n_epochs": n_epochs,
+            "gamma": gamma,
+            "gae_lambda": gae_lambda,
+            "clip_range": clip_range,
+            "clip_range_vf": clip_range_vf,
+            "normalize_advantage": normalize_advantage,
+            "ent_coef": ent_coef,
+            "vf_coef": vf_coef,
+            "max_grad_norm": max_grad_norm,
+            "use_sde": use_sde,
+            "sde_sample_freq": sde_sample_freq,
+            "target_kl": target_kl,
+        }
+        if policy not in _POLICIES:
+            hint = "; for memory there is the setting recurrent" if "Lstm" in str(policy) else ""
+            raise ValueError("policy is %r, none of %s%s" % (policy, ", ".join(_POLICIES), hint))
+        if str(device) not in ("auto", "cpu"):
+            raise ValueError("device is %r: policies are trained on the processor" % (device,))
+        self.policy_class, self.verbose = policy, verbose
+        self.tensorboard_log, self.csv, self.byte_scale = tensorboard_log, csv, byte_scale
+        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else int(seed)
+        own = dict(_of_policy_kwargs(policy_kwargs), **more)
+        convolve = policy == "CnnPolicy" or "conv" in own or policy == "MultiInputPolicy"
+        if "num_envs" in own:
+            n_envs = own.pop("num_envs")
+        self._worlds = _worlds(env, n_envs, convolve, byte_scale)
+        shape = self._worlds.observations.shape
+        if policy == "CnnPolicy" and not shape:
+            raise ValueError("CnnPolicy needs a picture: a Box of three dimensions")
+        self._config = _Config()
+        self._config.put("learning_rate_schedule", "constant")
+        if preset is not None:
+            _check(_lib().ppo_flat_config_preset(self._config.handle, str(preset).encode()))
+            usual = inspect.signature(PPO).parameters  # what was not given is the preset's
+            given = {name: value for name, value in given.items() if value != usual[name].default}
+        if shape:
+            own = dict(_CNN, **own)
+            if "conv" not in own:
+                own["conv"] = _convolutions(shape)
+        _put_all(self._config, dict(given, **own))
+        self._config.put("seed", self.seed)
+        self._config.put("num_envs", self._worlds.n)
+        self._description = None
+        self._agent = None
+        self._describe()
+        self._agent = _created(_lib().ppo_agent_create, self._description, self._config.handle)
+        self._begin()
+
+    def _begin(self):
+        """What belongs to an agent that was made or loaded."""
+        self.num_timesteps = 0
+        self.figures = {}  # of the latest iteration, in the names of ppo_progress
+        self._learned = 0  # calls of learn()
+        self._rng = np.zeros(11, np.uint32)
+        _lib().ppo_flat_rng(self.seed, 0, _at(self._rng))
+        sizes = np.zeros(5, np.int32)
+        _check(_lib().ppo_flat_agent(self._agent, _at(sizes), None, None, None, 0, None))
+        self._width = int(sizes[4])
+
+    def _describe(self):
+        """Tells the library what the environments are like."""
+        worlds = self._worlds
+        shape = None if worlds.observations.shape is None else np.array(worlds.observations.shape, np.int32)
+        description = _created(
+            _lib().ppo_flat_env_create,
+            None if worlds.name is None else worlds.name.encode(),
+            worlds.observations.size,
+            0,
+            _at(shape),
+            worlds.observations.byte_scale,
+            worlds.actions.text.encode(),
+        )
+        if self._description:
+            _lib().ppo_flat_env_free(self._description)
+        self._description = description
+
+    def __del__(self):
+        if getattr(self, "_agent", None):
+            _lib().ppo_agent_free(self._agent)
+        if getattr(self, "_description", None):
+            _lib().ppo_flat_env_free(self._description)
+
+    # -- environments
+
+    @property
+    def env(self):
+        env = self._worlds.env if self._worlds else None
+        return env[0] if isinstance(env, list) and len(env) == 1 else env
+
+    def get_env(self):
+        return self.env
+
+    @property
+    def n_envs(self):
+        return self._worlds.n if self._worlds else 0
+
+    @property
+    def observation_space(self):
+        return self._observations.space
+
+    @property
+    def action_space(self):
+        return self._actions.space
+
+    @property
+    def settings(self):
+        """All settings of ppo.h, as texts."""
+        return {name: self._config.get(name) for name in _all_settings()}
+
+    def set_env(self, env, n_envs=None):
+        """Other environments, with the same spaces, for the next learn()."""
+        worlds = _worlds(env, n_envs, self._convolves, self.byte_scale)
+        sizes, space = np.zeros(5, np.int32), ctypes.create_string_buffer(4096)
+        _check(_lib().ppo_flat_agent(self._agent, _at(sizes), None, space, None, len(space), None))
+        if worlds.observations.size != sizes[0]:
+            raise ValueError(
+                "the policy sees %d numbers, the environment has %d" % (sizes[0], worlds.observations.size)
+            )
+        if worlds.actions.text != space.value.decode():
+            raise ValueError(
+                "the policy's actions are %s, the environment's %s" % (space.value.decode(), worlds.actions.text)
+            )
+        self._worlds = worlds
+        self._describe()
+        self._config.put("num_envs", worlds.n)
+
+    @property
+    def _convolves(self):
+        return self._config.get("conv") != "none"
+
+    @property
+    def _observations(self):
+        return self._worlds.observations if self._worlds else self._loaded[0]
+
+    @property
+    def _actions(self):
+        return self._worlds.actions if self._worlds else self._loaded[1]
+
+    # -- training
+
+    def learn(
+        self,
+        total_timesteps,
+        callback=None,
+        log_interval=1,
+        tb_log_name="PPO",
+        reset_num_timesteps=True,
+        progress_bar=False,
+    ):
+        """Trains for total_timesteps steps of all environments together, and returns the model. The environments begin new
+        episodes.
+
+        callback: a function of (locals, globals), called after every step of all environments, or an object with some of
+        the methods on_training_start(locals, globals), on_rollout_start(), on_step(), on_rollout_end(), on_training_end(),
+        whose attributes model, locals and num_timesteps are set; or a list of these. The training ends when a function
+        or on_step() returns False. locals has "self", "infos", "rewards", "dones" and "actions".
+        """
+        if self._worlds is None:
+            raise ValueError("there is no environment: PPO.load(path, env=...) or set_env()")
+        library, worlds, config = _lib(), self._worlds, self._config
+        config.failed = None
+        config.put("total_steps", int(total_timesteps))
+        config.put("seed", (self.seed + self._learned) % 2**64)
+        log = trainer = None
+        if reset_num_timesteps:
+            self.num_timesteps = 0
+        calls = _Callbacks(callback, self)
+        try:
+            trainer = _created(library.ppo_trainer_create, self._description, config.handle, self._agent)
+            if self.csv or self.tensorboard_log:
+                tensorboard = self.tensorboard_log and os.path.join(self.tensorboard_log, tb_log_name)
+                paths = [None if p is None else os.fspath(p).encode() for p in (self.csv, tensorboard)]
+                log = _created(library.ppo_log_open, *paths, 0)
+            worlds.reset(self.seed % 2**31 if not self._learned else None)
+            self._learned += 1
+            self._train(trainer, worlds, calls, log, self.verbose or progress_bar)
+        finally:
+            library.ppo_trainer_free(trainer)
+            if log:
+                library.ppo_log_close(log)
+        return self
+
+    def _train(self, trainer, worlds, calls, log, verbose):
+        library, n, learned = _lib(), worlds.n, ctypes.c_int()
+        observe, act, learn = library.ppo_trainer_observe_many, library.ppo_trainer_act_many, library.ppo_flat_learn
+        obs, final_obs, reward = _at(worlds.obs), _at(worlds.final_obs), _at(worlds.reward)
+        terminated, truncated = _at(worlds.terminated), _at(worlds.truncated)
+        choices, numbers, to_learned = _at(worlds.choices), _at(worlds.numbers), ctypes.byref(learned)
+        same_step = not isinstance(worlds, _Vector) or worlds.mode == "SameStep"
+        last = final_obs if same_step else None
+        line = _Line(verbose)
+        _check(observe(trainer, n, None, obs, _at(worlds.mask), None, None, None, None))
+        calls.start()
+        while not library.ppo_trainer_done(trainer):
+            status = act(trainer, n, None, choices, numbers)
+            if status:
+                _check(status)
+            worlds.step()
+            status = observe(trainer, n, None, obs, _at(worlds.mask), reward, terminated, truncated, last)
+            if status:
+                _check(status)
+            self.num_timesteps += n
+            if calls and not calls.step(worlds):
+                break
+            if not same_step and len(worlds.begun):
+                rows, mask = worlds.begin()
+                _check(observe(trainer, len(rows), _at(worlds.begun), _at(rows), _at(mask), None, None, None, None))
+            while True:
+                status = learn(trainer, _LEARN_MS, to_learned)
+                if status:
+                    raise self._config.failed or _ERRORS.get(status, RuntimeError)(library.ppo_last_error().decode())
+                if learned.value or not library.ppo_trainer_ready(trainer):
+                    break
+            if learned.value:
+                if self._config.failed:
+                    raise self._config.failed
+                self._take_figures(trainer)
+                if log:
+                    _check(library.ppo_flat_log(log, trainer))
+                line.show(self.figures, library.ppo_flat_warning(trainer).decode())
+                calls.rollout()
+        calls.end()
+        line.end()
+
+    def _take_figures(self, trainer):
+        names = _figure_names()
+        values = np.zeros(len(names))
+        _check(_lib().ppo_flat_figures(trainer, _at(values)))
+        self.figures = dict(zip(names, values.tolist()))
+
+    # -- acting
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False, action_masks=None):
+        """The actions for one observation or an array of them, and the next state of a recurrent policy (else None): hand
+        it in with the next call. episode_start: True for those whose episode begins; action_masks: 0 for illegal ones.
+        """
+        observations, actions = self._observations, self._actions
+        count = observations.count(observation)
+        n = count or 1
+        rows = np.empty((n, observations.size), np.float32)
+        (observations.write if count else observations.one)(observation, rows)
+        if action_masks is not None and actions.options:
+            action_masks = np.ascontiguousarray(np.reshape(action_masks, (n, actions.options)), np.uint8)
+        else:
+            action_masks = None
+        if self._width:
+            state = (
+                np.zeros((n, self._width), np.float32) if state is None else np.array(state, np.float32).reshape(n, -1)
+            )
+            if episode_start is not None:
+                state[np.broadcast_to(np.asarray(episode_start, np.bool_), n)] = 0
+        else:
+            state = None
+        choices, numbers = actions.buffers(n)
+        rng = None if deterministic else _at(self._rng)
+        _check(
+            _lib().ppo_flat_act(
+                self._agent, n, _at(rows), _at(action_masks), _at(state), rng, _at(choices), _at(numbers)
+            )
+        )
+        action = actions.many(choices, numbers)
+        return action if count else action[0], state
+
+    # -- files
+
+    def save(self, path):
+        """Writes the policy, its statistics and settings, in ppo.h's format (.safetensors is added to a bare name)."""
+        _check(_lib().ppo_agent_save(self._agent, _policy_path(path).encode()))
+
+    @classmethod
+    def load(
+        cls, path, env=None, n_envs=None, verbose=0, seed=None, byte_scale=None, csv=None, tensorboard_log=None, **more
+    ):
+        """A policy that save(), build/train or a program with ppo.h has written. Without an environment, predict() takes
+        rows of numbers, and a Box whose numbers have ranges of their own is -1 .. 1. Further keywords are settings that
+        change, none of the network's."""
+        self = cls.__new__(cls)
+        self._agent = self._description = self._worlds = None
+        self.policy_class, self.verbose, self.byte_scale = "MlpPolicy", verbose, byte_scale
+        self.tensorboard_log, self.csv = tensorboard_log, csv
+        self._agent = _created(_lib().ppo_agent_load, _policy_path(path).encode(), None)
+        self._config = _Config()
+        sizes, range_, space = np.zeros(5, np.int32), np.zeros(2, np.float32), ctypes.create_string_buffer(4096)
+        _check(
+            _lib().ppo_flat_agent(self._agent, _at(sizes), _at(range_), space, None, len(space), self._config.handle)
+        )
+        self.seed = int(self._config.get("seed")) + 1 if seed is None else int(seed)
+        _put_all(self._config, more)
+        self._loaded = _Observations(_Numbers(int(sizes[0])), False), _Actions(_space_of(space.value.decode()))
+        self._begin()
+        if env is not None:
+            self.set_env(env, n_envs)
+        return self
+
+
+def _policy_path(path):
+    path = os.fspath(path)
+    return path if os.path.splitext(path)[1] else path + ".safetensors"
+
+
+def _figure_names():
+    names = []
+    while _lib().ppo_flat_figure(len(names)):
+        names.append(_lib().ppo_flat_figure(len(names)).decode())
+    return names
+
+
+def _space_of(text):
+    """A space by its text in a file."""
+    kind, rest = text.split(" ", 1)
+    space = type(
+        {"discrete": "Discrete", "box": "Box", "multi-discrete": "MultiDiscrete", "multi-binary": "MultiBinary"}[kind],
+        (),
+        {},
+    )()
+    if kind == "discrete":
+        space.n, space.shape, space.dtype = int(rest), (), np.dtype(np.int64)
+    elif kind == "multi-discrete":
+        space.nvec = np.array([int(n) for n in rest.split(",")])
+        space.shape, space.dtype = space.nvec.shape, np.dtype(np.int64)
+    elif kind == "multi-binary":
+        space.n, space.shape, space.dtype = int(rest), (int(rest),), np.dtype(np.int8)
+    else:
+        n, low, high = rest.split()
+        space.shape, space.dtype = (int(n),), np.dtype(np.float32)
+        space.low, space.high = np.full(int(n), low, np.float32), np.full(int(n), high, np.float32)
+    return space
+
+
+class _Callbacks:
+    """What learn() was given as its callback."""
+
+    METHODS = ("on_training_start", "on_rollout_start", "on_step", "on_rollout_end", "on_training_end")
+
+    def __init__(self, callback, model):
+        self.model, self.locals = model, {"self": model}
+        self.functions, self.objects = [], []
+        several = isinstance(callback, (list, tuple))
+        for c in callback if several else [] if callback is None else [callback]:
+            if any(hasattr(c, name) for name in self.METHODS):
+                self.objects.append(c)
+            elif callable(c):
+                self.functions.append(c)
+            else:
+                raise ValueError("callback %r is neither a function nor has it a method like on_step()" % (c,))
+
+    def __bool__(self):
+        return bool(self.functions or self.objects)
+
+    def _call(self, name, *arguments):
+        for c in self.objects:
+            if hasattr(c, name):
+                getattr(c, name)(*arguments)
+
+    def start(self):
+        for c in self.objects:
+            c.model, c.locals, c.num_timesteps = self.model, self.locals, self.model.num_timesteps
+        self._call("on_training_start", self.locals, globals())
+        self._call("on_rollout_start")
+
+    def step(self, worlds):
+        """False: a callback ends the training."""
+        actions = worlds.choices if worlds.numbers is None else worlds.numbers
+        self.locals["infos"], self.locals["rewards"], self.locals["actions"] = worlds.infos, worlds.reward, actions
+        self.locals["dones"] = worlds.terminated | worlds.truncated
+        goes_on = True
+        for function in self.functions:
+            goes_on = function(self.locals, globals()) is not False and goes_on
+        for c in self.objects:
+            c.num_timesteps = self.model.num_timesteps
+            if hasattr(c, "on_step"):
+                goes_on = c.on_step() is not False and goes_on
+        return goes_on
+
+    def rollout(self):
+        self._call("on_rollout_end")
+        self._call("on_rollout_start")
+
+    def end(self):
+        self._call("on_training_end")
+
+
+class _Line:
+    """A line of progress on stderr: one that is written anew on a terminal, else one for each twentieth of the training."""
+
+    def __init__(self, verbose):
+        self.verbose, self.terminal, self.twentieth, self.warning = verbose, sys.stderr.isatty(), -1, ""
+
+    def show(self, figures, warning):
+        if not self.verbose:
+            return
+        steps, total = figures["steps"], figures["total_steps"]
+        now = int(20 * steps / total)
+        if self.terminal or now != self.twentieth:
+            told = ("return", figures["mean_return"]) if figures["episodes"] else ("reward", figures["mean_reward"])
+            left = int(figures["seconds_left"])
+            text = "%9d/%d steps %8d/s  %s %8.2f  kl %.4f  entropy %6.3f  left %d:%02d" % (
+                (steps, total, figures["steps_per_second"])
+                + told
+                + (figures["approx_kl"], figures["entropy"], left // 60, left % 60)
+            )
+            print(
+                ("\r" if self.terminal else "") + text, end="" if self.terminal else "\n", file=sys.stderr, flush=True
+            )
+            self.twentieth = now
+        if warning and warning != self.warning:
+            print(("\n" if self.terminal else "") + "          " + warning, file=sys.stderr, flush=True)
+        self.warning = warning
+
+    def end(self):
+        if self.verbose and self.terminal:
+            print(file=sys.stderr)
+
+
+def evaluate_policy(
+    model,
+    env=None,
+    n_eval_episodes=10,
+    deterministic=True,
+    render=False,
+    callback=None,
+    reward_threshold=None,
+    return_episode_rewards=False,
+    warn=True,
+    seed=None,
+):
+    """Plays episodes, by the most likely actions: the mean and the standard deviation of their returns, or the lists of
+    returns and lengths. env: as for PPO; None: the model's own, whose episodes end by that. Each environment plays its
+    share of the episodes, so that short ones do not count for more."""
+    worlds = model._worlds if env is None else _worlds(env, None, model._convolves, model.byte_scale)
+    if worlds is None:
+        raise ValueError("there is no environment")
+    n, returns, lengths = worlds.n, [], []
+    share = [(n_eval_episodes + i) // n for i in range(n)]
+    total, length, played = np.zeros(n), np.zeros(n, int), [0] * n
+    state = np.zeros((n, model._width), np.float32) if model._width else None
+    rng = None if deterministic else _at(model._rng)
+    worlds.reset(seed)
+    while len(returns) < n_eval_episodes:
+        _check(
+            _lib().ppo_flat_act(
+                model._agent,
+                n,
+                _at(worlds.obs),
+                _at(worlds.mask),
+                _at(state),
+                rng,
+                _at(worlds.choices),
+                _at(worlds.numbers),
+            )
+        )
+        worlds.step()
+        if render:
+            worlds.env[0].render() if isinstance(worlds.env, list) else worlds.env.render()
+        waits = worlds.in_reset or bytes(n)
+        for i in range(n):
+            if waits[i]:
+                if state is not None:
+                    state[i] = 0
+                continue
+            total[i] += worlds.reward[i]
+            length[i] += 1
+            if not worlds.terminated[i] and not worlds.truncated[i]:
+                continue
+            if played[i] < share[i]:
+                returns.append(float(total[i]))
+                lengths.append(int(length[i]))
+                played[i] += 1
+            total[i] = length[i] = 0
+            if state is not None:
+                state[i] = 0
+        if callback is not None:
+            callback({"self": model, "infos": worlds.infos, "rewards": worlds.reward}, globals())
+        if len(worlds.begun):
+            worlds.begin()
+    if reward_threshold is not None and np.mean(returns) <= reward_threshold:
+        raise AssertionError("the mean return is %.2f, not above %.2f" % (np.mean(returns), reward_threshold))
+    return (returns, lengths) if return_episode_rewards else (float(np.mean(returns)), float(np.std(returns)))

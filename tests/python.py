@@ -1,0 +1,835 @@
+"""python.py - examples/python/ppo.py with numpy alone: what it tells the library, and what it refuses. Reports in TAP.
+
+PPO_LIBRARY names the library, PPO_KERNELS its kernels, for build/train to have the same. Tests beside Gymnasium are in
+doors_python.py.
+"""
+
+import ctypes
+import ctypes.util
+import json
+import math
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "examples", "python"))
+import ppo  # noqa: E402
+from ppo import PPO, evaluate_policy, make_vec_env  # noqa: E402
+
+WORK = tempfile.mkdtemp(prefix="ppo-python-")
+SMALL = {"n_steps": 16, "batch_size": 16, "n_epochs": 2, "hidden": "8", "seed": 3}
+
+# --- spaces and environments, in the form of Gymnasium's -------------------------------------------------------------
+
+
+class Discrete:
+    shape, dtype = (), np.dtype(np.int64)
+
+    def __init__(self, n, start=0):
+        self.n, self.start = n, start
+
+    def __eq__(self, other):
+        return type(other) is type(self) and vars(self) == vars(other)
+
+
+class MultiDiscrete:
+    dtype = np.dtype(np.int64)
+
+    def __init__(self, nvec, start=0):
+        self.nvec, self.start = np.array(nvec), np.array(start)
+        self.shape = self.nvec.shape
+
+
+class MultiBinary:
+    dtype = np.dtype(np.int8)
+
+    def __init__(self, n):
+        self.n, self.shape = n, (n,) if isinstance(n, int) else n
+
+
+class Box:
+    def __init__(self, low, high, shape=None, dtype=np.float32):
+        self.shape = np.shape(low) if shape is None else shape
+        self.low, self.high = np.full(self.shape, low, dtype), np.full(self.shape, high, dtype)
+        self.dtype = np.dtype(dtype)
+
+    def __eq__(self, other):
+        return type(other) is type(self) and self.shape == other.shape
+
+
+class Dict:
+    def __init__(self, **spaces):
+        self.spaces = spaces
+
+
+class Text:
+    pass
+
+
+class Counter:
+    """Shows how many steps its episode has, and which episode it is; rewards are 10 * episode + step. Episodes have 2, 3,
+    4, 2, ... steps; every second one is truncated."""
+
+    observation_space, action_space, metadata, spec = Box(0, 100, (2,)), Discrete(2), {}, None
+
+    def __init__(self):
+        self.episode = -1
+
+    def reset(self, seed=None, options=None):
+        self.episode += 1
+        self.t = 0
+        return np.array([self.t, self.episode], np.float64), {}
+
+    def step(self, action):
+        assert action in (0, 1)
+        self.t += 1
+        over = self.t == 2 + self.episode % 3
+        obs = np.array([self.t, self.episode], np.float64)
+        return obs, 10.0 * self.episode + self.t, over and self.episode % 2 == 0, over and self.episode % 2 == 1, {}
+
+
+class Vector:
+    """A vector environment in each of Gymnasium's three ways."""
+
+    def __init__(self, envs, mode):
+        self.envs, self.num_envs = envs, len(envs)
+        self.metadata = {"autoreset_mode": mode}
+        self.single_observation_space, self.single_action_space = envs[0].observation_space, envs[0].action_space
+        self.spec = envs[0].spec
+
+    def reset(self, seed=None, options=None):
+        chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        if options is None:
+            self.last = [None] * self.num_envs
+        for i in np.flatnonzero(chosen):
+            self.last[i] = self.envs[i].reset(seed=None if seed is None else seed + int(i))[0]
+        self.over = np.zeros(self.num_envs, bool)
+        return np.array(self.last), {}
+
+    def step(self, actions):
+        assert actions.shape == (self.num_envs,) and actions.dtype == np.int64
+        rewards, ends, cuts = np.zeros(self.num_envs), np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
+        final = np.full(self.num_envs, None, object)
+        for i, env in enumerate(self.envs):
+            if self.metadata["autoreset_mode"] == "NextStep" and self.over[i]:
+                self.last[i] = env.reset()[0]
+                continue
+            self.last[i], rewards[i], ends[i], cuts[i], _ = env.step(int(actions[i]))
+            if self.metadata["autoreset_mode"] == "SameStep" and (ends[i] or cuts[i]):
+                final[i], self.last[i] = self.last[i], env.reset()[0]
+        self.over = ends | cuts
+        return (
+            np.array(self.last),
+            rewards,
+            ends,
+            cuts,
+            {"final_obs": final} if any(f is not None for f in final) else {},
+        )
+
+
+class Random:
+    """ppo.h's random numbers: the stream of an environment."""
+
+    class State(ctypes.Structure):
+        _fields_ = [("words", ctypes.c_uint32 * 11)]
+
+    def __init__(self, seed, index):
+        stream, self.range = ppo._lib().ppo_rng_stream, ppo._lib().ppo_rng_range
+        stream.restype, stream.argtypes = self.State, [ctypes.c_uint64, ctypes.c_uint32, ctypes.c_uint32]
+        self.range.restype, self.range.argtypes = ctypes.c_float, [
+            ctypes.POINTER(self.State),
+            ctypes.c_float,
+            ctypes.c_float,
+        ]
+        self.state = stream(seed, 0, index)
+
+    def draw(self, low, high):
+        return self.range(ctypes.byref(self.state), low, high)
+
+
+class CartPole:
+    """examples/envs/cartpole.h, with the numbers that are drawn there."""
+
+    class spec:
+        id = "CartPole-v1"
+
+    observation_space, action_space, metadata = Box(-5, 5, (4,)), Discrete(2), {}
+
+    def __init__(self, seed, index):
+        self.random = Random(seed, index)
+
+    def reset(self, seed=None, options=None):
+        self.state, self.t = [self.random.draw(-0.05, 0.05) for _ in range(4)], 0
+        return np.array(self.state, np.float32), {}
+
+    def step(self, action):
+        x, x_dot, theta, theta_dot = self.state
+        force, cos, sin = 10.0 if action == 1 else -10.0, math.cos(theta), math.sin(theta)
+        pole, mass = 0.1 * 0.5, 0.1 + 1.0
+        accel = (force + pole * (theta_dot * theta_dot) * sin) / mass
+        theta_acc = (9.8 * sin - cos * accel) / (0.5 * (4.0 / 3.0 - 0.1 * (cos * cos) / mass))
+        x_acc = accel - pole * theta_acc * cos / mass
+        self.state = [x + 0.02 * x_dot, x_dot + 0.02 * x_acc, theta + 0.02 * theta_dot, theta_dot + 0.02 * theta_acc]
+        self.t += 1
+        over = abs(self.state[0]) > 2.4 or abs(self.state[2]) > 12 * 2 * math.pi / 360
+        return np.array(self.state, np.float32), 1.0, over, not over and self.t == 500, {}
+
+
+class Plays:
+    """An environment of any spaces, whose reward is a function of the action; an episode has 5 steps."""
+
+    metadata, spec = {}, None
+
+    def __init__(self, observation_space, action_space, observe, pay=lambda action: 1.0, info=lambda t: {}):
+        self.observation_space, self.action_space = observation_space, action_space
+        self.observe, self.pay, self.info, self.actions = observe, pay, info, []
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return self.observe(self.t), self.info(self.t)
+
+    def step(self, action):
+        self.t += 1
+        self.actions.append(np.array(action))
+        return self.observe(self.t), self.pay(action), self.t == 5, False, self.info(self.t)
+
+
+def numbers(t):
+    return np.array([t / 5, 1], np.float32)
+
+
+def two_numbers(action_space, **more):
+    return Plays(Box(-1, 1, (2,)), action_space, numbers, **more)
+
+
+# --- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def tensors(path):
+    """The arrays of a policy's file that training changes."""
+    data = open(path, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    names = json.loads(data[8 : 8 + size])
+    skip = ("__metadata__", "adam", "trainer", "environments")
+    return {
+        n: data[8 + size + a["data_offsets"][0] : 8 + size + a["data_offsets"][1]]
+        for n, a in names.items()
+        if not n.startswith(skip)
+    }
+
+
+def weights(model):
+    model.save(os.path.join(WORK, "weights.safetensors"))
+    return tensors(os.path.join(WORK, "weights.safetensors"))
+
+
+def refuses(words, call, error=ValueError):
+    try:
+        call()
+    except error as e:
+        assert all(word in str(e) for word in words.split("|")), "%r does not name %s" % (str(e), words)
+        return
+    raise AssertionError("it was not refused: %s" % words)
+
+
+# --- tests with numpy alone ------------------------------------------------------------------------------------------
+
+
+def told(worlds, steps):
+    """What the library is told of a number of steps: obs, reward, over, and final_obs of those that end."""
+    worlds.reset(None)
+    rows = [[r.tolist() for r in worlds.obs]]
+    for _ in range(steps):
+        if len(worlds.begun):
+            rows.append(["begin"] + [r.tolist() for r in worlds.begin()[0]])
+        worlds.step()
+        over = worlds.terminated | worlds.truncated
+        rows.append(
+            [
+                (worlds.obs[i].tolist(), float(worlds.reward[i]), "TC"[int(worlds.truncated[i])] if over[i] else "")
+                + (
+                    (worlds.final_obs[i].tolist(),)
+                    if over[i] and getattr(worlds, "mode", "SameStep") == "SameStep"
+                    else ()
+                )
+                for i in range(worlds.n)
+            ]
+        )
+    return rows
+
+
+def each_way_to_begin_an_episode_is_told_as_it_is():
+    same = [
+        [[0, 0]],
+        [([1, 0], 1, "")],
+        [([0, 1], 2, "T", [2, 0])],
+        [([1, 1], 11, "")],
+        [([2, 1], 12, "")],
+        [([0, 2], 13, "C", [3, 1])],
+    ]
+    later = [[[0, 0]], [([1, 0], 1, "")], [([2, 0], 2, "T")], [([0, 1], 0, "")], [([1, 1], 11, "")], [([2, 1], 12, "")]]
+    disabled = [
+        [[0, 0]],
+        [([1, 0], 1, "")],
+        [([2, 0], 2, "T")],
+        ["begin", [0, 1]],
+        [([1, 1], 11, "")],
+        [([2, 1], 12, "")],
+        [([3, 1], 13, "C")],
+    ]
+    for env, want in (
+        ([Counter()], same),
+        (Vector([Counter()], "SameStep"), same),
+        (Vector([Counter()], "NextStep"), later),
+        (Vector([Counter()], "Disabled"), disabled),
+    ):
+        got = told(ppo._worlds(env, None, False, None), 5)
+        assert got == want, got
+
+
+def the_ways_train_to_the_same_bits():
+    settings = dict(SMALL, n_steps=12, batch_size=12)
+    envs = lambda: [Counter() for _ in range(3)]
+    want = weights(PPO("MlpPolicy", envs(), **settings).learn(36 * 3))
+    for mode in ("SameStep", "Disabled"):
+        assert weights(PPO("MlpPolicy", Vector(envs(), mode), **settings).learn(36 * 3)) == want, mode
+    # sources that begin a step later are not in step afterwards: the first rollout alone is the same
+    want = weights(PPO("MlpPolicy", envs(), **settings).learn(36))
+    assert weights(PPO("MlpPolicy", Vector(envs(), "NextStep"), **settings).learn(36)) == want
+    want = weights(PPO("MlpPolicy", Counter(), **settings).learn(36))
+    assert weights(PPO("MlpPolicy", Vector([Counter()], "NextStep"), **settings).learn(36)) == want
+
+
+def cartpole_in_python_trains_to_the_bits_of_build_train():
+    """... which pulls, in C."""
+    steps, n = 640, 4
+    path = os.path.join(WORK, "pulled.safetensors")
+    for more in ("", "--normalize-obs yes --normalize-reward yes"):
+        command = "build/train --quiet --kernels %s --seed 5 --num-envs %d --rollout-steps 64 --hidden 16 --steps %d --epochs 3 --save %s"
+        command = command % (os.environ["PPO_KERNELS"], n, steps, path)
+        subprocess.run(command.split() + more.split(), check=True, stdout=subprocess.DEVNULL)
+        model = PPO(
+            "MlpPolicy",
+            [CartPole(5, k) for k in range(n)],
+            n_steps=64,
+            n_epochs=3,
+            hidden=16,
+            vf_coef=0.25,
+            learning_rate_schedule="linear",
+            seed=5,
+            normalize_obs=bool(more),
+            normalize_reward=bool(more),
+        ).learn(steps)
+        got, want = weights(model), tensors(path)
+        assert sorted(got) == sorted(want) and len(got) >= 8
+        for name in want:
+            assert got[name] == want[name], name
+
+
+def actions_are_those_of_the_space():
+    spaces = {
+        "discrete": (Discrete(3, start=5), lambda a: a.shape == () and 5 <= a <= 7),
+        "multi-discrete": (
+            MultiDiscrete([3, 2], [1, 0]),
+            lambda a: a.shape == (2,) and 1 <= a[0] <= 3 and 0 <= a[1] <= 1,
+        ),
+        "grid": (MultiDiscrete([[3, 2], [2, 4]]), lambda a: a.shape == (2, 2) and (a < [[3, 2], [2, 4]]).all()),
+        "bits": (MultiBinary(3), lambda a: a.shape == (3,) and a.dtype == np.int8 and set(a) <= {0, 1}),
+        "box": (Box(-2, 2, (2,)), lambda a: a.shape == (2,) and a.dtype == np.float32 and (abs(a) <= 2).all()),
+        "ranges": (Box([0, 100], [1, 200]), lambda a: 0 <= a[0] <= 1 and 100 <= a[1] <= 200),
+        "half": (Box([0, -np.inf], [np.inf, np.inf]), lambda a: a[0] >= 0),
+        "free": (Box(-np.inf, np.inf, (1, 2)), lambda a: a.shape == (1, 2)),
+    }
+    for name, (space, holds) in spaces.items():
+        env = two_numbers(space)
+        model = PPO("MlpPolicy", env, **SMALL).learn(64)
+        assert len(env.actions) == 64 and all(holds(a) for a in env.actions), (name, env.actions[:3])
+        if name not in ("grid",):
+            values = {np.array2string(a, precision=3) for a in env.actions}
+            assert len(values) > 1, name
+        one, _ = model.predict(numbers(1))
+        many, _ = model.predict(np.array([numbers(1), numbers(2)]), deterministic=True)
+        assert holds(np.array(one)) and len(many) == 2 and all(holds(np.array(a)) for a in many), name
+
+
+def ranges_of_their_own_are_used_to_both_ends():
+    env = two_numbers(Box([0, 100], [1, 200]))
+    PPO("MlpPolicy", env, **SMALL).learn(200)
+    actions = np.array(env.actions)
+    assert (actions.min(0) == [0, 100]).all() and (actions.max(0) == [1, 200]).all()  # clipped there
+    assert abs(actions.mean(0) - [0.5, 150]).max() < 15
+
+
+def observations_are_numbers():
+    picture = np.arange(24, dtype=np.uint8).reshape(
+        2, 3, 4
+    )  # height, width, channels? the smallest is 2: channels first
+    last = np.arange(24, dtype=np.uint8).reshape(4, 3, 2)
+    write = lambda space, obs, convolve=False, **more: (lambda o, row: (o.one(obs, row), row[0])[1])(
+        ppo._Observations(space, convolve, **more), np.zeros((1, ppo._Observations(space, convolve).size), np.float32)
+    ).tolist()
+    close = lambda a, b: np.allclose(a, b, atol=1e-7)
+    assert write(Discrete(4, start=2), 3) == [0, 1, 0, 0]
+    assert write(MultiDiscrete([2, 3]), np.array([1, 2])) == [0, 1, 0, 0, 1]
+    assert write(MultiBinary(3), np.array([1, 0, 1], np.int8)) == [1, 0, 1]
+    assert write(Box(-1, 1, (2, 2), np.float64), np.array([[1, 2], [3, 4.5]])) == [1, 2, 3, 4.5]
+    assert write(Dict(b=Box(0, 1, (1,)), a=Discrete(2)), {"a": 1, "b": np.array([7.0])}) == [7, 0, 1]
+    assert close(write(Box(0, 255, picture.shape, np.uint8), picture), np.arange(24) / 255)
+    assert close(write(Box(0, 255, picture.shape, np.uint8), picture, True), np.arange(24) / 255)
+    assert close(write(Box(0, 255, last.shape, np.uint8), last, True), np.moveaxis(last, -1, 0).ravel() / 255)
+    assert close(
+        write(Box(0, 255, last.shape, np.uint8), last, True, byte_scale=0.1), np.moveaxis(last, -1, 0).ravel() / 10
+    )
+    space = Dict(n=Box(0, 1, (2,)), p=Box(0, 255, last.shape, np.uint8))
+    obs = {"n": np.array([5.0, 6]), "p": last}
+    assert close(write(space, obs, True), list(np.moveaxis(last, -1, 0).ravel() / 255) + [5, 6])
+    o = ppo._Observations(space, True)
+    assert o.shape == (2, 4, 3) and o.byte_scale == np.float32(1 / 255)
+    batch, rows = {"n": np.array([[1.0, 2], [3, 4]]), "p": np.stack([last, last + 1])}, np.zeros((2, 26), np.float32)
+    o.write(batch, rows)
+    assert close(rows[1], list(np.moveaxis(last + 1, -1, 0).ravel() / 255) + [3, 4]) and o.count(batch) == 2
+    assert o.count(obs) == 0 and ppo._Observations(Discrete(3), False).count(2) == 0
+    refuses("Text|'mission'", lambda: ppo._Observations(Dict(mission=Text(), n=Discrete(2)), False))
+    refuses("2 pictures", lambda: ppo._Observations(Dict(a=Box(0, 1, (8, 8, 3)), b=Box(0, 1, (8, 8, 3))), True))
+    refuses("shape (3,), not (2,)", lambda: ppo._Observations(Box(0, 1, (2,)), False).count(np.zeros(3)))
+
+
+def pictures_and_numbers_train():
+    rng = np.random.default_rng(1)
+    see = lambda t: {"board": rng.integers(0, 256, (8, 8, 1), np.uint8), "next": t % 3}
+    space = Dict(board=Box(0, 255, (8, 8, 1), np.uint8), next=Discrete(3))
+    env = Plays(space, Discrete(2), see)
+    model = PPO("MultiInputPolicy", env, conv="4x3x1", **SMALL).learn(48)
+    assert model.settings["conv"] == "4x3x1" and "conv.0.weight" in weights(model)
+    action, _ = model.predict(see(1))
+    assert action in (0, 1)
+    model.save(os.path.join(WORK, "picture.safetensors"))
+    again = PPO.load(os.path.join(WORK, "picture.safetensors"), env=env)
+    obs = see(2)
+    assert again.predict(obs, deterministic=True)[0] == model.predict(obs, deterministic=True)[0]
+    again.learn(32)
+    model = PPO("CnnPolicy", Plays(Box(0, 255, (4, 4, 3), np.uint8), Discrete(2), None))
+    assert model.settings["conv"] == "16x2x1,32x2x1,64x2x1" and model.settings["hidden"] == "512"
+    fits = lambda *size: ppo._convolutions((3,) + size)
+    assert (
+        fits(84, 84) == "32x8x4,64x4x2,64x3x1"
+        and fits(96, 96) == "32x8x4,64x5x2,64x3x1"
+        and fits(4, 9) == "16x2x1,32x2x1,64x2x1"
+    )
+    refuses("210 x 160|resize", lambda: fits(210, 160))
+    refuses("3 x 3|conv", lambda: fits(3, 3))
+    refuses("CnnPolicy|three dimensions", lambda: PPO("CnnPolicy", Counter()))
+
+
+def illegal_actions_are_never_taken():
+    legal = lambda t: {"action_mask": np.array([t % 2, 1 - t % 2, 0, 1], np.int8)}
+    env = two_numbers(Discrete(4), info=legal)
+    model = PPO("MlpPolicy", env, **SMALL).learn(100)
+    assert {int(a) for a in env.actions[0::5]} <= {1, 3} and {int(a) for a in env.actions[1::5]} <= {0, 3}
+    env.actions.clear()
+    evaluate_policy(model, env, 3, deterministic=False)
+    assert {int(a) for a in env.actions[0::5]} <= {1, 3} and {int(a) for a in env.actions[1::5]} <= {0, 3}
+    for _ in range(20):
+        assert model.predict(numbers(0), action_masks=[0, 0, 1, 0])[0] == 2
+    several = two_numbers(MultiDiscrete([2, 3]), info=lambda t: {"action_mask": np.array([1, 0, 0, 1, 1])})
+    PPO("MlpPolicy", several, **SMALL).learn(40)
+    assert all(a[0] == 0 and a[1] > 0 for a in several.actions)
+    refuses(
+        "mask|source 0",
+        lambda: PPO("MlpPolicy", two_numbers(Discrete(2), info=lambda t: {"action_mask": [0, 0]}), **SMALL).learn(9),
+    )
+
+
+def what_an_environment_raises_is_passed_on():
+    class Broken(Counter):
+        def step(self, action):
+            if self.episode == 3:
+                raise KeyError("the world ends")
+            return super().step(action)
+
+    env = Broken()
+    model = PPO("MlpPolicy", env, **SMALL)
+    refuses("the world ends", lambda: model.learn(1000), KeyError)
+    before = model.predict(np.zeros(2), deterministic=True)
+    model.set_env(Counter())
+    model.learn(40)  # goes on
+    assert before[0] in (0, 1)
+
+    class NotANumber(Counter):
+        def step(self, action):
+            return np.array([np.nan, 0]), 0.0, False, False, {}
+
+    refuses("observation|NaN", lambda: PPO("MlpPolicy", NotANumber(), **SMALL).learn(10), FloatingPointError)
+
+
+def ctrl_c_ends_a_training_which_can_go_on():
+    model = PPO("MlpPolicy", [Counter() for _ in range(4)], n_steps=512, n_epochs=1000, seed=1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    killer = threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT))
+    killer.start()  # it learns by then, for seconds
+    refuses("", lambda: model.learn(4096), KeyboardInterrupt)
+    assert model.predict(np.zeros(2))[0] in (0, 1)
+    model._config.put("epochs", 1)
+    model.learn(2048)
+
+
+def callbacks_see_and_stop():
+    calls = []
+
+    def function(locals_, globals_):
+        calls.append((locals_["self"].num_timesteps, locals_["rewards"].tolist(), locals_["dones"].tolist()))
+        return len(calls) < 5
+
+    model = PPO("MlpPolicy", [Counter(), Counter()], **SMALL).learn(1000, callback=function)
+    assert [c[0] for c in calls] == [2, 4, 6, 8, 10] and calls[1][1] == [2, 2] and calls[1][2] == [True, True]
+
+    class Object:
+        names = []
+
+        def on_training_start(self, locals_, globals_):
+            self.names.append("start")
+
+        def on_rollout_start(self):
+            self.names.append("rollout")
+
+        def on_step(self):
+            assert self.model is model and self.num_timesteps == self.model.num_timesteps
+
+        def on_rollout_end(self):
+            self.names.append("learned %d" % self.model.figures["iteration"])
+
+        def on_training_end(self):
+            self.names.append("end")
+
+    model.learn(64, callback=[Object(), lambda *_: None])
+    assert Object.names == ["start", "rollout", "learned 1", "rollout", "learned 2", "rollout", "end"], Object.names
+    assert model.num_timesteps == 64 and model.figures["steps"] == 64 and model.figures["first_ratio_max"] == 1
+    refuses("callback 7", lambda: model.learn(10, callback=7))
+
+
+def settings_have_both_names():
+    defaults = PPO("MlpPolicy", Counter()).settings
+    assert (defaults["rollout_steps"], defaults["minibatch_size"], defaults["epochs"]) == ("2048", "64", "10")
+    assert (defaults["value_coef"], defaults["learning_rate_schedule"], defaults["adam_eps"]) == (
+        "1",
+        "constant",
+        "1e-05",
+    )
+    model = PPO(
+        "MlpPolicy",
+        Counter(),
+        learning_rate=1e-3,
+        clip_range=0.1,
+        clip_range_vf=0.3,
+        ent_coef=0.01,
+        vf_coef=0.7,
+        target_kl=0.02,
+        policy_kwargs={
+            "net_arch": {"pi": [32, 16], "vf": [32, 16]},
+            "activation_fn": type("ReLU", (), {}),
+            "ortho_init": False,
+            "optimizer_kwargs": {"eps": 1e-7, "betas": (0.8, 0.95)},
+        },
+        normalize_obs=True,
+        layer_norm="yes",
+        threads=2,
+    ).settings
+    for name, value in {
+        "learning_rate": "0.001",
+        "clip_low": "0.1",
+        "clip_high": "0.1",
+        "value_clip": "0.3",
+        "entropy_coef": "0.01",
+        "value_coef": "1.4",
+        "target_kl": "0.02",
+        "hidden": "32,16",
+        "activation": "relu",
+        "init": "uniform",
+        "adam_eps": "1e-07",
+        "adam_beta1": "0.8",
+        "normalize_obs": "yes",
+        "layer_norm": "yes",
+        "threads": "2",
+    }.items():
+        assert model[name] == value, (name, model[name])
+    box = two_numbers(Box(-1, 1, (1,)))
+    box = PPO("MlpPolicy", box, use_sde=True, sde_sample_freq=4, policy_kwargs={"log_std_init": -2}).settings
+    assert (box["gsde"], box["gsde_steps"], box["log_std_init"]) == ("yes", "4", "-2")
+    a2c = PPO("MlpPolicy", Counter(), preset="a2c", gamma=0.9).settings
+    assert (a2c["rollout_steps"], a2c["learning_rate"], a2c["gamma"], a2c["num_envs"]) == ("5", "0.0007", "0.9", "1")
+    conv = PPO(
+        "CnnPolicy", Plays(Box(0, 1, (9, 9, 1)), Discrete(2), None), conv=[[8, 3, 1], [4, 3, 2]], hidden=[16]
+    ).settings
+    assert (conv["conv"], conv["hidden"]) == ("8x3x1,4x3x2", "16")
+    text = ppo.settings()
+    assert "gae_lambda" in text and "0.95" in text and len(text.splitlines()) == len(defaults)
+
+
+def what_cannot_be_is_refused():
+    make = lambda **more: lambda: PPO("MlpPolicy", Counter(), **more)
+    refuses('no setting "entropy"|"entropy_coef"', make(entropy=0.1))
+    refuses('"learning_rate"', make(learningrate=0.1))
+    refuses('no setting "zzz"', make(zzz=1))
+    refuses("gamma is 1.5", make(gamma=1.5))
+    refuses("gsde", make(use_sde=True))  # without a box
+    refuses("device|cuda", make(device="cuda"))
+    refuses("MlpLstmPolicy|recurrent", lambda: PPO("MlpLstmPolicy", Counter()))
+    refuses("pi and vf", make(policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}))
+    refuses("features_extractor_class|conv", make(policy_kwargs={"features_extractor_class": 1}))
+    refuses("momentum", make(policy_kwargs={"optimizer_kwargs": {"momentum": 1}}))
+    refuses("activation|softmax", make(policy_kwargs={"activation_fn": "softmax"}))
+    refuses("n_envs is 3|1 environments", make(n_envs=3))
+    refuses("no preset", make(preset="fast"))
+    refuses("neither an environment", lambda: PPO("MlpPolicy", 7))
+    refuses("empty", lambda: PPO("MlpPolicy", []))
+    refuses("action_space", lambda: PPO("MlpPolicy", [Counter(), two_numbers(Discrete(3))]))
+    refuses("autoreset_mode", lambda: PPO("MlpPolicy", Vector([Counter()], "Never")))
+    refuses("Text", lambda: PPO("MlpPolicy", Plays(Text(), Discrete(2), None)))
+    refuses("actions are of Dict", lambda: PPO("MlpPolicy", Plays(Box(0, 1, (2,)), Dict(), None)))
+    final = Vector([Counter()], "SameStep")
+    final.metadata = {"autoreset_mode": "NextStep"}
+    model = PPO("MlpPolicy", final, **SMALL)
+    model._worlds.mode = "SameStep"  # says so, and does not
+    refuses("final_obs", lambda: model.learn(20))
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    refuses("2 numbers, the environment has 4", lambda: model.set_env(CartPole(1, 0)))
+    refuses("discrete 2|discrete 3", lambda: model.set_env(two_numbers(Discrete(3))))
+    refuses("total_steps", lambda: model.learn(0))
+    refuses("nowhere", lambda: PPO.load(os.path.join(WORK, "nowhere", "x.safetensors")), OSError)
+    model.save(os.path.join(WORK, "refused"))
+    path = os.path.join(WORK, "refused.safetensors")
+    refuses("there is no environment", lambda: PPO.load(path).learn(10))
+    refuses("there is no environment", lambda: evaluate_policy(PPO.load(path)))
+    refuses("hidden", lambda: PPO.load(path, env=Counter(), hidden="9").learn(10))
+
+
+def schedules_are_functions_of_what_remains():
+    seen = []
+    model = PPO("MlpPolicy", Counter(), **dict(SMALL, learning_rate=lambda left: (seen.append(left), 1e-3 * left)[1]))
+    rates = []
+
+    class Keep:
+        def on_rollout_end(self):
+            rates.append(model.figures["learning_rate"])
+
+    model.learn(64, callback=Keep())
+    assert np.allclose(rates, [1e-3, 0.75e-3, 0.5e-3, 0.25e-3]) and seen[0] == 1.0
+    model = PPO("MlpPolicy", Counter(), **dict(SMALL, clip_range=lambda left: 0.2 * left))
+    model.learn(
+        64,
+        callback=(
+            Keep2 := type("Keep2", (), {"on_rollout_end": lambda s: rates.append(model.figures["clip_range"])})
+        )(),
+    )
+    assert np.allclose(rates[4:], [0.2, 0.15, 0.1, 0.05])
+
+    def fails(left):
+        if left < 0.9:
+            raise ZeroDivisionError("no rate")
+        return 1e-3
+
+    refuses(
+        "no rate", lambda: PPO("MlpPolicy", Counter(), **dict(SMALL, learning_rate=fails)).learn(64), ZeroDivisionError
+    )
+
+
+def a_seed_repeats_a_training():
+    train = lambda seed: weights(
+        PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **dict(SMALL, seed=seed)).learn(200)
+    )
+    assert train(4) == train(4) != train(5)
+    a, b = PPO("MlpPolicy", Counter()), PPO("MlpPolicy", Counter())
+    assert a.seed != b.seed
+    again = PPO("MlpPolicy", Counter(), seed=a.seed)
+    assert weights(again) == weights(a) != weights(b)
+    model = PPO("MlpPolicy", Counter(), **SMALL).learn(32)
+    before = weights(model)
+    assert weights(model.learn(32, reset_num_timesteps=False)) != before and model.num_timesteps == 64
+
+
+def a_policy_is_saved_and_loaded():
+    model = PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **dict(SMALL, normalize_obs=True, gamma=0.9)).learn(
+        400
+    )
+    path = os.path.join(WORK, "saved")
+    model.save(path)
+    obs = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
+    loaded = PPO.load(path + ".safetensors")
+    assert (loaded.predict(obs, deterministic=True)[0] == model.predict(obs, deterministic=True)[0]).all()
+    assert loaded.settings["gamma"] == "0.9" and loaded.settings["hidden"] == "8" and weights(loaded) == weights(model)
+    assert loaded.action_space.n == 2 and loaded.observation_space.shape == (4,)
+    watch = subprocess.run(
+        [
+            "build/train",
+            "--env",
+            "CartPole-v1",
+            "--load",
+            path + ".safetensors",
+            "--no-train",
+            "--eval-episodes",
+            "2",
+            "--json",
+            "--quiet",
+        ],
+        stdout=subprocess.PIPE,
+    )
+    assert watch.returncode == 0 and json.loads(watch.stdout)["eval_episodes"] == 2  # the name is CartPole-v1
+    more = PPO.load(path, env=[CartPole(2, 0)], learning_rate=1e-2, n_epochs=1)
+    assert more.n_envs == 1 and more.settings["learning_rate"] == "0.01" and more.settings["epochs"] == "1"
+    assert weights(more.learn(100)) != weights(model)
+    for space, text in ((MultiDiscrete([3, 2]), "nvec"), (MultiBinary(2), "n"), (Box(-2, 2, (2,)), "low")):
+        model = PPO("MlpPolicy", two_numbers(space), **SMALL)
+        model.save(path)
+        loaded = PPO.load(path)
+        assert hasattr(loaded.action_space, text)
+        obs = np.random.default_rng(2).normal(size=(20, 2)).astype(np.float32)
+        assert np.array_equal(loaded.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
+
+
+def a_recurrent_policy_keeps_a_state():
+    model = PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], recurrent=6, sequence_steps=8, **SMALL).learn(100)
+    obs = np.array([[0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0.1]], np.float32)
+    _, first = model.predict(obs)
+    assert first.shape == (2, 6) and first.any()
+    _, second = model.predict(obs, state=first)
+    _, third = model.predict(obs, state=first, episode_start=[False, True])
+    assert (second[0] == third[0]).all() and (third[1] == first[1]).all() and (second[1] != third[1]).any()
+    evaluate_policy(model, [CartPole(1, 5)], 2)
+
+
+def evaluations_count_whole_episodes_alone():
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    # episodes 0, 1, ... have 2, 3, 4, 2 steps: their returns are 1 + 2, 11 + 12 + 13, 21 + .. + 24, 31 + 32
+    want = ([3.0, 36.0, 90.0, 63.0], [2, 3, 4, 2])
+    for env in (
+        Counter(),
+        Vector([Counter()], "NextStep"),
+        Vector([Counter()], "SameStep"),
+        Vector([Counter()], "Disabled"),
+    ):
+        env = env if isinstance(env, Vector) else env
+        assert evaluate_policy(model, env, 4, return_episode_rewards=True) == want, env
+    mean, std = evaluate_policy(model, [Counter(), Counter()], 3)  # one plays one episode, the other two
+    assert mean == (3 + 3 + 36) / 3 and std > 0
+    refuses("not above 50", lambda: evaluate_policy(model, Counter(), 3, reward_threshold=50), AssertionError)
+    seen = []
+    evaluate_policy(model, Counter(), 1, callback=lambda l, g: seen.append(l["rewards"].tolist()))
+    assert seen == [[1], [2]]
+
+
+def logs_have_the_keys_of_stable_baselines3():
+    model = PPO(
+        "MlpPolicy",
+        Counter(),
+        csv=os.path.join(WORK, "log", "progress.csv"),
+        tensorboard_log=os.path.join(WORK, "tb"),
+        **SMALL,
+    )
+    model.learn(48)
+    rows = open(os.path.join(WORK, "log", "progress.csv")).read().splitlines()
+    assert len(rows) == 4 and "rollout/ep_rew_mean" in rows[0] and "train/approx_kl" in rows[0]
+    assert os.listdir(os.path.join(WORK, "tb", "PPO"))
+
+
+def the_line_of_progress_is_printed():
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); sys.path.insert(0, sys.argv[2])\n"
+        "import python as t\n"
+        "t.PPO('MlpPolicy', t.Counter(), verbose=1, **t.SMALL).learn(16 * 40)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, HERE, os.path.join(HERE, "..", "examples", "python")],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PPO_LIBRARY=ppo._find()),
+    )
+    lines = [l for l in done.stderr.splitlines() if "steps" in l and "/s" in l]
+    assert len(lines) == 21 and "640/640 steps" in lines[-1] and not done.stdout, done.stderr
+
+
+def the_library_is_looked_for():
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import ppo; ppo._lib()"
+    folder = os.path.join(WORK, "alone")
+    os.mkdir(folder)
+    text = open(os.path.join(HERE, "..", "examples", "python", "ppo.py")).read()
+    open(os.path.join(folder, "ppo.py"), "w").write(text)
+    without = {k: v for k, v in os.environ.items() if k != "PPO_LIBRARY"}
+
+    def says(**env):
+        command = [sys.executable, "-c", code, folder]
+        return subprocess.run(command, cwd=folder, stderr=subprocess.PIPE, text=True, env=dict(without, **env)).stderr
+
+    assert "make shared" in says()
+    os.symlink(os.path.abspath(ppo._find()), os.path.join(folder, ppo._NAME))
+    assert says() == ""
+    assert "not the library" in says(PPO_LIBRARY=ctypes.util.find_library("m") or "libm.so.6")
+    open(os.path.join(folder, "ppo.py"), "w").write(text.replace('VERSION = "0.3"', 'VERSION = "0.2"'))
+    assert "is version 0.3" in says()
+    os.remove(os.path.join(folder, ppo._NAME))
+    open(os.path.join(folder, "ppo.py"), "w").write(text)
+    open(os.path.join(folder, "ppo.h"), "w").write("")
+    open(os.path.join(folder, "ppo.c"), "w").write("#error of ppo.c\n")
+    said = says()
+    assert "compiles ppo.h once" in said and "does not compile" in said and "of ppo.c" in said
+    assert "no C compiler" in says(CC="no-such-compiler")
+    assert set(os.listdir(folder)) - {"__pycache__"} == {"ppo.c", "ppo.h", "ppo.py"}
+
+
+ALONE = [
+    each_way_to_begin_an_episode_is_told_as_it_is,
+    the_ways_train_to_the_same_bits,
+    cartpole_in_python_trains_to_the_bits_of_build_train,
+    actions_are_those_of_the_space,
+    ranges_of_their_own_are_used_to_both_ends,
+    observations_are_numbers,
+    pictures_and_numbers_train,
+    illegal_actions_are_never_taken,
+    what_an_environment_raises_is_passed_on,
+    ctrl_c_ends_a_training_which_can_go_on,
+    callbacks_see_and_stop,
+    settings_have_both_names,
+    what_cannot_be_is_refused,
+    schedules_are_functions_of_what_remains,
+    a_seed_repeats_a_training,
+    a_policy_is_saved_and_loaded,
+    a_recurrent_policy_keeps_a_state,
+    evaluations_count_whole_episodes_alone,
+    logs_have_the_keys_of_stable_baselines3,
+    the_line_of_progress_is_printed,
+    the_library_is_looked_for,
+]
+
+
+class Skip(Exception):
+    """A test cannot run here."""
+
+
+def run(tests):
+    failures = 0
+    for number, test in enumerate(tests, 1):
+        try:
+            test()
+            print("ok %d - %s" % (number, test.__name__), flush=True)
+        except Skip as reason:
+            print("ok %d # SKIP %s: %s" % (number, test.__name__, reason), flush=True)
+        except BaseException:
+            failures += 1
+            print("not ok %d - %s" % (number, test.__name__))
+            print("# " + traceback.format_exc().strip().replace("\n", "\n# "), flush=True)
+    print("1..%d" % len(tests))
+    return failures
+
+
+if __name__ == "__main__":
+    failed = run(ALONE)
+    subprocess.run(["rm", "-rf", WORK])
+    sys.exit(failed > 0)
