@@ -105,34 +105,43 @@ class Vector:
         self.single_observation_space, self.single_action_space = envs[0].observation_space, envs[0].action_space
         self.spec = envs[0].spec
 
+    def infos(self, each):
+        """Masks as Gymnasium gives them: an array, and which of its rows are of this step."""
+        masks = {i: info["action_mask"] for i, info in each.items() if "action_mask" in info}
+        if not masks:
+            return {}
+        rows = np.zeros((self.num_envs, len(next(iter(masks.values())))), np.int8)
+        for i, mask in masks.items():
+            rows[i] = mask
+        return {"action_mask": rows, "_action_mask": np.isin(range(self.num_envs), list(masks))}
+
     def reset(self, seed=None, options=None):
         chosen = (options or {}).get("reset_mask", np.ones(self.num_envs, bool))
+        each = {}
         if options is None:
             self.last = [None] * self.num_envs
-        for i in np.flatnonzero(chosen):
-            self.last[i] = self.envs[i].reset(seed=None if seed is None else seed + int(i))[0]
+        for i in np.flatnonzero(chosen).tolist():
+            self.last[i], each[i] = self.envs[i].reset(seed=None if seed is None else seed + i)
         self.over = np.zeros(self.num_envs, bool)
-        return np.array(self.last), {}
+        return np.array(self.last), self.infos(each)
 
     def step(self, actions):
         assert actions.shape == (self.num_envs,) and actions.dtype == np.int64
         rewards, ends, cuts = np.zeros(self.num_envs), np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
-        final = np.full(self.num_envs, None, object)
+        final, each = np.full(self.num_envs, None, object), {}
         for i, env in enumerate(self.envs):
             if self.metadata["autoreset_mode"] == "NextStep" and self.over[i]:
-                self.last[i] = env.reset()[0]
+                self.last[i], each[i] = env.reset()
                 continue
-            self.last[i], rewards[i], ends[i], cuts[i], _ = env.step(int(actions[i]))
+            self.last[i], rewards[i], ends[i], cuts[i], each[i] = env.step(int(actions[i]))
             if self.metadata["autoreset_mode"] == "SameStep" and (ends[i] or cuts[i]):
-                final[i], self.last[i] = self.last[i], env.reset()[0]
+                final[i] = self.last[i]
+                self.last[i], each[i] = env.reset()
         self.over = ends | cuts
-        return (
-            np.array(self.last),
-            rewards,
-            ends,
-            cuts,
-            {"final_obs": final} if any(f is not None for f in final) else {},
-        )
+        infos = self.infos(each)
+        if any(f is not None for f in final):
+            infos["final_obs"] = final
+        return np.array(self.last), rewards, ends, cuts, infos
 
 
 class Random:
@@ -184,13 +193,13 @@ class CartPole:
 
 
 class Plays:
-    """An environment of any spaces, whose reward is a function of the action; an episode has 5 steps."""
+    """An environment of any spaces, whose reward is a function of the action; an episode has 5 steps, or `steps`."""
 
     metadata, spec = {}, None
 
-    def __init__(self, observation_space, action_space, observe, pay=lambda action: 1.0, info=lambda t: {}):
+    def __init__(self, observation_space, action_space, observe, pay=lambda action: 1.0, info=lambda t: {}, steps=5):
         self.observation_space, self.action_space = observation_space, action_space
-        self.observe, self.pay, self.info, self.actions = observe, pay, info, []
+        self.observe, self.pay, self.info, self.steps, self.actions = observe, pay, info, steps, []
 
     def reset(self, seed=None, options=None):
         self.t = 0
@@ -199,7 +208,7 @@ class Plays:
     def step(self, action):
         self.t += 1
         self.actions.append(np.array(action))
-        return self.observe(self.t), self.pay(action), self.t == 5, False, self.info(self.t)
+        return self.observe(self.t), self.pay(action), self.t == self.steps, False, self.info(self.t)
 
 
 def numbers(t):
@@ -439,6 +448,19 @@ def illegal_actions_are_never_taken():
     assert {int(a) for a in env.actions[0::5]} <= {1, 3} and {int(a) for a in env.actions[1::5]} <= {0, 3}
     for _ in range(20):
         assert model.predict(numbers(0), action_masks=[0, 0, 1, 0])[0] == 2
+    # masks now and then, in other steps of one environment than of the other
+    seldom = lambda t: {} if t % 2 else {"action_mask": [0, 1, 0, 0]}
+    for mode in ("list", "SameStep", "NextStep", "Disabled"):
+        envs = [two_numbers(Discrete(4), info=seldom, steps=n) for n in (5, 3)]
+        worlds = envs if mode == "list" else Vector(envs, mode)
+        model = PPO("MlpPolicy", worlds, **SMALL).learn(200)
+        for _ in range(2):
+            for env in envs:
+                taken = np.array(env.actions)
+                assert (taken[0 :: env.steps] == 1).all() and (taken[2 :: env.steps] == 1).all(), mode
+                assert np.mean(taken[1 :: env.steps] != 1) > 0.5, mode  # of four
+                env.actions.clear()
+            evaluate_policy(model, worlds, 40, deterministic=False)
     several = two_numbers(MultiDiscrete([2, 3]), info=lambda t: {"action_mask": np.array([1, 0, 0, 1, 1])})
     PPO("MlpPolicy", several, **SMALL).learn(40)
     assert all(a[0] == 0 and a[1] > 0 for a in several.actions)
@@ -653,6 +675,7 @@ def a_seed_repeats_a_training():
     model = PPO("MlpPolicy", Counter(), **SMALL).learn(32)
     before = weights(model)
     assert weights(model.learn(32, reset_num_timesteps=False)) != before and model.num_timesteps == 64
+    assert model.settings["seed"] == str(SMALL["seed"] + 1)  # other random numbers
 
 
 def a_policy_is_saved_and_loaded():

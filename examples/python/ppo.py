@@ -966,13 +966,9 @@ class PPO:
         _check(observe(trainer, n, None, obs, _at(worlds.mask), None, None, None, None))
         calls.start()
         while not library.ppo_trainer_done(trainer):
-            status = act(trainer, n, None, choices, numbers)
-            if status:
-                _check(status)
+            _check(act(trainer, n, None, choices, numbers))
             worlds.step()
-            status = observe(trainer, n, None, obs, _at(worlds.mask), reward, terminated, truncated, last)
-            if status:
-                _check(status)
+            _check(observe(trainer, n, None, obs, _at(worlds.mask), reward, terminated, truncated, last))
             self.num_timesteps += n
             if calls and not calls.step(worlds):
                 break
@@ -981,13 +977,12 @@ class PPO:
                 _check(observe(trainer, len(rows), _at(worlds.begun), _at(rows), _at(mask), None, None, None, None))
             while True:
                 status = learn(trainer, _LEARN_MS, to_learned)
-                if status:
-                    raise self._config.failed or _ERRORS.get(status, RuntimeError)(library.ppo_last_error().decode())
+                if self._config.failed:
+                    raise self._config.failed
+                _check(status)
                 if learned.value or not library.ppo_trainer_ready(trainer):
                     break
             if learned.value:
-                if self._config.failed:
-                    raise self._config.failed
                 self._take_figures(trainer)
                 if log:
                     _check(library.ppo_flat_log(log, trainer))
