@@ -196,7 +196,7 @@ COMPANIONS
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
-        ppo_export.h    a policy as a C header for a device that has no room for this file
+        ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
         ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
@@ -11964,6 +11964,9 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
                  floats && !c->squash && c->scale_actions == PPO_SCALE_NO && ppo__box_is_far(space),
                  "scale_actions is no, and actions go from %g to %g, but a new policy's are near 0, +-1",
                  "scale_actions=auto", space->low, space->high),
+        PPO__ROW("std-small", 0, floats && !c->gsde && std < 0.01,
+                 "actions begin with a standard deviation of %.2g only: nothing else is tried",
+                 "higher log_std_init", std),
         PPO__ROW("reward-none", 0, s->paid == 0,
                  "no reward came in %.0f steps: there is nothing to learn from", "", s->steps),
         PPO__ROW("reward-large", 0, s->largest > large || (plays && sqrt(s->target) > large),
@@ -11988,6 +11991,11 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("std-high", 1, full && floats && p->std > 30 * fmax(1, std),
                  "the standard deviation of actions rose to %.2g: it is noise",
                  "lower entropy_coef|lower learning_rate|target_kl=0.02", p->std),
+        PPO__ROW("entropy-high", 1,
+                 full && choices && c->entropy_coef > 0.2f && p->steps > p->total_steps / 3 &&
+                     s->entropy > 0.9 * s->first_entropy,
+                 "the entropy is %.3f, once %.3f: the bonus keeps the policy near random", "lower entropy_coef",
+                 s->entropy, s->first_entropy),
         PPO__ROW("kl-stops", 1, full && s->stopped > 0.6,
                  "target_kl ends most iterations in their first epoch, this one after %.0f gradient steps",
                  "lower learning_rate|higher target_kl", s->gradients),

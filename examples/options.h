@@ -124,7 +124,7 @@ static const struct flag {
     {"watch", "FILE", "plays a saved policy in the terminal", TEXT, offsetof(options, watch)},
     {"csv", "FILE", "writes progress.csv, as Stable-Baselines3 does", TEXT, offsetof(options, csv)},
     {"tensorboard", "DIR", "writes TensorBoard's event files", TEXT, offsetof(options, tensorboard)},
-    {"export", "FILE.h", "writes the policy as a C header", TEXT, offsetof(options, export_to)},
+    {"export", "FILE.h", "writes the policy as a C header; FILE.onnx: as an ONNX model", TEXT, offsetof(options, export_to)},
     {"export-int8", "FILE.h", "the same with weights of 8 bits, a third of the size", TEXT,
      offsetof(options, export_int8)},
     {"eval-episodes", "N", "fresh episodes of an evaluation, also after the training", NUMBER,

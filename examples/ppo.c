@@ -15,6 +15,7 @@
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
 #include "companions/ppo_methods.h"
+#include "companions/ppo_onnx.h"
 #include "companions/ppo_player.h"
 #include "companions/ppo_resume.h"
 #include "companions/ppo_amx.h"

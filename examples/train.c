@@ -14,6 +14,7 @@
 #include "companions/ppo_export.h"
 #include "companions/ppo_check.h"
 #include "companions/ppo_gru.h"
+#include "companions/ppo_onnx.h"
 #include "companions/ppo_report.h"
 #include "companions/ppo_resume.h"
 #include "processes.h"
@@ -70,10 +71,18 @@ static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **train
     return status ? status : ppo_trainer_create(&o->env, &o->config, *agent, trainer);
 }
 
+/* --export: a C header, or by its name an ONNX model. */
+static ppo_status export_policy(const options *o, const ppo_agent *agent) {
+    const char *end = strrchr(o->export_to, '.');
+    const ppo_onnx_options how = {PPO_ONNX_STANDARD, 0, o->env.action_mask != NULL};
+    if (end && strcmp(end, ".onnx") == 0) return ppo_export_onnx(agent, o->export_to, &how);
+    return ppo_export_c(agent, "policy", o->export_to);
+}
+
 /* The files of --save and --export. */
 static ppo_status store(const options *o, const ppo_agent *agent, const ppo_trainer *trainer) {
     ppo_status status = o->save ? ppo_trainer_save(trainer, o->save) : PPO_OK;
-    if (!status && o->export_to) status = ppo_export_c(agent, "policy", o->export_to);
+    if (!status && o->export_to) status = export_policy(o, agent);
     if (!status && o->export_int8) status = ppo_export_c_int8(agent, &o->env, "policy", o->export_int8);
     return status;
 }

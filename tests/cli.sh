@@ -279,6 +279,12 @@ check a_run_continues_with_more_environments more_environments
 warm_start() { train --load $saved --steps 2048 --quiet --json && [ $status -eq 0 ] && grep -q '"steps":2048,' $work/out; }
 check load_starts_from_a_policy warm_start
 
+exports_onnx() { # by the name of the file
+    train --load $saved --no-train --quiet --export $work/n.onnx && [ $status -eq 0 ] && grep -q "CartPole-v1" $work/n.onnx &&
+        grep -q Gemm $work/n.onnx
+}
+check exports_an_onnx_model exports_onnx
+
 only_evaluates() {
     train --load $saved --no-train --quiet --export $work/n.h && [ $status -eq 0 ] && grep -q ', 0 steps in' $work/out &&
         cmp $work/n.h $work/whole.h

@@ -14,6 +14,7 @@
 #include "examples/companions/ppo_hub.h"
 #include "examples/companions/ppo_judge.h"
 #include "examples/companions/ppo_methods.h"
+#include "examples/companions/ppo_onnx.h"
 #include "examples/companions/ppo_player.h"
 #include "examples/companions/ppo_report.h"
 #include "examples/companions/ppo_resume.h"

@@ -1,11 +1,13 @@
-/* Files that version 0.2 wrote: policies, checkpoints and models are read, under the names that settings had then, and
-   training continues to the figures of that version. */
+/* Files that versions 0.2 and 0.1 wrote: policies, checkpoints, tokenizers and models are read, under the names that
+   settings had then, and training continues to the figures of that version. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_resume.h"
+#include "golden/v0_1.h"
 #include "golden/v0_2.h"
 
 #include "test.h"
 #include "system.h"
+#include "golden/line_env.h"
 
 static char home[] = "/tmp/test_v0_2.XXXXXX";
 
@@ -17,35 +19,6 @@ static int enter_folder(void **state) {
 static int leave_folder(void **state) {
     (void)state;
     return chdir("/") || remove(home);
-}
-
-/* The environment of golden/v0_2.c. */
-static void reset(void *state, ppo_rng *rng, float *obs) {
-    float *x = (float *)state;
-    obs[0] = *x = ppo_rng_range(rng, -1, 1);
-    obs[1] = 1;
-}
-
-static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    float *x = (float *)state;
-    (void)rng;
-    *x += action->box ? 0.1f * action->box[0] : 0.1f * (float)(2 * action->discrete - 1);
-    obs[0] = *x;
-    obs[1] = 1;
-    out->reward = -*x * *x;
-    out->terminated = *x > 2 || *x < -2;
-}
-
-static ppo_env line_env(ppo_space space) {
-    ppo_env env = {0};
-    env.name = "walk";
-    env.obs_size = 2;
-    env.action_space = space;
-    env.state_size = sizeof(float);
-    env.max_steps = 20;
-    env.reset = reset;
-    env.step = step;
-    return env;
 }
 
 /* Writes the file, which the test removes. */
@@ -75,6 +48,9 @@ static void policies_act_as_they_did(void **state) {
     ppo_agent_free(policy(FILE_OF(g_discrete_policy), &two, g_discrete_action));
     ppo_agent_free(policy(FILE_OF(g_box_policy), &box, g_box_action));
     ppo_agent_free(policy(FILE_OF(g_reinforce_policy), &two, g_reinforce_action));
+    ppo_agent_free(policy(FILE_OF(g_v0_1_discrete_policy), &two, g_v0_1_discrete_action));
+    ppo_agent_free(policy(FILE_OF(g_v0_1_box_policy), &box, g_v0_1_box_action));
+    ppo_agent_free(policy(FILE_OF(g_v0_1_reinforce_policy), &two, g_v0_1_reinforce_action));
 }
 
 static void settings_keep_their_values_under_new_names(void **state) {
@@ -114,7 +90,27 @@ static void checkpoints_continue_to_the_same_figures(void **state) {
     ppo_env two = line_env(ppo_discrete(2)), box = line_env(ppo_box(1, -1, 1));
     /* it normalizes rewards: their rollout is part of the statistics now, of which 64 steps are still few */
     continues(FILE_OF(g_discrete_checkpoint), &two, g_discrete_loss, g_discrete_value_loss, 0.5);
+    continues(FILE_OF(g_v0_1_discrete_checkpoint), &two, g_v0_1_discrete_loss, g_v0_1_discrete_value_loss, 0.5);
     continues(FILE_OF(g_box_checkpoint), &box, g_box_loss, g_box_value_loss, 1e-5);
+    continues(FILE_OF(g_v0_1_box_checkpoint), &box, g_v0_1_box_loss, g_v0_1_box_value_loss, 1e-5);
+}
+
+static void a_tokenizer_has_the_same_tokens(void **state) {
+    (void)state;
+    static const int want[] = {1, 2, 2, 1, 0, 3, 1, 2, 4};
+    int tokens[COUNT(want)], n = 0;
+    char text[16];
+    ppo_tokenizer *tokenizer = NULL;
+    assert_ok(ppo_tokenizer_load(FILE_OF(g_v0_1_tokenizer), &tokenizer));
+    assert_int_equal(ppo_tokenizer_vocab(tokenizer), 5);
+    assert_ok(ppo_encode(tokenizer, "abba cab", 8, tokens, COUNT(tokens) - 1, &n));
+    assert_int_equal(n, COUNT(want) - 1);
+    assert_memory_equal(tokens, want, sizeof(int) * (COUNT(want) - 1));
+    assert_int_equal(ppo_tokenizer_special(tokenizer, "<eos>"), 4);
+    assert_ok(ppo_decode(tokenizer, want, COUNT(want), text, sizeof text, NULL));
+    assert_string_equal(text, "abba cab<eos>");
+    ppo_tokenizer_free(tokenizer);
+    remove("file");
 }
 
 static ppo_status many_ones(const ppo_samples *samples, float *reward, void *user) {
@@ -165,6 +161,7 @@ int main(void) {
         cmocka_unit_test(policies_act_as_they_did),
         cmocka_unit_test(settings_keep_their_values_under_new_names),
         cmocka_unit_test(checkpoints_continue_to_the_same_figures),
+        cmocka_unit_test(a_tokenizer_has_the_same_tokens),
         cmocka_unit_test(a_model_and_its_run_continue_to_the_same_figures),
     };
     return cmocka_run_group_tests_name("v0_2", tests, enter_folder, leave_folder);

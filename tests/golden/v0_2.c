@@ -1,31 +1,16 @@
-/* v0_2.c - writes files with version 0.2 of ppo.h, and what that version computed from them: see make_v0_2.py. It is
-   compiled with the ppo.h of that version, and speaks its names. */
+/* v0_2.c - writes files with version 0.2 of ppo.h, or with version 0.1, which had no version number and no files of models
+   yet, and what that version computed from them: see make_v0_2.py. It is compiled with the ppo.h of that version, and
+   speaks its names. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
-/* A walk on a line, as test_v0_2.c has it: two numbers, seen by the actor and the critic. */
-static void reset(void *state, ppo_rng *rng, float *obs) {
-    float *x = (float *)state;
-    obs[0] = *x = ppo_rng_range(rng, -1, 1);
-    obs[1] = 1;
-}
+#include "line_env.h"
 
-static void step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    float *x = (float *)state;
-    (void)rng;
-    *x += action->box ? 0.1f * action->box[0] : 0.1f * (float)(2 * action->discrete - 1);
-    obs[0] = *x;
-    obs[1] = 1;
-    out->reward = -*x * *x;
-    out->terminated = *x > 2 || *x < -2;
-}
-
-static ppo_env walk(ppo_space space) {
-    ppo_env env = {0};
-    env.name = "walk", env.obs_size = 2, env.action_space = space, env.state_size = sizeof(float);
-    env.max_steps = 20, env.reset = reset, env.step = step;
-    return env;
-}
+#ifdef PPO_VERSION
+#define BOX_SETTINGS "desired_kl=0.01 gsde=yes gsde_steps=4 huber_delta=1 activation=elu layer_norm=yes"
+#else
+#define BOX_SETTINGS "gsde=yes gsde_steps=4 huber_delta=1 activation=relu"
+#endif
 
 static void must(ppo_status status) {
     if (status) fprintf(stderr, "%s\n", ppo_last_error()), exit(1);
@@ -33,7 +18,7 @@ static void must(ppo_status status) {
 
 /* Two iterations of eight steps, a checkpoint after each; a third one gives the figures of a resumed run. */
 static void control(const char *name, ppo_space space, const char *settings) {
-    ppo_env env = walk(space);
+    ppo_env env = line_env(space);
     ppo_config config = ppo_config_default();
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
@@ -60,6 +45,9 @@ static void control(const char *name, ppo_space space, const char *settings) {
     ppo_agent_free(agent);
 }
 
+static const char text[] = "abba cab";
+
+#ifdef PPO_VERSION
 static ppo_status many_ones(const ppo_samples *samples, float *reward, void *user) {
     const ppo_tokens *t = &samples->tokens;
     (void)user;
@@ -72,7 +60,6 @@ static ppo_status many_ones(const ppo_samples *samples, float *reward, void *use
 
 static void language(void) {
     static const char *const specials[] = {"<eos>"};
-    static const char text[] = "abba cab";
     ppo_tokenizer *tokenizer = NULL;
     ppo_lm_config shape = ppo_lm_config_default();
     ppo_lm *lm = NULL;
@@ -109,13 +96,22 @@ static void language(void) {
     ppo_tokenizer_free(tokenizer);
 }
 
+#else
+static void language(void) {
+    static const char *const specials[] = {"<eos>"};
+    ppo_tokenizer *tokenizer = NULL;
+    must(ppo_tokenizer_characters(text, sizeof text - 1, specials, 1, &tokenizer));
+    must(ppo_tokenizer_save(tokenizer, "tokenizer"));
+    ppo_tokenizer_free(tokenizer);
+}
+#endif
+
 int main(void) {
     must(ppo_use_kernels("plain"));
     control("discrete", ppo_discrete(2),
             "objective=kl-penalty adaptive_kl_target=0.01 normalize_obs=yes normalize_reward=yes recurrent=4 "
             "sequence_steps=8 value_clip=0.2");
-    control("box", ppo_box(1, -1, 1),
-            "desired_kl=0.01 gsde=yes gsde_steps=4 huber_delta=1 activation=elu layer_norm=yes");
+    control("box", ppo_box(1, -1, 1), BOX_SETTINGS);
     control("reinforce", ppo_discrete(2),
             "baseline=no gae_lambda=1 epochs=1 minibatch_size=0 objective=unclipped");
     language();
