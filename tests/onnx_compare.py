@@ -1,8 +1,8 @@
 """onnx_compare.py FOLDER - are the models that onnx.c wrote what ONNX allows, and do they answer as ppo_act() does?
 
-Of each agent: onnx's checker, with its shape inference; then ONNX Runtime's answers to 10,000 observations against those
-of ppo.h (a recurrent policy's: sequences of 50 steps, the state fed back). Numbers differ by at most 1e-5 of the largest
-one, choices not at all. With ML-Agents' names the likeliest actions are the same, and sampled ones have the policy's
+Of each agent: onnx's checker, with its shape inference; then ONNX Runtime's answers to 10,000 observations against
+those of ppo.h (a recurrent policy's: sequences of 50 steps, the state fed back). Numbers differ by at most 1e-5 of the
+largest one, choices not at all. With ML-Agents' names the likeliest actions are the same, and sampled ones have the policy's
 distribution. Reports in TAP.
 """
 import os
@@ -82,7 +82,8 @@ def open_model(path, problems):
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    if [o.type.tensor_type for o in inferred.graph.output] != [o.type.tensor_type for o in model.graph.output]:
+    declared = [output.type.tensor_type for output in model.graph.output]
+    if [output.type.tensor_type for output in inferred.graph.output] != declared:
         problems.append("an output's shape is not the one that is declared")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -112,7 +113,7 @@ def check_standard(name):
                 problems.append("an illegal option's logit is not -FLT_MAX")
             numbers = numpy.where(agent.legal > 0.5, numbers, agent.policy)
         if key == "actions" and not agent.box:
-            if numbers.dtype != numpy.int64 or numbers.ndim != (1 if len(agent.sizes) == 1 and agent.numbers == 1 else 2):
+            if numbers.dtype != numpy.int64 or numbers.ndim != (1 if len(agent.sizes) == 1 else 2):
                 problems.append(f"actions are {numbers.dtype} {numbers.shape}")
             check_choices(agent, numbers, problems)
             continue
@@ -191,5 +192,6 @@ for name in names:
         except Exception as error:  # what one model raises must not hide the others
             report(f"{name}, {check.__name__}", [f"{type(error).__name__}: {str(error)[:300]}"])
 print(f"1..{count}")
-print(f"# onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}: {len(names)} agents, off by at most {worst_of_all:.1e}")
+print(f"# onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}: {len(names)} agents, "
+      f"off by at most {worst_of_all:.1e}")
 sys.exit(failed > 0)
