@@ -49,15 +49,23 @@ static inline double deviation_of(const float *x, int n) {
     return n > 1 ? sqrt(squares / (n - 1)) : 0;
 }
 
-/* Half of the 95 % interval of the mean of x [n], n from 2 to 12 (Student's t). */
+/* Half of the 95 % interval of the mean of x [n], n >= 2 (Student's t). */
 static inline double interval_of(const float *x, int n) {
     static const double t[] = {0, 0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20};
-    return t[n] * deviation_of(x, n) / sqrt(n);
+    return (n <= 12 ? t[n] : 1.96 + 2.6 / n) * deviation_of(x, n) / sqrt(n);
+}
+
+/* The mean of a[i] - b[i], pairs of one seed each, less half of its 95 % interval: above 0, a is better by
+   more than chance explains. n from 2 to 256. */
+static inline double better_by(const float *a, const float *b, int n) {
+    float d[256];
+    for (int i = 0; i < n; i++) d[i] = a[i] - b[i];
+    return mean_of(d, n) - interval_of(d, n);
 }
 
 /* ---- drawings: 400 x 260, with colours for light and dark pages ---- */
 
-enum { CHART_LINE, CHART_POINTS, CHART_BAND, CHART_ROWS, CHART_SERIES = 16 };
+enum { CHART_LINE, CHART_POINTS, CHART_BAND, CHART_ROWS, CHART_SERIES = 16, CHART_MARKS = 8 };
 
 typedef struct chart {
     const char *title, *x_label, *y_label;
@@ -70,6 +78,11 @@ typedef struct chart {
         const float *x, *y, *low, *high;
         int kind, n, color;
     } series[CHART_SERIES];
+    struct {
+        double x[2], y[2]; /* a shaded part; a line where the ends are equal; NAN: the edge of the frame */
+        const char *text;
+    } mark[CHART_MARKS];
+    int marks;
 } chart;
 
 /* The arrays are borrowed until chart_save(). Points that are not finite are left out. */
@@ -97,6 +110,17 @@ static inline void chart_rows(chart *c, const char *name, const float *x, const 
     chart_add(c, CHART_ROWS, name, x, NULL, low, high, n);
 }
 
+/* A named part of the plane, behind the series; chart_line_at() is a line at x. */
+static inline void chart_shade(chart *c, const char *text, double x0, double x1, double y0, double y1) {
+    if (c->marks == CHART_MARKS) return;
+    int k = c->marks++;
+    c->mark[k].x[0] = x0, c->mark[k].x[1] = x1, c->mark[k].y[0] = y0, c->mark[k].y[1] = y1;
+    c->mark[k].text = text;
+}
+static inline void chart_line_at(chart *c, const char *text, double x) {
+    chart_shade(c, text, x, x, (double)NAN, (double)NAN);
+}
+
 static inline void chart_range(const chart *c, int axis, double range[2]) {
     int log_scale = axis ? c->log_y : c->log_x, rows = 0;
     range[0] = axis ? c->y[0] : c->x[0], range[1] = axis ? c->y[1] : c->x[1];
@@ -118,11 +142,11 @@ static inline void chart_range(const chart *c, int axis, double range[2]) {
     range[0] -= rows && range[0] == 0 ? 0 : room, range[1] += room;
 }
 
-/* Where a value lies between two pixels. */
+/* Where a value lies between two pixels, or beyond them: the frame clips what is drawn. */
 static inline double chart_at(double value, const double range[2], int log_scale, double first, double last) {
     double v = log_scale ? log(value / range[0]) / log(range[1] / range[0])
                          : (value - range[0]) / (range[1] - range[0]);
-    return first + fmin(fmax(v, -0.02), 1.02) * (last - first);
+    return first + fmin(fmax(v, -50), 50) * (last - first);
 }
 
 /* The next round number for a tick after `value` (NAN: the first one). */
@@ -176,7 +200,7 @@ static inline void chart_save(const chart *c, const char *path) {
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 400 %d\" width=\"800\" height=\"%d\" "
             "font-family=\"sans-serif\" font-size=\"11\">\n<style>\n.p{fill:#fff}text{fill:#222}.m{fill:#555}"
-            ".g{stroke:#ddd}.a{stroke:#777}\n",
+            ".g{stroke:#ddd}.a{stroke:#777}.s{fill:#888;fill-opacity:.16}\n",
             height, 2 * height);
     for (int i = 0; i < 8; i++) fprintf(file, ".c%d{stroke:%s}.f%d{fill:%s}\n", i, light[i], i, light[i]);
     fprintf(
@@ -230,6 +254,24 @@ static inline void chart_save(const chart *c, const char *path) {
         fprintf(file, "<path d=\"M%.1f %.1fH%.1f\" class=\"%s\"/>\n", left, y, right, v == 0 ? "a" : "g");
         chart_text(file, left - 5, y + 4, "text-anchor=\"end\"", text);
     }
+    fprintf(file,
+            "<clipPath id=\"frame\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n"
+            "<g clip-path=\"url(#frame)\">\n",
+            left - 1, top - 1, right - left + 2, bottom - top + 2);
+    for (int k = 0; k < c->marks; k++) {
+        const double *mx = c->mark[k].x, *my = c->mark[k].y;
+        double x0 = isnan(mx[0]) ? left : chart_at(mx[0], rx, c->log_x, left, right);
+        double x1 = isnan(mx[1]) ? right : chart_at(mx[1], rx, c->log_x, left, right);
+        double y0 = isnan(my[0]) ? bottom : chart_at(my[0], ry, c->log_y, bottom, top);
+        double y1 = isnan(my[1]) ? top : chart_at(my[1], ry, c->log_y, bottom, top);
+        int is_line = x0 == x1;
+        if (is_line)
+            fprintf(file, "<path d=\"M%.1f %.1fV%.1f\" class=\"a\" stroke-dasharray=\"2 3\"/>\n", x0, y0, y1);
+        else
+            fprintf(file, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" class=\"s\"/>\n", x0,
+                    fmin(y0, y1), x1 - x0, fabs(y0 - y1));
+        chart_text(file, x0 + 4, is_line ? y0 - 5 : fmin(y0, y1) + 12, "class=\"m\"", c->mark[k].text);
+    }
     int row_series = 0, row_at = 0;
     for (int k = 0; k < c->count; k++) row_series += c->series[k].kind == CHART_ROWS;
     for (int k = 0; k < c->count; k++) {
@@ -279,7 +321,7 @@ static inline void chart_save(const chart *c, const char *path) {
             row_at++;
         }
     }
-    fprintf(file, "</svg>\n");
+    fprintf(file, "</g>\n</svg>\n");
     if (fclose(file)) exit(1);
     printf("  drawn: %s\n", path);
 }
