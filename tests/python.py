@@ -1,7 +1,6 @@
 """python.py - examples/python/ppo.py with numpy alone: what it tells the library, and what it refuses. Reports in TAP.
 
-PPO_LIBRARY names the library, PPO_KERNELS its kernels, for build/train to have the same. Tests beside Gymnasium are in
-doors_python.py.
+PPO_LIBRARY names the library. Tests beside Gymnasium are in doors_python.py.
 """
 
 import ctypes
@@ -320,10 +319,12 @@ def the_ways_train_to_the_same_bits():
 def cartpole_in_python_trains_to_the_bits_of_build_train():
     """... which pulls, in C."""
     steps, n = 640, 4
+    kernels = ppo._lib().ppo_kernels_name
+    kernels.restype = ctypes.c_char_p
     path = os.path.join(WORK, "pulled.safetensors")
     for more in ("", "--normalize-obs yes --normalize-reward yes"):
         command = "build/train --quiet --kernels %s --seed 5 --num-envs %d --rollout-steps 64 --hidden 16 --steps %d --epochs 3 --save %s"
-        command = command % (os.environ["PPO_KERNELS"], n, steps, path)
+        command = command % (kernels().decode(), n, steps, path)
         subprocess.run(command.split() + more.split(), check=True, stdout=subprocess.DEVNULL)
         model = PPO(
             "MlpPolicy",
@@ -836,6 +837,10 @@ class Skip(Exception):
     """A test cannot run here."""
 
 
+def clean():
+    subprocess.run(["rm", "-rf", WORK])
+
+
 def run(tests):
     failures = 0
     for number, test in enumerate(tests, 1):
@@ -854,5 +859,5 @@ def run(tests):
 
 if __name__ == "__main__":
     failed = run(ALONE)
-    subprocess.run(["rm", "-rf", WORK])
+    clean()
     sys.exit(failed > 0)

@@ -1,0 +1,244 @@
+"""doors_python.py - examples/python/ppo.py beside Gymnasium, and beside Stable-Baselines3. Reports in TAP."""
+
+import os
+import runpy
+import sys
+
+import numpy as np
+
+import python as common
+from python import PPO, Skip, SMALL, evaluate_policy, make_vec_env, ppo, refuses, weights
+
+try:
+    import gymnasium
+    from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+except ImportError:
+    gymnasium = None
+
+
+def needs_gymnasium():
+    if gymnasium is None:
+        raise Skip("there is no package gymnasium")
+
+
+def vector(name, n, mode, kind=None):
+    mode = {
+        "SameStep": AutoresetMode.SAME_STEP,
+        "NextStep": AutoresetMode.NEXT_STEP,
+        "Disabled": AutoresetMode.DISABLED,
+    }[mode]
+    return (kind or SyncVectorEnv)([lambda: gymnasium.make(name)] * n, autoreset_mode=mode)
+
+
+def each_environment_trains_in_each_form():
+    """Observations of Box, Discrete, Tuple; actions of Discrete, Box; masks."""
+    needs_gymnasium()
+    names = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MountainCarContinuous-v0")
+    names += ("FrozenLake-v1", "Taxi-v3", "Taxi-v4", "Blackjack-v1", "CliffWalking-v1")
+    for name in names:
+        if name not in gymnasium.registry:
+            continue
+        for mode in ("list", "SameStep", "NextStep", "Disabled"):
+            env = make_vec_env(name, 2) if mode == "list" else vector(name, 2, mode)
+            model = PPO("MlpPolicy", env, **SMALL).learn(600)
+            assert model.num_timesteps >= 600 and model.figures["episodes"] >= 0
+            if name[:4] == "Taxi":
+                assert model._worlds.mask is not None and model._worlds.mask.shape == (2, 6)
+
+
+def forms_of_the_same_environments_train_to_the_same_bits():
+    needs_gymnasium()
+    for name in ("CartPole-v1", "Pendulum-v1"):
+        settings = dict(SMALL, n_steps=64, batch_size=64)
+        want = weights(PPO("MlpPolicy", make_vec_env(name, 4), normalize_obs=True, **settings).learn(2048))
+        for mode in ("SameStep", "Disabled"):
+            model = PPO("MlpPolicy", vector(name, 4, mode), normalize_obs=True, **settings).learn(2048)
+            assert weights(model) == want, (name, mode)
+        processes = vector(name, 4, "SameStep", AsyncVectorEnv)
+        assert weights(PPO("MlpPolicy", processes, normalize_obs=True, **settings).learn(2048)) == want, name
+        processes.close()
+        # where an episode begins a step later, statistics take in its first observation a rollout later, if it comes after
+        # the last step of one
+        one = weights(PPO("MlpPolicy", name, **settings).learn(1024))
+        for mode in ("SameStep", "NextStep", "Disabled"):
+            assert weights(PPO("MlpPolicy", vector(name, 1, mode), **settings).learn(1024)) == one, (name, mode)
+
+
+def spaces_of_gymnasium_are_written_as_its_flatten_writes_them():
+    needs_gymnasium()
+    from gymnasium import spaces
+
+    for space in (
+        spaces.Discrete(5, start=3),
+        spaces.MultiDiscrete([2, 3, 4]),
+        spaces.MultiDiscrete([[2, 3], [4, 2]]),
+        spaces.MultiBinary((2, 3)),
+        spaces.Box(-1, 1, (3, 2)),
+        spaces.Tuple((spaces.Discrete(3), spaces.Box(0, 1, (2,)), spaces.MultiBinary(2))),
+        spaces.Dict(a=spaces.Discrete(3), z=spaces.Dict(b=spaces.Box(0, 1, (2,)), c=spaces.MultiDiscrete([3, 2]))),
+    ):
+        observations = ppo._Observations(space, False)
+        batched = gymnasium.vector.utils.batch_space(space, 3)
+        assert observations.size == spaces.flatdim(space)
+        for k in range(5):
+            obs = space.sample()
+            row = np.zeros((1, observations.size), np.float32)
+            observations.one(obs, row)
+            assert np.allclose(row[0], spaces.flatten(space, obs)), space
+            many = batched.sample()
+            rows = np.zeros((3, observations.size), np.float32)
+            observations.write(many, rows)
+            for i, one in enumerate(gymnasium.vector.utils.iterate(batched, many)):
+                assert np.allclose(rows[i], spaces.flatten(space, one)), space
+
+
+def actions_belong_to_gymnasiums_spaces():
+    needs_gymnasium()
+    from gymnasium import spaces
+
+    for space in (
+        spaces.Discrete(3, start=-1),
+        spaces.MultiDiscrete([2, 3]),
+        spaces.MultiDiscrete([[2, 3], [4, 2]], start=[[1, 0], [0, 2]]),
+        spaces.MultiBinary(4),
+        spaces.MultiBinary((2, 2)),
+        spaces.Box(-1, 1, (3, 2)),
+        spaces.Box(np.array([0, 10, -5], np.float64), np.array([1, 20, 5], np.float64), dtype=np.float64),
+        spaces.Box(np.array([0, -np.inf]), np.array([np.inf, 1]), dtype=np.float32),
+    ):
+        model = PPO("MlpPolicy", common.two_numbers(space), **SMALL)
+        for k in range(20):
+            action, _ = model.predict(common.numbers(k % 5))
+            assert space.contains(action if space.shape else int(action)), (space, action)
+
+
+def vector_environments_of_numpy_are_followed():
+    needs_gymnasium()
+    env = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="vector_entry_point")
+    model = PPO("MlpPolicy", env, n_steps=128, seed=2).learn(60_000)
+    mean, _ = evaluate_policy(
+        model, gymnasium.make_vec("CartPole-v1", num_envs=5, vectorization_mode="vector_entry_point"), 10, seed=3
+    )
+    assert mean > 400, mean
+
+
+def a_picture_and_numbers_of_gymnasium_train():
+    needs_gymnasium()
+    from gymnasium import spaces
+
+    space = spaces.Dict(
+        view=spaces.Box(0, 255, (9, 9, 3), np.uint8), speed=spaces.Box(-1, 1, (2,)), gear=spaces.Discrete(3)
+    )
+
+    class Drive(gymnasium.Env):
+        observation_space, action_space = space, spaces.MultiDiscrete([3, 2])
+
+        def reset(self, seed=None, options=None):
+            super().reset(seed=seed)
+            self.observation_space.seed(seed)
+            self.t = 0
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert self.action_space.contains(action), action
+            self.t += 1
+            return self.observation_space.sample(), float(action[0] == 2), self.t == 20, False, {}
+
+    gymnasium.register("ppo/Drive-v0", Drive)
+    for mode in ("list", "SameStep", "NextStep"):
+        env = make_vec_env("ppo/Drive-v0", 2) if mode == "list" else vector("ppo/Drive-v0", 2, mode)
+        model = PPO(
+            "MultiInputPolicy", env, hidden=32, seed=1, n_steps=64, n_epochs=3, learning_rate=2e-3, conv="4x3x1"
+        ).learn(2000)
+        assert evaluate_policy(model, env, 4)[0] > 18, mode
+
+
+def a_game_of_frames_trains():
+    needs_gymnasium()
+    try:
+        import ale_py
+    except ImportError:
+        raise Skip("there is no package ale-py") from None
+    from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+    gymnasium.register_envs(ale_py)
+    make = lambda: FrameStackObservation(AtariPreprocessing(gymnasium.make("ALE/Pong-v5", frameskip=1)), 4)
+    try:
+        envs = [make(), make()]
+    except gymnasium.error.DependencyNotInstalled:
+        raise Skip("there is no package opencv-python") from None
+    model = PPO("CnnPolicy", envs, n_steps=32, batch_size=32, n_epochs=1, seed=1).learn(128)
+    assert model._worlds.observations.shape == (4, 84, 84) and model.settings["conv"] == "32x8x4,64x4x2,64x3x1"
+    assert 0 < model._worlds.obs.max() <= 1
+    action, _ = model.predict(envs[0].reset(seed=1)[0])
+    assert 0 <= action < 6
+
+
+def texts_among_observations_are_refused():
+    needs_gymnasium()
+    try:
+        import minigrid  # noqa: F401
+    except ImportError:
+        raise Skip("there is no package minigrid") from None
+    from gymnasium.wrappers import FilterObservation
+
+    refuses("mission|FilterObservation", lambda: PPO("MultiInputPolicy", "MiniGrid-DoorKey-5x5-v0"))
+    env = FilterObservation(gymnasium.make("MiniGrid-DoorKey-5x5-v0"), ["image", "direction"])
+    model = PPO("MultiInputPolicy", env, **SMALL).learn(64)
+    assert model._worlds.observations.size == 7 * 7 * 3 + 4 and model._worlds.observations.shape == (3, 7, 7)
+
+
+def cartpole_is_learned():
+    needs_gymnasium()
+    model = PPO("MlpPolicy", "CartPole-v1", n_envs=8, n_steps=256, seed=1).learn(100_000)
+    mean, std = evaluate_policy(model, "CartPole-v1", 20, seed=7)
+    assert mean == 500 and std == 0, mean
+    model.save(os.path.join(common.WORK, "cartpole"))
+    again = PPO.load(os.path.join(common.WORK, "cartpole"), env="CartPole-v1")
+    assert evaluate_policy(again, n_eval_episodes=5)[0] == 500
+
+
+def stable_baselines3_evaluates_a_model_alike():
+    needs_gymnasium()
+    try:
+        from stable_baselines3.common.evaluation import evaluate_policy as theirs
+        from stable_baselines3.common.monitor import Monitor
+    except ImportError:
+        raise Skip("there is no package stable-baselines3") from None
+    model = PPO("MlpPolicy", "CartPole-v1", n_envs=4, n_steps=64, seed=2).learn(4000)
+    env = Monitor(gymnasium.make("CartPole-v1"))
+    env.reset(seed=11)
+    want = theirs(model, env, 10, return_episode_rewards=True)
+    env = gymnasium.make("CartPole-v1")
+    env.reset(seed=11)
+    assert evaluate_policy(model, env, 10, return_episode_rewards=True) == (want[0], want[1])
+
+
+def the_speed_is_a_multiple_of_stable_baselines3s():
+    """bench/python.py, in a few seconds."""
+    needs_gymnasium()
+    try:
+        ratios = runpy.run_path(os.path.join(common.HERE, "..", "bench", "python.py"))["measure"](rounds=1, steps=8192)
+    except ImportError as error:
+        raise Skip("there is no package %s" % error.name) from None
+    assert ratios["SyncVectorEnv"] > 5 and ratios["vector_entry_point"] > 15, ratios
+
+
+if __name__ == "__main__":
+    failed = common.run(
+        [
+            spaces_of_gymnasium_are_written_as_its_flatten_writes_them,
+            actions_belong_to_gymnasiums_spaces,
+            each_environment_trains_in_each_form,
+            forms_of_the_same_environments_train_to_the_same_bits,
+            vector_environments_of_numpy_are_followed,
+            a_picture_and_numbers_of_gymnasium_train,
+            a_game_of_frames_trains,
+            texts_among_observations_are_refused,
+            cartpole_is_learned,
+            stable_baselines3_evaluates_a_model_alike,
+            the_speed_is_a_multiple_of_stable_baselines3s,
+        ]
+    )
+    common.clean()
+    sys.exit(failed > 0)
