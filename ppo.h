@@ -2802,11 +2802,14 @@ typedef struct ppo__arena {
     ppo_status failed;   /* for ppo__arena_status() */
 } ppo__arena;
 
-enum { PPO__PAGE_HEADER = PPO__ALIGN, PPO__PAGE_SIZE = 16 * 1024 };
+enum { PPO__PAGE_HEADER = PPO__ALIGN };
+#ifndef PPO__PAGE_SIZE /* tests give every array a page of its own, so that each may be refused */
+#define PPO__PAGE_SIZE ((size_t)16 * 1024)
+#endif
 
 static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
     ppo__device *device = arena->device;
-    size_t least = device ? device->page_size : (size_t)PPO__PAGE_SIZE;
+    size_t least = device ? device->page_size : PPO__PAGE_SIZE;
     if (size < least) size = least;
     ppo__page *page = (ppo__page *)ppo__alloc_uncleared(PPO__PAGE_HEADER + (device ? 0 : size));
     if (!page) return PPO_ERROR_MEMORY;

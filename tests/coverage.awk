@@ -1,9 +1,26 @@
 # coverage.awk - reads what `gcov -t -b -c` prints, of any number of objects, and prints for each section of ppo.h and each
 # companion how many of its lines and branches ran; then those that did not. tests/unreached.txt has what no test can reach:
-# "file: source line: reason", * for a whole file. Variables: lines, branches: the least percentages outside the kernels; list=1: prints those that
-# did not run. The exit status is 1 below them, and where a line of unreached.txt is not there any more, or did run.
+# "file: source line: reason", * for a whole file. Variables: lines, branches: the least percentages outside the kernels;
+# list=1: prints those that did not run. The exit status is 1 below them, and where a line of unreached.txt is not there any
+# more, or did run.
+#
+# The compiler may make other branches of a line in each object. Their numbers mean the same only in objects that have as many
+# of them, a form of the line: what ran in those is added up, and the form with most branches counts of those that ran.
 function trimmed(text) { gsub(/^[ \t]+|[ \t]+$/, "", text); return text }
 function percent(a, b) { return b ? 100 * a / b : 100 }
+function keep(b) { # what was read of the line `now`
+    if (!now) return
+    if (!((now, many) in ran_as)) forms[now] = forms[now] " " many
+    ran_as[now, many] += ran_now
+    for (b = 0; b < many; b++) taken[now, many, b] += taken_now[b]
+    now = ""
+}
+function most_branches(key, i, n, most, number) { # of the forms in which the line ran, if it did
+    n = split(forms[key], number, " ")
+    for (i = 1; i <= n; i++)
+        if (number[i] > most && (ran_as[key, number[i]] || !runs[key])) most = number[i]
+    return most + 0
+}
 function row(name, a) {
     printf "%-24s %6d %6.1f %%   %6d %6.1f %%\n", name, total[a, "lines"], percent(ran[a, "lines"], total[a, "lines"]),
            total[a, "branches"], percent(ran[a, "branches"], total[a, "branches"])
@@ -17,6 +34,7 @@ FILENAME ~ /unreached\.txt$/ {
     next
 }
 /^ *-: *0:Source:/ {
+    keep()
     file = $0
     sub(/.*Source:/, "", file)
     wanted = file == "ppo.h" || file == "ppo_cuda.cuh" || file ~ /^examples\/companions\//
@@ -33,6 +51,7 @@ FILENAME ~ /unreached\.txt$/ {
     line = text + 0
     text = trimmed(substr(text, index(text, ":") + 1))
     if (!line) next
+    keep()
     if (file == "ppo.h" && !((file, line) in place)) {
         if (text ~ /^@@ [0-9]+ /) { split(text, word, " "); section = sprintf("ppo.h %2d", word[2]) }
         if (text ~ /^#ifdef PPO__KERNEL_PASS/) kernels = 1
@@ -40,21 +59,18 @@ FILENAME ~ /unreached\.txt$/ {
         place[file, line] = kernels ? "ppo.h kernels" : section
     } else if (!((file, line) in place)) place[file, line] = section
     source[file, line] = text
-    branch = 0
     if (count ~ /-/) next
-    if (!((file, line) in runs) && as_cpp && file != "ppo_cuda.cuh") { unknown = 1; next }
-    unknown = 0
+    if (!((file, line) in runs) && as_cpp && file != "ppo_cuda.cuh") next
     if (!((file, line) in runs)) order[++count_of_lines] = file SUBSEP line
-    runs[file, line] += count ~ /[1-9]/
+    now = file SUBSEP line
+    many = 0
+    ran_now = count ~ /[1-9]/
+    runs[now] += ran_now
     next
 }
-/^branch / && !unknown {
-    key = file SUBSEP line SUBSEP branch++
-    if (/\(throw\)/) next
-    if (!(key in taken)) branches_of[file, line]++
-    taken[key] += $0 ~ /taken [1-9]/
-}
+/^branch / && now && !/\(throw\)/ { taken_now[many++] = $0 ~ /taken [1-9]/ }
 END {
+    keep()
     for (i = 1; i <= count_of_lines; i++) {
         key = order[i]
         split(key, word, SUBSEP)
@@ -68,15 +84,16 @@ END {
         total[where, "lines"]++
         ran[where, "lines"] += runs[key] > 0
         missed = 0
-        for (b = 0; (key, b) in taken; b++) {
+        most = most_branches(key)
+        for (b = 0; b < most; b++) {
             total[where, "branches"]++
-            ran[where, "branches"] += taken[key, b] > 0
-            missed += !taken[key, b]
+            ran[where, "branches"] += taken[key, most, b] > 0
+            missed += !taken[key, most, b]
         }
         if (known && !missed) continue
         if (known) { used[word[1], source[key]] = 1; excused++; total[where, "branches"] -= missed; continue }
         if (list && !runs[key]) print word[1] ":" word[2] ": never ran: " source[key]
-        else if (list && missed) print word[1] ":" word[2] ": " missed " of " b " branches: " source[key]
+        else if (list && missed) print word[1] ":" word[2] ": " missed " of " most " branches: " source[key]
         if (!(where in seen)) { seen[where] = 1; name[++names] = where }
     }
     for (i = 1; i <= names; i++) {

@@ -6,7 +6,8 @@
 
 #ifndef __CUDACC__
 #include "cuda_emulation.h"
-#define PPO__CUDA_PAGE    ((size_t)1 << 16) /* the emulation fills new memory */
+#include "pages.h"
+#define PPO__CUDA_PAGE    (4 * test_page_size) /* the emulation fills new memory */
 #define PPO__CUDA_STAGING 1000              /* becomes full, and is too small for some copies */
 #endif
 #define PPO_NO_CONTROL /* nothing of these is on the device */

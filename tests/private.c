@@ -6,6 +6,7 @@
 #include <unistd.h>
 #define fsync(descriptor) ((void)(descriptor), 0)
 #define PPO_VECTOR16
+#include "pages.h"
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #undef fsync

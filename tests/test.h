@@ -11,6 +11,9 @@
 
 #include <float.h>
 #include <limits.h>
+#ifdef __GLIBC__
+#include <execinfo.h>
+#endif
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,31 +155,86 @@ static inline int restore_allocator(void **state) {
     return 0;
 }
 
-/* run() does a job, frees all it made, and returns the job's status. Its k-th allocation fails, for k = 0, 1,
-   ..., until there is no k-th; once alone, which the job may get over by asking again, and once with all that
-   follow (under a sanitizer, every k in one of these ways). A failure must be reported as such, and leave no block
-   behind. Returns how many it makes. */
-static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
-    for (int for_good = 0; for_good < 2; for_good++) {
-        for (long k = SMALL(0, for_good);; k += SMALL(1, 2)) {
-            heap h = {0, 0, k, for_good};
-            ppo_set_allocator(heap_hook, &h);
-            ppo_fail(PPO_OK, "(no sentence)");
-            ppo_status status = run(user);
-            ppo_set_allocator(NULL, NULL);
-            if (h.live != 0) fail_msg("%ld blocks are left after allocation %ld failed", h.live, k);
-            if (h.calls <= k) {
-                if (status != PPO_OK) fail_msg("without a failing allocation: %s", ppo_last_error());
-                if (for_good) return h.calls;
-                break;
-            }
-            if (status == PPO_OK && !for_good) continue;
-            if (status != PPO_ERROR_MEMORY) fail_msg("status %d after allocation %ld failed", status, k);
-            if (!strstr(ppo_last_error(), "memory"))
-                fail_msg("\"%s\" does not speak of memory", ppo_last_error());
-        }
+/* Where allocations are asked for: a hash of the calls that lead to each. */
+enum { MOST_ALLOCATIONS = 1 << 16 };
+typedef struct sites {
+    heap h; /* the hook's user pointer is one to a heap */
+    long count;
+    uint64_t from[MOST_ALLOCATIONS];
+} sites;
+
+static inline void *sites_hook(void *user, void *ptr, size_t size) {
+    sites *s = (sites *)user;
+    const long call = size ? __atomic_fetch_add(&s->count, 1, __ATOMIC_SEQ_CST) : (long)MOST_ALLOCATIONS;
+    if (call < MOST_ALLOCATIONS) {
+        s->from[call] = (uint64_t)call + 1; /* each is a site of its own where the system does not tell */
+#ifdef __GLIBC__
+        void *frame[64];
+        const int n = backtrace(frame, COUNT(frame));
+        s->from[call] = 1;
+        for (int i = 1; i < n; i++) s->from[call] = (s->from[call] ^ (uint64_t)(uintptr_t)frame[i]) * 0x9e3779b97f4a7c15u;
+#endif
     }
-    return -1;
+    return heap_hook(user, ptr, size);
+}
+
+/* Each array of an arena is an allocation of its own: where the library is tests/private.c. */
+static inline void set_fine_pages(int on) {
+#if defined(PPO_TEST_PAGES_H)
+    test_page_size = on ? 1 : 16 * 1024;
+#elif defined(__GLIBC__)
+    extern size_t test_page_size __attribute__((weak));
+    if (&test_page_size) test_page_size = on ? 1 : 16 * 1024;
+#else
+    (void)on;
+#endif
+}
+
+/* Allocation k of the job fails, and with for_good all after it: that must be reported as such, and leave no block. */
+static inline void fail_allocation(ppo_status (*run)(void *user), void *user, long k, int for_good) {
+    heap h = {0, 0, k, for_good};
+    ppo_set_allocator(heap_hook, &h);
+    ppo_fail(PPO_OK, "(no sentence)");
+    ppo_status status = run(user);
+    ppo_set_allocator(NULL, NULL);
+    if (h.live != 0) fail_msg("%ld blocks are left after allocation %ld failed", h.live, k);
+    if (status == PPO_OK && (!for_good || h.calls <= k)) return; /* it asked again, or not at all */
+    if (status != PPO_ERROR_MEMORY) fail_msg("status %d after allocation %ld failed: %s", status, k, ppo_last_error());
+    if (!strstr(ppo_last_error(), "memory")) fail_msg("\"%s\" does not speak of memory", ppo_last_error());
+}
+
+/* run() does a job, frees all it made, and returns the job's status. Of the allocations that are asked for at the same
+   place, the first fails: once alone, which the job may get over by asking again, and once with all that follow (under
+   a sanitizer in one of these ways). `fine`: of all the arrays in an arena, too. Returns how many the job makes. */
+static inline long fail_each_site(ppo_status (*run)(void *user), void *user, int fine) {
+    static sites s;
+    long calls = 0;
+    int failed = 0;
+    for (int pass = 0; pass < 2; pass++) { /* the second shows what is asked for by one that is not the first */
+        memset(&s, 0, sizeof s);
+        s.h.fail_at = -1;
+        set_fine_pages(fine && pass);
+        ppo_set_allocator(sites_hook, &s);
+        ppo_status status = run(user);
+        ppo_set_allocator(NULL, NULL);
+        if (status) fail_msg("without a failing allocation: %s", ppo_last_error());
+        if (s.h.live) fail_msg("%ld blocks are left", s.h.live);
+        if (!pass) calls = s.h.calls;
+    }
+    for (long k = 0; k < s.count && k < MOST_ALLOCATIONS; k++) {
+        long first = 0;
+        while (s.from[first] != s.from[k]) first++;
+        if (first < k) continue;
+        for (int for_good = 0; for_good < 2; for_good++)
+            if (SMALL(1, for_good == failed % 2)) fail_allocation(run, user, k, for_good);
+        failed++;
+    }
+    set_fine_pages(0);
+    return calls;
+}
+
+static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
+    return fail_each_site(run, user, SMALL(1, getenv("PPO_TEST_FINE") != NULL));
 }
 
 /* --------------------------------------------------------------------------------------------------------
