@@ -1115,7 +1115,7 @@ typedef struct ppo_outputs {
     ppo_tensor *state;    /* recurrent: the state after each row (rows, width) */
 } ppo_outputs;
 
-/* want: PPO_POLICY, PPO_VALUE, or both by |; outputs that are not wanted, or have failed, are NULL. The
+/* want: PPO_POLICY, PPO_VALUE, or both by |; outputs that are not wanted are NULL, after a failure all of them. The
    arrays must stay until ppo_tape_reset(). */
 PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_critic *model,
                                              const ppo_inputs *inputs, int want);
@@ -9678,6 +9678,7 @@ PPO_DEF ppo_outputs ppo_actor_critic_forward(ppo_tape *tape, const ppo_actor_cri
         x = ppo_tape_concat(
             tape, x, ppo__obs_columns(tape, inputs, model->obs_size, model->actor_obs, model->obs_size));
     if (want & PPO_VALUE) out.value = ppo_mlp_forward(tape, &model->critic, x);
+    if (tape->status) memset(&out, 0, sizeof out); /* all or none */
     return out;
 }
 

@@ -97,7 +97,7 @@ PPO_DEF ppo_status ppo_act_explain(ppo_agent *agent, const float *obs, const uns
     ppo__normalized(&agent->obs_norm, agent->clip_obs, obs, 1, size, view);
     const ppo_inputs inputs = {1, view, continuous ? NULL : mask, {0, NULL, agent->state, NULL}, NULL, 0, 0};
     const ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY | PPO_VALUE);
-    if (!out.policy || !out.value) return ppo_tape_status(tape);
+    if (!out.policy) return ppo_tape_status(tape);
     const ppo_actions actions = {(int *)(void *)agent->scratch, out.policy->data};
     const ppo__distribution d = ppo__distribution_of(model, &out);
     const int n = out.policy->cols;

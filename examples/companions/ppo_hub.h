@@ -3375,7 +3375,7 @@ static ppo_status ppo__hub_open(ppo__hub *hub) {
         const char *name = ppo__json_decode(&json, item), *path;
         size_t known = 0;
         if (json.status || !strcmp(name, last)) continue;
-        if (strpbrk(name, "/\\:") || !*name) ppo__json_fail(&json, "no name of a file: ", name);
+        if (strpbrk(name, "/\\:")) ppo__json_fail(&json, "no name of a file: ", name);
         if (json.status) break;
         path = ppo__hub_path(hub, last = name);
         if (!path) return PPO_ERROR_MEMORY;

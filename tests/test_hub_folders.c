@@ -1,0 +1,1277 @@
+/* ppo_hub.h: what folders of the hub may say, and must not, part by part: tokenizer.json and tokenizer_config.json, the
+   config.json and arrays of models and of adapters. */
+#define _XOPEN_SOURCE 700
+#include <unistd.h>
+
+#include "../ppo.h"
+#include "../examples/companions/ppo_hub.h"
+
+#include "test.h"
+#include "system.h"
+
+static char home[] = "/tmp/test_hub_folders.XXXXXX";
+
+static int begin(void **state) {
+    (void)state;
+    return !mkdtemp(home) || chdir(home) || mkdir("in", 0700) || mkdir("out", 0700);
+}
+
+static void empty(const char *folder) {
+    static const char *const files[] = {"adapter_config.json",
+                                        "adapter_model.safetensors",
+                                        "chat_template.jinja",
+                                        "config.json",
+                                        "generation_config.json",
+                                        "merges.txt",
+                                        "model.safetensors",
+                                        "model.safetensors.index.json",
+                                        "part.safetensors",
+                                        "pytorch_model.bin",
+                                        "tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "vocab.json"};
+    for (int i = 0; i < COUNT(files); i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]), remove(path);
+    }
+}
+
+static int end(void **state) {
+    (void)state;
+    empty("in"), empty("out");
+    return rmdir("in") || rmdir("out") || chdir("/") || rmdir(home);
+}
+
+static void write_text(const char *path, const char *text) {
+    assert_ok(ppo_text_save(path, text, strlen(text)));
+}
+
+/* `text` with its first `old` replaced; *by may be the same. The caller frees it. */
+static char *replaced(const char *text, const char *old, const char *by) {
+    const char *at = strstr(text, old);
+    if (!at) fail_msg("there is no %s", old);
+    char *changed = (char *)malloc(strlen(text) + strlen(by) + 1);
+    assert_non_null(changed);
+    sprintf(changed, "%.*s%s%s", (int)(at - text), text, by, at + strlen(old));
+    return changed;
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Tokenizers
+   -------------------------------------------------------------------------------------------------------- */
+
+#define LOW "\342\226\201" /* the space of SentencePiece */
+#define ADDED(id, name)                                                 \
+    "{\"id\": " id ", \"content\": \"" name                             \
+    "\", \"special\": true, \"normalized\": false, \"lstrip\": false, " \
+    "\"rstrip\": false}"
+
+/* Of bytes, as GPT-2's; and of pieces, as Llama's. */
+static const char bytes_json[] = "{\"added_tokens\": [" ADDED("4", "<s>") ", " ADDED(
+    "5", "</s>") "], \"normalizer\": {\"type\": "
+                 "\"NFC\"}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false}, "
+                 "\"post_processor\": null, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": {\"type\": "
+                 "\"BPE\", \"unk_token\": null, \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"\304\240\": 3}, "
+                 "\"merges\": [\"a b\"]}}";
+static const char pieces_json[] = "{\"added_tokens\": [" ADDED(
+    "5",
+    "<s>") "], \"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, "
+           "\"content\": \"" LOW
+           "\"}, \"pre_tokenizer\": null, \"post_processor\": null, \"decoder\": {\"type\": \"Sequence\", "
+           "\"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"" LOW
+           "\"}, \"content\": \" \"}, {\"type\": "
+           "\"ByteFallback\"}, {\"type\": \"Fuse\"}]}, \"model\": {\"type\": \"BPE\", \"unk_token\": "
+           "\"<s>\", \"vocab\": {\"a\": 0, "
+           "\"" LOW "\": 1, \"" LOW "a\": 2, \"<0x0A>\": 3, \"<0xZZ>\": 4, \"<s>\": 5}, \"merges\": [\"" LOW
+           " a\"]}}";
+
+static ppo_status load_changed(const char *json, const char *old, const char *by, ppo_tokenizer **tok) {
+    char *text = replaced(json, old, by);
+    write_text("in/tokenizer.json", text);
+    free(text);
+    return ppo_tokenizer_load("in", tok);
+}
+
+static void what_tokenizers_cannot_have_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *old, *by, *words;
+    } cases[] = {
+        {pieces_json, "{\"String\": \" \"}", "{\"String\": \"\"}", "pattern without a \"String\""},
+        {pieces_json, "{\"String\": \" \"}", "{}", "pattern without a \"String\""},
+        {bytes_json, "{\"type\": \"NFC\"}", "{\"type\": \"Sequence\", \"normalizers\": [1, 2, 3, 4, 5, 6]}",
+         "a Sequence of more than 5"},
+        {bytes_json, "{\"type\": \"NFC\"}", "{\"type\": \"Sequence\", \"normalizers\": [{}]}",
+         "a component without a type"},
+        {bytes_json, "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}",
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}",
+         "what comes after ByteLevel: \"Digits\""},
+        {bytes_json, "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}",
+         "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+         "\"ByteLevel\"}]}",
+         "what comes after ByteLevel: \"ByteLevel\""},
+        {bytes_json, "\"ByteLevel\", \"add", "\"Split\", \"pattern\": {\"Regex\": \"a\"}, \"add",
+         "the expression \"a\""},
+        {bytes_json, "\"vocab\"", "\"continuing_subword_prefix\": \"##\", \"vocab\"",
+         "continuing_subword_prefix \"##\""},
+        {bytes_json, "\"vocab\"", "\"dropout\": 0.5, \"vocab\"", "dropout"},
+        {bytes_json, "\"id\": 4, ", "", "an added token without id or content"},
+        {bytes_json, "\"content\": \"<s>\", ", "", "an added token without id or content"},
+        {bytes_json, "\"id\": 4", "\"id\": 4.5", "a whole number"},
+        {bytes_json, "\"id\": 4", "\"id\": 6", "number differently: \"</s>\""},
+        {bytes_json, "\"ab\": 2", "\"ab\": 2.0", "a whole number"},
+        {bytes_json, "\"a b\"", "\"a c\"", "a merge from or to no token"},
+        {bytes_json, "\"a b\"", "\"\344\270\255 b\"", "a merge from or to no token"},
+        {bytes_json, "\"a b\"", "\"a \344\270\255\"", "a merge from or to no token"},
+        {bytes_json, "\"a b\"", "[\"a\", \"b\", \"a\"]", "expected"},
+        {bytes_json, "\"a b\"", "[\"a\", 7]", "expected"},
+        {bytes_json, "\"a b\"", "7", "expected"},
+        {bytes_json, "\"unk_token\": null", "\"unk_token\": \"\344\270\255\"", "unk_token"},
+        {bytes_json, "\"vocab\"", "\"byte_fallback\": true, \"vocab\"", "byte_fallback without \"<0x00>\""},
+        {pieces_json, "\"content\": \" \"}", "\"content\": \"_\"}", "Replace of"},
+        {pieces_json, "{\"String\": \"" LOW "\"}, \"content\": \" \"",
+         "{\"String\": \"_\"}, \"content\": \" \"", "Replace of \"_\""},
+        {pieces_json, ", \"content\": \" \"}", "}", "Replace of"},
+        {pieces_json, "{\"type\": \"Fuse\"}",
+         "{\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \"_\", \"start\": 1}", "Strip of \"_\""},
+        {pieces_json, "{\"type\": \"Fuse\"}", "{\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"start\": 1}",
+         "Strip of"},
+        {pieces_json, "{\"type\": \"Fuse\"}",
+         "{\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 65}", "Strip of \" \""},
+        {pieces_json, "{\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}",
+         "{\"type\": \"Fuse\"}, {\"type\": \"ByteFallback\"}", "decoder \"ByteFallback\""},
+        {pieces_json, "{\"type\": \"ByteFallback\"}", "{\"type\": \"ByteLevel\"}", "decoder \"ByteLevel\""},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{}]}",
+         "TemplateProcessing with \"no id\""},
+        {pieces_json, "\"post_processor\": null",
+         "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": 1}", "expected \"[\""},
+        {pieces_json, "\"post_processor\": null", "\"post_processor\": {\"type\": \"TemplateProcessing\"}",
+         "post_processor \"TemplateProcessing\""},
+        {pieces_json, "\"pre_tokenizer\": null",
+         "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"" LOW "\"}", "prepend_scheme"},
+        {pieces_json, "\"pre_tokenizer\": null", "\"pre_tokenizer\": {\"type\": \"Metaspace\"}",
+         "replacement"},
+        {pieces_json, "\"a\": 0", "\"a\": 0, \"a\": 9", "there twice: \"a\""},
+        {pieces_json, "\"model\"", "\"model\": {\"vocab\": {}, \"merges\": []}, \"model\"",
+         "repeated member \"model\""},
+        {pieces_json, "\"type\": \"BPE\"", "\"type\": 7", "expected"},
+        {pieces_json, "\"added_tokens\"", "\"added_tokens\": 3, \"other\"", "expected \"[\""},
+        {pieces_json, "\"special\": true", "\"special\": 1", "expected true or false"},
+        {pieces_json, "\"vocab\": {\"a\": 0, ", "\"vocab\": {\"a\": +1, ", "expected a value"},
+        {pieces_json, "\"vocab\": {\"a\": 0, ", "\"vocab\": {\"a\": NaN, ",
+         "NaN or Infinity, which JSON does not have"},
+        {pieces_json, "\"vocab\": {\"a\": 0, ", "\"vocab\": {\"a\": Infinity, ",
+         "NaN or Infinity, which JSON does not have"},
+        {pieces_json, "\"vocab\": {\"a\": 0, ",
+         "\"vocab\": {\"a\": 1111111111111111111111111111111111111111111111111111111111111111111, ",
+         "a finite number"},
+    };
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    assert_ok(load_changed(bytes_json, "NFC", "NFC", &tok));
+    ppo_tokenizer_free(tok), tok = NULL;
+    assert_ok(load_changed(pieces_json, "BPE", "BPE", &tok));
+    ppo_tokenizer_free(tok);
+    for (int i = 0; i < COUNT(cases); i++) {
+        assert_fails(load_changed(cases[i].json, cases[i].old, cases[i].by, &tok), PPO_ERROR_FILE,
+                     cases[i].words);
+        assert_null(tok);
+    }
+}
+
+/* The added tokens 4 and 5 get other numbers. */
+static char *with_added_at(const char *json, const char *first, const char *second) {
+    char id[2][16];
+    snprintf(id[0], sizeof id[0], "\"id\": %s", first), snprintf(id[1], sizeof id[1], "\"id\": %s", second);
+    char *moved = replaced(json, "\"id\": 5", id[1]), *both = replaced(moved, "\"id\": 4", id[0]);
+    free(moved);
+    return both;
+}
+
+/* What is read may change how a text is cut: its tokens are those of Python's package. */
+static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *old, *by, *text;
+        int want[12], count;
+        const char *back;
+    } cases[] = {
+        {bytes_json, "NFC", "NFC", "abba b", {2, 1, 0, 3, 1}, 5, "abba b"},
+        {bytes_json,
+         "{\"type\": \"NFC\"}",
+         "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"NFC\"}]}",
+         "ab",
+         {2},
+         1,
+         "ab"},
+        {bytes_json,
+         "\"vocab\": {",
+         "\"continuing_subword_prefix\": \"\", \"dropout\": 0, \"vocab\": {",
+         "ab",
+         {2},
+         1,
+         "ab"},
+        /* a name that no text of bytes can have */
+        {bytes_json, "\"ab\": 2", "\"ab\": 2, \"\344\270\255\": 4, \"\302\255\": 5", "ab", {2}, 1, "ab"},
+        /* numbers in one piece, so that no merge joins a digit and a letter */
+        {pieces_json,
+         "\"pre_tokenizer\": null",
+         "\"pre_tokenizer\": {\"type\": \"Digits\", \"individual_digits\": false}",
+         "aa a",
+         {0, 0, 2},
+         3,
+         "aa a"},
+        {pieces_json, "\"merges\": [", "\"fuse_unk\": true, \"merges\": [", "xx a", {5, 2}, 2, "<s> a"},
+        {pieces_json, "\"merges\": [", "\"fuse_unk\": false, \"merges\": [", "xxa", {5, 5, 0}, 3, "<s><s>a"},
+        {pieces_json, "\"unk_token\": \"<s>\"", "\"unk_token\": null", "xax", {0}, 1, "a"},
+    };
+    empty("in");
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_tokenizer *tok = NULL;
+        int tokens[12], count;
+        char text[64];
+        if (i == 3) {
+            char *moved = with_added_at(cases[i].json, "6", "7");
+            assert_ok(load_changed(moved, cases[i].old, cases[i].by, &tok));
+            free(moved);
+        } else assert_ok(load_changed(cases[i].json, cases[i].old, cases[i].by, &tok));
+        assert_ok(ppo_encode(tok, cases[i].text, strlen(cases[i].text), tokens, 12, &count));
+        if (count != cases[i].count || memcmp(tokens, cases[i].want, (size_t)count * sizeof *tokens))
+            fail_msg("\"%s\" is %d tokens: %d %d %d %d", cases[i].text, count, tokens[0], tokens[1],
+                     tokens[2], tokens[3]);
+        assert_ok(ppo_decode(tok, tokens, count, text, sizeof text, NULL));
+        assert_string_equal(text, cases[i].back);
+        ppo_tokenizer_free(tok);
+    }
+}
+
+/* Loads bytes_json with this tokenizer_config.json, and template; NULL: without one. */
+static ppo_tokenizer *with_config(const char *config, const char *jinja) {
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    if (config) write_text("in/tokenizer_config.json", config);
+    if (jinja) write_text("in/chat_template.jinja", jinja);
+    assert_ok(load_changed(bytes_json, "NFC", "NFC", &tok));
+    return tok;
+}
+
+static void what_a_tokenizer_config_contradicts_is_noted(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *note, *second; /* NULL: it is not there */
+    } cases[] = {
+        {"{}", "", NULL},
+        {"\357\273\277{}", "", NULL},
+        {"{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"pad_token\": null}", "", NULL},
+        {"{\"bos_token\": \"<b>\", \"cls_token\": {\"content\": \"<c>\"}}", "bos_token \"<b>\" is not among",
+         "\ntokenizer_config.json: cls_token \"<c>\" is not among"},
+        {"{\"add_bos_token\": true}", "add_bos_token is true, but tokenizer.json has no token before", NULL},
+        {"{\"add_bos_token\": false, \"add_eos_token\": false, \"add_prefix_space\": false}", "", NULL},
+        {"{\"tokenizer_class\": \"LlamaTokenizerFast\"}", "add_bos_token is true, but", NULL},
+        {"{\"tokenizer_class\": \"GPT2Tokenizer\"}", "", NULL},
+        {"{\"add_prefix_space\": true}", "add_prefix_space is true, but tokenizer.json has no space before",
+         NULL},
+        {"{\"split_special_tokens\": true}",
+         "split_special_tokens is true, but tokenizer.json has no such setting", NULL},
+        {"{\"split_special_tokens\": false}", "", NULL},
+        {"{\"added_tokens_decoder\": {\"4\": {\"content\": \"<s>\", \"lstrip\": false, \"special\": true}}}",
+         "", NULL},
+        {"{\"added_tokens_decoder\": {\"4\": {\"content\": \"<s>\", \"lstrip\": true}}}",
+         "lstrip of \"<s>\" is not that", NULL},
+        {"{\"added_tokens_decoder\": {\"4\": {\"content\": \"<s>\", \"rstrip\": true, \"special\": false}}}",
+         "rstrip of \"<s>\" is not that", "\ntokenizer_config.json: special of \"<s>\""},
+        {"{\"added_tokens_decoder\": {\"5\": {\"content\": \"</s>\", \"normalized\": true}}}",
+         "normalized of \"</s>\"", NULL},
+        {"{\"additional_special_tokens\": [\"<s>\", {\"content\": \"</s>\"}, 7]}", "", NULL},
+        {"{\"additional_special_tokens\": null, \"extra_special_tokens\": {\"end\": \"</s>\"}}", "", NULL},
+        {"{\"additional_special_tokens\": \"<x>\"}", "", NULL},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_tokenizer *tok = with_config(cases[i].config, NULL);
+        const char *note = ppo_tokenizer_note(tok);
+        if (!*cases[i].note) assert_string_equal(note, "");
+        if (!strstr(note, cases[i].note))
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[i].config, note, cases[i].note);
+        if (cases[i].second ? !strstr(note, cases[i].second) : strchr(note, '\n') != NULL)
+            fail_msg("%s: \"%s\"", cases[i].config, note);
+        ppo_tokenizer_free(tok);
+    }
+    static const char *const refused[][2] = {
+        {"{\"added_tokens_decoder\": {\"4\": {\"content\": \"<x>\"}}}",
+         "\"<x>\" is an added token, but not in tokenizer.json"},
+        {"{\"added_tokens_decoder\": {\"3\": {\"content\": \"<s>\"}}}",
+         "\"<s>\" is an added token, but not in tokenizer.json"},
+        {"{\"extra_special_tokens\": [\"<x>\"]}", "\"<x>\" is an added token"},
+        {"{\"added_tokens_decoder\": {\"4\": {\"content\": \"<s>\", \"lstrip\": 1}}}",
+         "expected true or false"},
+        {"[]", "expected \"{\""},
+        {"{\"add_bos_token\": 3}", "expected true or false"},
+        {"{\"tokenizer_class\": 3}", "expected"},
+        {"{\"chat_template\": [{\"name\": 3}]}", "expected"},
+        {"{\"a\": \"\\ud800\"", "expected"},
+    };
+    for (int i = 0; i < COUNT(refused); i++) {
+        ppo_tokenizer *tok = NULL;
+        write_text("in/tokenizer_config.json", refused[i][0]);
+        assert_fails(ppo_tokenizer_load("in", &tok), PPO_ERROR_FILE, refused[i][1]);
+        assert_null(tok);
+    }
+}
+
+/* The form that a folder's template writes is the one without a note. */
+static void a_chat_template_is_compared_with_the_forms(void **state) {
+    (void)state;
+    static const char zephyr[] =
+        "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
+        "message['content'] + eos_token "
+        "}}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token "
+        "}}\n{% elif "
+        "message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% "
+        "endif %}\n{% if "
+        "loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}";
+    static const struct {
+        const char *text;
+        int form; /* that writes the same; -1: none */
+        int says; /* the form whose note says: */
+        const char *words;
+    } cases[] = {
+        {zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "it writes chats in another form"},
+        {"<|im_start|>", -1, PPO_CHATML, "compare what it writes"},
+        {"<|im_start|> bos_token You are", -1, PPO_CHATML, "it may add the start token, a system message"},
+        {"<|im_start|><think>", -1, PPO_CHATML, "it may add <think> to answers"},
+        {"<|start_header_id|> bos_token Cutting Knowledge strftime", -1, PPO_CHAT_LLAMA3,
+         "it may add dates, the date"},
+        {"anything", -1, PPO_CHAT_ZEPHYR, "it writes chats in another form"}};
+    for (int i = 0; i < COUNT(cases) + 3; i++) {
+        const char *text = i < COUNT(cases) ? cases[i].text : ppo_chat_template(i - COUNT(cases));
+        const int form = i < COUNT(cases) ? cases[i].form : i - COUNT(cases);
+        ppo_tokenizer *tok = with_config(NULL, text);
+        for (int f = 0; f < 3; f++) assert_int_equal(*ppo_tokenizer_chat_note(tok, f) == 0, f == form);
+        if (i < COUNT(cases))
+            assert_non_null(strstr(ppo_tokenizer_chat_note(tok, cases[i].says), cases[i].words));
+        assert_string_equal(ppo_tokenizer_chat_note(tok, -1), "");
+        assert_string_equal(ppo_tokenizer_chat_note(tok, 3), "");
+        ppo_tokenizer_free(tok);
+    }
+    assert_string_equal(ppo_tokenizer_chat_note(NULL, 0), "");
+    assert_string_equal(ppo_chat_template(-1), "");
+    assert_string_equal(ppo_chat_template(3), "");
+    /* in tokenizer_config.json: a text, or several with names */
+    static const char *const in_config[][2] = {
+        {"{\"chat_template\": \"<|im_start|>\"}", "compare what it writes"},
+        {"{\"chat_template\": [{\"name\": \"tool\", \"template\": \"<|im_start|> You are\"}, {\"name\": "
+         "\"default\", "
+         "\"template\": \"<|im_start|>\"}]}",
+         "compare what it writes"},
+        {"{\"chat_template\": [{\"name\": \"tool\", \"template\": \"<|im_start|>\"}, {\"template\": \"x\"}]}",
+         NULL},
+        {"{\"chat_template\": {}}", NULL}};
+    for (int i = 0; i < COUNT(in_config); i++) {
+        ppo_tokenizer *tok = with_config(in_config[i][0], NULL);
+        const char *note = ppo_tokenizer_chat_note(tok, PPO_CHATML);
+        if (!in_config[i][1]) assert_string_equal(note, "");
+        else if (!strstr(note, in_config[i][1])) fail_msg("%s: \"%s\"", in_config[i][0], note);
+        ppo_tokenizer_free(tok);
+    }
+}
+
+/* In the order in which they are looked for: the pad token of the file, a usual one, any that ends nothing. */
+static void a_token_to_pad_with_is_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *second; /* the name of token 5 */
+        int eos, want;
+    } cases[] = {{"{\"pad_token\": \"</s>\"}", "</s>", 4, 5},
+                 {"{\"pad_token\": \"</s>\"}", "</s>", 5, 4},
+                 {NULL, "<pad>", 4, 5},
+                 {NULL, "<unk>", 4, 5},
+                 {NULL, "</s>", 4, -1},
+                 {NULL, "<x>", 4, 5},
+                 {NULL, "<x>", 5, 4}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_tokenizer *tok = NULL;
+        empty("in");
+        if (cases[i].config) write_text("in/tokenizer_config.json", cases[i].config);
+        assert_ok(load_changed(bytes_json, "</s>", cases[i].second, &tok));
+        if (ppo_tokenizer_pad(tok, cases[i].eos) != cases[i].want)
+            fail_msg("case %d: %d", i, ppo_tokenizer_pad(tok, cases[i].eos));
+        ppo_tokenizer_free(tok);
+    }
+}
+
+static void names_of_special_tokens_are_found_in_texts(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = NULL;
+    static const struct {
+        const char *text;
+        int want;
+    } cases[] = {{"ab", -1}, {"", -1}, {"a<s>", 4}, {"a</s><s>", 5}, {"</s", -1}, {"<x>", -1}};
+    empty("in");
+    assert_ok(load_changed(bytes_json, "NFC", "NFC", &tok));
+    for (int i = 0; i < COUNT(cases); i++)
+        assert_int_equal(ppo_tokenizer_find(tok, cases[i].text), cases[i].want);
+    ppo_tokenizer_free(tok);
+    /* one that is not special; one that is looked for in the rewritten text */
+    assert_ok(load_changed(bytes_json, "\"special\": true", "\"special\": false", &tok));
+    assert_int_equal(ppo_tokenizer_find(tok, "<s>a"), -1);
+    assert_int_equal(ppo_tokenizer_find(tok, "<s>a</s>"), 5);
+    ppo_tokenizer_free(tok);
+    assert_ok(load_changed(bytes_json, "\"normalized\": false", "\"normalized\": true", &tok));
+    assert_int_equal(ppo_tokenizer_find(tok, "ab<s>"), 4);
+    assert_int_equal(ppo_tokenizer_find(tok, "ab"), -1);
+    ppo_tokenizer_free(tok);
+    const char *const eos = "<eos>";
+    assert_ok(ppo_tokenizer_characters("ab", 2, &eos, 1, &tok));
+    assert_int_equal(ppo_tokenizer_find(tok, "a<eos>"), 2);
+    ppo_tokenizer_free(tok);
+}
+
+/* A family whose tokenizer Python replaces needs the one that it is replaced by. */
+static void the_tokenizer_of_qwen2_must_be_qwens(void **state) {
+    (void)state;
+    static const char qwen[] =
+        "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+        "\"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}| "
+        "?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, "
+        "\"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"use_regex\": false, \"add_prefix_space\": "
+        "false}]}";
+    static const char plain[] = "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}";
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    assert_ok(load_changed(bytes_json, plain, qwen, &tok));
+    assert_ok(ppo_tokenizer_fits(tok, "qwen2"));
+    assert_ok(ppo_tokenizer_fits(tok, "llama"));
+    ppo_tokenizer_free(tok);
+    char *spaced = replaced(qwen, "\"add_prefix_space\": false", "\"add_prefix_space\": true"),
+         *twice = replaced(qwen, "\"use_regex\": false", "\"use_regex\": true"),
+         *removed = replaced(qwen, "Isolated", "Removed"),
+         *inverted = replaced(qwen, "\"behavior\"", "\"invert\": true, \"behavior\""),
+         *nothing = replaced(qwen, "\"behavior\"", "\"other\""),
+         *split =
+             replaced(qwen, "{\"type\": \"ByteLevel\"",
+                      "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"x\"}}, {\"type\": \"ByteLevel\"");
+    assert_ok(load_changed(bytes_json, plain, spaced, &tok));
+    assert_fails(ppo_tokenizer_fits(tok, "qwen2"), PPO_ERROR_ARGUMENT, "family qwen2|NFC");
+    ppo_tokenizer_free(tok);
+    assert_ok(load_changed(bytes_json, "NFC", "NFC", &tok));
+    assert_fails(ppo_tokenizer_fits(tok, "qwen2"), PPO_ERROR_ARGUMENT, "family qwen2|NFC");
+    assert_ok(ppo_tokenizer_fits(tok, "qwen3"));
+    ppo_tokenizer_free(tok), tok = NULL;
+    assert_fails(load_changed(bytes_json, plain, twice, &tok), PPO_ERROR_FILE, "two expressions");
+    assert_fails(load_changed(bytes_json, plain, removed, &tok), PPO_ERROR_FILE, "behavior \"Removed\"");
+    assert_fails(load_changed(bytes_json, plain, nothing, &tok), PPO_ERROR_FILE, "not supported: behavior");
+    assert_fails(load_changed(bytes_json, plain, inverted, &tok), PPO_ERROR_FILE, "invert");
+    assert_fails(load_changed(bytes_json, plain, split, &tok), PPO_ERROR_FILE, "the expression \"x\"");
+    free(spaced), free(twice), free(removed), free(inverted), free(nothing), free(split);
+}
+
+/* Two names of the same hash are two tokens. */
+static void names_of_the_same_hash_are_told_apart(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = NULL;
+    int tokens[4], count;
+    empty("in");
+    char *whole = replaced(pieces_json, "\"vocab\"", "\"ignore_merges\": true, \"vocab\"");
+    assert_ok(
+        load_changed(whole, "\"<0x0A>\": 3, \"<0xZZ>\": 4", "\"7mohtcOFVz\": 4, \"c1E51sSEyx\": 3", &tok));
+    assert_ok(ppo_encode(tok, "c1E51sSEyx", 10, tokens, 4, &count));
+    assert_true(count == 1 && tokens[0] == 3);
+    assert_ok(ppo_encode(tok, "7mohtcOFVz", 10, tokens, 4, &count));
+    assert_true(count == 1 && tokens[0] == 4);
+    ppo_tokenizer_free(tok);
+    free(whole);
+}
+
+/* A short text may become a huge one. */
+static void a_text_that_grows_too_large_is_refused(void **state) {
+    (void)state;
+    enum { SIZE = 50000 };
+    static char by[SIZE + 40], text[SIZE + 1];
+    ppo_tokenizer *tok = NULL;
+    int count;
+    memset(text, ' ', SIZE);
+    strcpy(by, "\"content\": \"");
+    memset(by + strlen(by), 'a', SIZE);
+    strcat(by, "\"}, \"pre_tokenizer\"");
+    empty("in");
+    assert_ok(load_changed(pieces_json, "\"content\": \"" LOW "\"}, \"pre_tokenizer\"", by, &tok));
+    assert_ok(ppo_encode(tok, "a b", 3, NULL, 0, &count));
+    assert_fails(ppo_encode(tok, text, SIZE, NULL, 0, &count), PPO_ERROR_ARGUMENT,
+                 "a text that may become one of 25000");
+    ppo_tokenizer_free(tok);
+}
+
+static void too_many_added_tokens_are_refused(void **state) {
+    (void)state;
+    const size_t n = 2 * ((size_t)PPO_MAX_VOCAB + 1);
+    char *by = (char *)malloc(n + 40), *at = by;
+    ppo_tokenizer *tok = NULL;
+    assert_non_null(by);
+    at += sprintf(at, "\"added_tokens\": [0");
+    for (size_t k = 1; k <= PPO_MAX_VOCAB; k++) *at++ = ',', *at++ = '0';
+    strcpy(at, "], \"unused\"");
+    empty("in");
+    assert_fails(load_changed(bytes_json, "\"added_tokens\"", by, &tok), PPO_ERROR_FILE,
+                 "more added tokens than PPO_MAX_VOCAB");
+    free(by);
+}
+
+/* A folder is completed by what Python needs: names of the tokens, and their numbers in config.json. */
+static void a_saved_folder_names_its_tokens(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *model;     /* that are there before; NULL: none */
+        const char *says[3], *model_is; /* parts of tokenizer_config.json, and of config.json */
+    } cases[] = {
+        {NULL,
+         NULL,
+         {"\"eos_token\": \"</s>\"", "\"tokenizer_class\": \"PreTrainedTokenizerFast\"", "\"pad_token\""},
+         NULL},
+        {NULL,
+         "{\"vocab_size\": 6, \"eos_token_id\": 4}",
+         {"\"eos_token\": \"<s>\"", "\"clean_up_tokenization_spaces\": false", ""},
+         NULL},
+        {NULL, "{\"vocab_size\": 6, \"eos_token_id\": [5, 4]}", {"\"eos_token\": \"</s>\"", "", ""}, NULL},
+        {NULL, "{\"vocab_size\": 6, \"eos_token_id\": []}", {"\"eos_token\": \"</s>\"", "", ""}, NULL},
+        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}",
+         "{\"vocab_size\": 6, \"eos_token_id\": 5}",
+         {"\"bos_token\": \"<s>\"", "\"eos_token\": \"</s>\"", ""},
+         "\"bos_token_id\": 4"},
+        {"{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}",
+         "{\"vocab_size\": 6, \"bos_token_id\": 0, \"eos_token_id\": 4}",
+         {"\"bos_token\": \"<s>\"", "\"eos_token\": \"<s>\"", ""},
+         "\"bos_token_id\": 4"},
+        {"{\"bos_token\": \"<s>\"}",
+         "{\"vocab_size\": 3, \"architectures\": [\"GPT2LMHeadModel\"]}",
+         {"", "", ""},
+         "}"},
+        {"{}",
+         "{\"vocab_size\": 6, \"eos_token_id\": 4, \"architectures\": [\"LlamaForSequenceClassification\"]}",
+         {"", "", ""},
+         "\"vocab_size\": 6"},
+        {NULL, "{\"architectures\": \"x\"}", {"\"eos_token\": \"</s>\"", "", ""}, NULL},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_tokenizer *tok = with_config(cases[i].config, NULL);
+        char *text = NULL;
+        empty("out");
+        if (cases[i].model) write_text("out/config.json", cases[i].model);
+        assert_ok(ppo_tokenizer_save(tok, "out"));
+        assert_ok(ppo_text_load("out/tokenizer_config.json", &text, NULL));
+        for (int k = 0; k < 3; k++)
+            if ((i || k < 2) && !strstr(text, cases[i].says[k]))
+                fail_msg("case %d: \"%s\" does not say %s", i, text, cases[i].says[k]);
+        ppo_text_free(text);
+        if (cases[i].model_is) {
+            assert_ok(ppo_text_load("out/config.json", &text, NULL));
+            if (!strstr(text, cases[i].model_is))
+                fail_msg("case %d: \"%s\" does not say %s", i, text, cases[i].model_is);
+            ppo_text_free(text);
+        }
+        ppo_tokenizer_free(tok), tok = NULL;
+        assert_ok(ppo_tokenizer_load("out", &tok)); /* what was written can be read */
+        ppo_tokenizer_free(tok);
+    }
+    static const char *const refused[][2] = {{"[1]", "expected \"{\""},
+                                             {"{\"eos_token_id\": 1.5}", "a whole number"},
+                                             {"{\"vocab_size\": 3000000000}", "a whole number below 2^31"},
+                                             {"{\"architectures\": [7]}", "expected"}};
+    for (int i = 0; i < COUNT(refused); i++) {
+        ppo_tokenizer *tok = with_config(NULL, NULL);
+        write_text("out/config.json", refused[i][0]);
+        assert_fails(ppo_tokenizer_save(tok, "out"), PPO_ERROR_FILE, refused[i][1]);
+        ppo_tokenizer_free(tok);
+    }
+    empty("out");
+    /* names that JSON must escape */
+    const char *const pad[] = {"<pad>\"\\"};
+    ppo_tokenizer *tok = NULL, *back = NULL;
+    char *text = NULL;
+    assert_ok(ppo_tokenizer_bytes(pad, 1, &tok));
+    assert_ok(ppo_tokenizer_save(tok, "out"));
+    assert_ok(ppo_tokenizer_load("out", &back));
+    assert_int_equal(ppo_tokenizer_special(back, pad[0]), 256);
+    ppo_tokenizer_free(tok), ppo_tokenizer_free(back);
+    empty("in"), empty("out");
+    assert_ok(load_changed(bytes_json, "<s>", "\\u0001<\\n\\\"\\\\>", &tok));
+    write_text("out/config.json", "{\"vocab_size\": 6, \"eos_token_id\": 4}");
+    assert_ok(ppo_tokenizer_save(tok, "out"));
+    assert_ok(ppo_text_load("out/tokenizer_config.json", &text, NULL));
+    assert_non_null(strstr(text, "\"eos_token\": \"\\u0001<\\u000a\\\"\\\\>\""));
+    ppo_text_free(text), ppo_tokenizer_free(tok);
+    assert_ok(ppo_tokenizer_load("out", &tok));
+    assert_int_equal(ppo_tokenizer_special(tok, "\001<\n\"\\>"), 4);
+    ppo_tokenizer_free(tok);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Models
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_lm *model_of(const char *family, int score) {
+    ppo_lm_config c = lm_config(9, 8, 8, 3, 2);
+    assert_ok(ppo_lm_config_family(&c, family));
+    c.score = score;
+    return random_lm(c, 0.1f);
+}
+
+/* Writes a model of the family to the folder "in", and returns its config.json. */
+static char *write_model(const char *family, int score) {
+    ppo_lm *lm = model_of(family, score);
+    char *text = NULL;
+    empty("in");
+    assert_ok(ppo_lm_save(lm, "in", PPO_F32));
+    assert_ok(ppo_text_load("in/config.json", &text, NULL));
+    ppo_lm_free(lm);
+    return text;
+}
+
+/* Loads a model of the family, with a part of config.json replaced; `by` NULL: with it as it is. */
+static ppo_status load_config(const char *family, const char *old, const char *by, ppo_lm **lm) {
+    char *text = write_model(family, 0), *changed = replaced(text, old, by ? by : old);
+    write_text("in/config.json", changed);
+    free(changed), ppo_text_free(text);
+    return ppo_lm_load("in", lm);
+}
+
+#define LAYERS "\"num_hidden_layers\": 3"
+#define WINDOW "\"sliding_window\": 4, \"use_sliding_window\": true"
+static void what_a_config_cannot_say_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *family, *old, *by, *words;
+    } cases[] = {
+        {"llama", "\"model_type\": \"llama\",", "", "there is no model_type"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": \"bert\"",
+         "model_type \"bert\" is not known, only"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": {}", "model_type \"{}\" is not known"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": {\"a\": 1}",
+         "model_type \"{...}\" is not known"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": true", "model_type \"yes\" is not known"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": false", "model_type \"no\" is not known"},
+        {"llama", "\"model_type\": \"llama\"", "\"model_type\": \"\\q\"",
+         "an escape that stands for no character"},
+        {"llama", LAYERS, LAYERS ", \"quantization_config\": {}", "quantization_config is there"},
+        {"gpt2", "\"n_layer\": 3", "\"n_layer\": 3, \"add_cross_attention\": true",
+         "add_cross_attention is there"},
+        {"llama", "\"vocab_size\": 9,", "", "there is no vocab_size"},
+        {"llama", "\"vocab_size\": 9", "\"vocab_size\": 0", "vocab_size: vocab is 0"},
+        {"llama", "\"silu\"", "\"mish\"", "hidden_act \"mish\" is not known"},
+        {"llama", LAYERS, LAYERS ", \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2}",
+         "\"yarn\" is not known"},
+        {"llama", LAYERS, LAYERS ", \"rope_scaling\": {\"type\": \"linear\"}", "there is no"},
+        {"llama", "\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "config.json: "},
+        {"llama", "\"hidden_size\": 8", "\"hidden_size\": 16", "is F32"},
+        {"llama", LAYERS, "\"num_hidden_layers\": 4", "there is no \"model.layers.3"},
+        {"llama", LAYERS, "\"num_hidden_layers\": 2", "\"model.layers.2.|has no place"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": 3", "expected \"[\""},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [\"full_attention\"]",
+         "layer_types lists 1 layers of 3"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [\"full_attention\", \"half\"]",
+         "layer_types \"half\" is not known"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [\"full_attention\", \"\\q\"]",
+         "an escape that stands for no character"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [{}]", "expected"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": -1",
+         "max_window_layers \"-1\" is not known"},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": 1.5",
+         "max_window_layers \"1.5\" is not known"},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"global\"], 2]]",
+         "lists 2 layers of 3"},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"global\"], 100]]",
+         "lists 64 layers of 3"},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"global\"], 1.5]]", "a whole number"},
+        {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 0", "rotary_pct \"0\" is not known"},
+        {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 1.5", "rotary_pct \"1.5\" is not known"},
+        {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": \"half\"", "rotary_pct \"half\" is not known"},
+        {"gpt_neox", "\"num_attention_heads\": 2", "\"num_attention_heads\": 0", "heads is 0"},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm *lm = NULL;
+        assert_fails(load_config(cases[i].family, cases[i].old, cases[i].by, &lm), PPO_ERROR_FILE,
+                     cases[i].words);
+        assert_null(lm);
+    }
+}
+
+static void what_a_config_says_is_the_models(void **state) {
+    (void)state;
+    static const struct {
+        const char *family, *old, *by;
+        int window;
+        uint64_t layers; /* with it; 0: all */
+        int eos, rotary;
+    } cases[] = {
+        {"llama", LAYERS, LAYERS ", \"quantization_config\": null, \"is_encoder_decoder\": false", 0, 0, -1,
+         4},
+        {"llama", "\"eos_token_id\": null", "\"eos_token_id\": [3, 4]", 0, 0, 3, 4},
+        {"llama", "\"eos_token_id\": null", "\"eos_token_id\": 9", 0, 0, -1, 4},
+        {"llama", LAYERS, LAYERS ", \"rope_scaling\": {}, \"rope_parameters\": {\"rope_type\": \"default\"}",
+         0, 0, -1, 4},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW, 0, 0, -1, 4}, /* from layer 28 on */
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": 0", 4, 0, -1, 4},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": 2", 4, 4, -1, 4},
+        {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": 3", 0, 0, -1, 4},
+        {"qwen2", LAYERS, LAYERS ", \"sliding_window\": 4, \"use_sliding_window\": false", 0, 0, -1, 4},
+        {"qwen2", LAYERS,
+         LAYERS ", " WINDOW
+                ", \"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"]",
+         4, 2, -1, 4},
+        {"qwen2", LAYERS,
+         LAYERS ", " WINDOW ", \"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]",
+         0, 0, -1, 4},
+        {"qwen2", LAYERS,
+         LAYERS ", " WINDOW
+                ", \"layer_types\": [\"sliding_attention\", \"sliding_attention\", \"sliding_attention\"]",
+         4, 0, -1, 4},
+        {"mistral", LAYERS, LAYERS ", \"sliding_window\": 4", 4, 0, -1, 4},
+        {"mistral", LAYERS, LAYERS ", \"sliding_window\": null", 0, 0, -1, 4},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"local\"], 3]]", 256, 0, -1, 0},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]", "[[[\"local\"], 1], [[\"global\"], 2]]",
+         256, 1, -1, 0},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]",
+         "[[[\"local\", \"local\"], 0], [[\"global\"], 2], [[\"local\"], 1]]", 256, 4, -1, 0},
+        {"gpt_neox", "\"rotary_pct\": 1", "\"rotary_pct\": 0.5", 0, 0, -1, 2},
+        {"gpt_neox", "\"rotary_pct\": 1", "\"partial\": 1", 0, 0, -1,
+         1}, /* a quarter: refused, as it is odd */
+        {"gpt_neox", "\"rotary_pct\": 1", "\"rope_parameters\": {\"partial_rotary_factor\": 1}", 0, 0, -1, 4},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm *lm = NULL;
+        ppo_status status = load_config(cases[i].family, cases[i].old, cases[i].by, &lm);
+        if (cases[i].rotary == 1) {
+            assert_fails(status, PPO_ERROR_FILE, "");
+            assert_null(lm);
+            continue;
+        }
+        assert_ok(status);
+        if (lm->config.window != cases[i].window || lm->config.window_layers != cases[i].layers ||
+            lm->config.eos != cases[i].eos)
+            fail_msg("%s: window %d of layers %llx, eos %d", cases[i].by, lm->config.window,
+                     (unsigned long long)lm->config.window_layers, lm->config.eos);
+        if (cases[i].rotary) assert_int_equal(lm->full.rotary_size, cases[i].rotary);
+        ppo_lm_free(lm);
+    }
+}
+
+/* The arrays of the model in "in" are written again: each is named and typed by change(), which may refuse it. */
+typedef struct change {
+    const char *name, *to; /* array `name` is called so, or left out (NULL) */
+    ppo_dtype type;        /* and of this type, of zeros, if it is not F32 */
+    int rows;              /* 0: as many as before */
+    float first;           /* its first number; 0: as before */
+    const char *file;      /* where the arrays go; NULL: model.safetensors */
+} change;
+
+static void change_arrays(const char *from, const change *c) {
+    static float all[64][1024]; /* the file has no copies */
+    ppo_file *was = NULL, *now = NULL;
+    assert_ok(ppo_file_read(from, &was));
+    assert_ok(ppo_file_create(&now));
+    for (int i = 0; i < ppo_file_count(was); i++) {
+        const ppo_array *a = ppo_file_at(was, i);
+        const int found = !strcmp(a->name, c->name);
+        int64_t shape[2] = {a->shape[0], a->rank > 1 ? a->shape[1] : 1};
+        if (found && !c->to) continue;
+        float *numbers = all[i];
+        assert_true(i < 64 && a->bytes <= sizeof all[0]);
+        memcpy(numbers, a->data, a->bytes);
+        if (found && c->rows) shape[0] = c->rows;
+        if (found && c->type != PPO_F32) memset(numbers, 0, sizeof all[0]);
+        if (found && c->first != 0) numbers[0] = c->first;
+        assert_ok(
+            ppo_file_add(now, found ? c->to : a->name, found ? c->type : PPO_F32, shape, a->rank, numbers));
+    }
+    if (c->file) remove(from);
+    assert_ok(ppo_file_write(now, c->file ? c->file : from));
+    ppo_file_free(was), ppo_file_free(now);
+}
+
+#define MODEL "in/model.safetensors"
+static void arrays_that_do_not_fit_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *family;
+        int score;
+        change change;
+        const char *words;
+    } cases[] = {
+        {"llama",
+         0,
+         {"model.norm.weight", NULL, PPO_F32, 0, 0, NULL},
+         "there is no \"model.norm.weight\"; the first array is \"lm_head.weight\""},
+        {"llama",
+         0,
+         {"model.norm.weight", "wrapped.model.norm.weight", PPO_F32, 0, 0, NULL},
+         "only \"wrapped.model.norm.weight\""},
+        {"llama",
+         0,
+         {"model.norm.weight", "model.norm.weight", PPO_F64, 0, 0, NULL},
+         "\"model.norm.weight\" is F64, not F32, F16 or BF16"},
+        {"llama",
+         0,
+         {"model.norm.weight", "model.norm.weight", PPO_I32, 0, 0, NULL},
+         "\"model.norm.weight\" is I32, not F32, F16 or BF16"},
+        {"llama",
+         0,
+         {"model.norm.weight", "model.norm.weight", PPO_F32, 7, 0, NULL},
+         "\"model.norm.weight\" is F32 (7), not F32 (8)"},
+        {"llama",
+         0,
+         {"model.norm.weight", "model.norm.weight", PPO_F32, 0, NAN, NULL},
+         "\"model.norm.weight\" has a number that is not finite"},
+        {"llama",
+         0,
+         {"model.norm.weight", "model.norm.weight", PPO_F32, 0, INFINITY, NULL},
+         "has a number that is not finite"},
+        {"llama",
+         1,
+         {"score.weight", "score.weight", PPO_F32, 2, 0, NULL},
+         "score.weight has 2 rows: only models of one label"},
+        {"gpt2",
+         0,
+         {"transformer.ln_f.weight", "lm_head.weight", PPO_F32, 0, 0, NULL},
+         "there is no \"transformer.ln_f.weight\""},
+        {"gpt2",
+         0,
+         {"transformer.ln_f.weight", "attn.bias", PPO_F32, 0, 0, NULL},
+         "there is no \"transformer.ln_f.weight\""},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm *lm = NULL;
+        ppo_text_free(write_model(cases[i].family, cases[i].score));
+        change_arrays(MODEL, &cases[i].change);
+        assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, cases[i].words);
+        assert_null(lm);
+    }
+}
+
+/* Arrays in several files, whose index names them. */
+static void an_index_names_the_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *index, *words;
+    } cases[] = {
+        {"{\"weight_map\": {\"a\": \"part.safetensors\", \"b\": \"part.safetensors\"}}", NULL},
+        {"{\"weight_map\": {\"a\": \"part.safetensors\", \"b\": \"none.safetensors\", \"c\": "
+         "\"part.safetensors\"}}",
+         "none.safetensors"},
+        {"{\"weight_map\": {\"a\": \"../part.safetensors\"}}", "no name of a file: \"../part.safetensors\""},
+        {"{\"weight_map\": {\"a\": \"\"}}", "it names no file"},
+        {"{\"weight_map\": {\"a\": 3}}", "expected"},
+        {"{\"weight_map\": {}}", "it names no file"},
+        {"{}", "it names no file"},
+        {"[]", "expected \"{\""},
+    };
+    const change moved = {"", NULL, PPO_F32, 0, 0, "in/part.safetensors"};
+    ppo_text_free(write_model("llama", 0));
+    change_arrays(MODEL, &moved);
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm *lm = NULL;
+        write_text("in/model.safetensors.index.json", cases[i].index);
+        if (cases[i].words) assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, cases[i].words);
+        else assert_ok(ppo_lm_load("in", &lm));
+        assert_true((lm != NULL) == !cases[i].words);
+        ppo_lm_free(lm);
+    }
+    remove("in/model.safetensors.index.json");
+    ppo_lm *lm = NULL;
+    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE, "there is no model.safetensors");
+    write_text("in/pytorch_model.bin", "x");
+    assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE,
+                 "it has pytorch_model.bin, which is not read, but no model.safetensors");
+}
+
+/* A head that is the embedding may be in the file if it is the same. */
+static void a_tied_head_must_be_the_embedding(void **state) {
+    (void)state;
+    for (int fault = 0; fault < 3; fault++) {
+        ppo_lm *lm = NULL;
+        char *text = write_model("llama", 0);
+        float numbers[9 * 8];
+        ppo_file *file = NULL, *now = NULL;
+        char *changed = replaced(text, "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+        write_text("in/config.json", changed);
+        free(changed), ppo_text_free(text);
+        assert_ok(ppo_file_read(MODEL, &file));
+        assert_ok(ppo_file_create(&now));
+        memcpy(numbers, ppo_file_find(file, "model.embed_tokens.weight")->data, sizeof numbers);
+        if (fault == 1) numbers[70] += 1;
+        for (int i = 0; i < ppo_file_count(file); i++) {
+            const ppo_array *a = ppo_file_at(file, i);
+            const int head = !strcmp(a->name, "lm_head.weight");
+            const int64_t shape[2] = {fault == 2 ? 8 : 9, fault == 2 ? 9 : 8};
+            assert_ok(ppo_file_add(now, a->name, PPO_F32, head ? shape : a->shape, a->rank,
+                                   head ? numbers : a->data));
+        }
+        assert_ok(ppo_file_write(now, MODEL));
+        ppo_file_free(file), ppo_file_free(now);
+        if (!fault) assert_ok(ppo_lm_load("in", &lm));
+        else
+            assert_fails(ppo_lm_load("in", &lm), PPO_ERROR_FILE,
+                         fault == 1
+                             ? "\"lm_head.weight\" is not the embedding, but tie_word_embeddings is true"
+                             : "\"lm_head.weight\" is F32 (8, 9), not F32 (9, 8)");
+        ppo_lm_free(lm);
+    }
+}
+
+/* Settings that a family's folder has no word for are refused when it is saved. */
+static void what_a_folder_cannot_express_is_not_saved(void **state) {
+    (void)state;
+    static const struct {
+        const char *family, *settings, *words;
+    } cases[] = {
+        {"gpt2", "kv_heads=1", "kv_heads is 1, which a folder of family gpt2 cannot express"},
+        {"gpt2", "head_size=8", "head_size is 8, which a folder of family gpt2 cannot express"},
+        {"gpt2", "hidden=16", NULL},
+        {"gpt2", "kv_heads=2 head_size=4", NULL},
+        {"llama", "qk_norm=yes", "qk_norm is yes, which a folder of family llama cannot express"},
+        {"llama", "rotary_size=2", "rotary_size is 2, which a folder of family llama cannot express"},
+        {"llama", "kv_heads=1 head_size=2", NULL}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm_config c = lm_config(9, 8, 8, 1, 2);
+        ppo_lm *lm = NULL, *back = NULL;
+        assert_ok(ppo_lm_config_family(&c, cases[i].family));
+        c.score = 0;
+        for (const char *at = cases[i].settings; *at; at += strspn(at, " ")) {
+            int value = strstr(at, "yes") == strchr(at, '=') + 1 ? 1 : atoi(strchr(at, '=') + 1);
+            if (!strncmp(at, "kv_heads", 8)) c.kv_heads = value;
+            if (!strncmp(at, "head_size", 9)) c.head_size = value;
+            if (!strncmp(at, "hidden", 6)) c.hidden = value;
+            if (!strncmp(at, "qk_norm", 7)) c.qk_norm = value;
+            if (!strncmp(at, "rotary_size", 11)) c.rotary_size = value;
+            at += strcspn(at, " ");
+        }
+        lm = random_lm(c, 0.1f);
+        empty("out");
+        if (cases[i].words) assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT, cases[i].words);
+        else {
+            assert_ok(ppo_lm_save(lm, "out", PPO_F32));
+            assert_ok(ppo_lm_load("out", &back));
+            assert_false(bits_differ(lm->params->data, back->params->data, lm->params->count));
+        }
+        ppo_lm_free(lm), ppo_lm_free(back);
+    }
+    ppo_lm *lm = model_of("llama", 1);
+    empty("out");
+    assert_fails(ppo_lm_save(lm, "out", PPO_F64), PPO_ERROR_ARGUMENT,
+                 "dtype is|none of PPO_F32, PPO_F16 and PPO_BF16");
+    assert_fails(ppo_lm_save(NULL, "out", PPO_F32), PPO_ERROR_ARGUMENT, "ppo_lm_save: lm is NULL");
+    assert_fails(ppo_lm_save(lm, NULL, PPO_F32), PPO_ERROR_ARGUMENT, "ppo_lm_save: path is NULL");
+    lm->norm_weight->data[0] = 1e6f;
+    assert_fails(ppo_lm_save(lm, "out", PPO_F16), PPO_ERROR_NUMERIC,
+                 "has 1e+06, which F16 cannot hold: nothing was saved");
+    assert_ok(ppo_params_to_bf16(lm->params));
+    assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT, "the model is packed");
+    assert_ok(ppo_params_to_bf16(lm->params)); /* which it is already */
+    ppo_lm_free(lm);
+}
+
+/* -- adapters -- */
+
+static char *write_adapter(ppo_lm *base, int score) {
+    ppo_lora lora = ppo_lora_default();
+    ppo_lm *lm = NULL;
+    char *text = NULL;
+    lora.rank = 2, lora.layers = "q_proj v_proj";
+    empty("in");
+    assert_ok(ppo_lm_adapt(base, &lora, score, &lm));
+    if (score) lm->score_bias->data[0] = 0; /* which the format does not have */
+    assert_ok(ppo_lm_save(lm, "in", PPO_F32));
+    assert_ok(ppo_text_load("in/adapter_config.json", &text, NULL));
+    ppo_lm_free(lm);
+    return text;
+}
+
+#define RANK "\"r\": 2,"
+static void what_an_adapter_cannot_say_is_named(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {RANK, "", "r is not there, must be a rank"},
+        {RANK, "\"r\": 0,", "r is 0, must be a rank"},
+        {RANK, "\"r\": 2.5,", "r is 2.5, must be a rank"},
+        {RANK, "\"r\": 9,", "r is 9, above the base's width, which is 8"},
+        {RANK, "\"r\": 3,", "not F32 (3, 8)"},
+        {"\"lora_alpha\": 16", "\"x\": 1", "lora_alpha is not there, must be above 0"},
+        {"\"lora_alpha\": 16", "\"lora_alpha\": -1", "lora_alpha is -1, must be above 0"},
+        {"\"lora_alpha\": 16", "\"lora_alpha\": \"much\"", "lora_alpha is much, must be above 0"},
+        {"\"lora_alpha\": 16", "\"lora_alpha\": 1e300", "lora_alpha is 1e300, must be above 0"},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias is all, which is not supported"},
+        {RANK, RANK " \"use_dora\": true,", "use_dora is yes, which is not supported"},
+        {RANK, RANK " \"rank_pattern\": {\"q_proj\": 4},", "rank_pattern is {...}, which is not supported"},
+        {RANK, RANK " \"layers_to_transform\": 0,",
+         "it says that \"model.layers.1.self_attn.q_proj\" has no LoRA"},
+        {RANK, RANK " \"layers_to_transform\": [0, 1],",
+         "it says that \"model.layers.2.self_attn.q_proj\" has no LoRA"},
+        {RANK, RANK " \"layers_to_transform\": {},", "a whole number"},
+        {RANK, RANK " \"layers_to_transform\": [0.5],", "a whole number"},
+        {RANK, RANK " \"base_model_name_or_path\": 1,", "repeated member"},
+        {"\"target_modules\": [", "\"target_modules\": [3,", "expected"},
+        {"\"target_modules\": [", "\"target_modules\": [\"k_proj\",",
+         "says that \"model.layers.0.self_attn.k_proj\" has LoRA, unlike"},
+    };
+    ppo_lm *base = model_of("llama", 0), *lm = NULL;
+    char *text = write_adapter(base, 0);
+    for (int i = 0; i < COUNT(cases); i++) {
+        char *changed = replaced(text, cases[i][0], cases[i][1]);
+        write_text("in/adapter_config.json", changed);
+        free(changed);
+        assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_FILE, cases[i][2]);
+        assert_null(lm);
+    }
+    ppo_text_free(text);
+    ppo_lm_free(base);
+}
+
+static void what_an_adapter_says_is_the_models(void **state) {
+    (void)state;
+    static const struct {
+        const char *old, *by;
+        float alpha;
+        const char *base;
+    } cases[] = {{RANK, RANK, 16, ""},
+                 {RANK, RANK " \"use_rslora\": true,", 16 * 1.41421356f, ""},
+                 {RANK, RANK " \"use_rslora\": false, \"use_dora\": false, \"rank_pattern\": {},", 16, ""},
+                 {RANK, RANK " \"layers_to_transform\": [],", 16, ""},
+                 {RANK, RANK " \"layers_to_transform\": [2, 0, 1],", 16, ""},
+                 {RANK, RANK " \"exclude_modules\": [\"k_proj\"],", 16, ""},
+                 {"\"target_modules\": [", "\"target_modules\": \".*\", \"unused\": [", 16, ""},
+                 {"\"base_model_name_or_path\": null", "\"base_model_name_or_path\": \"a/b\"", 16, "a/b"}};
+    for (int score = 0; score < 2; score++) {
+        ppo_lm *base = model_of("llama", score), *lm = NULL;
+        char *text = write_adapter(base, score);
+        for (int i = 0; i < COUNT(cases); i++) {
+            char *changed = replaced(text, cases[i].old, cases[i].by);
+            write_text("in/adapter_config.json", changed);
+            free(changed);
+            assert_ok(ppo_lm_load_adapter("in", base, &lm));
+            assert_close(lm->adapter->lora.alpha, cases[i].alpha, 1e-6);
+            assert_string_equal(lm->adapter->base_model, cases[i].base);
+            assert_int_equal(lm->score_weight != NULL, score);
+            if (score && !i) {
+                lm->score_bias->data[0] = 1;
+                empty("out");
+                assert_fails(ppo_lm_save(lm, "out", PPO_F32), PPO_ERROR_ARGUMENT,
+                             "the score has a bias of 1, which peft's format cannot");
+            }
+            ppo_lm_free(lm);
+        }
+        ppo_text_free(text);
+        remove("in/adapter_model.safetensors");
+        assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_FILE,
+                     "there is no adapter_model.safetensors");
+        write_text("in/pytorch_model.bin", "x");
+        assert_fails(ppo_lm_load_adapter("in", base, &lm), PPO_ERROR_FILE,
+                     "it has pytorch_model.bin, which is not read");
+        assert_fails(ppo_lm_load_adapter("", base, &lm), PPO_ERROR_ARGUMENT, "the path is empty");
+        ppo_lora lora = ppo_lora_default();
+        static const struct {
+            int rank;
+            float alpha;
+            const char *words;
+        } bad[] = {{0, 16, "rank is 0, must be 1 to 8"},
+                   {9, 16, "rank is 9, must be 1 to 8"},
+                   {1, 0, "alpha is 0"},
+                   {1, -1, "alpha is -1"},
+                   {1, INFINITY, "alpha is inf"},
+                   {1, NAN, "alpha is nan"}};
+        for (int i = 0; i < COUNT(bad); i++) {
+            lora.rank = bad[i].rank, lora.alpha = bad[i].alpha;
+            assert_fails(ppo_lm_adapt(base, &lora, 0, &lm), PPO_ERROR_ARGUMENT, bad[i].words);
+            assert_null(lm);
+        }
+        lora.rank = 8, lora.alpha = 16, lora.layers = ",";
+        if (!score)
+            assert_fails(ppo_lm_adapt(base, &lora, 0, &lm), PPO_ERROR_ARGUMENT,
+                         "no layer of the model would get LoRA");
+        assert_ok(ppo_lm_adapt(base, &lora, 1, &lm)); /* a score alone */
+        ppo_lm_free(lm);
+        ppo_lm_free(base);
+    }
+}
+
+/* Numbers of the tokens that end a text, from either file. */
+static void ends_are_read_from_folders(void **state) {
+    (void)state;
+    static const struct {
+        const char *generation, *config;
+        int count, first;
+        const char *words; /* NULL: it is read */
+    } cases[] = {{NULL, "{\"eos_token_id\": 3}", 1, 3, NULL},
+                 {"{\"eos_token_id\": [5, 6, 7]}", "{\"eos_token_id\": 3}", 3, 5, NULL},
+                 {"{}", "{\"eos_token_id\": 3}", 1, 3, NULL},
+                 {"{\"eos_token_id\": []}", "{}", 0, 0, NULL},
+                 {NULL, NULL, 0, 0, NULL},
+                 {"{\"eos_token_id\": 1.5}", NULL, 0, 0, "a whole number"},
+                 {"{\"eos_token_id\": [\"a\"]}", NULL, 0, 0, "expected"},
+                 {"3", NULL, 0, 0, "expected \"{\""}};
+    int ends[2], count;
+    for (int i = 0; i < COUNT(cases); i++) {
+        empty("in");
+        if (cases[i].generation) write_text("in/generation_config.json", cases[i].generation);
+        if (cases[i].config) write_text("in/config.json", cases[i].config);
+        if (cases[i].words)
+            assert_fails(ppo_lm_load_ends("in", ends, 2, &count), PPO_ERROR_FILE, cases[i].words);
+        else assert_ok(ppo_lm_load_ends("in", ends, 2, &count));
+        assert_int_equal(count, cases[i].count);
+        if (count) assert_int_equal(ends[0], cases[i].first);
+    }
+    assert_fails(ppo_lm_load_ends("nowhere", ends, 2, &count), PPO_ERROR_FILE, "nowhere");
+    assert_fails(ppo_lm_load_ends("", ends, 2, &count), PPO_ERROR_ARGUMENT, "the path is empty");
+    assert_fails(ppo_lm_load_ends(NULL, ends, 2, &count), PPO_ERROR_ARGUMENT, "path is NULL");
+    assert_fails(ppo_lm_load_ends("in", ends, 2, NULL), PPO_ERROR_ARGUMENT, "count is NULL");
+    assert_fails(ppo_lm_load_ends("in", NULL, 2, &count), PPO_ERROR_ARGUMENT, "end is NULL");
+    /* a file of JSON that is too large, of which nothing is read */
+    empty("in");
+    write_text("in/config.json", "{}");
+    assert_int_equal(truncate("in/config.json", 100000001), 0);
+    assert_fails(ppo_lm_load_ends("in", ends, 2, &count), PPO_ERROR_FILE,
+                 "it has 100000001 bytes, more than 100000000");
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Data
+   -------------------------------------------------------------------------------------------------------- */
+
+static void tokens_in_a_file_must_make_sequences(void **state) {
+    (void)state;
+    static const int32_t tokens[] = {1, 2, 3, 4}, good[] = {0, 2, 4}, late[] = {1, 2, 4},
+                         short_[] = {0, 2, 3}, back[] = {0, 3, 2, 4}, far[] = {0, 9, 4}, prompts[] = {1, 0},
+                         wide[] = {3, 0};
+    static const unsigned char given[] = {0, 0, 1, 0};
+    static const struct {
+        int n, bounds;
+        const int32_t *start, *prompt;
+        const unsigned char *given;
+        const char *words;
+    } cases[] = {{4, 0, NULL, NULL, NULL, NULL},
+                 {4, 3, good, NULL, NULL, NULL},
+                 {4, 3, good, prompts, given, NULL},
+                 {0, 0, NULL, NULL, NULL, "0 tokens in 1 sequences"},
+                 {4, 1, good, NULL, NULL, "4 tokens in 0 sequences"},
+                 {4, 3, late, NULL, NULL, "its sequences are tokens 1 to 4 of 4"},
+                 {4, 3, short_, NULL, NULL, "its sequences are tokens 0 to 3 of 4"},
+                 {4, 4, back, NULL, NULL, "sequence 1 is tokens 3 to 2 of 4"},
+                 {4, 3, far, NULL, NULL, "sequence 0 is tokens 0 to 9 of 4"},
+                 {4, 3, good, wide, NULL, "2 tokens, 3 of them given"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const int64_t n = cases[i].n, m = cases[i].bounds, count = m - 1;
+        ppo_file *file = NULL;
+        ppo_tokens read = {0};
+        assert_ok(ppo_file_create(&file));
+        assert_ok(ppo_file_add(file, "tokens", PPO_I32, &n, 1, tokens));
+        if (cases[i].start) assert_ok(ppo_file_add(file, "tokens.start", PPO_I32, &m, 1, cases[i].start));
+        if (cases[i].prompt)
+            assert_ok(ppo_file_add(file, "tokens.prompt", PPO_I32, &count, 1, cases[i].prompt));
+        if (cases[i].given) assert_ok(ppo_file_add(file, "tokens.given", PPO_U8, &n, 1, cases[i].given));
+        assert_ok(ppo_file_write(file, "in/part.safetensors"));
+        ppo_file_free(file);
+        if (cases[i].words)
+            assert_fails(ppo_tokens_load("in/part.safetensors", &read), PPO_ERROR_FILE, cases[i].words);
+        else {
+            assert_ok(ppo_tokens_load("in/part.safetensors", &read));
+            assert_int_equal(read.count, cases[i].start ? 2 : 1);
+            assert_ok(ppo_tokens_save(&read, "in/part.safetensors"));
+        }
+        assert_int_equal(read.count == 0, cases[i].words != NULL);
+        ppo_tokens_free(&read);
+    }
+    ppo_tokens none = {0};
+    assert_fails(ppo_tokens_save(&none, "in/part.safetensors"), PPO_ERROR_ARGUMENT, "there are no tokens");
+    assert_fails(ppo_tokens_save(NULL, "in/part.safetensors"), PPO_ERROR_ARGUMENT, "there are no tokens");
+    assert_fails(ppo_tokens_load(NULL, &none), PPO_ERROR_ARGUMENT, "path is NULL");
+    assert_fails(ppo_tokens_load("in/part.safetensors", NULL), PPO_ERROR_ARGUMENT, "tokens is NULL");
+}
+
+/* Texts in which the names of special tokens are those tokens, with one at the start and at the end, each once. */
+static void written_texts_begin_and_end_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *prompt, *response;
+        int start, end, count, given;
+        int want[6];
+    } cases[] = {{"a", "b", 4, 5, 4, 2, {4, 0, 1, 5}}, {"<s>a", "b</s>", 4, 5, 4, 2, {4, 0, 1, 5}},
+                 {"", "<s>b", 4, -1, 2, 0, {4, 1}},    {"", "b", 4, -1, 2, 1, {4, 1}},
+                 {"a", NULL, -1, 5, 1, 1, {0}},        {"a", "", -1, 5, 2, 1, {0, 5}},
+                 {"a", "b", 0, -1, 3, 2, {0, 0, 1}},   {"a", "</s>b", -1, 5, 4, 1, {0, 5, 1, 5}}};
+    ppo_tokenizer *tok = with_config(NULL, NULL);
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_tokens tokens = {0};
+        assert_ok(ppo_tokens_add_written(&tokens, tok, cases[i].start, cases[i].prompt, cases[i].response,
+                                         cases[i].end));
+        if (tokens.start[1] != cases[i].count || tokens.prompt[0] != cases[i].given ||
+            memcmp(tokens.token, cases[i].want, (size_t)cases[i].count * sizeof(int)))
+            fail_msg("case %d: %d tokens, %d given", i, tokens.start[1], tokens.prompt[0]);
+        ppo_tokens_free(&tokens);
+    }
+    ppo_tokens tokens = {0};
+    assert_fails(ppo_tokens_add_written(&tokens, tok, 6, "a", NULL, -1), PPO_ERROR_ARGUMENT,
+                 "start is 6 and end -1, tokens are 0 .. 5");
+    assert_fails(ppo_tokens_add_written(&tokens, tok, -1, "a", NULL, 6), PPO_ERROR_ARGUMENT,
+                 "start is -1 and end 6");
+    ppo_tokenizer_free(tok);
+}
+
+/* What a sequence so far ends with, and texts that are none. */
+static void a_stop_is_found_at_the_end(void **state) {
+    (void)state;
+    const char *const texts[] = {"ba", NULL, ""};
+    int token[] = {0, 2, 1, 0}, start[] = {0, 4}, two[] = {0, 2, 4}, prompt[] = {1}, stop = 0;
+    ppo_tokenizer *tok = with_config(NULL, NULL);
+    ppo_stops stops = {tok, texts, 1};
+    ppo_tokens so_far = {1, start, prompt, token, NULL, NULL}, empty_response = so_far, both = so_far;
+    assert_ok(ppo_stop_at(&so_far, 0, &stop, &stops));
+    assert_int_equal(stop, 1);
+    stop = 0, start[1] = 3;
+    assert_ok(ppo_stop_at(&so_far, 0, &stop, &stops)); /* "abb" */
+    assert_int_equal(stop, 0);
+    start[1] = 1;
+    assert_ok(ppo_stop_at(&empty_response, 0, &stop, &stops));
+    assert_int_equal(stop, 0);
+    start[1] = 4, both.count = 2, both.start = two;
+    assert_fails(ppo_stop_at(&both, 0, &stop, &stops), PPO_ERROR_ARGUMENT, "2 texts, must be 1");
+    for (stops.count = 2; stops.count <= 3; stops.count++) {
+        stops.text = texts + stops.count - 2;
+        assert_fails(ppo_stop_at(&so_far, 0, &stop, &stops), PPO_ERROR_ARGUMENT,
+                     stops.count == 2 ? "text 1 is NULL" : "text 0 is NULL");
+    }
+    stops.text = texts + 2, stops.count = 1;
+    assert_fails(ppo_stop_at(&so_far, 0, &stop, &stops), PPO_ERROR_ARGUMENT, "text 0 is empty");
+    stops.text = NULL;
+    assert_fails(ppo_stop_at(&so_far, 0, &stop, &stops), PPO_ERROR_ARGUMENT, "NULL");
+    stops.tokenizer = NULL;
+    assert_fails(ppo_stop_at(&so_far, 0, &stop, &stops), PPO_ERROR_ARGUMENT, "NULL");
+    assert_fails(ppo_stop_at(NULL, 0, &stop, &stops), PPO_ERROR_ARGUMENT, "NULL");
+    ppo_tokenizer_free(tok);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_tokenizers_cannot_have_is_named),
+        cmocka_unit_test(parts_of_tokenizers_cut_and_spell_texts),
+        cmocka_unit_test(what_a_tokenizer_config_contradicts_is_noted),
+        cmocka_unit_test(a_chat_template_is_compared_with_the_forms),
+        cmocka_unit_test(a_token_to_pad_with_is_found),
+        cmocka_unit_test(names_of_special_tokens_are_found_in_texts),
+        cmocka_unit_test(the_tokenizer_of_qwen2_must_be_qwens),
+        cmocka_unit_test(names_of_the_same_hash_are_told_apart),
+        cmocka_unit_test(a_text_that_grows_too_large_is_refused),
+        cmocka_unit_test(too_many_added_tokens_are_refused),
+        cmocka_unit_test(a_saved_folder_names_its_tokens),
+        cmocka_unit_test(what_a_config_cannot_say_is_named),
+        cmocka_unit_test(what_a_config_says_is_the_models),
+        cmocka_unit_test(arrays_that_do_not_fit_are_named),
+        cmocka_unit_test(an_index_names_the_files),
+        cmocka_unit_test(a_tied_head_must_be_the_embedding),
+        cmocka_unit_test(what_a_folder_cannot_express_is_not_saved),
+        cmocka_unit_test(what_an_adapter_cannot_say_is_named),
+        cmocka_unit_test(what_an_adapter_says_is_the_models),
+        cmocka_unit_test(ends_are_read_from_folders),
+        cmocka_unit_test(tokens_in_a_file_must_make_sequences),
+        cmocka_unit_test(written_texts_begin_and_end_once),
+        cmocka_unit_test(a_stop_is_found_at_the_end),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
