@@ -9504,8 +9504,6 @@ static ppo_status ppo__check_shape(const int shape[3], int size) {
 static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *config) {
     const ppo_space *space = &env->action_space;
     if (env->obs_size <= 0) return ppo__refuse("obs_size is %d, must be above 0", env->obs_size);
-    if (env->actor_obs < 0 || env->actor_obs > env->obs_size)
-        return ppo__refuse("actor_obs is %d, outside 0 to obs_size, %d", env->actor_obs, env->obs_size);
     if (config->conv_layers && !env->shape[0])
         return ppo__refuse("conv needs pictures, but the environment's observations have no shape");
     if (ppo__check_space(space) ||

@@ -172,7 +172,8 @@ static inline void *sites_hook(void *user, void *ptr, size_t size) {
         void *frame[64];
         const int n = backtrace(frame, COUNT(frame));
         s->from[call] = 1;
-        for (int i = 1; i < n; i++) s->from[call] = (s->from[call] ^ (uint64_t)(uintptr_t)frame[i]) * 0x9e3779b97f4a7c15u;
+        for (int i = 1; i < n; i++)
+            s->from[call] = (s->from[call] ^ (uint64_t)(uintptr_t)frame[i]) * 0x9e3779b97f4a7c15u;
 #endif
     }
     return heap_hook(user, ptr, size);
@@ -192,7 +193,8 @@ static inline void set_fine_pages(int on) {
 
 /* Allocation k of the job fails, and with for_good all after it: that must be reported as such, and leave no block. spare:
    the job may have needed none of them, as the reset of an arena does not. */
-static inline void fail_allocation(ppo_status (*run)(void *user), void *user, long k, int for_good, int spare) {
+static inline void fail_allocation(ppo_status (*run)(void *user), void *user, long k, int for_good,
+                                   int spare) {
     heap h = {0, 0, k, for_good};
     ppo_set_allocator(heap_hook, &h);
     ppo_fail(PPO_OK, "(no sentence)");
@@ -200,7 +202,8 @@ static inline void fail_allocation(ppo_status (*run)(void *user), void *user, lo
     ppo_set_allocator(NULL, NULL);
     if (h.live != 0) fail_msg("%ld blocks are left after allocation %ld failed", h.live, k);
     if (status == PPO_OK && (!for_good || spare || h.calls <= k)) return;
-    if (status != PPO_ERROR_MEMORY) fail_msg("status %d after allocation %ld failed: %s", status, k, ppo_last_error());
+    if (status != PPO_ERROR_MEMORY)
+        fail_msg("status %d after allocation %ld failed: %s", status, k, ppo_last_error());
     if (!strstr(ppo_last_error(), "memory")) fail_msg("\"%s\" does not speak of memory", ppo_last_error());
 }
 

@@ -221,10 +221,343 @@ static void an_environment_that_cannot_be_is_refused(void **state) {
     ppo_agent_free(agent);
 }
 
+/* -- settings -- */
+
+/* A choice may be an enum of a byte, and a preset may be of a struct of the user's own. */
+typedef struct own_settings {
+    float speed;
+    unsigned char kind;
+    int rank;
+} own_settings;
+
+static void settings_of_ones_own_are_refused_by_name(void **state) {
+    (void)state;
+    static const ppo_field fields[] = {
+        {"top_speed", PPO_FIELD_FLOAT, offsetof(own_settings, speed), "2", 0, 9, NULL, "", 0, 0},
+        {"kind", PPO_FIELD_CHOICE, offsetof(own_settings, kind), "fast", 0, 1, "slow|fast", "", 0, 1},
+        {"rank", PPO_FIELD_INT, offsetof(own_settings, rank), NULL, 0, 3, NULL, "", 0, 0}};
+    static const ppo_preset presets[] = {
+        {"calm", "top_speed kind", "kind=slow"}, {"broken", "speeds", ""}, {NULL, NULL, NULL}};
+    const ppo_settings all = {fields, 3, NULL, presets, "calm|broken"}, bare = {fields, 3, NULL, NULL, NULL};
+    own_settings own = {5, 0, 3};
+    char text[64], name[80], value[2000], both[2100];
+    assert_ok(ppo_settings_set_all(&all, &own, "  top-speed=1.5 kind=fast "));
+    assert_true(own.speed == 1.5f && own.kind == 1);
+    assert_ok(ppo_settings_get(&all, &own, "kind", text, sizeof text));
+    assert_string_equal(text, "fast");
+    assert_ok(ppo_settings_set(&all, &own, "kind", "0"));
+    assert_int_equal(own.kind, 0);
+    own.kind = 1;
+    assert_ok(ppo_settings_preset(&all, &own, "calm"));
+    assert_true(own.speed == 2 && own.kind == 0 && own.rank == 3);
+    assert_fails(ppo_settings_preset(&all, &own, "wild"), PPO_ERROR_ARGUMENT,
+                 "there is no preset \"wild\", only calm|broken");
+    assert_fails(ppo_settings_preset(&bare, &own, "wild"), PPO_ERROR_ARGUMENT,
+                 "there is no preset \"wild\", only none");
+    assert_fails(ppo_settings_preset(&all, &own, "broken"), PPO_ERROR_ARGUMENT,
+                 "there is no setting \"speeds\"");
+    memset(name, 'n', sizeof name - 1), name[sizeof name - 1] = 0;
+    memset(value, '1', sizeof value - 1), value[sizeof value - 1] = 0;
+    static const char *const bad[][2] = {{"top_speed", "\"top_speed\" is not name=value"},
+                                         {"top_speed =3", "\"top_speed =3\" is not name=value"},
+                                         {"top_spee=3", "no setting \"top_spee\""},
+                                         {"top_speeds=3", "no setting \"top_speeds\""},
+                                         {"top+speed=3", "no setting \"top+speed\""},
+                                         {"kind=2", "kind: \"2\" is none of slow|fast"},
+                                         {"kind=", "kind: \"\" is none of slow|fast"},
+                                         {"rank=4", "rank is 4"},
+                                         {"rank=1.5", "rank: \"1.5\""},
+                                         {"top_speed=nan", "top_speed"},
+                                         {"top_speed=-1", "top_speed is -1"}};
+    for (int i = 0; i < COUNT(bad); i++)
+        assert_fails(ppo_settings_set_all(&all, &own, bad[i][0]), PPO_ERROR_ARGUMENT, bad[i][1]);
+    snprintf(both, sizeof both, "%s=1", name);
+    assert_fails(ppo_settings_set_all(&all, &own, both), PPO_ERROR_ARGUMENT, "nnn\" is not name=value");
+    snprintf(both, sizeof both, "rank=%s", value);
+    assert_fails(ppo_settings_set_all(&all, &own, both), PPO_ERROR_ARGUMENT, "111\" is not name=value");
+    assert_fails(ppo_settings_get(&all, &own, "speed", text, sizeof text), PPO_ERROR_ARGUMENT,
+                 "no setting \"speed\"");
+    assert_fails(ppo_settings_get(&all, &own, "kind", text, 2), PPO_ERROR_ARGUMENT, "kind");
+    assert_fails(ppo_settings_load(&all, "missing.safetensors", &own), PPO_ERROR_FILE, "missing.safetensors");
+    assert_true(own.speed == 2 && own.rank == 3);
+}
+
+/* -- the tape -- */
+
+static ppo_status do_nothing(ppo_node *node) { return (void)node, PPO_OK; }
+
+static void operands_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    static const ppo_op op = {"own", 1, do_nothing, NULL}, none = {"none", 0, do_nothing, NULL},
+                        three = {"three", 3, do_nothing, NULL};
+    static float numbers[64];
+    static const int start[] = {0, 2, 4}, late[] = {1, 2, 4}, twice[] = {0, 0, 4}, beyond[] = {0, 2, 5};
+    const ppo_attention how = {2, 0, 0, 0}, no_heads = {0, 0, 0, 0}, odd = {3, 2, 0, 0},
+                        negative = {2, -1, 0, 0}, window = {2, 0, -1, 0}, scale = {2, 0, 0, -1},
+                        many = {9, 9, 0, 0};
+    ppo_tensor x = {4, 6, numbers, NULL}, column = {4, 1, numbers, NULL}, row = {1, 6, numbers, NULL},
+               rows = {2, 6, numbers, NULL}, wide = {4, INT_MAX, numbers, NULL}, w = {6, 5, numbers, NULL},
+               bias = {1, 5, numbers, NULL}, biases = {2, 5, numbers, NULL},
+               short_bias = {1, 4, numbers, NULL}, angle = {4, 2, numbers, NULL},
+               odd_angle = {4, 3, numbers, NULL}, few_angles = {3, 2, numbers, NULL},
+               wide_angle = {4, 4, numbers, NULL}, pictures = {2, 16, numbers, NULL},
+               kernel = {4, 1, numbers, NULL}, one = {1, 1, numbers, NULL}, ones = {2, 1, numbers, NULL};
+    ppo_tensor *in[9] = {&x, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+    int token[] = {1, 2, 3, 4}, bounds[] = {0, 2, 4}, shape[3] = {1, 4, 4}, huge[3] = {1, 4, 4},
+        no_shape[3] = {0, 4, 4};
+    ppo_tokens tokens = {2, bounds, NULL, token, NULL, NULL};
+    ppo_tape *tape = NULL;
+    assert_ok(ppo_tape_create(&tape));
+#define TAPE_REFUSES(call, words)                                       \
+    do {                                                                \
+        assert_null(call);                                              \
+        assert_fails(ppo_tape_status(tape), PPO_ERROR_ARGUMENT, words); \
+        ppo_tape_reset(tape);                                           \
+    } while (0)
+    TAPE_REFUSES(ppo_tape_apply(tape, NULL, in, 1, 1, 1, NULL, 0),
+                 "1 inputs, 0 outputs of (1, 1) are impossible");
+    TAPE_REFUSES(ppo_tape_apply(tape, &op, NULL, 1, 1, 1, NULL, 0), "1 inputs, 1 outputs");
+    TAPE_REFUSES(ppo_tape_apply(tape, &op, in, -1, 1, 1, NULL, 0), "-1 inputs");
+    TAPE_REFUSES(ppo_tape_apply(tape, &op, in, 9, 1, 1, NULL, 0), "9 inputs");
+    TAPE_REFUSES(ppo_tape_apply(tape, &none, in, 1, 1, 1, NULL, 0), "0 outputs");
+    TAPE_REFUSES(ppo_tape_apply(tape, &three, in, 1, 1, 1, NULL, 0), "3 outputs");
+    TAPE_REFUSES(ppo_tape_apply(tape, &op, in, 1, 0, 1, NULL, 0), "(0, 1) are impossible");
+    TAPE_REFUSES(ppo_tape_apply(tape, &op, in, 1, 1, -1, NULL, 0), "(1, -1) are impossible");
+    TAPE_REFUSES(ppo_tape_constant(tape, NULL, 1, 1), "constant: data is NULL");
+    TAPE_REFUSES(ppo_tape_constant(tape, numbers, 0, 1), "constant: 0 x 1 floats");
+    TAPE_REFUSES(ppo_tape_constant(tape, numbers, 1, 0), "constant: 1 x 0 floats");
+    TAPE_REFUSES(ppo_tape_linear(tape, &x, &w, &biases, PPO_TANH), "(2, 5)");
+    TAPE_REFUSES(ppo_tape_linear(tape, &x, &w, &short_bias, PPO_TANH), "(1, 4)");
+    TAPE_REFUSES(ppo_tape_linear(tape, &x, &w, &bias, (ppo_activation)99), "99");
+    TAPE_REFUSES(ppo_tape_layer_norm(tape, &x, &row, &rows, 1e-5f), "(2, 6)");
+    TAPE_REFUSES(ppo_tape_layer_norm(tape, &x, &row, &bias, 1e-5f), "(1, 5)");
+    TAPE_REFUSES(ppo_tape_layer_norm(tape, &x, &row, &row, 0), "layer_norm: eps is 0, must be above 0");
+    TAPE_REFUSES(ppo_tape_layer_norm(tape, &x, &row, &row, INFINITY), "layer_norm: eps is inf");
+    TAPE_REFUSES(ppo_tape_layer_norm(tape, &x, &row, &row, NAN), "layer_norm: eps is nan");
+    TAPE_REFUSES(ppo_tape_concat(tape, &x, &row), "(1, 6)");
+    TAPE_REFUSES(ppo_tape_concat(tape, &x, &wide), "(4, 2147483647)");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &how, NULL, 2), "NULL");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, NULL, start, 2), "NULL");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &no_heads, start, 2), "is not 0 heads");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &odd, start, 2), "is not 3 heads of queries, 2 of keys");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &negative, start, 2), "-1 of keys");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &many, start, 2), "is not 9 heads");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &window, start, 2), "is not 2 heads");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &scale, start, 2), "is not 2 heads");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &how, start, 0), "in 0 sequences");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &how, late, 2), "in 2 sequences");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &how, twice, 2), "in 2 sequences");
+    TAPE_REFUSES(ppo_tape_attention(tape, &x, &how, beyond, 2), "in 2 sequences");
+    TAPE_REFUSES(ppo_tape_attention(tape, &w, &how, start, 2), "(6, 5) is not");
+    TAPE_REFUSES(ppo_tape_rotary(tape, &x, &few_angles, 2, 3), "(3, 2)");
+    TAPE_REFUSES(ppo_tape_rotary(tape, &x, &odd_angle, 2, 3), "(4, 3)");
+    TAPE_REFUSES(ppo_tape_rotary(tape, &x, &wide_angle, 2, 3), "(4, 4)");
+    TAPE_REFUSES(ppo_tape_rotary(tape, &x, &angle, 0, 3), "rotary: 0 heads of 3 columns in 6");
+    TAPE_REFUSES(ppo_tape_rotary(tape, &x, &angle, 3, 3), "rotary: 3 heads of 3 columns in 6");
+    TAPE_REFUSES(ppo_tape_sequence_sum(tape, &column, NULL), "NULL");
+    TAPE_REFUSES(ppo_tape_sequence_sum(tape, &x, &tokens), "sequence_sum: (4, 6) is not (2, 1)");
+    TAPE_REFUSES(ppo_tape_sequence_sum(tape, &rows, &tokens), "sequence_sum: (2, 6) is not (2, 1)");
+    TAPE_REFUSES(ppo_tape_pairwise_loss(tape, &x, &column), "(4, 6)");
+    TAPE_REFUSES(ppo_tape_pairwise_loss(tape, &column, &x), "(4, 6)");
+    TAPE_REFUSES(ppo_tape_pairwise_loss(tape, &column, &ones), "(2, 1)");
+    TAPE_REFUSES(ppo_tape_policy_loss(tape, &column, numbers, numbers, NULL, NULL, NULL), "NULL");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, NULL, &kernel, NULL, 2, 1, PPO_RELU), "NULL");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, no_shape, &kernel, NULL, 2, 1, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 0, 1, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 5, 1, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 2, 0, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, NULL, 2, 5, PPO_RELU), "conv");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, &ones, 2, 1, PPO_RELU), "a bias (2, 1)");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &kernel, &bias, 2, 1, PPO_RELU), "a bias (1, 5)");
+    TAPE_REFUSES(ppo_tape_conv(tape, &pictures, shape, &ones, &one, 2, 1, PPO_RELU), "a weight (2, 1)");
+    TAPE_REFUSES(ppo_tape_conv(tape, &x, shape, &kernel, NULL, 2, 1, PPO_RELU),
+                 "conv: rows of 6 numbers are no pictures");
+    TAPE_REFUSES(ppo_tape_max_pool(tape, &pictures, NULL, 2, 1), "NULL");
+    TAPE_REFUSES(ppo_tape_max_pool(tape, &pictures, shape, 5, 1), "max_pool");
+    TAPE_REFUSES(ppo_tape_channels_last(tape, &pictures, NULL), "NULL");
+    TAPE_REFUSES(ppo_tape_channels_last(tape, &x, shape), "rows of 6 numbers are no pictures");
+    assert_memory_equal(shape, huge, sizeof shape); /* no refusal changes it */
+    assert_null(ppo_tape_alloc(NULL, 1));
+    assert_fails(ppo_tape_backward(NULL, &one), PPO_ERROR_ARGUMENT, "the tape is NULL");
+    ppo_tape_free(tape);
+}
+
+/* -- functions of arrays, and sizes of networks -- */
+
+static void numbers_outside_of_their_range_are_refused(void **state) {
+    (void)state;
+    static float x[4] = {0.1f, 0.2f, 0.3f, 0.4f}, out[4];
+    ppo_policy_stats stats;
+    static const float range[][2] = {{-0.1f, 1}, {1.1f, 1}, {1, -0.1f}, {1, 1.1f}, {NAN, 1}, {1, NAN}};
+    ppo_policy_objective o = ppo_policy_objective_default();
+    ppo_mlp mlp;
+    ppo_params *params = NULL;
+    const int sizes[] = {2, 3};
+    char name[120];
+    for (int i = 0; i < COUNT(range); i++)
+        assert_fails(ppo_gae(x, x, x, NULL, NULL, 2, 2, range[i][0], range[i][1], out, NULL),
+                     PPO_ERROR_ARGUMENT, "gamma is|lambda is|0 to 1");
+    assert_fails(ppo_gae(x, x, x, NULL, NULL, 0, 2, 1, 1, out, NULL), PPO_ERROR_ARGUMENT, "0 steps of 2");
+    assert_fails(ppo_gae(x, x, x, NULL, NULL, 2, 0, 1, 1, out, NULL), PPO_ERROR_ARGUMENT, "2 steps of 0");
+    for (int i = 0; i < 4; i++) {
+        o = ppo_policy_objective_default();
+        if (i == 0) o.clip_low = -1;
+        if (i == 1) o.clip_high = -1;
+        if (i == 2) o.kl_coef = -1;
+        if (i == 3) o.objective = (ppo_objective)99;
+        assert_fails(ppo_policy_loss(x, x, x, NULL, 4, &o, &stats, NULL), PPO_ERROR_ARGUMENT,
+                     i == 3 ? "no objective 99" : "must be 0 or more");
+    }
+    assert_ok(ppo_params_create(&params));
+    memset(name, 'n', sizeof name), name[100] = 0;
+    assert_ok(ppo_mlp_init(&mlp, params, name, sizes, 1, PPO_TANH, PPO_IDENTITY, 1, NULL));
+    name[100] = 'n', name[101] = 0;
+    assert_fails(ppo_mlp_init(&mlp, params, name, sizes, 1, PPO_TANH, PPO_IDENTITY, 1, NULL),
+                 PPO_ERROR_ARGUMENT, "the name is longer than 100");
+    assert_fails(ppo_mlp_init(&mlp, params, "m", sizes, -1, PPO_TANH, PPO_IDENTITY, 1, NULL),
+                 PPO_ERROR_ARGUMENT, "-1 layers, outside 0 to 64");
+    assert_fails(ppo_mlp_init(&mlp, params, "m", sizes, 65, PPO_TANH, PPO_IDENTITY, 1, NULL),
+                 PPO_ERROR_ARGUMENT, "65 layers, outside 0 to 64");
+    ppo_params_free(params);
+}
+
+static void observations_that_are_too_large_for_a_network_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int actor_obs;
+        const char *settings;
+    } cases[] = {{0, "conv=64x1x1"}, {16, "shared_trunk=yes"}, {16, "recurrent=32"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env env = walk_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        env.obs_size = INT_MAX, env.actor_obs = cases[i].actor_obs;
+        env.shape[0] = 1, env.shape[1] = env.shape[2] = 4;
+        assert_ok(ppo_settings_set_all(ppo_config_settings(), &cfg, cases[i].settings));
+        if (cases[i].actor_obs) cfg.hidden[0] = 64;
+        assert_fails(ppo_agent_create(&env, &cfg, &agent), PPO_ERROR_ARGUMENT,
+                     "obs_size is too large: 2147483647");
+        assert_null(agent);
+    }
+}
+
+/* -- tokens and language models -- */
+
+static void tokens_that_are_not_the_librarys_are_refused(void **state) {
+    (void)state;
+    int token[] = {1, 2, 3}, start[] = {0, 3}, prompt[] = {1};
+    ppo_tokens mine[] = {{1, start, prompt, token, NULL, NULL},
+                         {0, start, NULL, NULL, NULL, NULL},
+                         {0, NULL, prompt, NULL, NULL, NULL},
+                         {0, NULL, NULL, token, NULL, NULL}};
+    for (int i = 0; i < COUNT(mine); i++)
+        assert_fails(ppo_tokens_add(&mine[i], token, 1, 0), PPO_ERROR_ARGUMENT,
+                     "the arrays are not the library's");
+    assert_fails(ppo_tokens_mark_given(&mine[0], 0, 1), PPO_ERROR_ARGUMENT,
+                 "not the library's, or hold no sequence");
+    ppo_tokens own = {0};
+    assert_fails(ppo_tokens_mark_given(&own, 0, 1), PPO_ERROR_ARGUMENT, "hold no sequence");
+    assert_ok(ppo_tokens_add(&own, token, 3, 1));
+    static const int ranges[][2] = {{-1, 1}, {0, -1}, {4, 0}, {2, 2}, {0, 4}};
+    for (int i = 0; i < COUNT(ranges); i++)
+        assert_fails(ppo_tokens_mark_given(&own, ranges[i][0], ranges[i][1]), PPO_ERROR_ARGUMENT, "of 3");
+    static const int counts[][2] = {{0, 0}, {-1, 0}, {1, -1}, {1, 2}};
+    for (int i = 0; i < COUNT(counts); i++)
+        assert_fails(ppo_tokens_add(&own, token, counts[i][0], counts[i][1]), PPO_ERROR_ARGUMENT,
+                     "tokens,|of them given");
+    assert_fails(ppo_tokens_add(&own, NULL, 1, 0), PPO_ERROR_ARGUMENT, "token is NULL");
+    assert_fails(ppo_tokens_add_from(&own, &mine[0], 1), PPO_ERROR_ARGUMENT, "there is no sequence 1 in 1");
+    assert_fails(ppo_tokens_add_from(&own, &mine[0], -1), PPO_ERROR_ARGUMENT, "there is no sequence -1 in 1");
+    ppo_tokens_free(&own);
+}
+
+static void language_models_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings, *words;
+    } cases[] = {{"eos=9", "eos is 9, outside 0 .. 8 (-1: none)"},
+                 {"heads=3", "width is 8, which 3 heads cannot share"},
+                 {"heads=4 kv_heads=3", "heads is 4, which 3 kv_heads cannot share"},
+                 {"positions=rotary rotary_size=3", "rotary_size is 3, must be even and at most 4"},
+                 {"positions=rotary rotary_size=6", "rotary_size is 6, must be even and at most 4"},
+                 {"positions=rotary heads=8", "rotary_size is 1, must be even"},
+                 {"heads=65536 head_size=65536", "65536 heads of 65536 numbers are too many"},
+                 {"positions=rotary rope_scaling=llama3 rope_low=4 rope_high=4",
+                  "rope_low is 4, must be below rope_high, which is 4"},
+                 {"vocab=0", "vocab is 0"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_lm_config c = lm_config(9, 8, 8, 1, 2);
+        ppo_lm *lm = NULL;
+        for (const char *at = cases[i].settings; *at; at += strspn(at, " ")) {
+            const char *value = strchr(at, '=') + 1;
+            const int number = atoi(value);
+            if (!strncmp(at, "eos=", 4)) c.eos = number;
+            if (!strncmp(at, "heads=", 6)) c.heads = number;
+            if (!strncmp(at, "kv_heads=", 9)) c.kv_heads = number;
+            if (!strncmp(at, "head_size=", 10)) c.head_size = number;
+            if (!strncmp(at, "positions=", 10)) c.positions = PPO_ROTARY;
+            if (!strncmp(at, "rotary_size=", 12)) c.rotary_size = number;
+            if (!strncmp(at, "rope_scaling=", 13))
+                c.rope_scaling = PPO_ROPE_LLAMA3, c.rope_context = 8, c.rope_factor = 2;
+            if (!strncmp(at, "rope_low=", 9)) c.rope_low = (float)number;
+            if (!strncmp(at, "rope_high=", 10)) c.rope_high = (float)number;
+            if (!strncmp(at, "vocab=", 6)) c.vocab = number;
+            at += strcspn(at, " ");
+        }
+        assert_fails(ppo_lm_create(&c, &lm), PPO_ERROR_ARGUMENT, cases[i].words);
+        assert_null(lm);
+    }
+}
+
+static void sequences_that_a_model_cannot_read_are_refused(void **state) {
+    (void)state;
+    ppo_lm *lm = a_model();
+    int token[] = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2}, start[] = {0, 2, 4}, late[] = {1, 2, 4}, none[] = {0, 2, 2},
+        all[] = {0, 10}, prompt[] = {1, 1}, no_prompt[] = {0, 1}, long_prompt[] = {3, 1}, whole[] = {8},
+        eight[] = {0, 8}, wrong[] = {1, 9, 3, 4}, low[] = {1, 2, 3, -1};
+    const struct {
+        ppo_tokens tokens;
+        int prompts; /* what is asked: 0: scores; 1: samples */
+        const char *words;
+    } cases[] = {
+        {{2, NULL, prompt, token, NULL, NULL}, 0, "start or token of 2 sequences is NULL"},
+        {{2, start, prompt, NULL, NULL, NULL}, 0, "start or token of 2 sequences is NULL"},
+        {{0, start, prompt, token, NULL, NULL}, 0, "there are 0 sequences"},
+        {{2, late, prompt, token, NULL, NULL}, 0, "start[0] is 1, must be 0"},
+        {{2, none, prompt, token, NULL, NULL}, 0, "sequence 1 has 0 tokens, must have 1 to 8"},
+        {{1, all, NULL, token, NULL, NULL}, 0, "sequence 0 has 10 tokens, must have 1 to 8"},
+        {{2, start, prompt, wrong, NULL, NULL}, 0, "9"},
+        {{2, start, prompt, low, NULL, NULL}, 0, "-1"},
+        {{2, start, no_prompt, token, NULL, NULL}, 1, "prompt 0 has 0 of 2 tokens"},
+        {{2, start, long_prompt, token, NULL, NULL}, 1, "prompt 0 has 3 of 2 tokens"},
+        {{1, eight, whole, token, NULL, NULL}, 1, "prompt 0 has 8 tokens, which leaves no room in 8"}};
+    ppo_generator *generator = NULL;
+    assert_ok(ppo_generator_create(lm, 2, &generator));
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_sampling sampling = ppo_sampling_default();
+        ppo_samples samples;
+        float score[2];
+        memset(&samples, 0, sizeof samples);
+        if (cases[i].prompts)
+            assert_fails(ppo_generate(generator, &cases[i].tokens, &sampling, &samples), PPO_ERROR_ARGUMENT,
+                         cases[i].words);
+        else assert_fails(ppo_lm_scores(lm, &cases[i].tokens, 2, score), PPO_ERROR_ARGUMENT, cases[i].words);
+    }
+    ppo_generator_free(generator);
+    ppo_lm_free(lm);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_pointers_are_named),
         cmocka_unit_test(an_environment_that_cannot_be_is_refused),
+        cmocka_unit_test(settings_of_ones_own_are_refused_by_name),
+        cmocka_unit_test(operands_that_do_not_fit_are_refused),
+        cmocka_unit_test(numbers_outside_of_their_range_are_refused),
+        cmocka_unit_test(observations_that_are_too_large_for_a_network_are_refused),
+        cmocka_unit_test(tokens_that_are_not_the_librarys_are_refused),
+        cmocka_unit_test(language_models_that_cannot_be_are_refused),
+        cmocka_unit_test(sequences_that_a_model_cannot_read_are_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
