@@ -90,6 +90,10 @@
 #include "test_math.c"
 #undef FILE_NAME
 
+#define FILE_NAME test_memory
+#include "test_memory.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_models
 #include "test_models.c"
 #undef FILE_NAME
@@ -119,6 +123,7 @@ static const test_program programs[] = {{"test_checkpoints", test_checkpoints_ma
                                         {"test_families", test_families_main},
                                         {"test_generation", test_generation_main},
                                         {"test_math", test_math_main},
+                                        {"test_memory", test_memory_main},
                                         {"test_models", test_models_main},
                                         {"test_normalizers", test_normalizers_main},
                                         {"test_rlhf", test_rlhf_main},
