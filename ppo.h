@@ -7233,7 +7233,6 @@ static double ppo__number_at(const void *data, int type, size_t i) {
     if (type == PPO_U8 || type == PPO_BOOL) return ((const unsigned char *)data)[i];
     if (type == PPO_I32) return ((const int32_t *)data)[i];
     if (type == PPO_U32) return ((const uint32_t *)data)[i];
-    if (type == PPO_U64) return (double)((const uint64_t *)data)[i];
     return type == PPO_I64 ? (double)((const int64_t *)data)[i] : ((const double *)data)[i];
 }
 
@@ -8705,14 +8704,14 @@ PPO_DEF ppo_status ppo_pairwise_loss(const float *chosen_score, const float *rej
 
 static ppo_status ppo__loss_keep(ppo_node *node) {
     size_t size = 0;
-    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; ++k) size += ppo__size(node->in[k]);
+    for (int k = 0; node->in[k]; ++k) size += ppo__size(node->in[k]);
     if (node->out[0]->grad) node->kept = ppo_tape_alloc(node->tape, size); /* a gradient is wanted */
     return node->out[0]->grad && !node->kept ? PPO_ERROR_MEMORY : PPO_OK;
 }
 
 static void ppo__loss_backward(ppo_node *node) {
     const float *derivative = (const float *)node->kept;
-    for (int k = 0; k < PPO_MAX_INPUTS && node->in[k]; derivative += ppo__size(node->in[k++]))
+    for (int k = 0; node->in[k]; derivative += ppo__size(node->in[k++]))
         for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
             node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
 }

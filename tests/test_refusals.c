@@ -547,6 +547,222 @@ static void sequences_that_a_model_cannot_read_are_refused(void **state) {
     ppo_lm_free(lm);
 }
 
+/* -- policies in files, and worlds -- */
+
+static void what_a_policys_file_says_must_be_possible(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"actor_observation_size", "0", "invalid actor_observation_size \"0\""},
+        {"actor_observation_size", "3", "invalid actor_observation_size \"3\""},
+        {"actor_observation_size", "2x", "invalid actor_observation_size \"2x\""},
+        {"observation_size", "0", "invalid observation_size \"0\""},
+        {"observation_size", "2.5", "invalid observation_size \"2.5\""},
+        {"observation_shape", "1x3x1", "invalid observation_shape \"1x3x1\""},
+        {"observation_shape", "0x1x1", "invalid observation_shape \"0x1x1\""},
+        {"observation_shape", "1x1x1x1", "invalid observation_shape"},
+        {"action_space", "box 2 -1", "box"},
+        {"action_space", "box 2 -1 1 1", "box"},
+        {"action_space", "box 2 a 1", "box"},
+        {"action_space", "box 2 -1 b", "box"},
+        {"action_space", "box", "box"},
+        {"action_space", "square 3", "square"},
+        {"action_space", "discrete 0", "discrete"},
+        {"gamma", "2", "gamma"},
+    };
+    ppo_env env = reach_env();
+    ppo_config cfg = tiny_config(), kept;
+    ppo_agent *agent = NULL;
+    env.obs_size = 2, cfg.threads = 64;
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_agent_save(agent, "policy.safetensors"));
+    ppo_agent_free(agent), agent = NULL;
+    assert_ok(ppo_config_load("policy.safetensors", &kept, NULL));
+    assert_in_range(kept.threads, 1, 64); /* no more than there are processors here */
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_file *file = NULL;
+        assert_ok(ppo_file_read("policy.safetensors", &file));
+        assert_ok(ppo_file_set_text(file, cases[i][0], cases[i][1]));
+        assert_ok(ppo_file_write(file, "changed.safetensors"));
+        ppo_file_free(file);
+        char words[100];
+        snprintf(words, sizeof words, "changed.safetensors|%s", cases[i][2]);
+        assert_fails(ppo_agent_load("changed.safetensors", NULL, &agent), PPO_ERROR_FILE, words);
+        assert_null(agent);
+    }
+    assert_fails(ppo_config_load("nothing.safetensors", &kept, NULL), PPO_ERROR_FILE, "nothing.safetensors");
+    remove("policy.safetensors"), remove("changed.safetensors");
+}
+
+/* Two agents, of which one may wait or be out, in a world that fails when it is told to. */
+static int two_fault;
+
+static void two_reset(void *state, ppo_rng *rng, float *obs, ppo_outcome *out) {
+    (void)state, (void)rng;
+    obs[0] = 0.5f, obs[1] = two_fault == 1 ? NAN : 0.5f;
+    out[0].terminated = two_fault == 2, out[1].terminated = two_fault == 2 || two_fault == 3;
+    out[1].truncated = two_fault == 4, out[1].waits = two_fault == 5;
+    if (two_fault == 6) out[0].terminated = 0, out[0].waits = out[1].waits = 1;
+}
+
+static void two_step(void *state, ppo_rng *rng, const ppo_action *actions, float *obs, ppo_outcome *out) {
+    (void)state, (void)rng, (void)actions;
+    obs[0] = obs[1] = 0.25f;
+    out[1].reward = two_fault == 7 ? NAN : two_fault == 8 ? 3e38f : 0;
+    out[1].waits = two_fault == 5;
+    if (two_fault == 6) out[0].waits = out[1].waits = 1;
+}
+
+static void the_agent_of_a_world_that_fails_is_named(void **state) {
+    (void)state;
+    static const struct {
+        int fault;
+        ppo_status status;
+        const char *words;
+    } cases[] = {
+        {0, PPO_OK, ""},
+        {1, PPO_ERROR_NUMERIC, "is NaN (environment 0, agent 1, step 0)"},
+        {2, PPO_ERROR_ARGUMENT, "env.reset_all left every agent out (environment 0)"},
+        {3, PPO_OK, ""},
+        {4, PPO_OK, ""},
+        {5, PPO_OK, ""},
+        {6, PPO_ERROR_ARGUMENT, "no agent completed a step in a rollout of 8 steps"},
+        {7, PPO_ERROR_NUMERIC, "reward is NaN (environment 0, agent 1, step 1)"},
+        {8, PPO_ERROR_NUMERIC, "is too large: the episode's return is|(environment 0, agent 1, step 2)"}};
+    for (int i = 0; i < 2 * COUNT(cases); i++) {
+        const int k = i / 2;
+        ppo_env env = reach_env();
+        ppo_config cfg = tiny_config();
+        ppo_agent *agent = NULL;
+        env.reset = NULL, env.step = NULL, env.reset_all = two_reset, env.step_all = two_step, env.agents = 2;
+        env.state_size = 0;
+        if (i % 2) env.open = open_nothing; /* its episodes can be replayed */
+        for (int m = 0; m < PPO_MAX_METRICS && i % 2; m++) env.metrics[m] = "goals";
+        two_fault = cases[k].fault;
+        ppo_status status = ppo_train(&env, &cfg, &agent);
+        assert_int_equal(status, cases[k].status);
+        for (const char *word = cases[k].words; status && *word; word += strspn(word, "|")) {
+            char one[100];
+            snprintf(one, sizeof one, "%.*s", (int)strcspn(word, "|"), word);
+            if (!strstr(ppo_last_error(), one))
+                fail_msg("\"%s\" does not name \"%s\"", ppo_last_error(), one);
+            word += strcspn(word, "|");
+        }
+        if (!status) assert_ok(ppo_train(&env, &cfg, &agent)); /* goes on with the same agent */
+        ppo_agent_free(agent);
+    }
+    two_fault = 0;
+    ppo_env_set_user(&two_fault); /* no function runs that it could be of */
+    assert_null(ppo_env_user());
+    ppo_env_fail("nothing runs");
+}
+
+static void what_a_source_pushes_must_follow_its_turn(void **state) {
+    (void)state;
+    ppo_env env = walk_env(), box = reach_env(), own = walk_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_action action;
+    ppo_progress progress;
+    float obs[2] = {0.1f, 0.2f}, wrong[2] = {0.1f, NAN};
+    const unsigned char none[3] = {0, 0, 0}, one[3] = {0, 1, 0};
+    ppo_outcome plain = {0.5f, 0, 0, 0, 0, {0}}, ended = plain, cut = plain, waits = plain, huge = plain,
+                nan = plain;
+    ended.terminated = 1, cut.truncated = 1, waits.waits = 1, huge.reward = 3e38f, nan.reward = NAN;
+    env.reset = NULL, env.step = NULL, env.max_steps = 0;
+    box.reset = NULL, box.step = NULL, box.max_steps = 0;
+    agent = an_agent(&env);
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    REFUSED(ppo_trainer_act(trainer, 0, NULL), "ppo_trainer_act: action");
+#define WRONG(call, words) assert_fails(call, PPO_ERROR_ARGUMENT, words)
+    WRONG(ppo_trainer_observe(trainer, 2, obs, NULL, NULL), "source 2, outside 0 to num_envs - 1, 1");
+    WRONG(ppo_trainer_observe(trainer, -1, obs, NULL, NULL), "source -1, outside 0");
+    WRONG(ppo_trainer_observe(trainer, 0, obs, NULL, &plain),
+          "source 0 is in no episode: to begin one, outcome must be NULL");
+    WRONG(ppo_trainer_act(trainer, 0, &action), "source 0 has nothing to act on");
+    WRONG(ppo_trainer_observe(trainer, 0, NULL, NULL, NULL), "obs is NULL, but source 0 acts next");
+    WRONG(ppo_trainer_observe(trainer, 0, obs, none, NULL), "the mask leaves no action (choice 0, source 0)");
+    assert_fails(ppo_trainer_observe(trainer, 0, wrong, NULL, NULL), PPO_ERROR_NUMERIC, "NaN|source 0");
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, one, NULL));
+    WRONG(ppo_trainer_observe(trainer, 0, obs, NULL, &plain), "source 0 has not acted since");
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_int_equal(action.discrete, 1);
+    WRONG(ppo_trainer_observe(trainer, 0, obs, NULL, NULL),
+          "source 0 is in an episode: its outcome is needed");
+    WRONG(ppo_trainer_observe(trainer, 0, NULL, NULL, &plain), "obs is NULL, but source 0 acts next");
+    WRONG(ppo_trainer_observe(trainer, 0, NULL, NULL, &cut), "obs is NULL, but source 0 was truncated");
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &nan), PPO_ERROR_NUMERIC, "reward|NaN|source 0");
+    assert_ok(ppo_trainer_observe(trainer, 0, NULL, NULL, &waits)); /* no observation: it does not act */
+    WRONG(ppo_trainer_act(trainer, 0, &action), "source 0 has nothing to act on");
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, &plain));
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_ok(ppo_trainer_observe(trainer, 0, NULL, NULL, &ended));
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, NULL)); /* a new episode, */
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, &huge));
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    assert_fails(ppo_trainer_observe(trainer, 0, obs, NULL, &huge), PPO_ERROR_NUMERIC,
+                 "reward 3e+38 is too large|source 0");
+    WRONG(ppo_trainer_act(trainer, 0, &action), "source 0 has nothing to act on");
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, NULL, NULL)); /* which that ended */
+    assert_false(ppo_trainer_ready(trainer));
+    memset(&progress, 1, sizeof progress);
+    assert_ok(ppo_trainer_learn(trainer, 0, &progress)); /* nothing is complete */
+    assert_true(progress.iteration == 0);
+    ppo_trainer_free(trainer), ppo_agent_free(agent), trainer = NULL;
+    /* a mask means nothing to a box; an environment with functions is not pushed */
+    agent = an_agent(&box);
+    assert_ok(ppo_trainer_create(&box, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_observe(trainer, 0, obs, none, NULL));
+    assert_ok(ppo_trainer_act(trainer, 0, &action));
+    ppo_trainer_free(trainer), ppo_agent_free(agent), trainer = NULL;
+    agent = an_agent(&own);
+    assert_ok(ppo_trainer_create(&own, &cfg, agent, &trainer));
+    WRONG(ppo_trainer_observe(trainer, 0, obs, NULL, NULL),
+          "the environment has functions, use ppo_trainer_iterate()");
+    WRONG(ppo_trainer_act(trainer, 0, &action), "the environment has functions");
+    WRONG(ppo_trainer_learn(trainer, 0, NULL), "the environment has functions");
+    assert_false(ppo_trainer_ready(trainer));
+    ppo_actions actions = {NULL, NULL};
+    int taken = 7;
+    REFUSED(ppo_act_many(agent, obs, NULL, 1, NULL, NULL, &actions), "ppo_act_many");
+    actions.discrete = &taken;
+    WRONG(ppo_act_many(agent, obs, NULL, -1, NULL, NULL, &actions), "n is -1, must not be below 0");
+    assert_ok(ppo_act_many(agent, obs, NULL, 0, NULL, NULL, &actions));
+    assert_int_equal(taken, 7);
+    ppo_trainer_free(trainer), ppo_agent_free(agent);
+}
+
+/* A run whose threads the system refuses does not begin: in a process of its own, with little memory left. */
+static void threads_that_the_system_refuses_are_told(void **state) {
+    (void)state;
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    int how;
+    fflush(NULL);
+    const int child = fork();
+    if (!child) {
+        long pages = 0;
+        FILE *statm = fopen("/proc/self/statm", "r");
+        if (!statm || fscanf(statm, "%ld", &pages) != 1) _exit(2);
+        fclose(statm);
+        struct rlimit limit;
+        limit.rlim_cur = limit.rlim_max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (64u << 20);
+        if (setrlimit(RLIMIT_AS, &limit)) _exit(3);
+        const ppo_status status = ppo_set_threads(64);
+        _exit(status == PPO_ERROR_THREAD && strstr(ppo_last_error(), "the system refused thread") &&
+                      !ppo_set_threads(1)
+                  ? 0
+                  : 1);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), 0);
+#else
+    skip();
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_pointers_are_named),
@@ -558,6 +774,10 @@ int main(void) {
         cmocka_unit_test(tokens_that_are_not_the_librarys_are_refused),
         cmocka_unit_test(language_models_that_cannot_be_are_refused),
         cmocka_unit_test(sequences_that_a_model_cannot_read_are_refused),
+        cmocka_unit_test(what_a_policys_file_says_must_be_possible),
+        cmocka_unit_test(the_agent_of_a_world_that_fails_is_named),
+        cmocka_unit_test(what_a_source_pushes_must_follow_its_turn),
+        cmocka_unit_test(threads_that_the_system_refuses_are_told),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
