@@ -763,6 +763,40 @@ static void threads_that_the_system_refuses_are_told(void **state) {
 #endif
 }
 
+/* Wherever settings are compared or checked by themselves, one that means nothing is told. */
+static void settings_that_mean_nothing_are_refused_everywhere(void **state) {
+    (void)state;
+    ppo_env env = walk_env(), box = reach_env();
+    ppo_agent *agent = an_agent(&env), *other = an_agent(&env);
+    ppo_config cfg = tiny_config();
+    int refused = 0;
+    other->config.activation = (ppo_activation)99;
+    WRONG(ppo_agent_assign(agent, other), "activation");
+    other->config = agent->config;
+    agent->config.activation = (ppo_activation)99;
+    WRONG(ppo_agent_assign(agent, other), "activation");
+    agent->config = other->config;
+    cfg.dual_clip = 2, cfg.objective = (ppo_objective)99;
+    WRONG(ppo_config_check_effect(&cfg, &env, "dual_clip"), "objective");
+    cfg.objective = PPO_CLIP;
+    assert_ok(ppo_config_check_effect(&cfg, &env, "dual_clip"));
+    WRONG(ppo_config_check_effect(&cfg, &env, "dual"), "there is no setting \"dual\"");
+    REFUSED(ppo_config_check_effect(NULL, &env, NULL), "config");
+    for (int i = 0; i < ppo_config_settings()->count; i++) { /* lists and choices that are out of bounds */
+        const ppo_field *f = &ppo_config_settings()->field[i];
+        ppo_config bad = tiny_config();
+        char text[1024];
+        if (f->type == PPO_FIELD_CHOICE && f->size == 1) *((unsigned char *)&bad + f->offset) = 99;
+        else if (f->type == PPO_FIELD_CHOICE) *(int *)(void *)((char *)&bad + f->offset) = 99;
+        else continue;
+        WRONG(ppo_config_get(&bad, f->name, text, sizeof text), f->name);
+        WRONG(ppo_config_check(&bad), f->name);
+        refused += ppo_config_check_effect(&bad, &box, NULL) == PPO_ERROR_ARGUMENT;
+    }
+    assert_true(refused > 1);
+    ppo_agent_free(agent), ppo_agent_free(other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(null_pointers_are_named),
@@ -778,6 +812,7 @@ int main(void) {
         cmocka_unit_test(the_agent_of_a_world_that_fails_is_named),
         cmocka_unit_test(what_a_source_pushes_must_follow_its_turn),
         cmocka_unit_test(threads_that_the_system_refuses_are_told),
+        cmocka_unit_test(settings_that_mean_nothing_are_refused_everywhere),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
