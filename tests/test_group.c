@@ -697,6 +697,80 @@ static void an_allocation_that_fails_in_one_process_fails_in_all(void **state) {
     }
 }
 
+/* Process 1 is told once that a message failed, which the other one got: `lost`, counted from 0. */
+typedef struct loss {
+    int lost;
+    const char *control, *fit, *rlhf; /* the settings of one iteration; NULL: not this one */
+} loss;
+static int lost_message;
+static ppo_status exchange_with_a_loss(void *user, int peer, const void *send, size_t sent, void *receive,
+                                       size_t received) {
+    const line *l = (const line *)user;
+    const int lost = l->rank == 1 && l->messages == lost_message;
+    ppo_status status = exchange(user, peer, send, sent, receive, received);
+    return lost && !status ? ppo_fail(PPO_ERROR_GROUP, "message %d was lost", lost_message) : status;
+}
+
+static void train_with_a_loss(void *user, const ppo_group *group, result *r) {
+    const loss *t = (const loss *)user;
+    const ppo_group lossy = {group->rank, group->size, exchange_with_a_loss, group->user};
+    ppo_env env = walk_env();
+    ppo_config cfg = eight_environments(1);
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_lm *lm = random_lm(lm_config(VOCAB, 16, 8, 1, 2), 0.4f);
+    ppo_fit_config fit = ppo_fit_config_default();
+    ppo_rlhf_config tuned = ppo_rlhf_config_default();
+    ppo_rlhf *rlhf = NULL;
+    ppo_tokens data = {0};
+    ppo_rng rng = test_rng(7);
+    cfg.minibatch_size = 64, cfg.epochs = 1;
+    for (int i = 0; i < 6; i++) add_random(&data, &rng, VOCAB, 5 + i % 4, 3);
+    fit.batch_size = 6, fit.held_out = &data;
+    tuned.prompts = 6, tuned.slots = 3, tuned.minibatch_size = 6, tuned.epochs = 1;
+    lost_message = t->lost;
+    r->status = ppo_use_group(&lossy);
+    if (t->control) {
+        if (!r->status) r->status = ppo_config_set_all(&cfg, t->control);
+        if (!r->status) r->status = ppo_agent_create(&env, &cfg, &agent);
+        if (!r->status) r->status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+        if (!r->status) r->status = ppo_trainer_iterate(trainer, NULL);
+        if (!r->status) r->status = ppo_evaluate(agent, &env, 3, 1).status;
+    } else if (t->fit) {
+        if (!r->status) r->status = ppo_settings_set_all(ppo_fit_settings(), &fit, t->fit);
+        if (!r->status) r->status = ppo_fit_sft(lm, &data, &fit);
+    } else {
+        if (!r->status) r->status = ppo_settings_set_all(ppo_rlhf_settings(), &tuned, t->rlhf);
+        if (!r->status) r->status = ppo_rlhf_create(lm, NULL, NULL, &data, count_threes, NULL, &tuned, &rlhf);
+        if (!r->status) r->status = ppo_rlhf_iterate(rlhf, NULL);
+    }
+    ppo_rlhf_free(rlhf);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    ppo_lm_free(lm);
+    ppo_tokens_free(&data);
+}
+
+static void a_message_that_fails_is_never_overlooked(void **state) {
+    (void)state;
+    loss kinds[] = {
+        {0, "shards=4 normalize_obs=yes normalize_reward=yes", NULL, NULL},
+        {0, NULL, "shards=4", NULL},
+        {0, NULL, NULL, "shards=4 samples=2 advantage=group kl_place=loss kl_estimator=k3 refills=1"},
+        {0, NULL, NULL, "shards=4"}};
+    for (int k = 0; k < COUNT(kinds); k++) {
+        result got[MOST];
+        for (;; kinds[k].lost += SMALL(1, 4)) {
+            run_group(2, train_with_a_loss, &kinds[k], got);
+            if (kinds[k].lost >= got[1].messages) break;
+            if (got[1].status != PPO_ERROR_GROUP) print_message("kind %d, message %d\n", k, kinds[k].lost);
+            assert_int_equal(got[1].status, PPO_ERROR_GROUP);
+        }
+        assert_int_equal(got[0].status | got[1].status, PPO_OK);
+        assert_true(kinds[k].lost > 4);
+    }
+}
+
 static void processes_that_cannot_train_together_say_so(void **state) {
     (void)state;
     static char others[][40] = {"shards=4 seed=2", "shards=4 learning_rate=0.1", "shards=4 epochs=3"};
@@ -771,6 +845,7 @@ int main(void) {
         cmocka_unit_test(a_callback_that_stops_one_process_stops_all),
         cmocka_unit_test(a_process_that_ends_ends_the_others),
         cmocka_unit_test(an_allocation_that_fails_in_one_process_fails_in_all),
+        cmocka_unit_test(a_message_that_fails_is_never_overlooked),
         cmocka_unit_test(processes_that_cannot_train_together_say_so),
         cmocka_unit_test(a_group_that_cannot_be_is_refused),
     };
