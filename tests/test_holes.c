@@ -1,0 +1,335 @@
+/* What a review by mutation found untested: each test here fails where one line of the library is changed in a way that
+   no other test noticed. `make mutants` looks for more of them. */
+#include "../ppo.h"
+#include "../examples/companions/ppo_check.h"
+#include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_hub.h"
+
+#include "../examples/envs/connect4.h"
+#include "golden/v0_1.h"
+#include "golden/v0_2.h"
+#include "test.h"
+#include "system.h"
+
+static char home[] = "/tmp/test_holes.XXXXXX";
+
+static int enter_folder(void **state) {
+    (void)state;
+    return !mkdtemp(home) || chdir(home);
+}
+
+static int leave_folder(void **state) {
+    (void)state;
+    return chdir("/") || remove(home);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Losses and normalizers
+   -------------------------------------------------------------------------------------------------------- */
+
+static void a_policy_loss_of_nan_fails_the_tape(void **state) {
+    (void)state;
+    float data[4] = {-1, -2, NAN, -1};
+    const float old[4] = {-1, -2, -1, -1}, advantage[4] = {1, -1, 1, -1};
+    const ppo_policy_objective clip = {PPO_CLIP, 0.2f, 0.2f, 0, 0};
+    ppo_policy_stats stats;
+    ppo_tensor logp = {4, 1, data, NULL};
+    ppo_tape *tape = NULL;
+    assert_ok(ppo_tape_create(&tape));
+    assert_null(ppo_tape_policy_loss(tape, &logp, old, advantage, NULL, &clip, &stats));
+    assert_int_equal(ppo_tape_status(tape), PPO_ERROR_NUMERIC);
+    assert_non_null(strstr(ppo_last_error(), "logp"));
+    ppo_tape_free(tape);
+}
+
+static void a_normalizer_that_could_not_be_made_is_freed(void **state) {
+    (void)state;
+    ppo_normalizer norm;
+    memset(&norm, 0x55, sizeof norm);
+    assert_fails(ppo_normalizer_init(&norm, 0), PPO_ERROR_ARGUMENT, "size is 0");
+    assert_null(norm.mean);
+    ppo_normalizer_free(&norm);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Settings and environments
+   -------------------------------------------------------------------------------------------------------- */
+
+static void a_dual_clip_of_at_most_one_is_refused(void **state) {
+    (void)state;
+    ppo_config config = ppo_config_default();
+    static const struct {
+        float dual_clip;
+        int right;
+    } cases[] = {{0, 1}, {0.25f, 0}, {0.999f, 0}, {1, 0}, {1.001f, 1}, {3, 1}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        config.dual_clip = cases[i].dual_clip;
+        if (cases[i].right) assert_ok(ppo_config_check(&config));
+        else assert_fails(ppo_config_check(&config), PPO_ERROR_ARGUMENT, "dual_clip is|above 1");
+    }
+}
+
+static void a_rollout_in_which_no_step_ends_is_refused(void **state) {
+    (void)state;
+    ppo_env env = connect4_env(); /* after its move the first player waits */
+    ppo_config config = ppo_config_default();
+    ppo_agent *agent = NULL;
+    config.num_envs = 4, config.rollout_steps = 1, config.minibatch_size = 2, config.total_steps = 8;
+    config.hidden[0] = 4, config.hidden_layers = 1;
+    assert_fails(ppo_train(&env, &config, &agent), PPO_ERROR_ARGUMENT, "no agent completed a step|of 1 step");
+    assert_null(agent);
+}
+
+/* Source 0 goes on while learning waits for source 1: what it sees then is not learned from, and not counted. */
+static void observations_beyond_a_full_rollout_are_not_counted(void **state) {
+    (void)state;
+    enum { STEPS = 4 };
+    ppo_env env = {0};
+    ppo_config config = ppo_config_default();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_action action;
+    ppo_outcome out = {0};
+    float obs = 0;
+    env.obs_size = 1;
+    env.action_space = ppo_discrete(2);
+    config.num_envs = 2, config.rollout_steps = STEPS, config.minibatch_size = 2 * STEPS,
+    config.total_steps = 64;
+    config.hidden[0] = 4, config.hidden_layers = 1, config.normalize_obs = 1;
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    assert_ok(ppo_trainer_create(&env, &config, agent, &trainer));
+    for (int e = 0; e < 2; e++) assert_ok(ppo_trainer_observe(trainer, e, &obs, NULL, NULL));
+    for (int e = 0; e < 2; e++)
+        for (int t = 0; t < (e ? STEPS : 3 * STEPS); t++) {
+            obs = (float)(e ? -t : t);
+            assert_ok(ppo_trainer_act(trainer, e, &action));
+            assert_ok(ppo_trainer_observe(trainer, e, &obs, NULL, &out));
+        }
+    assert_true(ppo_trainer_ready(trainer));
+    assert_ok(ppo_trainer_learn(trainer, 0, NULL));
+    /* of each source the first observation, and one after each step; of source 0 one more, at which it acts in vain */
+    assert_true(agent->obs_norm.count == 2 * (STEPS + 1));
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
+static void convolutions_that_reach_the_last_pixel_fit(void **state) {
+    (void)state;
+    static const struct {
+        int side;
+        const char *conv, *words; /* NULL: it fits */
+    } cases[] = {{10, "2x4x3", NULL},
+                 {11, "2x2x3", NULL},
+                 {10, "2x5x3", "kernel of 5|stride of 3|misses the last 2"},
+                 {10, "2x2x3", "kernel of 2|misses the last 2"},
+                 {10, "2x3x3", "kernel of 3|misses the last 1"}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env env = walk_env();
+        ppo_config config = ppo_config_default();
+        ppo_agent *agent = NULL;
+        env.shape[0] = 1, env.shape[1] = env.shape[2] = cases[i].side;
+        env.obs_size = cases[i].side * cases[i].side;
+        assert_ok(ppo_config_set(&config, "conv", cases[i].conv));
+        if (cases[i].words)
+            assert_fails(ppo_agent_create(&env, &config, &agent), PPO_ERROR_ARGUMENT, cases[i].words);
+        else assert_ok(ppo_agent_create(&env, &config, &agent));
+        ppo_agent_free(agent);
+    }
+}
+
+static void a_picture_without_channels_is_refused(void **state) {
+    (void)state;
+    static const int shapes[][3] = {{0, 5, 5}, {0, 0, 5}, {0, 5, 0}, {1, 0, 0}, {1, 0, 5}};
+    for (int i = 0; i < COUNT(shapes); i++) {
+        ppo_env env = walk_env();
+        ppo_config config = ppo_config_default();
+        ppo_agent *agent = NULL;
+        env.obs_size = 25;
+        memcpy(env.shape, shapes[i], sizeof env.shape);
+        assert_fails(ppo_agent_create(&env, &config, &agent), PPO_ERROR_ARGUMENT, "the picture's shape is");
+        assert_null(agent);
+    }
+}
+
+static float least, most;
+
+static void seen_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    least = fminf(least, action->box[0]);
+    most = fmaxf(most, action->box[0]);
+    (void)state, (void)rng;
+    obs[0] = 0.5f;
+    out->reward = -1;
+}
+
+/* The check of an environment draws from the whole box where a new policy reaches that, else from -1 to 1; where that
+   is outside the box, from all that is finite. */
+static void random_actions_reach_what_a_new_policy_does(void **state) {
+    (void)state;
+    static const struct {
+        float low, high;
+        const char *settings;
+        float least, most;
+    } cases[] = {{-10, 10, "", -10, 10},
+                 {-10, 10, "scale_actions=no", -1, 1},
+                 {-10, 10, "scale_actions=no squash=yes", -10, 10},
+                 {-INFINITY, INFINITY, "", -1, 1},
+                 {-0.5f, INFINITY, "", -0.5f, 1},
+                 {1, 5, "scale_actions=no", 1, 5},
+                 {-5, -1, "scale_actions=no", -5, -1},
+                 {2, INFINITY, "", 2, FLT_MAX / 4},
+                 {-INFINITY, -2, "", -FLT_MAX / 4, -2}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_env env = reach_env();
+        ppo_config config = ppo_config_default();
+        ppo_inspection report;
+        const float size = cases[i].most - cases[i].least;
+        env.action_space = ppo_box(1, cases[i].low, cases[i].high);
+        env.step = seen_step;
+        least = INFINITY, most = -INFINITY;
+        assert_ok(ppo_config_set_all(&config, cases[i].settings));
+        assert_ok(ppo_env_check_with(&env, &config, 300, 1, &report));
+        assert_true(least >= cases[i].least && least < cases[i].least + 0.05f * size);
+        assert_true(most <= cases[i].most && most > cases[i].most - 0.05f * size);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Language models
+   -------------------------------------------------------------------------------------------------------- */
+
+static ppo_lm *tiny_lm(int context) {
+    ppo_lm_config config = ppo_lm_config_default();
+    ppo_lm *lm = NULL;
+    config.vocab = 5, config.context = context, config.width = 4, config.layers = 1, config.heads = 1;
+    assert_ok(ppo_lm_create(&config, &lm));
+    return lm;
+}
+
+static ppo_status one_each(const ppo_samples *samples, float *reward, void *user) {
+    const double until = ppo_clock() + 0.003; /* so that there is a time to divide by */
+    (void)user;
+    while (ppo_clock() < until) {
+    }
+    for (int s = 0; s < samples->tokens.count; s++) reward[s] = 1;
+    return PPO_OK;
+}
+
+static void tokens_per_second_are_tokens_by_seconds(void **state) {
+    (void)state;
+    ppo_rlhf_config config = ppo_rlhf_config_default();
+    ppo_rlhf *rlhf = NULL;
+    ppo_rlhf_progress progress;
+    ppo_lm *lm = tiny_lm(8);
+    ppo_tokens prompts = {0};
+    const int token[2] = {1, 2};
+    for (int i = 0; i < 4; i++) assert_ok(ppo_tokens_add(&prompts, token, 2, 2));
+    config.prompts = 4, config.minibatch_size = 4, config.epochs = 1, config.sampling.max_new_tokens = 4;
+    assert_ok(ppo_rlhf_create(lm, NULL, NULL, &prompts, one_each, NULL, &config, &rlhf));
+    for (int i = 1; i < 3; i++) {
+        assert_ok(ppo_rlhf_iterate(rlhf, &progress));
+        assert_int_equal(progress.tokens, 16 * i);
+        assert_true(progress.seconds >= 0.003 * i && progress.seconds < 100);
+        assert_close(progress.tokens_per_second * progress.seconds, 16 * i, 1e-6);
+    }
+    ppo_rlhf_free(rlhf);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm);
+}
+
+/* --------------------------------------------------------------------------------------------------------
+   Files
+   -------------------------------------------------------------------------------------------------------- */
+
+static void put_file(const unsigned char *bytes, size_t n) {
+    FILE *out = fopen("file", "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, n, out), n);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* Before version 0.3 1e-8 was added to a variance where it was used; now it is, where an old file is read. */
+static void variances_of_old_files_get_what_was_added_to_them(void **state) {
+    (void)state;
+    const struct {
+        const unsigned char *bytes;
+        size_t size;
+    } old[] = {{g_discrete_policy, sizeof g_discrete_policy},
+               {g_v0_1_discrete_policy, sizeof g_v0_1_discrete_policy}};
+    for (int i = 0; i < COUNT(old); i++) {
+        ppo_file *file = NULL;
+        ppo_agent *agent = NULL;
+        put_file(old[i].bytes, old[i].size);
+        assert_ok(ppo_file_read("file", &file));
+        assert_ok(ppo_agent_load("file", NULL, &agent));
+        assert_int_equal(agent->obs_norm.size, 2);
+        assert_int_equal(agent->return_norm.size, 1);
+        for (int j = 0; j < 3; j++) {
+            const ppo_array *array = ppo_file_find(file, j < 2 ? "obs_norm.var" : "return_norm.var");
+            double was;
+            assert_non_null(array);
+            memcpy(&was, (const char *)array->data + (j < 2 ? (size_t)j * sizeof was : 0), sizeof was);
+            assert_true((j < 2 ? agent->obs_norm.var[j] : agent->return_norm.var[0]) == was + 1e-8);
+        }
+        ppo_agent_free(agent);
+        ppo_file_free(file);
+        remove("file");
+    }
+}
+
+static void both_bounds_of_a_box_in_a_file_must_be_numbers(void **state) {
+    (void)state;
+    static const char *const texts[] = {"box 1 x 2", "box 1 -1 x", "box 1 x y"};
+    ppo_env env = reach_env();
+    ppo_config config = ppo_config_default();
+    ppo_agent *agent = NULL;
+    env.action_space = ppo_box(1, -1, 1);
+    config.hidden[0] = 4, config.hidden_layers = 1;
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    for (int i = 0; i < COUNT(texts); i++) {
+        ppo_file *file = NULL;
+        ppo_agent *back = NULL;
+        assert_ok(ppo_agent_save(agent, "file"));
+        assert_ok(ppo_file_read("file", &file));
+        assert_ok(ppo_file_set_text(file, "action_space", texts[i]));
+        assert_ok(ppo_file_write(file, "file"));
+        assert_fails(ppo_agent_load("file", NULL, &back), PPO_ERROR_FILE, "invalid action_space|box 1");
+        assert_null(back);
+        ppo_file_free(file);
+    }
+    ppo_agent_free(agent);
+    remove("file");
+}
+
+static void a_file_of_tokens_without_sequences_says_how_many_it_has(void **state) {
+    (void)state;
+    const int token[5] = {1, 2, 3, 4, 5}, start[1] = {0};
+    const int64_t five = 5, one = 1;
+    ppo_file *file = NULL;
+    ppo_tokens tokens = {0};
+    assert_ok(ppo_file_create(&file));
+    assert_ok(ppo_file_add(file, "tokens", PPO_I32, &five, 1, token));
+    assert_ok(ppo_file_add(file, "tokens.start", PPO_I32, &one, 1, start));
+    assert_ok(ppo_file_write(file, "file"));
+    ppo_file_free(file);
+    assert_fails(ppo_tokens_load("file", &tokens), PPO_ERROR_FILE, "5 tokens in 0 sequences");
+    ppo_tokens_free(&tokens);
+    remove("file");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_loss_of_nan_fails_the_tape),
+        cmocka_unit_test(a_normalizer_that_could_not_be_made_is_freed),
+        cmocka_unit_test(a_dual_clip_of_at_most_one_is_refused),
+        cmocka_unit_test(a_rollout_in_which_no_step_ends_is_refused),
+        cmocka_unit_test(observations_beyond_a_full_rollout_are_not_counted),
+        cmocka_unit_test(convolutions_that_reach_the_last_pixel_fit),
+        cmocka_unit_test(a_picture_without_channels_is_refused),
+        cmocka_unit_test(random_actions_reach_what_a_new_policy_does),
+        cmocka_unit_test(tokens_per_second_are_tokens_by_seconds),
+        cmocka_unit_test(variances_of_old_files_get_what_was_added_to_them),
+        cmocka_unit_test(both_bounds_of_a_box_in_a_file_must_be_numbers),
+        cmocka_unit_test(a_file_of_tokens_without_sequences_says_how_many_it_has),
+    };
+    return cmocka_run_group_tests_name("holes", tests, enter_folder, leave_folder);
+}
