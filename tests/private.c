@@ -78,6 +78,10 @@
 #include "test_autograd.c"
 #undef FILE_NAME
 
+#define FILE_NAME test_diagnose
+#include "test_diagnose.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_families
 #include "test_families.c"
 #undef FILE_NAME
@@ -120,6 +124,7 @@ static const test_program programs[] = {{"test_checkpoints", test_checkpoints_ma
                                         {"test_threads", test_threads_main},
 #ifndef PPO_TEST_TSAN
                                         {"test_autograd", test_autograd_main},
+                                        {"test_diagnose", test_diagnose_main},
                                         {"test_families", test_families_main},
                                         {"test_generation", test_generation_main},
                                         {"test_math", test_math_main},
