@@ -10,7 +10,9 @@ found() { for compiler; do command -v $compiler 2>$work/check.log; done; }
 c_compilers=$(found gcc clang) cpp_compilers=$(found g++ clang++)
 [ -n "$c_compilers" ] || c_compilers=$(found ${CC:-cc})
 
+# EXPORT: tests/export.c as a program; then the answers alone are looked at, by one compiler (make mutants).
 writes_them() {
+    [ -z "${EXPORT-}" ] || { "$EXPORT" $work >$work/names; return; }
     ${CC:-cc} -O0 -DPPO_NO_LANGUAGE -DPPO_NO_REPORTS -I. tests/export.c -o $work/export -lm && $work/export $work >$work/names && [ "$(wc -l <$work/names)" -gt 15 ]
 }
 check agents_of_every_kind_are_written writes_them
@@ -30,6 +32,14 @@ together() {
     printf '    return wrong;\n}\n#endif\n'
 }
 together >$work/together.c
+
+# answers COMPILER OPTION... - compares each with what ppo_act() said
+answers() { "$@" -I$work $work/together.c -o $work/compare -lm && $work/compare; }
+if [ -n "${EXPORT-}" ]; then
+    check they_answer_as_ppo_act_does answers ${CC:-cc} -O0 -std=c99
+    finish
+    exit
+fi
 
 # as_library COMPILER OPTION... - compiles the part of the policies that firmware would have
 as_library() { "$@" $strict -DFREESTANDING -I$work -c $work/together.c -o $work/together-${1##*/}.o; }
@@ -60,8 +70,6 @@ needs_nothing() {
 }
 check they_need_no_other_function needs_nothing
 
-# answers COMPILER OPTION... - compares each with what ppo_act() said
-answers() { "$@" -I$work $work/together.c -o $work/compare -lm && $work/compare; }
 for compiler in $c_compilers; do
     check "they_answer_as_ppo_act_does (${compiler##*/})" answers $compiler -O2 -std=c99
     grep 'off by' $work/check.log | sort -t' ' -k6 -g | tail -n 1 | sed 's/^/# worst: /'

@@ -10,3 +10,10 @@ stats: build/stb_ds.found build/cmocka.found ## is every estimator of a gradient
 	for t in $(STATS); do sed -n -e 's/^# //p' -e '/FAILED\|ERROR/p' $$t.txt; done; exit $$s
 
 .PHONY: stats
+
+# Small faults in the library, N of them, chosen by SEED, one at a time: mutants.py.
+mutants: build/stb_ds.found build/cmocka.found ## plants N=1000 small faults, one at a time: do the tests notice? SEED=2 plants others
+	@command -v python3 >/dev/null || { echo "skipped: there is no Python 3"; exit 0; }; \
+	    CC="$(CC)" python3 tests/mutants.py $(or $(N),1000) $(or $(SEED),1)
+
+.PHONY: mutants
