@@ -41,10 +41,11 @@ int main(int argc, char **argv) {
     ppo_generator *one, *other;
     double rate = 0, sure = 0, agree = 0, limit = 0;
 
-    /* The better model has read what people chose. Both continue the same prompts. */
+    /* The better model has read what people chose. Both continue the same prompts, each by chance of its own. */
     ask_people(first, 1000, seed, &chosen, &rejected);
     must(ppo_fit_sft(better, &chosen, &fit));
-    ppo_samples of_a = sample(first, PAIRS, 1, seed, &one), of_b = sample(better, PAIRS, 1, seed, &other);
+    ppo_samples of_a = sample_by(first, PAIRS, 1, seed, seed + 1, &one);
+    ppo_samples of_b = sample_by(better, PAIRS, 1, seed, seed + 1000, &other);
     must(people(&of_a, a, NULL));
     must(people(&of_b, b, NULL));
     for (int i = 0; i < PAIRS; i++) {

@@ -126,11 +126,12 @@ static inline ppo_lm *learn_reward(const ppo_lm *first, const ppo_tokens *chosen
     return lm;
 }
 
-/* Samples of a model for n random prompts, `each` of each; valid until the generator is freed. */
-static inline ppo_samples sample(const ppo_lm *lm, int n, int each, uint64_t seed,
-                                 ppo_generator **generator) {
+/* Samples of a model for n random prompts, `each` of each; valid until the generator is freed. Models with the same
+   chance meet the same random numbers, and say the same where they are alike. */
+static inline ppo_samples sample_by(const ppo_lm *lm, int n, int each, uint64_t seed, uint64_t chance,
+                                    ppo_generator **generator) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER + 103, 0);
-    ppo_sampling how = sampling(seed + 1);
+    ppo_sampling how = sampling(chance);
     ppo_tokens words = {0}, prompts = {0};
     ppo_samples samples;
     add_words(n, &rng, &words);
@@ -141,6 +142,10 @@ static inline ppo_samples sample(const ppo_lm *lm, int n, int each, uint64_t see
     ppo_tokens_free(&words);
     ppo_tokens_free(&prompts);
     return samples;
+}
+static inline ppo_samples sample(const ppo_lm *lm, int n, int each, uint64_t seed,
+                                 ppo_generator **generator) {
+    return sample_by(lm, n, each, seed, seed + 1, generator);
 }
 
 /* The proxy: reward models as a reward function, with mean 0 and deviation 1 on the first model's samples. */
