@@ -60,7 +60,7 @@ FILENAME ~ /unreached\.txt$/ {
     } else if (!((file, line) in place)) place[file, line] = section
     source[file, line] = text
     if (count ~ /-/) next
-    if (!((file, line) in runs) && as_cpp && file != "ppo_cuda.cuh") next
+    if (!((file, line) in runs) && as_cpp && file !~ /\.cuh$/) next
     if (!((file, line) in runs)) order[++count_of_lines] = file SUBSEP line
     now = file SUBSEP line
     many = 0

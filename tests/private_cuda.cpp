@@ -22,6 +22,9 @@ namespace test_cuda_losses {
 namespace test_cuda_models {
 #include "test_cuda_models.cpp"
 }
+namespace test_cuda_operations {
+#include "test_cuda_operations.cpp"
+}
 namespace test_cuda_sampling {
 #include "test_cuda_sampling.cpp"
 }
@@ -34,6 +37,7 @@ static const test_program programs[] = {{"test_cuda_group", test_cuda_group::mai
                                         {"test_cuda_linear", test_cuda_linear::main_of_tests},
                                         {"test_cuda_losses", test_cuda_losses::main_of_tests},
                                         {"test_cuda_models", test_cuda_models::main_of_tests},
+                                        {"test_cuda_operations", test_cuda_operations::main_of_tests},
                                         {"test_cuda_sampling", test_cuda_sampling::main_of_tests},
                                         {"test_cuda_tokens", test_cuda_tokens::main_of_tests}};
 

@@ -51,7 +51,7 @@ tests_compile() {
     cp "${cmocka%.h}"*.h $work/include
     for test in tests/private.c tests/test_*.c; do # those which private.c includes once, and no MuJoCo there
         [ $test = tests/test_mujoco.c ] || grep -q "^#include \"${test#tests/}\"" tests/private.c ||
-            $compiler -fsyntax-only -I. -I$work/include "$test"
+            $compiler -fsyntax-only -I. -I$work/include -Itests/mpi_emulation "$test"
     done
 }
 

@@ -28,7 +28,8 @@ TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tes
 # those of CUDA a C++ compiler, for an emulation.
 LUNAR  := build/plain/test_lunarlander build/asan/test_lunarlander
 MUJOCO := build/plain/test_mujoco build/asan/test_mujoco
-CUDA_TOGETHER := test_cuda_group test_cuda_linear test_cuda_losses test_cuda_models test_cuda_sampling test_cuda_tokens
+CUDA_TOGETHER := test_cuda_group test_cuda_linear test_cuda_losses test_cuda_models test_cuda_operations test_cuda_sampling \
+                 test_cuda_tokens
 CUDA   := $(patsubst %,build/asan/%,$(CUDA_TOGETHER) test_cuda_emulation)
 OPTIONAL = $(if $(wildcard build/box2d.found),$(LUNAR)) $(if $(wildcard build/mujoco.found),$(MUJOCO)) \
     $(if $(wildcard build/cxx.found),$(CUDA))
@@ -87,6 +88,9 @@ build/plain/test_math_short: OWN = -O3 $(ZEN)
 LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
 
 build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
+build/plain/test_mpi: OWN = -O1 -Itests/mpi_emulation
+build/asan/test_mpi:  OWN = -O0 -Itests/mpi_emulation
+build/plain/test_mpi build/asan/test_mpi build/cov/test_mpi: tests/mpi_emulation/mpi.h
 
 $(OBJECTS): tests/private.c $(TOGETHER:%=tests/%.c) $(TEST_HEADERS) tests/tests.mk | build/stb_ds.found
 	@mkdir -p $(@D)
@@ -126,9 +130,9 @@ build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(
 	$(CXX) $(CUDA_FLAGS) $< -o $@ -lcmocka $(LDLIBS)
 
 # What runs of the library, with all tests of `plain` in small size, the emulation of CUDA, and the export of policies. A child
-# that ends by _exit() tells what ran in it, too.
+# that ends by _exit() tells what ran in it, too. The longest test comes first.
 COV_FLAGS := -O1 -fno-inline --coverage -fprofile-update=atomic -DPPO_TEST_SMALL
-COV       := $(patsubst %,build/cov/%,$(filter-out $(ALONE),$(NAMES)) $(if $(wildcard build/cxx.found),$(CUDA_TOGETHER)))
+COV       := $(patsubst %,build/cov/%,$(if $(wildcard build/cxx.found),test_cuda_models $(filter-out test_cuda_models,$(CUDA_TOGETHER))) $(filter-out $(ALONE),$(NAMES)))
 
 coverage: build/stb_ds.found build/cmocka.found ## which lines and branches of the library the tests run; fails below the floors of coverage.sh
 	-@$(MAKE) --no-print-directory -s build/cxx.found || echo "note: ppo_cuda.cuh is left out, there is no C++ compiler"
@@ -153,9 +157,12 @@ $(CUDA_TOGETHER:%=build/cov/%): build/cov/private_cuda.o build/cov/exit.o
 	$(CXX) $^ -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS) --coverage
 
 $(patsubst %,build/cov/%,$(filter-out $(ALONE),$(NAMES))): build/cov/%: tests/%.c build/cov/private.o build/cov/exit.o $(TEST_HEADERS)
-	$(CC) -O0 -DPPO_TEST_SMALL -I. $(if $(filter $(@F),$(TOGETHER)),,$<) build/cov/private.o build/cov/exit.o \
+	$(CC) -O0 $(OWN) -DPPO_TEST_SMALL -I. $(if $(filter $(@F),$(TOGETHER)),,$<) build/cov/private.o build/cov/exit.o \
 	    -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS) -lgcov
 
+# These have their companion in themselves.
+build/cov/test_mpi:   OWN = --coverage -Itests/mpi_emulation
+build/cov/test_ocean: OWN = --coverage
 build/cov/test_files build/cov/export: build/cov/%: tests/%.c build/cov/exit.o $(TEST_HEADERS)
 	$(CC) $(COV_FLAGS) -DPPO_STATIC -I. $< build/cov/exit.o -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS)
 
