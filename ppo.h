@@ -9540,7 +9540,7 @@ static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env 
     if (config->conv_layers) inputs = ppo__picture_size(model->conv.shape[config->conv_layers]);
     if (!status && config->conv_layers && beside > INT_MAX - inputs)
         status = ppo__refuse("obs_size is too large: %d", model->obs_size);
-    if (config->conv_layers) inputs += beside;
+    if (!status && config->conv_layers) inputs += beside;
     if (!status && model->shared) {
         status = ppo__add_mlp(model, &model->trunk, "trunk", config, inputs, layers, 0, sqrtf(2), rng);
         inputs = config->hidden[layers - 1];

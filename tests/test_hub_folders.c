@@ -224,6 +224,20 @@ static void parts_of_tokenizers_cut_and_spell_texts(void **state) {
          "aa a"},
         {pieces_json, "\"merges\": [", "\"fuse_unk\": true, \"merges\": [", "xx a", {5, 2}, 2, "<s> a"},
         {pieces_json, "\"merges\": [", "\"fuse_unk\": false, \"merges\": [", "xxa", {5, 5, 0}, 3, "<s><s>a"},
+        {pieces_json,
+         "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"" LOW "\"}",
+         "{\"type\": \"Prepend\", \"prepend\": \"" LOW "\"}",
+         "aa",
+         {2, 0},
+         2,
+         " aa"},
+        {pieces_json,
+         "\"<0x0A>\": 3, \"<0xZZ>\"",
+         "\"" LOW LOW "\": 3, \"ab" LOW "\"",
+         "a  a",
+         {0, 1, 2},
+         3,
+         "a  a"},
         {pieces_json, "\"unk_token\": \"<s>\"", "\"unk_token\": null", "xax", {0}, 1, "a"},
     };
     empty("in");
@@ -266,6 +280,7 @@ static void what_a_tokenizer_config_contradicts_is_noted(void **state) {
         {"{\"bos_token\": \"<s>\", \"eos_token\": {\"content\": \"</s>\"}, \"pad_token\": null}", "", NULL},
         {"{\"bos_token\": \"<b>\", \"cls_token\": {\"content\": \"<c>\"}}", "bos_token \"<b>\" is not among",
          "\ntokenizer_config.json: cls_token \"<c>\" is not among"},
+        {"{\"added_tokens_decoder\": {\"4\": \"<s>\"}}", "", NULL},
         {"{\"add_bos_token\": true}", "add_bos_token is true, but tokenizer.json has no token before", NULL},
         {"{\"add_bos_token\": false, \"add_eos_token\": false, \"add_prefix_space\": false}", "", NULL},
         {"{\"tokenizer_class\": \"LlamaTokenizerFast\"}", "add_bos_token is true, but", NULL},
@@ -550,6 +565,14 @@ static void a_saved_folder_names_its_tokens(void **state) {
          "{\"vocab_size\": 6, \"eos_token_id\": 4, \"architectures\": [\"LlamaForSequenceClassification\"]}",
          {"", "", ""},
          "\"vocab_size\": 6"},
+        {"\357\273\277{\"eos_token\": \"</s>\"}",
+         "{\"vocab_size\": 6, \"eos_token_id\": 4}",
+         {"\357\273\277{", "\"eos_token\": \"<s>\"", ""},
+         "\"eos_token_id\": 4"},
+        {NULL,
+         "{\"vocab_size\": 5, \"eos_token_id\": 4, \"architectures\": [\"XForSequenceClassification\"]}",
+         {"{", "\"eos_token\": \"<s>\"", ""},
+         "\"vocab_size\": 5"},
         {NULL, "{\"architectures\": \"x\"}", {"\"eos_token\": \"</s>\"", "", ""}, NULL},
     };
     for (int i = 0; i < COUNT(cases); i++) {
@@ -635,6 +658,9 @@ static ppo_status load_config(const char *family, const char *old, const char *b
     return ppo_lm_load("in", lm);
 }
 
+#define TEN                                                                                               \
+    "\"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", \"local\", " \
+    "\"local\", "
 #define LAYERS "\"num_hidden_layers\": 3"
 #define WINDOW "\"sliding_window\": 4, \"use_sliding_window\": true"
 static void what_a_config_cannot_say_is_named(void **state) {
@@ -673,6 +699,8 @@ static void what_a_config_cannot_say_is_named(void **state) {
         {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [\"full_attention\", \"\\q\"]",
          "an escape that stands for no character"},
         {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"layer_types\": [{}]", "expected"},
+        {"gpt_neo", "[[[\"global\", \"local\", \"global\"], 1]]",
+         "[[[" TEN TEN TEN TEN TEN TEN TEN "\"local\"], 1]]", "lists 71 layers of 3"},
         {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": -1",
          "max_window_layers \"-1\" is not known"},
         {"qwen2", LAYERS, LAYERS ", " WINDOW ", \"max_window_layers\": 1.5",
@@ -1182,6 +1210,24 @@ static void tokens_in_a_file_must_make_sequences(void **state) {
         assert_int_equal(read.count == 0, cases[i].words != NULL);
         ppo_tokens_free(&read);
     }
+    for (int k = 0; k < 2; k++) { /* single numbers */
+        const int64_t four = 4;
+        ppo_file *file = NULL;
+        ppo_tokens read = {0};
+        assert_ok(ppo_file_create(&file));
+        assert_ok(ppo_file_add(file, "tokens", PPO_I32, &four, k, tokens));
+        if (k) assert_ok(ppo_file_add(file, "tokens.start", PPO_I32, NULL, 0, good));
+        assert_ok(ppo_file_write(file, "in/part.safetensors"));
+        ppo_file_free(file);
+        assert_fails(ppo_tokens_load("in/part.safetensors", &read), PPO_ERROR_FILE,
+                     k ? "tokens.start" : "tokens");
+    }
+    int token[] = {1, 2}, start[] = {0, 2};
+    ppo_tokens mine = {1, start, NULL, token, NULL, NULL}, read = {0};
+    assert_ok(ppo_tokens_save(&mine, "in/part.safetensors")); /* without prompts */
+    assert_ok(ppo_tokens_load("in/part.safetensors", &read));
+    assert_true(read.count == 1 && read.prompt[0] == 0 && read.start[1] == 2);
+    ppo_tokens_free(&read);
     ppo_tokens none = {0};
     assert_fails(ppo_tokens_save(&none, "in/part.safetensors"), PPO_ERROR_ARGUMENT, "there are no tokens");
     assert_fails(ppo_tokens_save(NULL, "in/part.safetensors"), PPO_ERROR_ARGUMENT, "there are no tokens");
@@ -1213,6 +1259,7 @@ static void written_texts_begin_and_end_once(void **state) {
     ppo_tokens tokens = {0};
     assert_fails(ppo_tokens_add_written(&tokens, tok, 6, "a", NULL, -1), PPO_ERROR_ARGUMENT,
                  "start is 6 and end -1, tokens are 0 .. 5");
+    assert_fails(ppo_tokens_add_written(&tokens, tok, -1, "", NULL, -1), PPO_ERROR_ARGUMENT, "0 tokens");
     assert_fails(ppo_tokens_add_written(&tokens, tok, -1, "a", NULL, 6), PPO_ERROR_ARGUMENT,
                  "start is -1 and end 6");
     ppo_tokenizer_free(tok);
@@ -1251,6 +1298,88 @@ static void a_stop_is_found_at_the_end(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* Syllables are composed as Unicode says: of a leading consonant and a vowel, and then of a trailing consonant. */
+static void syllables_of_hangul_are_composed(void **state) {
+    (void)state;
+#define GA        "\352\260\200"
+#define GAK       "\352\260\201"
+#define G         "\341\204\200"
+#define A         "\341\205\241"
+#define K         "\341\206\250"
+#define OLD_VOWEL "\341\205\266"
+#define NO_TAIL   "\341\206\247"
+#define OLD_TAIL  "\341\207\203"
+    static const char json[] =
+        "{\"normalizer\": {\"type\": \"NFC\"}, \"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"vocab\": "
+        "{\"" GA "\": 0, \"" GAK "\": 1, \"" G "\": 2, \"" A "\": 3, \"" K "\": 4, \"" OLD_VOWEL
+        "\": 5, \"" NO_TAIL "\": 6, \"" OLD_TAIL "\": 7}, \"merges\": []}}";
+    static const struct {
+        const char *text;
+        int count, want[3];
+    } cases[] = {{GA, 1, {0}},
+                 {GAK, 1, {1}},
+                 {G A, 1, {0}},
+                 {G A K, 1, {1}},
+                 {GA K, 1, {1}},
+                 {GAK K, 2, {1, 4}},
+                 {G K, 2, {2, 4}},
+                 {A G, 2, {3, 2}},
+                 {G OLD_VOWEL, 2, {2, 5}},
+                 {GA NO_TAIL, 2, {0, 6}},
+                 {GA OLD_TAIL, 2, {0, 7}}};
+    ppo_tokenizer *tok = NULL;
+    empty("in");
+    write_text("in/tokenizer.json", json);
+    assert_ok(ppo_tokenizer_load("in", &tok));
+    for (int i = 0; i < COUNT(cases); i++) {
+        int tokens[12], count;
+        assert_ok(ppo_encode(tok, cases[i].text, strlen(cases[i].text), tokens, 12, &count));
+        if (count != cases[i].count || memcmp(tokens, cases[i].want, (size_t)count * sizeof *tokens))
+            fail_msg("case %d: %d tokens, the first %d", i, count, tokens[0]);
+    }
+    ppo_tokenizer_free(tok);
+}
+
+/* A tokenizer of another kind has no notes, fits every family but Qwen's, and finds no names. */
+static void a_tokenizer_of_characters_has_no_file_to_speak_of(void **state) {
+    (void)state;
+    ppo_tokenizer *tok = NULL;
+    assert_ok(ppo_tokenizer_characters("ab", 2, NULL, 0, &tok));
+    assert_string_equal(ppo_tokenizer_note(tok), "");
+    assert_string_equal(ppo_tokenizer_chat_note(tok, PPO_CHATML), "");
+    assert_int_equal(ppo_tokenizer_find(tok, "a"), -1);
+    assert_int_equal(ppo_tokenizer_pad(tok, 0), -1);
+    assert_ok(ppo_tokenizer_fits(tok, "llama"));
+    assert_fails(ppo_tokenizer_fits(tok, "qwen2"), PPO_ERROR_ARGUMENT, "family qwen2");
+    ppo_tokenizer_free(tok);
+    empty("in");
+    assert_ok(load_changed(pieces_json, "BPE", "BPE", &tok));
+    assert_fails(ppo_tokenizer_fits(tok, "qwen2"), PPO_ERROR_ARGUMENT, "family qwen2");
+    ppo_tokenizer_free(tok);
+}
+
+/* A line that is longer than any, which takes its time: make coverage and make test-long read it. */
+static void a_line_without_an_end_is_refused(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    ppo_tokenizer *tok = with_config(NULL, NULL);
+    ppo_tokens tokens = {0};
+    if (!getenv("PPO_TEST_FINE") && !getenv("PPO_TEST_FULL")) {
+        ppo_tokenizer_free(tok);
+        skip();
+    }
+    FILE *out = fopen("in/merges.txt", "wb");
+    char *block = (char *)malloc(MIB);
+    assert_true(out != NULL && block != NULL);
+    memset(block, ' ', MIB);
+    for (int i = 0; i < 65; i++) assert_int_equal(fwrite(block, 1, MIB, out), MIB);
+    assert_int_equal(fclose(out), 0);
+    assert_fails(ppo_tokens_add_lines(&tokens, NULL, "in/merges.txt", tok, NULL, NULL), PPO_ERROR_FILE,
+                 "line 1 is longer than 67108864 bytes");
+    free(block);
+    ppo_tokenizer_free(tok);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tokenizers_cannot_have_is_named),
@@ -1276,6 +1405,9 @@ int main(void) {
         cmocka_unit_test(tokens_in_a_file_must_make_sequences),
         cmocka_unit_test(written_texts_begin_and_end_once),
         cmocka_unit_test(a_stop_is_found_at_the_end),
+        cmocka_unit_test(syllables_of_hangul_are_composed),
+        cmocka_unit_test(a_tokenizer_of_characters_has_no_file_to_speak_of),
+        cmocka_unit_test(a_line_without_an_end_is_refused),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -171,9 +171,12 @@ static ppo_status train_stop_and_continue(void *user) {
     return status;
 }
 
+/* Of the jobs, make test runs some under a sanitizer. */
+static int job_step(void) { return SMALL(1, getenv("PPO_TEST_FINE") ? 1 : 4); }
+
 static void policies_without_memory_say_so(void **state) {
     (void)state;
-    for (int i = 0; i < COUNT(use_jobs); i++)
+    for (int i = 0; i < COUNT(use_jobs); i += job_step())
         assert_true(fail_each_allocation(use_agent_of, (void *)&use_jobs[i]) > 10);
     assert_true(fail_each_allocation(export_small, (void *)&use_jobs[0]) > 10);
     assert_true(fail_each_allocation(export_small, (void *)&use_jobs[2]) > 10);
@@ -184,7 +187,7 @@ static void policies_without_memory_say_so(void **state) {
 
 static void trainings_without_memory_say_so(void **state) {
     (void)state;
-    for (int i = 0; i < COUNT(train_jobs); i++)
+    for (int i = 0; i < COUNT(train_jobs); i += job_step())
         assert_true(fail_each_allocation(train_stop_and_continue, (void *)&train_jobs[i]) > 10);
 }
 
@@ -282,7 +285,7 @@ static void folders_without_memory_say_so(void **state) {
     assert_ok(ppo_text_save("folder/tokenizer.json", folder_tokenizer, sizeof folder_tokenizer - 1));
     static const char config[] = "{\"eos_token\": \"<|im_end|>\", \"chat_template\": \"<|im_start|>\"}";
     assert_ok(ppo_text_save("folder/tokenizer_config.json", config, sizeof config - 1));
-    for (int i = 0; i < COUNT(families); i++) {
+    for (int i = 0; i < COUNT(families); i += job_step()) {
         ppo_lm_config c = lm_config(7, 24, 8, 1, 2);
         assert_ok(ppo_lm_config_family(&c, families[i]));
         ppo_lm *lm = random_lm(c, 0.1f);

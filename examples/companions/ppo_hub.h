@@ -392,11 +392,9 @@ static void ppo__packed_gemm(int rows, int cols, int inner, const float *a, int 
     float block[PPO__BLOCK];
     int j = 0;
     const ppo__kernels *set = ppo__k();
-    if (ppo__has_product(inner)) {
-        set->product(PPO__PACKED_B, rows, cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
-        return;
-    }
-    if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
+    if (ppo__has_product(inner))
+        set->product(PPO__PACKED_B, rows, j = cols, inner, a, lda, 1, b, ldb, init, ld_init, c, ldc);
+    else if (rows == 1) set->row_times(j = cols - cols % PPO__WIDE, inner, a, b, ldb, init, c);
     for (; j < cols; j += PPO__BLOCK_COLS) {
         const float *before = init ? init + j : NULL;
         const int wide = ppo__min_int(cols - j, PPO__BLOCK_COLS);
@@ -3114,7 +3112,7 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     const char *part = ppo__hub_text(hub, "rope.partial_rotary_factor|rotary_pct");
     if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
         return ppo__hub_unknown(hub, part);
-    c->rotary_size = (int)(share * (c->head_size ? c->head_size : c->heads ? c->width / c->heads : 0));
+    c->rotary_size = (int)(share * (c->width / c->heads));
     return PPO_OK;
 }
 
@@ -3236,7 +3234,7 @@ static ppo_status ppo__hub_no_array(const ppo__hub *hub, const char *name) {
                     "save it in Python without \"%.*s\" before its names",
                     name, is, (int)(length - n), is);
         }
-    const ppo_array *first = stbds_arrlenu(hub->files) ? ppo_file_at(hub->files[0], 0) : NULL;
+    const ppo_array *first = ppo_file_at(hub->files[0], 0);
     return ppo__file_fail(hub->folder, "there is no \"%.80s\"; the first array is \"%.80s\"", name,
                           first ? first->name : "");
 }
@@ -3547,7 +3545,6 @@ static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
         if (expressed || !strcmp(is, other)) continue;
         if ((!strcmp(field, "kv_heads") && c->kv_heads == c->heads) ||
-            (!strcmp(field, "hidden") && c->hidden == 4 * c->width) ||
             (!strcmp(field, "head_size") && c->head_size * c->heads == c->width))
             continue;
         return ppo__refuse("%s is %s, which a folder of family %s cannot express", field, is, name);
