@@ -137,6 +137,7 @@ typedef struct emulated_nccl {
     void *receive;
     size_t sent, received;
     int peer, asked, silent, ended;
+    char failing; /* 'u', 'i', 'a': ncclGetUniqueId, ncclCommInitRankConfig, ncclCommGetAsyncError fail */
     ncclResult_t state;
 } * ncclComm_t;
 static emulated_nccl nccl;
@@ -146,10 +147,11 @@ static const char *ncclGetErrorString(ncclResult_t state) {
 }
 static ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
     snprintf(id->place, sizeof id->place, "%s", getenv("NCCL_COMM_ID"));
-    return ncclSuccess;
+    return nccl.failing == 'u' ? ncclRemoteError : ncclSuccess;
 }
 static ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
                                            ncclConfig_t *config) {
+    if (nccl.failing == 'i') return ncclRemoteError;
     *comm = &nccl;
     nccl.state = !config->blocking && !strcmp(id.place, "localhost:1235") && size == nccl.pipes->size &&
                          rank == nccl.pipes->rank
@@ -159,7 +161,7 @@ static ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqu
 }
 static ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
     *state = comm->silent || comm->asked++ % 3 < 2 ? ncclInProgress : comm->state;
-    return ncclSuccess;
+    return comm->failing == 'a' ? ncclRemoteError : ncclSuccess;
 }
 static ncclResult_t ncclCommAbort(ncclComm_t comm) { return comm->ended = 1, ncclSuccess; }
 static ncclResult_t ncclCommDestroy(ncclComm_t comm) { return comm->ended = 2, ncclSuccess; }
@@ -275,6 +277,67 @@ static void nccl_does_not_wait_for_ever(void **state) {
     }
 }
 
+/* A group of two in which this process hears itself. */
+static ppo_status hear_oneself(void *, int, const void *send, size_t sent, void *receive, size_t received) {
+    memcpy(receive, send, std::min(sent, received));
+    return PPO_OK;
+}
+
+/* Connects, exchanges and ends, with what is failing. */
+static ppo_status connect_once(const ppo_group *pipes, char failing, int *gpu) {
+    char from[5000] = "abc", to[5000] = "";
+    nccl = emulated_nccl();
+    nccl.pipes = pipes, nccl.failing = failing;
+    ppo_status status = ppo_use_nccl(gpu);
+    if (!status) status = ppo_use_nccl(NULL); /* again: it is connected */
+    if (!status) status = ppo__nccl_exchange(NULL, 1, from, sizeof from, to, sizeof to);
+    if (!status && strcmp(to, "abc")) status = ppo_fail(PPO_ERROR_FILE, "\"%.9s\" arrived", to);
+    char error[256];
+    snprintf(error, sizeof error, "%s", ppo_last_error());
+    ppo_nccl_end(status != PPO_OK);
+    return status ? ppo_fail(status, "%s", error) : status;
+}
+
+static void what_fails_in_nccl_is_told_and_freed(void **state) {
+    (void)state;
+    const ppo_group pipes = {0, 2, hear_oneself, NULL};
+    int gpu = -1;
+    emulate();
+    unsetenv("RANK"), unsetenv("WORLD_SIZE"), unsetenv("MASTER_ADDR"), unsetenv("MASTER_PORT"),
+        unsetenv("NCCL_COMM_ID");
+    unsetenv("OMPI_COMM_WORLD_RANK"), unsetenv("SLURM_PROCID");
+    assert_ok(ppo_use_nccl(&gpu)); /* no launcher: a process of its own */
+    assert_int_equal(gpu, 0);
+    ppo_nccl_end(0);
+    setenv("RANK", "0", 1), setenv("WORLD_SIZE", "2", 1), setenv("NCCL_PATIENCE", "1", 1);
+    ppo__nccl.piece = 4096;
+    assert_fails(connect_once(&pipes, 0, &gpu), PPO_ERROR_GROUP,
+                 "cannot be connected by NCCL: remote"); /* another place */
+    setenv("MASTER_ADDR", "localhost", 1), setenv("MASTER_PORT", "1234", 1),
+        setenv("NCCL_COMM_ID", "localhost:1235", 1);
+    assert_ok(connect_once(&pipes, 0, &gpu));
+    for (const char *failing = "uia"; *failing; failing++)
+        assert_fails(connect_once(&pipes, *failing, &gpu), PPO_ERROR_GROUP,
+                     "cannot be connected by NCCL: remote");
+    assert_int_equal(emulation.live, 0);
+    emulation.calls = 0;
+    assert_ok(connect_once(&pipes, 0, &gpu));
+    const long calls = emulation.calls;
+    int failed = 0;
+    for (long k = 0; k < calls; k++) {
+        emulation.fail_at = k, emulated::last_error = cudaSuccess;
+        const ppo_status status = connect_once(&pipes, 0, &gpu);
+        emulation.fail_at = -1;
+        if (status && status != PPO_ERROR_FILE)
+            assert_non_null(strstr(ppo_last_error(), "by NCCL: ")); /* else by the emulation */
+        failed += status == PPO_ERROR_GROUP;
+        if (emulation.live) fail_msg("%ld things are left after call %ld failed", emulation.live, k);
+    }
+    assert_true(failed > 5);
+    unsetenv("RANK"), unsetenv("WORLD_SIZE"), unsetenv("MASTER_ADDR"), unsetenv("MASTER_PORT"),
+        unsetenv("NCCL_COMM_ID");
+}
+
 #endif
 
 int main(void) {
@@ -286,6 +349,7 @@ int main(void) {
         cmocka_unit_test(a_gpu_that_fails_in_one_process_fails_in_all),
         cmocka_unit_test(nccl_carries_what_processes_exchange),
         cmocka_unit_test(nccl_does_not_wait_for_ever),
+        cmocka_unit_test(what_fails_in_nccl_is_told_and_freed),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

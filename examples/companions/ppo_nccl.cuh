@@ -78,6 +78,16 @@ typedef struct ppo__nccl_link {
 
 static ppo__nccl_link ppo__nccl = {NULL, NULL, NULL, NULL, 0, 600, 1 << 24};
 
+/* Frees what exchanges need on the GPU. */
+static void ppo__nccl_forget(void) {
+    ppo__nccl_link *l = &ppo__nccl;
+    if (l->stream) cudaStreamDestroy(l->stream);
+    cudaFree(l->out);
+    cudaFree(l->in);
+    l->stream = NULL;
+    l->out = l->in = NULL;
+}
+
 /* Aborts the communicator and says why. */
 static ppo_status ppo__nccl_failed(int peer, const char *why) {
     ppo__nccl_link *l = &ppo__nccl;
@@ -160,7 +170,10 @@ static ppo_status ppo__nccl_start(void) {
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess) error = cudaMalloc(&l->out, l->piece);
     if (error == cudaSuccess) error = cudaMalloc(&l->in, l->piece);
-    if (error != cudaSuccess) return ppo__nccl_failed(-1, cudaGetErrorString(error));
+    if (error != cudaSuccess) {
+        ppo__nccl_forget();
+        return ppo__nccl_failed(-1, cudaGetErrorString(error));
+    }
     ncclUniqueId id;
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0; /* no call waits: ppo__nccl_await() does */
@@ -181,6 +194,7 @@ PPO_DEF void ppo_nccl_end(int failed) {
     if (ppo__nccl.comm && failed) ncclCommAbort(ppo__nccl.comm);
     else if (ppo__nccl.comm) ncclCommDestroy(ppo__nccl.comm);
     ppo__nccl.comm = NULL;
+    ppo__nccl_forget();
 }
 
 #endif
