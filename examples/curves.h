@@ -38,8 +38,9 @@ static ppo_status read_traces(uint64_t seed, traces *all) {
         }
         if (t->n < POINTS) t->d[t->n] = d, t->truth[t->n] = truth, t->proxy[t->n++] = proxy;
     }
+    const int broken = ferror(file);
     fclose(file);
-    return PPO_OK;
+    return broken ? ppo_fail(PPO_ERROR_FILE, "%s cannot be read", path) : PPO_OK;
 }
 
 /* Least squares for truth = d (a - b f(d)) with f(d) = d (best-of-n) or log d (PPO), Gao 2022: linear in a, b. */

@@ -90,6 +90,7 @@ static int load(const char *path, const char *x_name, const char *y_name, ppo_cu
         x_column = find_column(line, x_name);
         y_column = find_column(line, y_name);
     }
+    if (ferror(file)) return fclose(file), fail("cannot read ", path);
     if (x_column < 0 || y_column < 0) {
         fclose(file);
         fprintf(stderr, "plot: %s has no column %s\n", path, x_column < 0 ? x_name : y_name);
@@ -105,9 +106,10 @@ static int load(const char *path, const char *x_name, const char *y_name, ppo_cu
         x[n] = number(field(line, x_column));
         y[n] = number(field(line, y_column));
     }
+    const int broken = ferror(file);
     fclose(file);
     curve->x = x, curve->y = y, curve->n = n;
-    return 0;
+    return broken ? fail("cannot read all of ", path) : 0;
 }
 
 int main(int argc, char **argv) {

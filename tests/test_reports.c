@@ -619,6 +619,23 @@ static void a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv(void **st
     assert_iterations(2, 3);
 }
 
+static void what_a_power_failure_leaves_after_the_rows_of_a_checkpoint_is_dropped(void **state) {
+    (void)state;
+    static const char left[] = "\0\0\0\0\0\0\0\0\n,,,\0,1,2\nhalf of a li";
+    ppo_log *log = open_log(csv, NULL, 0);
+    log_rows(log, 1, 3);
+    ppo_log_close(log);
+    FILE *file = fopen(csv, "ab");
+    fwrite(left, 1, sizeof left - 1, file);
+    fclose(file);
+    assert_fails(ppo_log_open(csv, NULL, 2048 * 4, &log), PPO_ERROR_FILE, "line 5 is not a row"); /* row 4? */
+    log = open_log(csv, NULL, 2048 * 3);
+    log_rows(log, 4, 5);
+    ppo_log_close(log);
+    read_table(csv);
+    assert_iterations(1, 5);
+}
+
 static void a_csv_of_another_kind_is_refused_and_left_alone(void **state) {
     (void)state;
     static char header[2048], text[4096];
@@ -881,6 +898,10 @@ static void a_log_that_cannot_be_opened_says_why(void **state) {
     assert_null(log);
     assert_fails(ppo_log_open(NULL, in_folder("file"), 0, &log), PPO_ERROR_FILE, "file|Not a directory");
     assert_fails(ppo_log_open(NULL, in_folder("file/tb"), 5, &log), PPO_ERROR_FILE, "file|Not a directory");
+    assert_int_equal(symlink("round", in_folder("round")), 0);
+    alarm(20); /* that would look for a name that is not taken for ever */
+    assert_fails(ppo_log_open(NULL, in_folder("round"), 0, &log), PPO_ERROR_FILE, "round|cannot be created");
+    alarm(0);
     assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 0, &log), PPO_ERROR_FILE,
                  "taken.csv|not a plain file");
     assert_fails(ppo_log_open(in_folder("taken.csv"), NULL, 7, &log), PPO_ERROR_FILE,
@@ -1403,6 +1424,7 @@ int main(void) {
         in_a_folder(a_new_run_replaces_the_csv_and_makes_the_directories),
         in_a_folder(a_resumed_run_drops_the_rows_it_will_make_again),
         in_a_folder(a_resumed_run_copes_with_a_torn_an_empty_and_a_missing_csv),
+        in_a_folder(what_a_power_failure_leaves_after_the_rows_of_a_checkpoint_is_dropped),
         in_a_folder(a_csv_of_another_kind_is_refused_and_left_alone),
         cmocka_unit_test(crc32c_of_the_tests_knows_the_vectors_of_rfc_3720),
         in_a_folder(event_files_decode_to_what_was_logged),

@@ -3925,7 +3925,8 @@ typedef struct ppo__line_reader {
     ppo_lines how;
     ppo_tokens *to[2]; /* the second: NULL, or what is rejected */
     int number, skipped;
-    char *line; /* an array that grows, with a 0 for its end */
+    int64_t left; /* bytes */
+    char *line;   /* an array that grows, with a 0 for its end */
     char part[32];
     ppo__json json;
     ppo__arena memory;                    /* of its values */
@@ -3939,12 +3940,14 @@ static ppo_status ppo__read_line(ppo__line_reader *lines, FILE *in, int *more) {
     if (lines->line) stbds_header(lines->line)->length = 0;
     do {
         c = getc(in);
+        lines->left -= c != EOF;
         last = c == EOF || c == '\n';
         if (PPO__PUSH(lines->line, (char)(last ? 0 : c))) return PPO_ERROR_MEMORY;
     } while (!last && stbds_arrlenu(lines->line) <= PPO__MAX_LINE);
     ++lines->number;
     *more = c != EOF;
     if (ferror(in)) return ppo__file_failed(lines->path, "read", errno);
+    if (!*more && lines->left > 0) return ppo__file_fail(lines->path, "cannot be read: it became shorter");
     if (last) return PPO_OK;
     return ppo__file_fail(lines->path, "line %d is longer than %d bytes", lines->number, PPO__MAX_LINE);
 }
@@ -4186,8 +4189,7 @@ PPO_DEF ppo_status ppo_tokens_add_lines(ppo_tokens *tokens, ppo_tokens *rejected
         return ppo__refuse("ppo_tokens_add_lines: max_tokens is %d, or rejected is tokens",
                            reader.how.max_tokens);
     const int before[2] = {tokens->count, rejected ? rejected->count : 0};
-    int64_t size;
-    FILE *in = ppo__open_old(path, &size);
+    FILE *in = ppo__open_old(path, &reader.left);
     ppo_status status = in ? PPO_OK : ppo__failed;
     while (more && !status) {
         status = ppo__read_line(&reader, in, &more);

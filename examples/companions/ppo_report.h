@@ -361,10 +361,9 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
     long micro = (long)(1e6 * (now - second));
     if (!*directory)
         return ppo__refuse("ppo_log_open: tensorboard_dir is empty: say \".\" for this directory");
-    do {
+    for (int tries = 0; tries < 1000 && (!tries || ppo__what_is(log->path) != PPO__NOTHING); ++tries)
         snprintf(log->path, sizeof log->path, "%s/events.out.tfevents.%010.0f.ppo.%06ld.%ld", directory,
                  second, micro++, PPO__PROCESS_ID());
-    } while (ppo__what_is(log->path) != PPO__NOTHING);
     ppo_status status = ppo__log_create(log);
     if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
     if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);

@@ -886,32 +886,40 @@ static int64_t ppo__csv_steps(const char *line, const char *header) {
 
 typedef struct ppo__csv_old {
     FILE *file;
+    int64_t size; /* bytes */
     int64_t steps;
     char *header; /* [PPO__CSV_LINE] receives its own, which may have figures of the environment, too */
 } ppo__csv_old;
 
-/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline. */
+/* Copies the header and the rows up to `steps`. A killed run may leave a last line without a newline, and a power
+   failure anything after the rows that the checkpoint was to have. */
 static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     const ppo__csv_old *old = (const ppo__csv_old *)user;
     char line[PPO__CSV_LINE] = "";
+    int64_t before = 0;
     const size_t usual = ppo__csv_usual(old->header) - 1;
     const int whole = fgets(line, sizeof line, old->file) && strchr(line, '\n');
     const int figures = !strncmp(line, old->header, usual) && !strncmp(line + usual, ",env/", 5);
-    if (strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
+    if (!ferror(old->file) && strcmp(line, old->header) && !figures && (whole || !feof(old->file)))
         return ppo__file_fail(path, "its columns are not those of this log: give another file");
     if (whole) strcpy(old->header, line);
     fputs(old->header, to);
     for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
-        int64_t at = ppo__csv_steps(line, old->header);
-        if (!strchr(line, '\n') && feof(old->file)) break;
+        const int64_t at = ppo__csv_steps(line, old->header);
+        if ((!strchr(line, '\n') && feof(old->file)) || (at < 0 && before == old->steps)) break;
         if (at < 0) return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
-        if (at <= old->steps) fputs(line, to);
+        if (at <= old->steps) fputs(line, to), before = at;
     }
-    return ferror(old->file) ? ppo__file_failed(path, "read", errno) : PPO_OK;
+    if (ferror(old->file)) return ppo__file_failed(path, "read", errno);
+    if (feof(old->file) && PPO__TELL(old->file) < old->size)
+        return ppo__file_fail(path, "cannot be read: it became shorter");
+    return PPO_OK;
 }
 
 static ppo_status ppo__csv_resume(ppo__log_file *csv, FILE *file, int64_t steps, char *header) {
-    ppo__csv_old old = {file, steps, header};
+    ppo__csv_old old = {file, 0, steps, header};
+    if (PPO__SEEK(file, 0, SEEK_END) || (old.size = PPO__TELL(file)) < 0 || PPO__SEEK(file, 0, SEEK_SET))
+        return ppo__file_failed(csv->path, "read", errno);
     ppo_status status = ppo__write_file(csv->path, ppo__csv_copy, &old);
     if (status) return status;
     csv->file = fopen(csv->path, "r+b");
