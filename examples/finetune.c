@@ -223,6 +223,7 @@ static int on_step(const ppo_fit_progress *p, void *user) {
                         {"seconds", p->seconds}};
     j->failed = report(j, p->step, p->steps, !isnan(p->held_out_loss), f, sizeof f / sizeof *f);
     j->stopped = interrupted && p->step && p->step < p->steps;
+    if (j->failed) j->fit.checkpoint = NULL; /* which would be without this row of the log */
     return j->failed || j->stopped;
 }
 
@@ -300,7 +301,7 @@ static ppo_status check_out(const job *j, int lora) {
         snprintf(path, sizeof path, "%s%s", folder ? j->out : j->checkpoint, folder ? "/empty.tmp" : ".tmp");
         status = ppo_file_write(empty, path);
         if (!status) remove(path);
-        if (!status && folder && is_new) remove(j->out); /* what was there stays: a file, a link, a folder */
+        if (folder && is_new) remove(j->out); /* what was there stays: a file, a link, a folder */
     }
     ppo_file_free(empty);
     return status;
@@ -597,7 +598,7 @@ int main(int argc, char **argv) {
     job j;
     double began = ppo_clock();
     ppo_status status = read_options(&j, argc, argv);
-    if (j.help) return 0;
+    if (j.help) return fflush(stdout) || ferror(stdout);
     if (!status && j.model) status = ppo_tokenizer_load(j.model, &j.tokenizer);
     if (!status)
         status = j.method->kind == TOKENIZER ? make_tokenizer(&j)
@@ -611,7 +612,9 @@ int main(int argc, char **argv) {
     else if (!status)
         printf("%s is written: %.0f s, %.0f s of a processor\n", j.out, ppo_clock() - began,
                (double)clock() / CLOCKS_PER_SEC);
-    if (status) fflush(stdout), fprintf(stderr, "finetune: %s\n", ppo_last_error());
+    if ((fflush(stdout) || ferror(stdout)) && !status)
+        status = ppo_fail(PPO_ERROR_FILE, "what is printed cannot be written");
+    if (status) fprintf(stderr, "finetune: %s\n", ppo_last_error());
     for (int k = 0; k < 2; k++) ppo_tokens_free(&j.data[k]), ppo_tokens_free(&j.held_out[k]);
     ppo_lm_free(j.scorer);
     if (j.lm != j.base) ppo_lm_free(j.lm);

@@ -616,10 +616,11 @@ static ppo_status ppo__put_trained(ppo_file *file, const char *prefix, const ppo
 static ppo_status ppo__get_trained(ppo_file *file, const char *prefix, const ppo_lm *lm, ppo_lm **read) {
     const int part = *prefix || lm->base;
     ppo_status status = part ? ppo_lm_copy(lm, 0, read) : ppo_lm_get(file, read);
-    for (int i = 0; i < ppo__lm_settings.count && !status; ++i)
-        if (strcmp(ppo__lm_fields[i].name, "seed") != 0)
-            status = ppo__check_kept(&ppo__lm_settings, ppo__lm_fields[i].name, &(*read)->full, &lm->full,
-                                     "checkpoint");
+    for (int i = 0; i < ppo__lm_settings.count && !status; ++i) {
+        const char *name = ppo__lm_fields[i].name;
+        if (strcmp(name, "seed") && strcmp(name, "eos")) /* which no step depends on; eos may be set at any time */
+            status = ppo__check_kept(&ppo__lm_settings, name, &(*read)->full, &lm->full, "checkpoint");
+    }
     if (!status && part)
         status = ppo__serialize_params(file, PPO__LOAD, prefix, (*read)->params, (*read)->params->data, 2);
     if (!status && lm->base) status = ppo__serialize_weights(file, PPO__LOAD, prefix, "base", lm->base);
