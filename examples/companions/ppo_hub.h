@@ -135,7 +135,8 @@ PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
    bytes so that Hugging Face's tokenizers read it. Into a folder it also writes the tokenizer_config.json
    that AutoTokenizer needs, that of the folder it was read from or one of its own; eos_token is then what the
    folder's config.json says, which gets the tokens that start a text and fill one up: for a model with a score
-   there is one that no text ends with. So save the model before its tokenizer. A tokenizer of characters cannot be saved this way. */
+   there is one that no text ends with. So save the model before its tokenizer. The files of a folder are replaced
+   one after another, when all of the new ones are on the disk. A tokenizer of characters cannot be saved this way. */
 
 /* What Python's AutoTokenizer may do otherwise with the folder that the tokenizer was read from, in a sentence or
    several, each a line; "": nothing. */
@@ -2034,54 +2035,56 @@ static const char *ppo__with_token(ppo__arena *memory, const char *path, const c
                  : text;
 }
 
-/* Sets the number of a token in a folder's config.json, if it has one and there is such a token. */
-static ppo_status ppo__set_token(ppo__arena *memory, const char *config, const char *key, int token,
-                                 const ppo__hub_facts *facts) {
-    char number[16], *model = NULL;
-    if (token < 0 || token >= facts->vocab) return PPO_OK;
+/* A folder's config.json with the number of a token, if there is such a token. */
+static const char *ppo__set_token(ppo__arena *memory, const char *config, const char *text, const char *key,
+                                  int token, const ppo__hub_facts *facts) {
+    char number[16];
+    if (!text || token < 0 || token >= facts->vocab) return text;
     snprintf(number, sizeof number, "%d", token);
-    ppo_status status = ppo_text_load(config, &model, NULL);
-    const char *text = model ? ppo__with_member(memory, config, model, key, number) : NULL;
-    if (!status) status = ppo__arena_status(memory);
-    if (!status && text && strcmp(text, model)) status = ppo_text_save(config, text, strlen(text));
-    return ppo_text_free(model), status;
+    return ppo__with_member(memory, config, text, key, number);
 }
 
-/* Writes tokenizer_config.json, and into config.json the tokens that start a text and fill one up. */
-static ppo_status ppo__complete_folder(const ppo_tokenizer *tok, const char *folder) {
+static ppo_status ppo__draft_text(const char *path, const char *text, char **draft) {
+    ppo__text whole = {text, strlen(text)};
+    return ppo__write_draft(path, ppo__write_text, &whole, draft);
+}
+
+/* Drafts of a folder's tokenizer_config.json, and of its config.json, if that changes, with the tokens that start a
+   text and fill one up. */
+static ppo_status ppo__complete_folder(const ppo_tokenizer *tok, ppo__arena *memory, const char *path,
+                                       const char *config, char *drafts[2]) {
     const ppo__tokfile_rules *rules = tok->rules;
-    ppo__arena memory = {NULL, NULL, PPO_OK};
     ppo__hub_facts facts;
-    char *path = ppo__path_in(&memory, folder, "tokenizer_config.json");
-    char *config = ppo__path_in(&memory, folder, "config.json");
+    char *model = NULL;
     const char *was = rules ? rules->config : NULL;
     const char *text = was ? was : "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\"\n}\n";
-    ppo_status status = ppo__arena_status(&memory);
-    if (!status) status = ppo__read_facts(&memory, config, &facts);
-    if (status) return ppo__arena_free(&memory), status;
+    ppo_status status = ppo__read_facts(memory, config, &facts);
+    if (!status && facts.vocab >= 0) status = ppo_text_load(config, &model, NULL);
+    if (status) return status;
     int eos = facts.eos, bos = tok->bounds[0] ? tok->bound[0][0] : was ? rules->bos : -1;
     for (int k = 0; k < PPO__USUAL_ENDS && eos < 0 && !was; ++k)
         eos = ppo_tokenizer_special(tok, ppo__usual_ends[k]);
     int pad = was && !facts.score ? rules->pad : ppo__pad_token(tok, eos, facts.score);
     if (facts.vocab >= 0 && pad >= facts.vocab) pad = -1;
     if (!was) {
-        text = ppo__with_member(&memory, path, text, "clean_up_tokenization_spaces", "false");
-        text = ppo__with_token(&memory, path, text, "bos_token", tok, bos);
-        text = ppo__with_token(&memory, path, text, "unk_token", tok, rules ? rules->unknown : -1);
+        text = ppo__with_member(memory, path, text, "clean_up_tokenization_spaces", "false");
+        text = ppo__with_token(memory, path, text, "bos_token", tok, bos);
+        text = ppo__with_token(memory, path, text, "unk_token", tok, rules ? rules->unknown : -1);
     }
     if (!was || (rules->eos && eos >= 0 && ppo_tokenizer_special(tok, rules->eos) != eos))
-        text = ppo__with_token(&memory, path, text, "eos_token", tok, eos);
-    if (!was || pad != rules->pad) text = ppo__with_token(&memory, path, text, "pad_token", tok, pad);
-    status = ppo__arena_status(&memory);
-    if (!status) status = ppo_text_save(path, text, strlen(text));
-    if (!status) status = ppo__set_token(&memory, config, "bos_token_id", bos, &facts);
-    if (!status) status = ppo__set_token(&memory, config, "pad_token_id", pad, &facts);
-    return ppo__arena_free(&memory), status;
+        text = ppo__with_token(memory, path, text, "eos_token", tok, eos);
+    if (!was || pad != rules->pad) text = ppo__with_token(memory, path, text, "pad_token", tok, pad);
+    const char *now = ppo__set_token(memory, config, model, "bos_token_id", bos, &facts);
+    now = ppo__set_token(memory, config, now, "pad_token_id", pad, &facts);
+    status = ppo__arena_status(memory);
+    if (!status) status = ppo__draft_text(path, text, &drafts[0]);
+    if (!status && now && strcmp(now, model)) status = ppo__draft_text(config, now, &drafts[1]);
+    return ppo_text_free(model), status;
 }
 
 /* The path, or that of the folder's tokenizer.json. */
-static char *ppo__tokfile_path(ppo__arena *memory, const char *path) {
-    if (ppo__is_special(path)) return ppo__path_in(memory, path, "tokenizer.json");
+static char *ppo__tokfile_path(ppo__arena *memory, const char *path, int folder) {
+    if (folder) return ppo__path_in(memory, path, "tokenizer.json");
     char *whole = PPO__ARRAY(memory, char, strlen(path) + 1);
     return whole ? strcpy(whole, path) : NULL;
 }
@@ -2092,10 +2095,14 @@ static ppo_status ppo__tokfile_save(const ppo_tokenizer *tokenizer, const char *
                            path);
     ppo__arena memory = {NULL, NULL, PPO_OK};
     const int folder = ppo__is_special(path);
-    const char *whole = ppo__tokfile_path(&memory, path);
+    const char *paths[3] = {ppo__tokfile_path(&memory, path, folder), NULL, NULL};
+    char *drafts[3] = {NULL, NULL, NULL}; /* all are there before the first replaces its file */
+    if (folder) paths[1] = ppo__path_in(&memory, path, "tokenizer_config.json");
+    if (folder) paths[2] = ppo__path_in(&memory, path, "config.json");
     ppo_status status = ppo__arena_status(&memory);
-    if (!status) status = ppo__write_file(whole, ppo__write_json, (void *)tokenizer);
-    if (!status && folder) status = ppo__complete_folder(tokenizer, path);
+    if (!status) status = ppo__write_draft(paths[0], ppo__write_json, (void *)tokenizer, &drafts[0]);
+    if (!status && folder) status = ppo__complete_folder(tokenizer, &memory, paths[1], paths[2], &drafts[1]);
+    for (int k = 0; k < 3; ++k) status = ppo__keep_draft(paths[k], drafts[k], status);
     return ppo__arena_free(&memory), status;
 }
 
@@ -2118,7 +2125,7 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
     if (array) return ppo__tokfile_make(path, array, tokenizer);
     ppo__arena memory = {NULL, NULL, PPO_OK};
     const int folder = ppo__is_special(path);
-    const char *whole = ppo__tokfile_path(&memory, path);
+    const char *whole = ppo__tokfile_path(&memory, path, folder);
     ppo_status status = ppo__arena_status(&memory);
     if (!status && folder && !ppo__exists(whole)) status = ppo__tokfile_missing(&memory, path);
     if (!status) status = ppo__tokfile_make(whole, NULL, tokenizer);
