@@ -142,6 +142,8 @@ int main(int argc, char **argv) {
     if (!status && c.system) status = say(&c, "system", c.system);
     for (char *line; !status && (line = read_line()) != NULL; free(line))
         if (*line) status = reply(&c, line);
+    if ((fflush(stdout) || ferror(stdout)) && !status)
+        status = ppo_fail(PPO_ERROR_FILE, "what is printed cannot be written");
     if (status) fprintf(stderr, "chat: %s\n", ppo_last_error());
     forget(&c, 0, c.count);
     ppo_generator_free(c.generator);

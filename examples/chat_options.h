@@ -44,7 +44,7 @@ static int usage(const chat *c) {
         "  --start NAME               token before a raw text, or none [what tokenizer.json says]\n");
     print_settings(&own_settings, c, "--", NULL, NULL);
     print_settings(ppo_sampling_settings(), &c->how, "--", NULL, NULL);
-    return 0;
+    return fflush(stdout) || ferror(stdout);
 }
 
 static ppo_status set(chat *c, const char *name, const char *value) {

@@ -103,6 +103,10 @@ int main(int argc, char **argv) {
         printf("\"length\":%.2f,\"most_kl\":%.4f,\"tokens_per_second\":%.0f,\"seconds\":%.1f}\n",
                (double)e->mean_length, (double)r.most_kl, e->tokens_per_second, ppo_clock() - began);
     }
+    if (!status && (fflush(stdout) || ferror(stdout))) {
+        fprintf(stderr, "rlhf: the results could not be written\n");
+        status = PPO_ERROR_FILE;
+    }
     forget_all(&r);
     ppo_set_threads(1);
 #ifdef PPO_CUDA_CUH

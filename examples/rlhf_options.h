@@ -39,7 +39,7 @@ static int usage(const run *r) {
            "of ppo (the seed is that of all stages):\n",
            r->dir, r->best_of, r->threads, r->device, ppo_rlhf_settings()->preset_names);
     print_settings(ppo_rlhf_settings(), &r->ppo);
-    return 0;
+    return fflush(stdout) || ferror(stdout);
 }
 
 static int complain(const char *flag, const char *problem) {

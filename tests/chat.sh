@@ -105,4 +105,6 @@ check at_its_start eval '! tells "> "'
 build/chat --help >$work/out
 helps() { grep -q -e '--top-p .*\[1\]' $work/out && grep -q -e '--form .*zephyr' $work/out; }
 check help_lists_the_settings helps
+is_not_printed() { ! build/chat --help >/dev/full; }
+[ -e /dev/full ] && check help_that_cannot_be_printed_is_an_error is_not_printed
 finish

@@ -230,4 +230,10 @@ check refuses_layers_of_an_adapter is_refused "lora_layers has no effect without
 check refuses_a_log_that_cannot_be_written is_refused text.txt/log $sft log=$work/text.txt/log.csv
 rm $work/none.checkpoint
 [ -e /dev/full ] && check refuses_a_log_on_a_full_disk is_refused 'dev/full' $sft log=/dev/full steps=1
+is_not_printed() { ! build/finetune "$@" >/dev/full 2>$work/err; }
+[ -e /dev/full ] && {
+    check help_that_cannot_be_printed_is_an_error is_not_printed help
+    check so_is_a_result is_not_printed tokenizer data=$work/text.txt out=$work/full
+    check it_is_told grep -q '^finetune: what is printed cannot be written$' $work/err
+}
 finish

@@ -84,6 +84,12 @@ check refuses_a_folder_that_is_a_file is_refused rlhf.sh --dir tests/rlhf.sh --q
 rlhf --dir $work/models --help
 helps() { [ $status -eq 0 ] && grep -q -e '--kl-coef .*\[0.35\]' $work/out && grep -q -e '--kernels' $work/out; }
 check help_lists_every_setting_with_its_default helps
+is_not_printed() { ! build/rlhf --dir $work/models "$@" >/dev/full 2>$work/err; }
+[ -e /dev/full ] && {
+    check help_that_cannot_be_printed_is_an_error is_not_printed --help
+    check so_are_results is_not_printed --json --seed 3 --fit "epochs=1 steps=1" sft
+    check it_is_told grep -q '^rlhf: the results could not be written$' $work/err
+}
 
 # The laboratory of over-optimization: its report of two seeds whose a is 0.4 and 0.6, and b 0.3
 for seed in 9001 9002; do
