@@ -2,9 +2,11 @@
    all of them. Each is a program of its own name nevertheless, in its own process: main() looks at argv[0]. Programs
    whose tests call public functions alone can be linked with the object as with a library. */
 
-/* Thousands of files need not reach the disk; test_files.c sees to it that the library waits for that. */
+/* Thousands of files need not reach the disk; test_files.c sees to it that the library waits for that, and faults.c, which
+   has a function of this name, what it does where that fails. */
 #include <unistd.h>
-#define fsync(descriptor) ((void)(descriptor), 0)
+__attribute__((weak)) int private_fsync(int descriptor) { return (void)descriptor, 0; }
+#define fsync(descriptor) private_fsync(descriptor)
 #define PPO_VECTOR16
 #include "pages.h"
 #define PPO_IMPLEMENTATION

@@ -22,7 +22,7 @@ NUMBERS  := test_math_short test_unbiased test_unbiased_tokens # whose code othe
 ASAN     := $(patsubst %,build/asan/%,$(filter-out $(NUMBERS),$(NAMES)))
 TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/companions/*.cuh tests/cuda_*.h)
-TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS),$(wildcard tests/*.h tests/golden/*.h))
+TEST_HEADERS := $(HEADERS) $(filter-out $(CUDA_HEADERS) tests/fault_%,$(wildcard tests/*.h tests/golden/*.h))
 
 # The test of LunarLander needs a C++ compiler and Box2D; that of MuJoCo's tasks libmujoco, and the models of Gymnasium;
 # those of CUDA a C++ compiler, for an emulation.
@@ -48,7 +48,7 @@ RUN_ALL = sh tests/run.sh -j$(PROCESSORS)
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs LESSON_FLAGS='-Werror -O1'
-	@$(RUN_ALL) $(SCRIPTS_FIRST) $(filter %_cuda_%,$(OPTIONAL)) $(TSAN) tests/grade.sh $(ASAN) \
+	@$(RUN_ALL) $(SCRIPTS_FIRST) $(filter %_cuda_%,$(OPTIONAL)) $(TSAN) tests/grade.sh $(ASAN) $(FAULTS) \
 	    $(filter-out %_cuda_%,$(OPTIONAL)) $(SCRIPTS) $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers

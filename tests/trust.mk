@@ -17,3 +17,27 @@ mutants: build/stb_ds.found build/cmocka.found ## plants N=1000 small faults, on
 	    CC="$(CC)" python3 tests/mutants.py $(or $(N),1000) $(or $(SEED),1)
 
 .PHONY: mutants
+
+# Calls that fail, and lost power: tests/faults.c. The linker puts fault_shim.c between the library, the programs and the C
+# library, as GNU ld, gold and lld can.
+FAULT_CALLS := fopen fflush setvbuf fileno popen open fsync close rename remove mkdir stat access realpath pthread_create \
+               malloc calloc realloc free
+comma       := ,
+FAULTS      := $(if $(filter Linux,$(shell uname -s)),build/asan/faults)
+test-programs: $(FAULTS)
+
+faults: build/asan/faults ## makes every call fail that saving, loading and the programs make, and power at every moment
+	@mkdir -p build/faults; for k in 1 2; do build/asan/faults all $$k/2 >build/faults/$$k.txt 2>&1 & p="$$p $$!"; done; \
+	s=0; for i in $$p; do wait $$i || s=1; done; \
+	awk '/ faults and states, / { n += $$1; problems += $$5; next } !/^operation/ || !lines++ { print } \
+	     END { print n + 0 " faults and states, " problems + 0 " problems" }' build/faults/[12].txt; exit $$s
+
+build/faults/finetune.o build/faults/train.o: build/faults/%.o: examples/%.c $(HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ASAN_FLAGS) -O0 -DPPO_NO_IMPLEMENTATION -Dmain=$*_main -I. -c $< -o $@
+
+build/asan/faults: tests/faults.c tests/fault_shim.c tests/fault_disk.c $(wildcard tests/fault_*.h) build/faults/finetune.o \
+    build/faults/train.o build/asan/private.o tests/trust.mk
+	$(CC) $(ASAN_FLAGS) -O0 -Wall -Wextra -I. $(filter %.c %.o,$^) $(FAULT_CALLS:%=-Wl$(comma)--wrap=%) -o $@ -lcmocka $(LDLIBS)
+
+.PHONY: faults
