@@ -215,6 +215,7 @@ THREADS
     divides all other arithmetic: of language models, shards of a batch and sequences.
     Different trainers may run on different threads, but not one agent, trainer or tape on two at a time. Do not fork()
     while another thread is in a call; the child computes alone. See examples/docs/processes.md.
+    A thread needs 128 KB of stack for a call, of which some take 96 KB, and what your functions take in it.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -688,7 +689,7 @@ PPO_DEF ppo_status ppo_settings_load(const ppo_settings *settings, const char *p
    In sections 7 to 11 all arrays are dense and the caller's; `mask` may be NULL (all 1); pointers for
    gradients and statistics may be NULL; outputs are overwritten. Errors: NULL where it is not allowed, a size
    below 1, a result that is NaN, or infinite where no comment allows it (the message names the row or
-   sample). Functions without a status check nothing.
+   sample). Functions without a status do nothing where a pointer is NULL.
    -------------------------------------------------------------------------------------------------------- */
 
 /* logp[i] = log softmax(logits[i] / temperature)[token[i]], and the row's entropy (may be NULL), in nats. A
@@ -3250,7 +3251,7 @@ PPO_DEF int ppo_rng_below(ppo_rng *rng, int n) {
 }
 
 PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n) {
-    for (int i = n - 1; i > 0 && rng && x; --i) {
+    for (int i = n > 1 ? n - 1 : 0; i > 0 && rng && x; --i) {
         int j = ppo_rng_below(rng, i + 1), swap = x[i];
         x[i] = x[j];
         x[j] = swap;
@@ -5551,10 +5552,10 @@ PPO_DEF ppo_node *ppo_tape_apply(ppo_tape *tape, const ppo_op *op, ppo_tensor *c
                                  int cols, const void *args, size_t args_size) {
     if (ppo_tape_status(tape)) return NULL;
     if (!op || !in || n_in < 0 || n_in > PPO_MAX_INPUTS || op->outputs < 1 || op->outputs > PPO_MAX_OUTPUTS ||
-        rows <= 0 || cols <= 0) {
+        rows <= 0 || cols <= 0 || (args_size && !args)) {
         return (ppo_node *)ppo__tape_fail(
-            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible", n_in,
-                              op ? op->outputs : 0, rows, cols));
+            tape, ppo__refuse("ppo_tape_apply: %d inputs, %d outputs of (%d, %d) are impossible%s", n_in,
+                              op ? op->outputs : 0, rows, cols, args ? "" : ", or args is NULL"));
     }
     ppo_node *node = (ppo_node *)ppo__tape_take(tape, 1, sizeof *node);
     if (!node) return NULL;
@@ -7991,14 +7992,14 @@ static ppo_status ppo__check_gaussian(const char *function, int given, int n, in
 }
 
 PPO_DEF void ppo_squash(const float *u, size_t count, float low, float high, float *action) {
-    for (size_t i = 0; i < count; ++i) /* clamped because of rounding */
+    for (size_t i = 0; u && action && i < count; ++i) /* clamped because of rounding */
         action[i] = ppo__clamp(low + 0.5f * (high - low) * (tanhf(u[i]) + 1), low, high);
 }
 
 /* log(1 - tanh(u)^2) = 2 (log 2 - |u| - log(1 + exp(-2 |u|))), which overflows for no u. */
 PPO_DEF void ppo_squash_log_det(const float *u, int n, int dim, float low, float high, float *log_det) {
     float log_half_width = logf(0.5f * (high - low));
-    for (int i = 0; i < n; ++i) {
+    for (int i = 0; u && log_det && i < n; ++i) {
         float sum = 0;
         for (int j = 0; j < dim; ++j) {
             float x = fabsf(u[ppo__at(i, dim) + j]);
@@ -8115,7 +8116,8 @@ PPO_DEF ppo_status ppo_gaussian_logp_backward(const float *mean, const float *lo
 
 PPO_DEF void ppo_gaussian_sample(const float *mean, const float *log_std, int dim, ppo_rng *rng,
                                  float *action) {
-    for (int j = 0; j < dim; ++j) action[j] = mean[j] + expf(log_std[j]) * ppo_rng_normal(rng);
+    for (int j = 0; mean && log_std && rng && action && j < dim; ++j)
+        action[j] = mean[j] + expf(log_std[j]) * ppo_rng_normal(rng);
 }
 
 /* KL(p || q) = sum of log(s_q / s_p) + (s_p^2 + (m_p - m_q)^2) / (2 s_q^2) - 1/2, with s = exp(log_std).
@@ -8456,7 +8458,7 @@ static float ppo__explained_variance(const float *value, const float *target, in
 }
 
 PPO_DEF float ppo_explained_variance(const float *value, const float *target, int n) {
-    return ppo__explained_variance(value, target, n, NULL, 1);
+    return value && target ? ppo__explained_variance(value, target, n, NULL, 1) : NAN;
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -8848,7 +8850,7 @@ PPO__BOTH static float ppo__clip_factor(float norm, float max_norm) {
 }
 
 PPO_DEF float ppo_clip_grad_norm(float *grad, size_t n, float max_norm) {
-    float norm = (float)sqrt(ppo__k()->sum_squares(1, grad, n));
+    float norm = grad ? (float)sqrt(ppo__k()->sum_squares(1, grad, n)) : 0;
     float factor = ppo__clip_factor(norm, max_norm);
     if (factor < 1) ppo__k()->scale(factor, grad, n);
     return norm;
@@ -9021,7 +9023,7 @@ static void ppo__merge_moments(double *mean, double *var, double count, double o
 }
 
 PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int rows) {
-    if (rows <= 0) return;
+    if (!norm || !x || rows <= 0) return;
     for (int j = 0; j < norm->size; ++j) {
         double mean = 0, var = 0;
         for (int i = 0; i < rows; ++i) mean += ppo__clamp(x[ppo__at(i, norm->size) + j], -FLT_MAX, FLT_MAX);
@@ -9049,7 +9051,7 @@ static double ppo__inv_std(double var) { return var > 0 ? 1 / sqrt(var) : DBL_MA
 
 PPO_DEF PPO__NOINLINE void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit,
                                          float *out) {
-    for (int i = 0; i < rows; ++i) {
+    for (int i = 0; norm && x && out && i < rows; ++i) {
         for (int j = 0; j < norm->size; ++j) {
             size_t at = ppo__at(i, norm->size) + j;
             out[at] =
@@ -12105,7 +12107,7 @@ static void ppo__see_report(ppo__signs *s, double weight) {
 /* 1: with this iteration a twentieth of the run is complete, or all of it. */
 static int ppo__is_twentieth(const ppo_progress *p) {
     const int64_t part = p->total_steps / 20 > 0 ? p->total_steps / 20 : 1;
-    return p->steps >= p->total_steps || p->steps / part != (p->steps - p->iteration_steps) / part;
+    return p->steps >= p->total_steps || p->steps % part < p->iteration_steps;
 }
 
 /* Sets the warning. Observations are judged once an episode has ended or after 1,000 steps of each agent, means
@@ -12467,8 +12469,9 @@ PPO_DEF ppo_config ppo_config_default(void) {
 
 PPO_DEF ppo_status ppo_config_check_effect(const ppo_config *config, const ppo_env *env, const char *name) {
     char space[PPO__SPACE_SIZE];
-    const int known = env && !ppo__kind(&env->action_space)->continuous;
     if (!PPO__GIVEN("ppo_config_check_effect", config)) return PPO_ERROR_ARGUMENT;
+    if (env && ppo__check_space(&env->action_space)) return PPO_ERROR_ARGUMENT;
+    const int known = env && !ppo__kind(&env->action_space)->continuous;
     if (known) ppo__space_text(&env->action_space, space);
     return ppo__check_effects(&ppo__config_settings, config, name, known ? space : NULL);
 }
@@ -17732,7 +17735,7 @@ PPO_DEF int ppo_print_progress(const ppo_progress *p, void *file) {
     if (!p) return 0;
     FILE *out = file ? (FILE *)file : stderr;
     int terminal = 0, last = p->steps >= p->total_steps;
-    long left = (long)(p->seconds_left + 0.5);
+    long left = p->seconds_left > 0 && p->seconds_left < 2e9 ? (long)(p->seconds_left + 0.5) : 0;
     const int ends = p->mean_return == p->mean_return; /* an episode has */
     const float figure = ends ? p->mean_return : p->mean_reward;
     char text[32];

@@ -17,7 +17,7 @@ THREADED := test_agents test_base test_checkpoints test_control test_game test_o
     test_spaces test_threads
 NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
 LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
-PLAIN    := $(NAMES:%=build/plain/%)
+PLAIN    := $(patsubst %,build/plain/%,$(filter-out test_abuse,$(NAMES))) # which only a sanitizer makes worth while
 NUMBERS  := test_math_short test_unbiased test_unbiased_tokens # whose code other tests have, too
 ASAN     := $(patsubst %,build/asan/%,$(filter-out $(NUMBERS),$(NAMES)))
 TSAN     := $(THREADED:%=build/tsan/%)
@@ -86,6 +86,12 @@ build/plain/test_math_short: OWN = -O3 $(ZEN)
 
 # The library for the test program $@: an object, or a static copy.
 LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
+
+# Calls of all public functions, by the declarations of the headers.
+build/abuse/calls.h: tests/abuse.awk tests/abuse.txt ppo.h $(wildcard examples/companions/*.h)
+	@mkdir -p $(@D)
+	awk -f tests/abuse.awk tests/abuse.txt $(filter %.h,$^) >$@
+build/asan/test_abuse: build/abuse/calls.h
 
 build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
 build/plain/test_mpi: OWN = -O1 -Itests/mpi_emulation

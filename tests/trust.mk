@@ -9,7 +9,15 @@ stats: build/stb_ds.found build/cmocka.found ## is every estimator of a gradient
 	@for t in $(STATS); do PPO_STATS=1 $$t >$$t.txt 2>&1 & p="$$p $$!"; done; s=0; for i in $$p; do wait $$i || s=1; done; \
 	for t in $(STATS); do sed -n -e 's/^# //p' -e '/FAILED\|ERROR/p' $$t.txt; done; exit $$s
 
-.PHONY: stats
+# Each call in a process of its own, with more values.
+abuse: build/stb_ds.found build/cmocka.found ## calls of every public function with NULL, wild numbers and wild settings; none may crash
+	@$(MAKE) --no-print-directory -s build/asan/test_abuse
+	@PPO_ABUSE=1 build/asan/test_abuse
+
+memcheck: build/train build/rlhf ## short trainings under valgrind, with several kernels: no error and no leak
+	@sh tests/run.sh tests/memcheck.sh
+
+.PHONY: stats abuse memcheck
 
 # Small faults in the library, N of them, chosen by SEED, one at a time: mutants.py.
 mutants: build/stb_ds.found build/cmocka.found ## plants N=1000 small faults, one at a time: do the tests notice? SEED=2 plants others

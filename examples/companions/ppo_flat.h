@@ -310,7 +310,7 @@ PPO_DEF ppo_status ppo_flat_agent(const ppo_agent *agent, int sizes[5], float ra
 PPO_DEF void ppo_flat_rng(uint64_t seed, uint32_t index, uint32_t rng[11]) {
     const ppo_rng stream = ppo_rng_stream(seed, PPO_STREAM_USER, index);
     PPO__ASSERT(sizeof stream == 11 * sizeof *rng);
-    memcpy(rng, &stream, sizeof stream);
+    if (rng) memcpy(rng, &stream, sizeof stream);
 }
 
 PPO_DEF ppo_status ppo_flat_act(ppo_agent *agent, int n, const float *obs, const unsigned char *mask,

@@ -366,7 +366,7 @@ static ppo_status ppo__events_open(ppo__log_file *log, const char *directory, in
                  second, micro++, PPO__PROCESS_ID());
     ppo_status status = ppo__log_create(log);
     if (!status) status = ppo__append_event(log, 0, 3, "brain.Event:2", 13);
-    if (!status) status = ppo__append_event(log, steps > 0 ? steps + 1 : 0, 7, start, sizeof start);
+    if (!status) status = ppo__append_event(log, steps > 0 ? steps + (steps < INT64_MAX) : 0, 7, start, sizeof start);
     return status;
 }
 
