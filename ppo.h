@@ -212,10 +212,9 @@ THREADS
 
     cfg.threads > 1 collects experience and computes the update on that many threads; your environment's functions
     are then called from several at once, each with its own state, and the allocator hook is, too. ppo_set_threads()
-    divides all other arithmetic: of language models, shards of a batch and sequences.
+    divides all other arithmetic: of language models, shards of a batch and sequences. See examples/docs/processes.md.
     Different trainers may run on different threads, but not one agent, trainer or tape on two at a time. Do not fork()
-    while another thread is in a call; the child computes alone. See examples/docs/processes.md.
-    A thread needs 128 KB of stack for a call, of which some take 96 KB, and what your functions take in it.
+    while another thread is in a call; the child computes alone. A call needs 128 KB of stack beside your functions'.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
