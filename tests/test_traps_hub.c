@@ -3,6 +3,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_onnx.h"
 #include "../examples/companions/ppo_report.h"
 #include "../examples/envs/cartpole.h"
 
@@ -94,6 +95,7 @@ static const char *const saved[] = {"agent.st",
                                     "lm.st",
                                     "policy.h",
                                     "policy8.h",
+                                    "policy.onnx",
                                     "log.csv",
                                     "curve.svg",
                                     "tokens.st",
@@ -132,6 +134,7 @@ static void save_all(const char *folder) {
     ppo_agent_free(agent);
     assert_ok(ppo_agent_create(&env, &cfg, &agent));
     assert_ok(ppo_export_c_int8(agent, &env, "policy", IN("policy8.h")));
+    assert_ok(ppo_export_onnx(agent, IN("policy.onnx"), NULL));
     assert_ok(ppo_log_open(IN("log.csv"), NULL, 0, &log));
     assert_ok(ppo_log_write(log, &progress));
     ppo_log_close(log);
