@@ -91,7 +91,7 @@ LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
 build/abuse/calls.h: tests/abuse.awk tests/abuse.txt ppo.h $(wildcard examples/companions/*.h)
 	@mkdir -p $(@D)
 	awk -f tests/abuse.awk tests/abuse.txt $(filter %.h,$^) >$@
-build/asan/test_abuse: build/abuse/calls.h
+build/asan/test_abuse build/cov/test_abuse: build/abuse/calls.h
 
 build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
 build/plain/test_mpi: OWN = -O1 -Itests/mpi_emulation
