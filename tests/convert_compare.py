@@ -29,7 +29,7 @@ def report(name, problems, note=""):
     global count, failed
     count += 1
     failed += bool(problems)
-    print(f"{'not ok' if problems else 'ok'} {count} {name}{note}", flush=True)
+    print(f"{'not ok' if problems else 'ok'} {count} - {name}{note}", flush=True)
     for problem in problems[:5]:
         print(f"# {problem}")
 

@@ -22,7 +22,7 @@ def report(name, problems, note=""):
     global count, failed
     count += 1
     failed += bool(problems)
-    print(f"{'not ok' if problems else 'ok'} {count} {name}{note}")
+    print(f"{'not ok' if problems else 'ok'} {count} - {name}{note}")
     for problem in problems[:5]:
         print(f"# {problem}")
 
@@ -122,7 +122,7 @@ def check_standard(name):
         if not off <= TOLERANCE or numbers.dtype != numpy.float32 or numbers.shape != want[key].shape:
             problems.append(f"{key}: {numbers.dtype} {numbers.shape}, off by {off:.2g}")
     worst_of_all = max(worst_of_all, worst)
-    report(name, problems, f" - off by at most {worst:.1e}")
+    report(name, problems, f", off by at most {worst:.1e}")
 
 
 def check_unity(name):
