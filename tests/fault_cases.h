@@ -38,9 +38,10 @@ typedef struct operation {
     int kind;
 } operation;
 enum { NOTHING, DAMAGED, FIRST_NUMBER }; /* what look() may return */
-/* STEPS: there are states between the old and the new one. FILES: so there are where a file could not be moved to its place
-   after others were. PROGRAM: in a process of its own, and slow. */
-enum { STEPS = 1, FILES = 2, PROGRAM = 4 };
+/* STEPS: there are states between the old and the new one. FILES: so there are where a file could not be moved to its
+   place after others were. FOLDER_OF_A_MODEL: where its second file could not be, it counts as the new one already.
+   PROGRAM: in a process of its own, and slow. */
+enum { STEPS = 1, FILES = 2, PROGRAM = 4, FOLDER_OF_A_MODEL = 8 };
 
 /* What an operation did wrong besides its status; NULL: nothing. */
 static const char *complaint;
@@ -899,9 +900,9 @@ static const operation operations[] = {
     {"ppo_export_onnx", prepare_onnx, run_onnx, look_onnx, 0},
     {"ppo_plot_svg", prepare_svg, run_svg, look_svg, 0},
     {"ppo_lm_save_file", prepare_lm_file, run_lm_file, look_lm_file, 0},
-    {"ppo_lm_save", prepare_folder, run_folder, look_folder, FILES},
-    {"ppo_lm_save, new folder", NULL, run_folder, look_folder, FILES},
-    {"ppo_lm_save, LoRA", prepare_adapter, run_adapter, look_adapter, FILES},
+    {"ppo_lm_save", prepare_folder, run_folder, look_folder, FOLDER_OF_A_MODEL},
+    {"ppo_lm_save, new folder", NULL, run_folder, look_folder, FOLDER_OF_A_MODEL},
+    {"ppo_lm_save, LoRA", prepare_adapter, run_adapter, look_adapter, FOLDER_OF_A_MODEL},
     {"ppo_tokenizer_save, file", prepare_tokenizer_file, run_tokenizer_file, look_tokenizer_file, 0},
     {"ppo_tokenizer_save, JSON", prepare_tokenizer_json, run_tokenizer_json, look_tokenizer_json, 0},
     {"ppo_tokenizer_save, folder", prepare_tokenizer_folder, run_tokenizer_folder, look_tokenizer_folder,

@@ -92,7 +92,8 @@ static const char *run(const operation *o, const fault *f, const expected *e, in
         snprintf(kept, sizeof kept, "%s", sentence);
         const uint64_t found = o->look();
         const int steps = o->kind & STEPS || (o->kind & FILES && f->call == FAULT_RENAME);
-        const int between = steps && found != DAMAGED && (found || !e->before);
+        const int between = (steps && found != DAMAGED && (found || !e->before)) ||
+                            (o->kind & FOLDER_OF_A_MODEL && f->call == FAULT_RENAME && found == e->after);
         complain_if(found == DAMAGED, "what was saved is damaged");
         complain_if(!status && found != e->after, "PPO_OK, but not saved");
         complain_if(status && found != e->before &&
