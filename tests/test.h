@@ -238,7 +238,8 @@ static inline long fail_each_site(ppo_status (*run)(void *user), void *user, int
 }
 
 static inline long fail_each_allocation(ppo_status (*run)(void *user), void *user) {
-    return fail_each_site(run, user, SMALL(1, getenv("PPO_TEST_FINE") != NULL));
+    return fail_each_site(run, user,
+                          getenv("PPO_TEST_FINE") || getenv("PPO_TEST_FULL")); /* which takes its time */
 }
 
 /* --------------------------------------------------------------------------------------------------------

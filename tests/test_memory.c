@@ -171,13 +171,14 @@ static ppo_status train_stop_and_continue(void *user) {
     return status;
 }
 
-/* Of the jobs, make test runs some under a sanitizer. */
-static int job_step(void) { return SMALL(1, getenv("PPO_TEST_FINE") ? 1 : 4); }
+/* make test runs some of the jobs; make coverage and make test-long all of them, array by array. */
+static int job_step(void) { return getenv("PPO_TEST_FINE") || getenv("PPO_TEST_FULL") ? 1 : 4; }
 
 static void policies_without_memory_say_so(void **state) {
     (void)state;
     for (int i = 0; i < COUNT(use_jobs); i += job_step())
         assert_true(fail_each_allocation(use_agent_of, (void *)&use_jobs[i]) > 10);
+    assert_true(fail_each_site(use_agent_of, (void *)&use_jobs[1], 1) > 10); /* state-dependent exploration */
     assert_true(fail_each_allocation(export_small, (void *)&use_jobs[0]) > 10);
     assert_true(fail_each_allocation(export_small, (void *)&use_jobs[2]) > 10);
     assert_true(fail_each_allocation(export_small, (void *)&use_jobs[4]) > 10);
