@@ -14,7 +14,7 @@ under_valgrind() {
 }
 
 train() { under_valgrind build/train --num-envs 4 --rollout-steps 32 --epochs 2 --eval-episodes 1 --quiet "$@"; }
-small="--dir $work/models --quiet --json --iterations 1 --prompts 16 --slots 4 --minibatch-size 8"
+small="--dir $work/models --quiet --json --iterations 1 --prompts 16 --slots 4 --minibatch-size 8 --max-new-tokens 3"
 rlhf() { under_valgrind build/rlhf $small --fit 'epochs=1 steps=2 batch_size=8' "$@"; }
 
 if ! command -v valgrind >/dev/null; then
