@@ -34,11 +34,10 @@ else
     check train_a_box_by_gsde_squashed train "$@" --env Pendulum-v1 --gsde yes --squash yes --normalize-obs yes
     check train_pictures_by_convolutions train --steps 128 --env Breakout --minibatch-size 64
     check train_who_plays_itself train --steps 128 --env TicTacToe-v0 --minibatch-size 64
+    check models_fine_tuning_and_ppo_on_tokens under_valgrind build/plain/test_process jobs
     check rlhf_supervised rlhf sft
     build/rlhf $small --fit 'epochs=1 steps=2 batch_size=8' reward >/dev/null # with its 10,000 comparisons
     check rlhf_ppo rlhf ppo
-    check rlhf_ppo_plain_two_threads rlhf --kernels plain --threads 2 ppo
-    check rlhf_grpo rlhf --preset grpo ppo
 fi
 
 finish

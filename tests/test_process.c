@@ -339,7 +339,10 @@ static void a_training_goes_on_in_a_forked_child_with_the_same_bits(void **state
     assert_ok(ppo_set_threads(1));
 }
 
-int main(void) {
+/* With an argument: only the jobs of language models, for memcheck.sh. */
+int main(int argc, char **argv) {
+    if (argc > 1) return enter_folder(NULL) || tune() || tune_groups() || leave_folder(NULL);
+    (void)argv;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_job_fits_into_the_stack_that_the_manual_promises, enter_folder,
                                         leave_folder),

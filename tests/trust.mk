@@ -14,7 +14,7 @@ abuse: build/stb_ds.found build/cmocka.found ## calls of every public function w
 	@$(MAKE) --no-print-directory -s build/asan/test_abuse
 	@PPO_ABUSE=1 build/asan/test_abuse
 
-memcheck: build/train build/rlhf ## short trainings under valgrind, with several kernels: no error and no leak
+memcheck: build/train build/rlhf build/plain/test_process ## short trainings under valgrind, with several kernels: no error and no leak
 	@sh tests/run.sh tests/memcheck.sh
 
 .PHONY: stats abuse memcheck
