@@ -543,10 +543,11 @@ typedef struct ppo__value {
 
 static char *ppo__json_key_of(const ppo__value *value) { return value->at - value->key; }
 
+enum { PPO__DEPTH = 64 }; /* lists within each other */
+
 /* Takes any value and changes none of its bytes: its strings are not decoded, nor checked. With `values`,
    which has room for all, it lists them and decodes the keys. */
 static void ppo__json_walk(ppo__json *json, ppo__value *values) {
-    enum { PPO__DEPTH = 64 };
     char close[PPO__DEPTH];
     int count[PPO__DEPTH], first[PPO__DEPTH], depth = 0, n = 0;
     const char *key = NULL;
@@ -603,8 +604,8 @@ static ppo__value *ppo__json_tree(ppo__json *json, ppo__arena *memory) {
             while (++c < json->end && *c != '"') c += *c == '\\';
         else most += *c == ',' || *c == '[' || *c == '{';
     }
-    if (most > bytes / 2 + 2)
-        most = bytes / 2 + 2; /* a value and what parts it from the next one are two bytes */
+    /* a value and what parts it from the next one are two bytes, and so are the ends of a list that is closed */
+    if (most > bytes / 2 + PPO__DEPTH + 2) most = bytes / 2 + PPO__DEPTH + 2;
     ppo__value *values = PPO__ARRAY(memory, ppo__value, most);
     if (!values) return json->status = PPO_ERROR_MEMORY, (ppo__value *)NULL;
     ppo__json_walk(json, values);
