@@ -906,8 +906,9 @@ static ppo_status ppo__csv_copy(FILE *to, const char *path, void *user) {
     if (whole) strcpy(old->header, line);
     fputs(old->header, to);
     for (int64_t number = 2; whole && fgets(line, sizeof line, old->file); ++number) {
-        const int64_t at = ppo__csv_steps(line, old->header);
-        if ((!strchr(line, '\n') && feof(old->file)) || (at < 0 && before == old->steps)) break;
+        const int whole_line = strchr(line, '\n') != NULL; /* a 0 ends it, too */
+        const int64_t at = whole_line ? ppo__csv_steps(line, old->header) : -1;
+        if ((!whole_line && feof(old->file)) || (at < 0 && before == old->steps)) break;
         if (at < 0) return ppo__file_fail(path, "line %lld is not a row of this log", (long long)number);
         if (at <= old->steps) fputs(line, to), before = at;
     }
