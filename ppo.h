@@ -10962,7 +10962,7 @@ static ppo_status ppo__next_values(ppo__collector *c) {
             r->next_value[at] = has ? r->value[below] : out.value->data[e];
             if (t + 1 == complete)
                 ppo__keep_next(c, at, c->view + e * size, /* that of the row below, if there is one */
-                               has ? r->state + below * width : c->state + e * width);
+                               has && width ? r->state + below * width : c->state + e * width);
         }
     }
     return PPO_OK;
@@ -10999,7 +10999,7 @@ static ppo_status ppo__values_again(ppo__collector *c) {
             if (!r->truncated[at] && t + 1 < r->recorded[e]) r->next_value[at] = r->value[at + r->envs];
             else
                 status = ppo__value_next(&c->workers[0], at, r->next_obs + at * c->model->obs_size,
-                                         r->next_state + at * c->model->core.width);
+                                         r->next_state ? r->next_state + at * c->model->core.width : NULL);
         }
     return status;
 }
