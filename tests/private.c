@@ -80,6 +80,10 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #include "test_autograd.c"
 #undef FILE_NAME
 
+#define FILE_NAME test_corpus
+#include "test_corpus.c"
+#undef FILE_NAME
+
 #define FILE_NAME test_diagnose
 #include "test_diagnose.c"
 #undef FILE_NAME
@@ -126,6 +130,7 @@ static const test_program programs[] = {{"test_checkpoints", test_checkpoints_ma
                                         {"test_threads", test_threads_main},
 #ifndef PPO_TEST_TSAN
                                         {"test_autograd", test_autograd_main},
+                                        {"test_corpus", test_corpus_main},
                                         {"test_diagnose", test_diagnose_main},
                                         {"test_families", test_families_main},
                                         {"test_generation", test_generation_main},

@@ -9,7 +9,7 @@ TSAN_FLAGS  := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
 # Together: those that test private functions are compiled once, in one file with the implementation (tests/private.c);
 # where its object has sanitizers, the other programs link it as the library. Alone: with an implementation of its own.
-TOGETHER := test_autograd test_checkpoints test_diagnose test_families test_generation test_math \
+TOGETHER := test_autograd test_checkpoints test_corpus test_diagnose test_families test_generation test_math \
             test_memory test_models test_normalizers test_recurrent test_rlhf test_tensors test_threads \
             test_tokenizers
 ALONE    := test_files test_math_short

@@ -49,3 +49,19 @@ build/asan/faults: tests/faults.c tests/fault_shim.c tests/fault_disk.c $(wildca
 	$(CC) $(ASAN_FLAGS) -O0 -Wall -Wextra -I. $(filter %.c %.o,$^) $(FAULT_CALLS:%=-Wl$(comma)--wrap=%) -o $@ -lcmocka $(LDLIBS)
 
 .PHONY: faults
+
+# Inputs that do harm, by libFuzzer: fuzz.sh. Without vector kernels, which take clang minutes to instrument.
+FUZZ_CC    ?= clang
+FUZZ_FLAGS := -O1 -g1 -fno-omit-frame-pointer -fsanitize=fuzzer,address,undefined,float-cast-overflow \
+    -fno-sanitize-recover=all -DPPO_NO_SIMD -Wall -Wextra
+export FUZZ_CC
+
+fuzz: build/stb_ds.found build/fuzzer.found ## looks for inputs that do harm, T=60 seconds for each target; TARGETS="csv hub" chooses
+	@$(MAKE) --no-print-directory -s build/fuzz/fuzz
+	@T="$(T)" KEEP="$(KEEP)" PROCESSORS=$(PROCESSORS) sh tests/fuzz.sh $(TARGETS)
+
+build/fuzz/fuzz: tests/fuzz.c tests/fuzz.h tests/corpus.h tests/golden/hub.h $(HEADERS) tests/trust.mk
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $(FUZZ_FLAGS) -I. $< -o $@ $(LDLIBS)
+
+.PHONY: fuzz

@@ -65,6 +65,15 @@ mujoco() {
     mv $work.flags $work.found
 }
 
+# libFuzzer, with clang
+fuzzer() {
+    found() { ${FUZZ_CC:-clang} -fsanitize=fuzzer,address $work.c -o $work.probe 2>$work.log; }
+    printf 'int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long n) { return data && n > 1 ? 0 : -1; }\n' >$work.c
+    found && return
+    install 'clang libclang-rt-dev' 'clang compiler-rt' 'clang compiler-rt'
+    found || fail "there is still no libFuzzer for ${FUZZ_CC:-clang}, see $work.log"
+}
+
 words() {
     [ -s /usr/share/dict/words ] || install wamerican words words
     [ -s /usr/share/dict/words ] || fail "there is still no /usr/share/dict/words"
@@ -78,7 +87,7 @@ cmocka) header "${CC:-cc}" '<cmocka.h>' -lcmocka libcmocka-dev libcmocka-devel c
 cxx) header "$cxx" '<optional>' '' g++ gcc-c++ gcc ;;
 box2d) header "$cxx" '<box2d/b2_revolute_joint.h>' -lbox2d 'libbox2d-dev g++' 'box2d-devel gcc-c++' 'box2d gcc' ' (its version 2.4)' ;;
 mpi) header "${MPICC:-mpicc}" '<mpi.h>' '' 'libopenmpi-dev openmpi-bin' openmpi-devel openmpi ;;
-mujoco | words) $1 ;;
+fuzzer | mujoco | words) $1 ;;
 *) fail "require.sh: there is no row for $1" ;;
 esac
 [ -f $work.found ] || : >$work.found
