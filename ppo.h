@@ -8046,7 +8046,7 @@ static void ppo__gaussian_rows(const float *mean, const float *log_std, int ld_s
         logp[i] = -0.5f * sum - log_scale;
         if (entropy) entropy[i] = log_scale + 0.5f * (float)dim;
         if (!box) continue;
-        float log_det;
+        float log_det = 0;
         ppo_squash_log_det(a, 1, dim, box[0], box[1], &log_det);
         logp[i] -= log_det;
         for (int j = 0; j < dim && entropy; ++j)
