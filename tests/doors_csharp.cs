@@ -182,8 +182,11 @@ internal static class Test {
         Refuses("gsde", () => new PpoAgent(world, config));
         world.Dispose(); // the trainer keeps what it borrows
         agent.Dispose();
-        trainer.Observe(obs, new float[2], null);
-        trainer.Learn(0);
+        while (!trainer.Done) {
+            trainer.Observe(obs, new float[2], null);
+            trainer.Learn(0);
+            trainer.Act(action);
+        }
         trainer.Dispose();
         trainer.Dispose();
         try {
