@@ -1,6 +1,7 @@
 """doors_python.py - examples/python/ppo.py beside Gymnasium, and beside Stable-Baselines3. Reports in TAP."""
 
 import os
+import re
 import runpy
 import sys
 
@@ -198,6 +199,21 @@ def cartpole_is_learned():
     assert evaluate_policy(again, n_eval_episodes=5)[0] == 500
 
 
+def the_programs_of_the_readme_run():
+    needs_gymnasium()
+    text = open(os.path.join(common.HERE, "..", "examples", "python", "README.md")).read()
+    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(programs) == 2
+    before = os.getcwd()
+    os.chdir(common.WORK)
+    try:
+        for program in programs:
+            exec(program.replace(', render_mode="human"', ""), {})
+        assert os.path.exists("cartpole.safetensors")
+    finally:
+        os.chdir(before)
+
+
 def stable_baselines3_evaluates_a_model_alike():
     needs_gymnasium()
     try:
@@ -236,6 +252,7 @@ if __name__ == "__main__":
             a_game_of_frames_trains,
             texts_among_observations_are_refused,
             cartpole_is_learned,
+            the_programs_of_the_readme_run,
             stable_baselines3_evaluates_a_model_alike,
             the_speed_is_a_multiple_of_stable_baselines3s,
         ]

@@ -596,6 +596,19 @@ def settings_have_both_names():
     assert "gae_lambda" in text and "0.95" in text and len(text.splitlines()) == len(defaults)
 
 
+def environments_are_made_by_classes_and_functions():
+    want = weights(PPO("MlpPolicy", [Counter(), Counter()], **SMALL).learn(64))
+    for env in ([Counter, lambda: Counter()], [Counter(), Counter]):
+        assert weights(PPO("MlpPolicy", env, **SMALL).learn(64)) == want
+    for env in (Counter, lambda: Counter()):
+        model = PPO("MlpPolicy", env, n_envs=2, **SMALL).learn(64)
+        assert weights(model) == want and model.n_envs == 2 and len(model.get_env()) == 2
+        assert PPO("MlpPolicy", env, **SMALL).n_envs == 1
+    wrapped = []
+    made = make_vec_env(Counter, 3, wrapper_class=lambda env: (wrapped.append(env), env)[1])
+    assert len(made) == 3 and wrapped == made and evaluate_policy(model, made, 3)[0] == 3
+
+
 def what_cannot_be_is_refused():
     make = lambda **more: lambda: PPO("MlpPolicy", Counter(), **more)
     refuses('no setting "entropy"|"entropy_coef"', make(entropy=0.1))
@@ -821,6 +834,7 @@ ALONE = [
     ctrl_c_ends_a_training_which_can_go_on,
     callbacks_see_and_stop,
     settings_have_both_names,
+    environments_are_made_by_classes_and_functions,
     what_cannot_be_is_refused,
     schedules_are_functions_of_what_remains,
     a_seed_repeats_a_training,

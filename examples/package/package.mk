@@ -35,17 +35,22 @@ dist: ## makes the folder build/ppo-VERSION/, to be copied into a project
 # For programs in other languages: libppo.so, libppo.dylib on macOS, ppo.dll by CC=x86_64-w64-mingw32-gcc. It needs
 # nothing beside it but the C library.
 SHARED_MACHINE = $(shell $(CC) -dumpmachine 2>/dev/null)
-SHARED         = build/$(if $(findstring mingw,$(SHARED_MACHINE)),ppo.dll,$(if \
-    $(findstring darwin,$(SHARED_MACHINE)),libppo.dylib,libppo.so))
-SHARED_FLAGS   = $(if $(findstring mingw,$(SHARED_MACHINE)),-static-libgcc,$(if \
-    $(findstring darwin,$(SHARED_MACHINE)),-install_name @rpath/libppo.dylib,-fPIC))
+MINGW          = $(findstring mingw,$(SHARED_MACHINE))
+DARWIN         = $(findstring darwin,$(SHARED_MACHINE))
+SHARED         = build/$(if $(MINGW),ppo.dll,$(if $(DARWIN),libppo.dylib,libppo.so))
+SHARED_FLAGS   = $(if $(MINGW),-static-libgcc -Ibuild/stb,$(if $(DARWIN),-install_name @rpath/libppo.dylib,-fPIC))
 
-# By a name of its own first: a program that has the old library open keeps it.
-shared: build/stb_ds.found ## makes a shared library for programs in other languages, such as build/libppo.so
+shared: $(if $(MINGW),build/stb/stb_ds.h,build/stb_ds.found) ## makes a shared library for programs in other languages, such as build/libppo.so
 	@$(MAKE) --no-print-directory $(SHARED)
 
+# By a name of its own first: a program that has the old library open keeps it.
 build/libppo.so build/libppo.dylib build/ppo.dll: $(LIBRARY_PARTS) $(PACKAGE)/package.mk
 	$(CC) $(CFLAGS) -shared $(SHARED_FLAGS) -I. $< -o $@.new $(LDLIBS)
 	@mv -f $@.new $@ && echo $@
+
+# A compiler for another system does not look where this one's headers are.
+build/stb/stb_ds.h:
+	@mkdir -p $(@D)
+	@cp "$$(cc -I. -M examples/ppo.c | tr ' ' '\n' | grep -m1 'stb_ds\.h$$')" $@
 
 .PHONY: install uninstall dist shared

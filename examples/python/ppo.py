@@ -685,14 +685,17 @@ class _Vector(_Worlds):
         return self.obs[self.begun], None if self.mask is None else self.mask[self.begun]
 
 
+def _makes(env):
+    """It is a class or a function that makes an environment."""
+    return isinstance(env, type) or (callable(env) and not hasattr(env, "reset"))
+
+
 def _worlds(env, n_envs, convolve, byte_scale):
     """Environments, whatever they were given as."""
-    if isinstance(env, str):
-        env = make_vec_env(env, n_envs or 1)
-    elif callable(env) and not hasattr(env, "reset"):
+    if isinstance(env, str) or _makes(env):
         env = make_vec_env(env, n_envs or 1)
     if isinstance(env, (list, tuple)):
-        env = [e() if callable(e) and not hasattr(e, "reset") else e for e in env]
+        env = [e() if _makes(e) else e for e in env]
         if not env:
             raise ValueError("the list of environments is empty")
         for other in env[1:]:

@@ -70,10 +70,9 @@ TASKS = {
         16,
         100_000,
         {
-            "n_steps": 64,
-            "batch_size": 256,
-            "n_epochs": 4,
-            "learning_rate": 1e-3,
+            "n_steps": 128,
+            "batch_size": 128,
+            "learning_rate": falls(5e-4),
             "ent_coef": 0.01,
             "byte_scale": 0.1,
             "conv": "16x2x1,32x2x1",
