@@ -17934,7 +17934,7 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
     if (!PPO__GIVEN("ppo_log_write", log, progress)) return PPO_ERROR_ARGUMENT;
     size_t n = ppo__csv_line(row, progress, 1);
     if (log->csv.file && strcmp(row, log->header)) { /* until there is a row, figures may be added */
-        if (log->csv.end != (long)strlen(log->header))
+        if (log->csv.end != (long)strlen(log->header) || n < strlen(log->header))
             return ppo__file_fail(log->csv.path, "its columns are not those of this log");
         log->csv.end = 0;
         log->csv.torn = 1;

@@ -971,8 +971,13 @@ static void fuzz_csv(const unsigned char *data, size_t size) {
     const int written = fuzz_ok(ppo_log_write(log, &p)); /* unless the columns are others */
     ppo_log_close(log);
     if (!written) return;
+    size_t bytes;
+    char *text = fuzz_get(path, &bytes);
+    fuzz_put(fuzz_path("kept.csv"), text, bytes);
+    free(text);
     FUZZ(fuzz_ok(ppo_log_open(path, NULL, steps + 1, &log)));
     ppo_log_close(log);
+    FUZZ(fuzz_same_files(path, fuzz_path("kept.csv"))); /* all of it are rows */
 }
 
 static void fuzz_seed_csv(fuzz_give give, void *user) {

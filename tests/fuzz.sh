@@ -41,4 +41,4 @@ if [ "${1-}" = --one ]; then # for xargs
 fi
 FUZZ_DO=list $program | while read -r name most; do
     case " ${*:-$name} " in *" $name "*) echo "$name $most" ;; esac
-done | xargs -L 1 -P "${PROCESSORS:-1}" sh "$0" --one
+done | xargs -r -L 1 -P "${PROCESSORS:-1}" sh "$0" --one

@@ -770,7 +770,7 @@ static void things_appear_and_fly_sooner_and_sooner(void **state) {
         for (int t = 0; t < 1000; t++) {
             gold before = s;
             ppo_outcome out = {0};
-            s.x = s.y = before.x = before.y = 0; /* where nothing flies */
+            s.x = before.x = -1, s.y = before.y = 1; /* where nothing flies */
             gold_step(&s, &rng, &stay, obs, &out);
             int news = 0, moved = 0, there = 0;
             for (int k = 0; k < GOLD_LANES; k++) {
