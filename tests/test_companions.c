@@ -247,7 +247,7 @@ typedef struct answer {
     ppo_status status;
 } answer;
 
-static ppo_status tell(const int *text, int n, int *to, int room, int *count, void *user) {
+static ppo_status speak(const int *text, int n, int *to, int room, int *count, void *user) {
     const answer *a = (const answer *)user;
     (void)text, (void)n, (void)room;
     *count = a->count;
@@ -311,7 +311,7 @@ static void judges_and_tools_must_answer_sense(void **state) {
     for (int i = 0; i < COUNT(cases); i++) {
         answer says = cases[i].says;
         ppo_status status = PPO_OK;
-        how.tool = tell, how.tool_user = &says, how.max_new_tokens = 0;
+        how.tool = speak, how.tool_user = &says, how.max_new_tokens = 0;
         for (int t = 0; t < 9 && !status; t++) { /* whatever is sampled first */
             how.tool_token = t;
             status = ppo_generate(generator, &prompts, &how, &samples);
