@@ -245,7 +245,7 @@ static unsigned char *ppo__make_kinds(ppo__arena *memory) {
         at += n;
     }
     if (!kinds) return NULL;
-    memset(&kinds['\t'], PPO__SPACE, 5);
+    memset(kinds + 9, PPO__SPACE, 5); /* \t to \r */
     kinds[0x85] = PPO__SPACE;
     for (int k = 0; k < 5; ++k)
         for (int32_t i = 0; i < others[k][1]; ++i) kinds[others[k][0] + i] |= PPO__IN_WORDS;

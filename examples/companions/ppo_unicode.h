@@ -384,14 +384,14 @@ static int32_t ppo__pattern_number(ppo__pattern *p, int base, int most) {
 static int ppo__pattern_escape(ppo__pattern *p, ppo__set *set, int32_t *code, int in_class) {
     static const char plain[] = "n\nr\rt\tv\vf\fa\ae\033";
     const char *at = p->at++;
-    const char letter = *at, small = (char)(letter | ('a' - 'A'));
+    const char letter = *at, lowered = (char)(letter | ('a' - 'A'));
     *code = 0;
     if (letter && strchr("sSdDwWhH", letter)) {
-        *set = ppo__set_class(p->memory, small == 'w' && !in_class ? 'v' : small);
-        if (small != letter) *set = ppo__set_not(p->memory, *set);
+        *set = ppo__set_class(p->memory, lowered == 'w' && !in_class ? 'v' : lowered);
+        if (lowered != letter) *set = ppo__set_not(p->memory, *set);
         return 1;
     }
-    if (small == 'p' && at[1] == '{') {
+    if (lowered == 'p' && at[1] == '{') {
         const int negative = (at[2] == '^') != (letter == 'P');
         const char *name = at + 2 + (at[2] == '^');
         const size_t n = strcspn(name, "}");
@@ -415,7 +415,7 @@ static int ppo__pattern_escape(ppo__pattern *p, ppo__set *set, int32_t *code, in
         return 0;
     }
     if (!letter) --p->at;
-    if ((small >= 'a' && small <= 'z') || (letter >= '0' && letter <= '9') || !letter)
+    if ((lowered >= 'a' && lowered <= 'z') || (letter >= '0' && letter <= '9') || !letter)
         ppo__pattern_fail(p, letter ? "the escape \\%c" : "a backslash at the end%c", letter ? letter : ' ');
     else {
         --p->at;
@@ -1701,8 +1701,8 @@ static size_t ppo__write_plain(const ppo__forms *forms, int bits, const char *te
     for (size_t at = 0; at < bytes; at += (size_t)length) {
         int32_t code = ppo__code_at(text + at, bytes - at, &length);
         if (bits & PPO__LOWER) {
-            const int small = ppo__map_find(&forms->facts, ppo__pair_key(code, PPO__SMALL));
-            written += ppo__put_char(code == 0x130 ? 'i' : small < 0 ? code : small, out + written);
+            const int lowered = ppo__map_find(&forms->facts, ppo__pair_key(code, PPO__SMALL));
+            written += ppo__put_char(code == 0x130 ? 'i' : lowered < 0 ? code : lowered, out + written);
             if (code != 0x130) continue;
             code = 0x307;
         } else {
