@@ -116,7 +116,8 @@ static float step(const int *sample, int n, const ppo_adam *adam) {
 
 int main(int argc, char **argv) {
     ppo_adam adam = ppo_adam_default();
-    float curve[ITERATIONS], first = 0;
+    static float x[ITERATIONS], curve[ITERATIONS];
+    float first = 0;
     int order[SAMPLES];
     rng = ppo_rng_stream(lesson_seed(argc, argv), PPO_STREAM_USER, 0);
     env = cartpole_env();
@@ -126,7 +127,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < SAMPLES; i++) order[i] = i;
     for (int k = 0; k < ITERATIONS; k++) {
         adam.lr = learning_rate * (1 - (float)k / ITERATIONS); /* falls to 0 */
-        curve[k] = collect();
+        curve[k] = collect(), x[k] = (float)((k + 1) * SAMPLES);
         for (int epoch = 0; epoch < EPOCHS; epoch++) {
             ppo_rng_shuffle(&rng, order, SAMPLES);
             for (int from = 0; from < SAMPLES; from += MINIBATCH) {
@@ -136,6 +137,9 @@ int main(int argc, char **argv) {
         }
         if (k % 14 == 13) printf("%7d steps   return %6.1f\n", (k + 1) * SAMPLES, (double)curve[k]);
     }
+    chart c = {.title = "PPO whole: CartPole-v1", .x_label = "steps", .y_label = "return"};
+    chart_line(&c, "mean return of the latest episodes", x, curve, ITERATIONS);
+    chart_save(&c, "build/lessons/13b_ppo.svg");
     double last = mean_of(&curve[ITERATIONS - 10], 10);
     claim(first == 0, "the first ratios of every iteration are exactly 1");
     claim(last >= 475, "the last 10 iterations return %.1f, at least 475", last);
