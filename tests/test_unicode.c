@@ -257,7 +257,7 @@ static void no_expression_takes_the_square_of_a_text(void **state) {
         {"\\s*[\\r\\n]+|\\s+(?!\\S)|\\s", " ", "a"},
         {"(?<!a)b+c|b", "b", ""},
     };
-    const size_t length = SMALL(1000000, 100000);
+    const size_t length = SMALL(200000, 60000);
     char *text = (char *)malloc(length);
     assert_non_null(text);
     for (int k = 0; k < COUNT(cases); k++) {
@@ -403,6 +403,36 @@ static void files_with_all_parts_give_the_tokens_of_hugging_face(void **state) {
     }
 }
 
+/* The tokens are those of Hugging Face's library. */
+static void unigram_takes_the_pieces_with_the_highest_sum(void **state) {
+    (void)state;
+    static const struct {
+        const char *vocab, *text;
+        int tokens[5]; /* -1 ends them */
+    } cases[] = {
+        {"[\"<unk>\", 0], [\"ab\", -12], [\"b\", -0.5]", "ab", {1, -1}}, /* an unknown character costs more */
+        {"[\"<unk>\", 0], [\"ab\", -12], [\"b\", -0.5]", "aabxyb", {0, 1, 0, 2, -1}},
+        /* equal sums, but for the last bits of the numbers as that library reads them */
+        {"[\"<unk>\", 0.0], [\"!\", -8.098723424208863], [\"!!\", -7.829697309515224], [\"ab\", "
+         "-2.0166944833026434]",
+         "abab!!!",
+         {3, 3, 2, 1, -1}},
+    };
+    for (int k = 0; k < COUNT(cases); k++) {
+        static const char *const head[] = {"{\"decoder\": {\"type\": \"Fuse\"}, \"model\": {\"type\": "
+                                           "\"Unigram\", \"unk_id\": 0, \"vocab\": [",
+                                           NULL};
+        static const char *const end[] = {"]}}", NULL};
+        const char *const vocab[] = {cases[k].vocab, NULL}, *const *const parts[] = {head, vocab, end};
+        ppo_tokenizer *tok = tokenizer_of(parts, 3);
+        int tokens[20], count;
+        assert_ok(ppo_encode(tok, cases[k].text, strlen(cases[k].text), tokens, COUNT(tokens), &count));
+        for (int i = 0; i < count; i++) assert_int_equal(tokens[i], cases[k].tokens[i]);
+        assert_int_equal(cases[k].tokens[count], -1);
+        ppo_tokenizer_free(tok);
+    }
+}
+
 #define TEST(function) cmocka_unit_test_teardown(function, restore_allocator)
 
 int main(void) {
@@ -416,6 +446,7 @@ int main(void) {
         TEST(every_failing_allocation_of_an_expression_is_reported),
         TEST(normal_forms_of_all_characters_are_those_of_hugging_face),
         TEST(files_with_all_parts_give_the_tokens_of_hugging_face),
+        TEST(unigram_takes_the_pieces_with_the_highest_sum),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
