@@ -803,8 +803,6 @@ typedef struct ppo__tokfile_rules {
     ppo__added *pieces; /* [piece_count] sorted: those that texts may have */
     int piece_count;
 
-    const char *words; /* the first expression that cuts a text; NULL: there is none */
-
     /* of tokenizer_config.json: */
     char *config;                       /* all of it, or NULL */
     const char *eos, *template_of_chat; /* its eos_token; how it writes chats; NULL: it does not say */
@@ -1189,10 +1187,7 @@ static const ppo_expression *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value
     ppo__tokfile_need(file, (plain && *plain) || regex, "a pattern without \"String\" or \"Regex\"", NULL);
     if (string) *string = plain;
     if (json->status || (string && plain)) return NULL;
-    if (regex) {
-        if (!file->tok->rules->words) file->tok->rules->words = regex;
-        return ppo__tokfile_expression(file, regex);
-    }
+    if (regex) return ppo__tokfile_expression(file, regex);
     char *quoted = PPO__ARRAY(&file->memory, char, 2 * strlen(plain) + 1), *at = quoted;
     for (const char *c = plain; quoted && *c; *at++ = *c++)
         if ((unsigned char)*c < 0x80 && !isalnum((unsigned char)*c)) *at++ = '\\';
@@ -2022,9 +2017,17 @@ PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int 
 PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family) {
     if (!PPO__GIVEN("ppo_tokenizer_fits", tokenizer, family)) return PPO_ERROR_ARGUMENT;
     const ppo__tokfile_rules *rules = tokenizer->rules;
-    int same = rules && rules->forms.parts && rules->words && tokenizer->kind == PPO__BPE &&
-               !strcmp(rules->words, PPO__QWEN_WORDS);
-    for (int k = 0; k < tokenizer->step_count && same; ++k) same = !rules->rewrite[k].prefix;
+    int same = rules && tokenizer->kind == PPO__BPE, cuts = 0, forms = 0;
+    for (int k = 0; k < tokenizer->step_count && same; ++k) {
+        const ppo__rewrite_rule *rule = &rules->rewrite[k];
+        const ppo__cut_rule *cut = &rules->cut[k];
+        forms |= rule->forms;
+        same = !rule->prefix && !rule->from && !rule->matches && !rule->ends;
+        if (!cut->expression) continue;
+        same &= !cuts++ && cut->behavior == PPO__ISOLATED && !cut->invert &&
+                !strcmp(cut->expression->text, PPO__QWEN_WORDS);
+    }
+    same &= cuts == 1 && forms == PPO__NFC;
     if (same || strcmp(family, "qwen2")) return PPO_OK;
     return ppo__refuse(
         "family qwen2: version 5 of Python's transformers gives its models the tokenizer of Qwen 2, with "
