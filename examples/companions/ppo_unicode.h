@@ -6,7 +6,7 @@
 
        ppo_expression *words = NULL;
        ppo_expression_create(" ?\\p{L}+|\\p{N}{1,3}|\\s+(?!\\S)|\\s+", &words);
-       ppo_expression_cut(words, text, bytes, print_piece, NULL);
+       ppo_expression_cut(words, text, strlen(text), print_piece, NULL); // a ppo_piece_fn of yours
        ppo_expression_free(words);
 
    Copy this file and ppo_bpe.h, which it includes, beside ppo.h. In the folder examples/, where they are in companions/,
