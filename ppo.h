@@ -2490,22 +2490,22 @@ static ppo_status ppo__needs(const char *what, const char *header) {
     return ppo__refuse("%s needs %s: include it after ppo.h, where PPO_IMPLEMENTATION is", what, header);
 }
 
-/* 1 if the pointers that a public function needs are there, else 0, with the first that is NULL as the error. Their
-   number follows from `names`, which is separated by commas: all pointers are passed alike. */
-#define PPO__GIVEN(function, ...) ppo__pointers_given(function, #__VA_ARGS__, __VA_ARGS__)
+/* 1 if the pointers that a public function needs are there, else 0, with the first that is NULL as the error. The
+   names are read only for that sentence: functions that are called at every step pass here. */
+#define PPO__GIVEN(function, ...) ppo__pointers_given(function, #__VA_ARGS__, __VA_ARGS__, &ppo__no_more)
+static const char ppo__no_more = 0;
+
 static PPO__NOINLINE int ppo__pointers_given(const char *function, const char *names, ...) {
-    const char *end;
     const void *pointer;
+    int given = 0;
     va_list args;
     va_start(args, names);
-    do {
-        end = names + strcspn(names, ",");
-        pointer = va_arg(args, const void *);
-        if (!pointer) ppo__refuse("%s: %.*s is NULL", function, (int)(end - names), names);
-        names = end + strspn(end, ", ");
-    } while (pointer && *end);
+    while ((pointer = va_arg(args, const void *)) != NULL && pointer != &ppo__no_more) ++given;
     va_end(args);
-    return pointer != NULL;
+    if (pointer) return 1;
+    for (; given > 0; --given) names += strcspn(names, ",") + strspn(names + strcspn(names, ","), ", ");
+    ppo__refuse("%s: %.*s is NULL", function, (int)strcspn(names, ","), names);
+    return 0;
 }
 
 /* The status of a user's function that failed. It gave no reason if there are as many failures as before. */
@@ -2828,7 +2828,7 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
    arrays and then check ppo__arena_status(). */
 static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     size_t bytes = (n * size + PPO__FENCE + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    int possible = !n || size <= SIZE_MAX / 4 / n;
+    int possible = (n | size) >> (4 * sizeof n - 1) == 0 || !n || size <= SIZE_MAX / 4 / n; /* rarely divides */
     int fits = arena->page && bytes <= arena->page->size - arena->page->used;
     if (!possible) ppo__out_of_memory((double)n * (double)size);
     if (!possible || (!fits && ppo__arena_grow(arena, bytes)))
@@ -5363,6 +5363,8 @@ PPO__RARE PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) 
     return NULL;
 }
 
+PPO__COLD_END
+
 static PPO__NOINLINE void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
     void *piece = ppo__arena_array(arena, n, size);
@@ -5710,8 +5712,6 @@ PPO_DEF ppo_tensor *ppo_tape_add(ppo_tape *tape, ppo_tensor *a, ppo_tensor *b) {
         return ppo__tape_binary(tape, &ppo__add_binary, a, b);
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, a->rows, a->cols, NULL, 0));
 }
-
-PPO__COLD_END
 
 /* An elementwise operation of one operand and two constants p and q: y = f(x) over an array, and the
    derivative at one element, given x and y. */
@@ -9628,8 +9628,6 @@ static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, in
     return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
 }
 
-PPO__COLD
-
 /* Numbers that the actor sees beside the picture. */
 static int ppo__beside_picture(const ppo_actor_critic *model) {
     return model->conv.layers ? model->actor_obs - ppo__picture_size(model->conv.shape[0]) : 0;
@@ -9725,6 +9723,8 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
     } else ppo__kind(d.space)->choose(&d, row, rng, actions, at);
     return ppo__kind(d.space)->for_env(&d, actions, at, box);
 }
+
+PPO__COLD
 
 /* --------------------------------------------------------------------------------------------------------
    @@ 14 Environments and rollouts
@@ -10137,6 +10137,8 @@ PPO__RARE PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const uns
     return PPO_OK;
 }
 
+PPO__COLD_END
+
 /* x [n] must be finite numbers. n 0: a single number, which the error names without an index. envs NULL: the
    error names no agent. */
 static inline ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs,
@@ -10160,8 +10162,6 @@ static ppo_status ppo__check_outputs(const ppo_outputs *out, int row, const unsi
 }
 
 /* The byte that times scale is nearest to x. */
-PPO__COLD_END
-
 PPO__TINY float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
 
 /* Makes obs [obs_size] agent e's latest observation. Errors: a number is not finite; with env.byte_scale: it
@@ -11530,7 +11530,6 @@ PPO__TINY int ppo__segment_length(const ppo_trainer *trainer, int k) {
    recorded or not. */
 static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
-    int all = rollout->envs * ppo__divide_up(rollout->steps, trainer->minibatch.segment_steps);
     *segments = 0;
     for (int e = 0; e < rollout->envs; ++e) {
         int *usable = &trainer->usable[e];
@@ -11540,14 +11539,16 @@ static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
             if (rollout->terminated[last] || rollout->truncated[last]) break;
         }
     }
-    for (int k = 0; k < all; ++k)
-        if (ppo__segment_length(trainer, k)) trainer->order[(*segments)++] = k;
+    for (int t = 0, k = 0; t < rollout->steps; t += trainer->minibatch.segment_steps)
+        for (int e = 0; e < rollout->envs; ++e, ++k)
+            if (t < trainer->usable[e]) trainer->order[(*segments)++] = k;
     return *segments ? ppo__divide_up(*segments, trainer->minibatch.segments) : 0;
 }
 
 /* The samples of n segments, packed by time, the longest segments first. Returns how many. */
 static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int *count, int *picked) {
     int envs = trainer->collector.rollout.envs, steps = trainer->minibatch.segment_steps, rows = 0, full = 0;
+    if (steps == 1) return memcpy(picked, segments, (size_t)n * sizeof *picked), count[0] = n;
     for (int i = 0; i < n; ++i) { /* nearly all have the full length */
         if (ppo__segment_length(trainer, segments[i]) < steps) continue;
         int swap = segments[full];
@@ -11562,7 +11563,7 @@ static int ppo__pack_rows(const ppo_trainer *trainer, int *segments, int n, int 
     }
     for (int t = 0; t < steps; ++t) {
         count[t] = 0;
-        for (int i = 0; i < n && t < ppo__segment_length(trainer, segments[i]); ++i, ++count[t])
+        for (int i = 0; i < n && (i < full || t < ppo__segment_length(trainer, segments[i])); ++i, ++count[t])
             picked[rows++] = (segments[i] / envs * steps + t) * envs + segments[i] % envs;
     }
     return rows;
