@@ -5363,8 +5363,6 @@ PPO__RARE PPO__NOINLINE void *ppo__tape_fail(ppo_tape *tape, ppo_status status) 
     return NULL;
 }
 
-PPO__COLD_END
-
 static PPO__NOINLINE void *ppo__tape_take_from(ppo_tape *tape, ppo__arena *arena, size_t n, size_t size) {
     if (ppo_tape_status(tape)) return NULL;
     void *piece = ppo__arena_array(arena, n, size);
@@ -5486,6 +5484,8 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 
 /* The gradient of a result, while backward does not need it. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
+
+PPO__COLD_END
 
 /* Backward comes to x. If that is a result which wants a gradient, it gets room for one, which is zeros until
    others add to it: the smallest that is free and suffices, or new room. */
@@ -8624,6 +8624,8 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
     return ppo_huber_value_loss(value, old_value, target, mask, n, clip_range, INFINITY, loss, grad_value);
 }
 
+PPO__COLD
+
 /* k1 = -l, k2 = l^2 / 2, k3 = e^l - 1 - l, for l = ref_logp - logp (Schulman 2020) */
 PPO__BOTH static float ppo__kl_of(int estimator, float l) {
     return estimator == PPO_K1 ? -l : estimator == PPO_K2 ? 0.5f * l * l : ppo__k3(l);
@@ -8716,8 +8718,6 @@ static void ppo__loss_backward(ppo_node *node) {
         for (size_t i = 0; i < ppo__size(node->in[k]) && node->in[k]->grad; ++i)
             node->in[k]->grad[i] += node->out[0]->grad[0] * derivative[i];
 }
-
-PPO__COLD
 
 typedef struct ppo__policy_args {
     const float *old_logp, *advantage;
@@ -9628,6 +9628,8 @@ static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, in
     return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
 }
 
+PPO__COLD
+
 /* Numbers that the actor sees beside the picture. */
 static int ppo__beside_picture(const ppo_actor_critic *model) {
     return model->conv.layers ? model->actor_obs - ppo__picture_size(model->conv.shape[0]) : 0;
@@ -9723,8 +9725,6 @@ static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_ou
     } else ppo__kind(d.space)->choose(&d, row, rng, actions, at);
     return ppo__kind(d.space)->for_env(&d, actions, at, box);
 }
-
-PPO__COLD
 
 /* --------------------------------------------------------------------------------------------------------
    @@ 14 Environments and rollouts
@@ -10137,8 +10137,6 @@ PPO__RARE PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const uns
     return PPO_OK;
 }
 
-PPO__COLD_END
-
 /* x [n] must be finite numbers. n 0: a single number, which the error names without an index. envs NULL: the
    error names no agent. */
 static inline ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs,
@@ -10160,6 +10158,8 @@ static ppo_status ppo__check_outputs(const ppo_outputs *out, int row, const unsi
     if (!out->log_std) return PPO_OK;
     return ppo__check_numbers(ppo__log_std_row(out->log_std, row), n, "log_std", envs, e, step);
 }
+
+PPO__COLD_END
 
 /* The byte that times scale is nearest to x. */
 PPO__TINY float ppo__to_byte(float x, float scale) { return ppo__clamp(rintf(x / scale), 0, 255); }
