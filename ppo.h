@@ -192,7 +192,7 @@ COMPANIONS
 
         ppo_bpe.h       byte-pair encoding: tokenizers whose tokens are frequent pieces of words
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
-        ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines
+        ppo_hub.h       models of the model hub: folders, tokenizers (by ppo_unicode.h), chats, LoRA, JSON Lines
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
@@ -13363,7 +13363,7 @@ PPO_DEF PPO__NOINLINE void ppo_tokens_free(ppo_tokens *tokens) {
 struct ppo__encoder;
 
 enum { PPO__CHARACTERS, PPO__BPE }; /* BPE: bytes, with or without merges */
-enum { PPO__MAX_STEPS = 16, PPO__MAX_BOUNDS = 8 };
+enum { PPO__MAX_STEPS = 24, PPO__MAX_BOUNDS = 8 };
 
 /* What ppo_bpe.h adds. */
 typedef struct ppo__bpe_functions {
@@ -13379,13 +13379,12 @@ typedef struct ppo__map {
     size_t room, count; /* buckets, a power of two; number of keys */
 } ppo__map;
 
-/* A step cuts a text into pieces for the next step, after rewriting it, if it does. What the last step leaves
-   becomes tokens by the merges alone. */
+/* A step rewrites a text, if it does, and cuts it into pieces for the next step. What the last step leaves becomes
+   tokens by the merges alone. k: the number of the step; is_start: the whole text starts here. */
 typedef struct ppo__step {
     int first, end; /* without cut: finds these added tokens; the next step gets what is between them */
-    /* The length of the first piece. */
-    size_t (*cut)(const ppo_tokenizer *tok, const char *text, size_t bytes);
-    /* Step k rewrites a text; NULL: it does not. is_start: the whole text starts here. */
+    char *begins;   /* [256] 1: the name of one of them begins with this byte */
+    void (*cut)(struct ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start);
     const char *(*rewrite)(struct ppo__encoder *encoder, int k, const char *text, size_t *bytes,
                            int is_start);
 } ppo__step;
@@ -13394,9 +13393,9 @@ typedef struct ppo__step {
 typedef struct ppo__added {
     const char *name, *pattern; /* what is found: the name, or what the rewriting makes of it */
     int name_bytes, bytes, token;
-    int special, left, right; /* 1: it is special; it takes the spaces on its left, on its right */
-    int normalized;           /* 1: found after the rewriting */
-    int place;                /* in its file */
+    int special, left, right, single; /* 1: it is special; takes spaces on a side; is no part of a word */
+    int normalized;                   /* 1: found after the rewriting */
+    int place;                        /* in its file */
 } ppo__added;
 
 struct ppo_tokenizer {
@@ -13424,7 +13423,7 @@ struct ppo_tokenizer {
     char *json; /* [json_bytes] all of it */
     size_t json_bytes;
     struct ppo__tokfile_rules *rules;         /* its own part */
-    int strip;                                /* spaces left out at the start of what is decoded */
+    int strip;                                /* spaces left out at the start; -1: all in the first token's */
     int bound[2][PPO__MAX_BOUNDS], bounds[2]; /* tokens before and after a text, how many */
 };
 
@@ -13712,13 +13711,12 @@ static size_t ppo__token_text(const ppo_tokenizer *tok, const int *tokens, int f
         const char *word = ppo__text_of(tok, token, &bytes);
         if (!word && !(tok->json && token >= 0)) break;
         if (!word || (ordinary && tok->special[token])) continue;
-        for (; bytes && strip && *word == ' '; --strip) {
-            ++word;
-            --bytes;
+        for (; bytes; --bytes, ++word) {
+            if (strip > 0 && *word != ' ') strip = 0;
+            if (strip && *word == ' ') strip -= strip > 0;
+            else if (++length < capacity) text[length - 1] = *word;
         }
-        if (bytes) strip = 0;
-        if (length + (size_t)bytes < capacity) memcpy(text + length, word, (size_t)bytes);
-        length += (size_t)bytes;
+        if (strip < 0) strip = 0;
     }
     if (length < capacity) text[length] = 0;
     return length;

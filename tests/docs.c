@@ -3,6 +3,7 @@
    HUB. */
 
 #include <math.h>
+#include <string.h>
 
 #include "ppo.h"
 #include "examples/companions/ppo_bpe.h"
@@ -18,8 +19,10 @@
 #include "examples/companions/ppo_player.h"
 #include "examples/companions/ppo_report.h"
 #include "examples/companions/ppo_resume.h"
+#include "examples/companions/ppo_unicode.h"
 
 int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
+void print_piece(void *user, size_t begin, size_t end, int matches); /* a ppo_piece_fn */
 
 #include TOP
 

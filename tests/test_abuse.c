@@ -57,6 +57,7 @@ static ppo_policy_stats STATS;
 static ppo_adam ADAM;
 static ppo_normalizer NORM, NEW_NORM;
 static ppo_file *CONTENT, *TOKENIZER_FILE, *LM_FILE;
+static ppo_expression *EXPRESSION;
 static FILE *NOWHERE;
 
 static ppo_env ENV, PUSHED_ENV, MATCH;
@@ -155,7 +156,12 @@ MAKER(ppo_rlhf, new_rlhf,
 MAKER(ppo_log, new_log, ppo_log_open("new.csv", NULL, 0, &made))
 MAKER(ppo_reward_model, new_reward_model, ppo_reward_model_create(MEMBERS, 1, PPO_ENSEMBLE_MEAN, 2, &made))
 MAKER(ppo_config, new_config, ppo_flat_config_create(&made))
+MAKER(ppo_expression, new_expression, ppo_expression_create("a|b", &made))
 MAKER(ppo_env, new_flat_env, ppo_flat_env_create("task", 4, 0, NULL, 0, "discrete 2", &made))
+
+static void see_piece(void *user, size_t begin, size_t end, int matches) {
+    (void)user, (void)begin, (void)end, (void)matches;
+}
 
 static const char *fresh_name(void) {
     static char name[16];
@@ -547,6 +553,7 @@ static int make_all(void **state) {
     ppo_set_allocator(limited_memory, NULL);
     NOWHERE = fopen("/dev/null", "w");
     PARAMS = new_params();
+    EXPRESSION = new_expression();
     TAPE = new_tape();
     OBJECTIVE = ppo_policy_objective_default();
     ADAM = ppo_adam_default();

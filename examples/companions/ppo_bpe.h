@@ -128,39 +128,76 @@ static uint64_t ppo__queue_pop(uint64_t *heap) {
 
 /* -- kinds of characters, and the words that GPT-2's expression matches -- */
 
-enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__MARK, PPO__CODES = 0x110000 };
+enum { PPO__OTHER, PPO__LETTER, PPO__NUMBER, PPO__SPACE, PPO__IN_WORDS, PPO__CODES = 0x110000 };
 
-/* The categories L, N and M and the property White_Space of Unicode 16: runs of characters, each a number of
-   ppo__table_number(), 5 times its length plus the kind. Made by tests/golden/make_unicode.py. */
-static const char ppo__unicode_kinds[] =
-    "$hy%se%d$o$^&z{&z$me&ye$hc$^ibcldcbnb&kb'qb$-jq$x%_w$^cbc%n3qwbhgrbc{cbmbcb%~b/eb7mb$b;lb(rgc{)_$c)vbfbk"
-    "bkbf$c']qr'f$vv)i&d$oqhf1qbc$bg$]hkbuh$omgc%icf'l'`g0a$vc%_$o'{$lhqcgfg&fuc$lcpcz%s&upq$sv&pb|$c$l)d&sb'"
-    "~*~pc%wc$b$nkg$ob%jpb$dghg&fb$_bclrgfc$bgkgpc$cfqhbmkg$ohg}gcbfgpb|qhg&fb$_bhbhbhgfbzqkgplf$^rbc$^$okmf$"
-    "rpb$ibmb&fb$_bhbwgfc$gbpbpgc%dhkg$o$hc$]bpb$dghg&fb$_bhbwgfc$bgkgp$^pqhbmkg$obc}$mfcb|lmbrlhbcbhlhlml$xq"
-    "zlpbugc{f%_$~$|z$dbmb&kb%jgfc$bbpbu$^kbmgcghkg$o$c$`bcpb$dbmb&kb$nbwgfc$bbpbu$^k{hbhkg$obhf$wu$ibmb)_kc$"
-    "bbpbucvmf$`mkg%zb|bpb%tl&pb$ibcg$_lfq$]bfb$g{$ogk$|*`fh$bv$_$gb$o(vhbcbwb&pbcb$nfh$lcgwbcb$bb$ogr'uc&jk{"
-    "&]bfbfbfqk$db(hq&_bkw$vb(k$hf+j)i&_c$o{|urpcph$bmu$}${cf$oug(rbcvcg)ibT]brg$_bcbrg)_brg'{brg$_bcbrg%eb+k"
-    "brg,{gp$h&]l%j%i/tg|l$Edg%oe&zv._ln$d$^%tu$h%yp$r%tk$w$}bmbk$w*t'ylcqcfg$o{$o%npbf$o{0a$^wk(^fcv-h$m'qb$"
-    "{q${$m$o'lgw$r)nq&z{$t(l&kzq*y$qb'jgf$o{$o$|c$c't*dz)}%r$dl$o%n$l$wp'l%^h$o)n%c$w(h&_$c$olm$o(hg$sv)igm%"
-    "ipb&drf|fhpcv?f,oK|g|g(rg|g$dbcbcbcb'qg*yb$_bclmb$_lrg|q$}vmb$_l$u'fjve)|e%idcg}vc$o{$}*n'~%ncqcg$nbclw{"
-    "cbcbcbrb$sgrvwqcb*phx$Tw+{.m&g$Fs'm%WmDu{rph$hdg(rbcvcg+f$^c%df&k$h$_b$_b$_b$_b$_b$_b$_b$_b'y)|c$.eeqhd&"
-    "t$j$]bwgnhq/tgkgmb0fbrv)ib0zls$m'v*_%j'u$o'k$eb%f'u$o(v%fR_4#l,k$#,k,z)xgJql%j$oh%})}ub$qb'qk-h$ok(l$ig2"
-    "cg,{ghbcb$d&`%jfmfrf&kzqfl}$m*t$wk*j%w$m$o{%w|lcbhf$o'b$gg&k%^$w'glu)}%c%_c$o{wf$n$owb)_%c$hmf$dkg$o{&kl"
-    "cp*jfcphkwkcfc&omg$szgmk$m|g|g|$h$_b$_b)ib%`{3}$gbkg$o{?Q~$w&kq*e8P}Xzg2r(q$_$wwvcf$nb$}bwbcbhbhb2|'zXk%"
-    "s,lg*~({$xq%m%i%m,kwb6{%x$o$^&z{&z$r0al|g|g|gm(b$xb&zb%ybhb%eg%`(]5a$w)t$w+l%ni3rf6a'gl*e%df'^q'vs$h%~d$"
-    "ddv(rzv'lg(hq$dbx)c:fg$o{(hq(hq(|$c*t$w$sb%eb$_bhb$sb%eb$_bhl*t$wPw$h&f$m$d&o|b)db$i-b|gcb)nbhlcg&kg$e&k"
-    "g$`'q$c$j*_%ybhvx&f}q&z-g+fqih%kg)ycpbkvurbmb'ggpqf$j&j'gib'gn'u$db'bkqx%i*~$m&fg$e%yv$e%t&j$`.w-w+`*o$|"
-    "*o$^}(hu$c$o{$o'blzb&kC_'rb)dbklh%im+`u'g$oc$c&f$vs&~%tu)c&a$`%}&k$hp*y%h$r'mfhkc$hu)s$v$^f$|&u$^$o{p(h%"
-    "cb$oqckc$c(cfgc$hp*`%crqubk$ocbcq&]$r%tb&u${{fhf,a$_bcbrb%eb$n$^)}${v$o{ub$dghg&fb$_bhbwbkc$bgkgpgc{fvwk"
-    "g$blz$r$nbcgcb(rbc$lbfgfbubzcfc$|k'f*y%wrv$oqfm'k*`&_hbc$c$o;k)}$bg$l&jrk(]*`%rlc$r$o(q)i%^c$^$o{&]'a']g"
-    "%hq$yq$_>d)n%h1z,l%z$w$dgcg$dbhb&p$]bkgucfck$w$o-g$dg(w$bg$bcbcf&~c$q(|$bcu$cf$cc$v)x%mlc%s-w@f'{%d$o{$i"
-    "b(m$gb$gc%d'hv'lg&ib%c-v$_bhb(r$]lfbkb$bcf$c$o{|bhb'vzbkbzc$^$oPq%yu$hkcf$}b(^$blz$|$of/nc%d&b)h%8r2]3j%"
-    "n?z)Ps1g%d%Nt%if|%h$m-4ov$?w4H^'l%w$o'>]$=u$^'qb$o{.sb$o{'lgz$r*`$b$hr$w$ob$`b&av%y$)o)sl$o@a,l&l2l._qfc"
-    "+d$^u$},khbcf$rk%_2Rj$c&.`)^$n:%~rb$_bhbMy%dc'fmgc%_r$c$$f(Yk2wv$}l$i$^$nlk-Of$o$6c){g&n$9uzl$]$c$gg$b'k"
-    "u8wp5`&]$w&]2{&v6z/ob-mbhgcghgrb$xbcb$_b,qbrg$db$_b'bbrbwbcl$_bU^g&ub&ub'qb&ub'qb&ub'qb&ub'qb&ub$dg*k$5g"
-    "+dq*m$cf%_f&ezb%h%Si'q{|Bh$bb%rg$bbkbzv,b'zf3m)sl$b$_g$oqcRd'lf%n)nu$o$/a'bu$oBm'lkc$o$1h$_brbhb%eb@]g$j"
-    "$b)^-^$bcq$o%%h+vbnbs.c)tb%f?orb']bhbcgcb$nbrbcbc{cqcbcbcbmbhbcgcbcbcbcbcbhbcgrb$_brbrbcb$nb%ovmbwb%o$?g"
-    "$~*-z$o%Hm$X/j'u-K|{Ctg1Tj%_63]%d$En)7s$9v&Um/Miv-QnC/[eFk";
+/* The general categories of Unicode 16 in this order: runs of characters, each a number of ppo__table_number(), 32 times
+   its length plus the place of the category; plus 30 of Lu and Ll in turn; plus 31 of Ll and Lu. Made by
+   tests/golden/make_unicode.py. */
+static const char ppo__category_names[] = "LuLlLtLmLoMnMcMeNdNlNoPcPdPsPePiPfPoSmScSkSoZsZlZpCcCfCsCoCn";
+static const char *const ppo__unicode_categories[] = {
+    "Az$q&h$n&h$h$i$l$m$l$g%j,s%j&i%j;m$h$l$i$o$f$o;n$h$m$i$mBx$q$l'h$p$l$o$p$_$j$m$u$p$o$p$m%c$o~%j$o$e$_$k&"
+    "a$l8s$m)q9r$m*pWs$|2]$|Oc${'t%z${&v${~%y$|&w~${~%y%z${~${(r${~}$|}~${~%y&v${$|$_}%z&{}$]~}$]~}$]2~$|3{$|"
+    "}$]&v%yZn)r${~${$|}~&w+l$*~$_<l4^'i.j0w'x*c$^$o$^3q$Sp's$^$o}~%v$^%z$l}'r%m}$l%y$x}$x${~3]$x+mC~}$|%y%z9"
+    "o'v}~$m}~${$|S]PdC{$p'z%`Vu${/d$|$Ee$xFw%v$^)bIr$l$g%v%n$n$xMn$g$`$l%^$l%^$l$`+j<o'r&{%j.d)k&i%j$n%j%n-n"
+    "$l$u&hAe$^,o6|,s'f%]$`$Gg$l$_)v$u$p(x$~%^$p&|%],s%}%n$_0t$x$u$_$`?i<p%v$={-n$_1^,sBc+r$~$p&h$^%v$`%l7y&|"
+    "$^+r$^%~$^'z%v1r$x:s%~%v$l$x-m(p9u$o(w$x%s(p+rIu$^9v$uAf$aU}$`$a$`$_&]*t&}$`%_$_)v,o%^%j,s$l$^1e$`%_$x*s"
+    "%v%]%v7y$x)u$x$_&t&{%v$`$_&]&|%v%_%v%_$`$_+j$a'r%]$x%}%^%v,s%]%l(}$p$n$_$l$`%v%^$a$x(w'r%]%v7y$x)u$x%]$x"
+    "%]$x%]%v$`$x&]%^'r%^%v%~&t$`*l&{$x$_*l,s%^%}$`$l-f%^$a$x+q$x%}$x7y$x)u$x%]$x'y%v$`$_&]'z$x%^$a$x%_$`%v$_"
+    "1~%]%^%v,s$l$n*l$_(x$x$`%_$x*s%v%]%v7y$x)u$x%]$x'y%v$`$_$a$`$a&|%v%_%v%_$`*l%^$a'r%]$x%}%^%v,s$p$_(}-f$`"
+    "$_$x(w&t%}$x&{&t%]$x$_$x%]&t%]&t%}&t.k'r%_$`%_&t&]$x&]$`%v$_)n$a1^,s&a)f$n$p(p$`&]$`*s$x%}$x8w$x2c%v$`$_"
+    "%~&}$x%~$x&|*l%^$x%}%v$_%v%]%^%v,s*l$l){$p$_$`%_$l*s$x%}$x8w$x,o$x'y%v$`$_$a$`'{$x$`%_$x%_%^*l%_)n%]$x%]"
+    "%^%v,s$x%]$a/b%^%_+q$x%}$xIu%^$_&]&|$x&]$x&]$`$_$p'r%}$a){%}%^%v,s+w$p(w$x$`%_$x4_&t9u$x+q$x$_%v)u&t$`'r"
+    "&]%~$x$`$x*u)n,s%v%_$l/bPg$`%])v'r$n(w$^*t$l,s%jFt%]$x$_$x'y$x9u$x$_$x,o$`%]+r$_%v'y$x$^$x)v$x,s%v&{A~$_"
+    "&l1r$p$l&l%^)f,s,u$p$`$p$`$p$`$h$i$h$i%_*s$xE]'r0h$a'z$l%^'y-n$xE^$x+b$`)f$x%n(d'j%jFtKq%_&|$a(x$a%^%_%^"
+    "$_,s)b(w%_%^&{%~$_&]%])w%}&|/i$`%_%^(y$`$_$a,s&]$`%nFw$x}(p}%vKn$l$^%z(;w$x&{%v)u$x$_$x&{%vIu$x&{%vBc$x&"
+    "{%v)u$x$_$x&{%v1e$xXw$x&{%v$)c%v%~+~6a&t2c-^)n$:}%v(t%v$g-0s$p$l3a$q;q$h$i&t$0u&h&`*s*l4_%~$a,h5]%^$a%j,"
+    "h4_%^/b/i$x%}$x%^/bT_%^$a)v*u$`%_-n&h$^&h$n$_$`%v,s)n,u)n)b$g'f%~$u$`,s)nD_$^U]*l'y%^Ca$`$_(p$,]-f@g$x%~"
+    "&}%^&]'r%_$`(y%~'r$p&t%j,s?i%v'y.dLo'r;q)n,s$e&tCr8w%^%_$`%v%jU]$a$`$a)v$x$`$a$`%_*t(y,p%v$`,s)n,s)n*`$^"
+    ")b%v0h$b2dQ~&|$aOi$`$a'z$a$`'{$`%_*s$x%j,s*`-^+r,`&h%^$a?i$a&|%_%^$a%~%],sLo$`$a%^&]$`$a%~%_+j'fE]*u*t%_"
+    "%^&t(d,s&t%},s?i(v%j+n}~(pKm%v%y+^+j%~$l/j$a)v&{$`(w$`%]$a%^$_(pLl$%j/f$^C^E|$&j%>a+n$Fc+n*o(t%v(s%v*p*o"
+    "*p*o(t%v(s%v*p$x}$x}$x}$x}*p*o0d%v*p*q*p*q*p*q'v$x$|&w$]$o~&k%z$x$|&w$]&k&x%v$|&w$x&k*p'u&k%v%z$x$|&w$]%"
+    "m$x.](m)]%j$j$k$h%h$k$h$j+^$r$s(m$q+~$j$k'f%d&h$m$h$i-z$m$l$f,|$q(m$x-c$e$^%v(}&i$h$i$^,u&i$h$i$x/h&tBr1"
+    "~/j&~$`&^.l1~%n}'j}%n~%y$|%y~$p}%n$m'u)f}$p}$p}$p&w$p~&w~&{~%n$|${(e}&x$p$m%n~$p2iDd}~'^$e%n'r(e(h%k'j$m"
+    "%n$m%n$m*d$m@x%k%n$m$p$m@x';w+b$h$i$h$i6l%k*d$h$i$6z$m?z;_If)c$.j8p-~7r[w$4^8]&$z$m,`$mVl+_$S`$m')^$h$i$"
+    "h$i$h$i$h$i$h$i$h$i$h$i?oM^(e$h$i@u$h$i$h$i$h$i$h$i$h$i2q'0p%,y$h$i$h$i$h$i$h$i$h$i$h$i$h$i$h$i$h$i$h$i$"
+    "h$i$%y$h$i$h$iAs$h$i'2iPx7g%n)cHh%vAv$x$MlPcPd}~%y$|)o&w~}$|}(t$~%y$Gb$|)f's%~}~(p'f$e%jFx$x~(p~%vWy*l$^"
+    "$l1^$`8w,h)u$x)u$x)u$x)u$x)u$x)u$x)u$x)u$xAf%j$j$k$j$k&h$j$k$l$j$k+~$g%j$g$l$j$k%j$j$k$h$i$h$i$h$i$h$i(d"
+    "$^,|%e'f$g$l$h/v%n&h$h$i$h$i$h$i$h$i$gCz<`$x$>j/b&B^<h2t$q&h$p$^$_$d$h$i$h$i$h$i$h$i$h$i%n$h$i$h$i$h$i$h"
+    "$i$g$h%g$p+v&|%_$g'x%n&`$^$_$l%n$x$;_%v%^%m$~$_$g$>y$l%|$_(pKq$x$Bq$x%n'_-^AeGj,h$p2c@x$x,u?z*y$p1kAv,uH"
+    "h1k(3x$VSi$&z)'Z_$^5T{&tWj,hHw(v%j';i$^&h2c,s%]6tOc$_$`&^$l,p$l$^>e$~%^$,],t%^)b+j9e+p%m0a%z$%e$^*p's${,"
+    "j$^%m's$_&u%z6u'u~'u2^&w&v${~%v}~$x~$x+l7r%|}~$_$~~)u$`%}$`&{$`8w%_%^$a'j$`&t(}%n$n$p)nT_'f+j%_Rc2e%^+j%"
+    "j,s)n4`(w&h$_$l%]$`,s=m*t%j8w-n%_.d$l>k&t%~$aOi$`%_&|%_%^&]/v$x$^,s'r%j'y$`$^+q,s'y$xIu(x%_%^%_%^,h%}$`*"
+    "s$`$a%v,s%v'f2c$^(w&l$_$a$`$aRc$`$_%~%]%^'y%^$_$`$_:l%]$^%j-m$a%^%_%j$_$~$a$`-f(w%v(w%v(w,h)u$x)u$xKn$o&"
+    "z+n$^%m'r$5hD_%_$`%_$`%_$l$a$`%v,s)n&0=}/b8w'rQe'rDRh$SJi)%q%v$M{Gr)r/b'v(p$_$`,o$m/i$x'y$x$_$x%]$x%]$x$"
+    "Ow3q2|([w$i$h2t$&i%vU}*l$pA~.k$n&l2d*`$h$i$l)n2d$l%e%d$h$i$h$i$h$i$h$i$h$i$h$i$h$i$h$i%j$h$i'f&b&h$x'f$g"
+    "$h$i$h$i$h$i&h$m$g&i$x$l$n%j'r'y$x%0c%v$u$x&h$n&h$h$i$l$m$l$g%j,s%j&i%j;m$h$l$i$o$f$o;n$h$m$i$m$h$i$l$h$"
+    "i%j,o$^Mm$~@g&t(w%v(w%v(w%v%}&t%l$m$o$p%l$x$p'g%n-f&q%n%v.k$x;q$x5]$x%]$x1e%v0gCz%${(p&h'rMs&t,`Ub'_3r%c"
+    "&l$x/z&t$pP`M~$`%,d>k&tQe1~$`<u'rAe'_,h5}$d*s$d(pF{'z(p?i$x$lE]'r*s$l'~KjHsHt$3o%v,s)nD{'rD|'rHw+jT_.d$l"
+    "-i$x1a$x)q$x${$x-j$x1b$x)r$x$|&tT_/b(*y,h7y-f*s",
+    ":l(v$xJr$x+p$+x(w%v$_$xLo$x%]&t$_%v8w$x$l*y8w%n){@g+j+wQ^5]$x%](p(]7y(}&t$l;q(p$l$'`Wy'r%c%]2i%vNq$_%~$x"
+    "%^(p&|&{$x%}$x>k%v%~'r$`+w*l+~*l>k%c$l>k&aA~*s$p=m%^'r(]*`,hU}&t*`7y%v*y5](p*y4_*l'f/b){$6b$.yWrS]0`S^*l"
+    "(}E]&|+j,s)n,s&{$^$_7u&t'z$g$^7v+j%k&<r@m$xJs$x%^$g%v%]2|%}Wr&|>k,u$_+j7y-n'_(d8p4_&|'fGr6{){6t8w,h$a$`$"
+    "aU]1f*`'r6a,s$`%]%^$_,h%~$aMm&]&|%_%^%j$u'f$`-f$u%v:s*l,s)n%~E]'z$a*t$x,s'f$_%_$_+jD_$`%j$_,h%^$aPg&]+r%"
+    "_&{'f&|$l$a$`,s$_$l$_&h$x6a.d4_$x:s&]%~%_$`$a%^)b$`%]$`$%d)u$x$_$x&{$x1e$x,o$l)nOi$`&]*t(p,s)n%^%_$x*s%v"
+    "%]%v7y$x)u$x%]$x'y$x%^$_%_$`&}%v%_%v&]%v$_)n$a(p'y%_%v)v&t'z.d,o$x$_%v$_$xF{$x$_&](x$x$a%v$a$x&}$x%_$`$a"
+    "$`$_$`$_%j$x%j+j%^?bU]&]*t%_%~$a$`&{(d,s%j$x$l$`%}@`Pg&](x$a$`&}%^$a%^%]$l$_+j,s%N`Oi&]&|%v&}%^$a%^9b&{%"
+    "^CzPg&]*t%_$`$a%^&h$_.d,s)n/v5vKq$`$a$`%_(x$a$`$_$l)n,s)n6_>d<o%v$`$a$`%_&|$a'z'r,s%c&h$p)u&&~Lo&]+r$a%^"
+    "$l$H~AaAb,s+w/b*s%v$_%v*s$x%]$x9u(y$x%_%v%^$a$`$_$a$_$a$`&h,h,s$,v*s%vGy&]&|%v%^&}$`$_$l$_$a=f$_,pHw(x$a"
+    "$_&|+^$`+j$_(x%_%~Nk/j$a%^&h$_(d0`$.y*l,|&$bBc$l1^,s)n+q$xE}$a)v$x(x$a$`$_(d-f,s5c&t%j?i%v7z$x$a)v$a%^$a"
+    "%^$/p)u$x%]$xF{(x&t$`$x%^$x)v$_$`+j,s)n(w$x%]$xAe'{$x%^$x%_$`$a$`$_*l,s(*r5]%^%_%j*l%^$_$a/i$xCa%_'z&t%_"
+    "$`$a$`/v,s$`$:z$_1~7_+b'h3r0`$l2/{$Jz$Rv$x(d.d&0qNAx$Ek%j0`4K_2y$`(w1f-f$+Za(p,Fy$ZZl?i.l&]%~,s?Gz,9s*l@"
+    "g$x,s'r%j$4m$x,s)n?i%v'z$l-fPg)v(d'j&z$l$p-f,s$x){$x6{(p5]*+l%|Hw$~&h,s&3dAaAb8}'f$I|$0u'r$`$_V}*l&|/h$'"
+    "`$~$l$^$`.d%_1^$O5c+j7<gJl,o%DBf&z$x)t$x$~$x'Q]1~$_?b%}%v$_1^&{+j)AyI*`$Ny(p/i&t+q*l,o%v$p%^$l'o$*Xp&Zn,"
+    "s)n*.~$2jNl%v8x,h$Wx$#h''b-fHh%v$#`%_%~&l(y+g*t%n)v?z&|$$^7r$(v%~$p%$t6a/b6a/b$<n,h:y%0|;m;n;m)r$x3~;m;n"
+    "}$x${%v}%v${%v&w$x*o&x$x~$x)r$x-j;m;n${$x&w%v*o$x)q$x;n${$x&w$x'u$x}&t)q$x;n;m;n;m;n;m;n;m;n;m;n;m=j%v:o"
+    "$m:p$m(t:o$m:p$m(t:o$m:p$m(t:o$m:p$m(t:o$m:p$m(t}~%vRg+=nV|'jRd+b$`0x$`%n(d1~'z$x1f50|,l$_5z)n(t&Ah)v$x3"
+    "b%v)v$x%^$x'z(p$$lB|$`$TfMm&t)v)t%v,s'r$_$p(4^?i$`3zLo&|,s(p$n*Ip<o$^&|,s&Bf?i%^$_,s'r$l*Xr)u$x&{$x%]$x1"
+    "e$x&1o%v+w)vJlC]C^)v$^'r,s'r%j/ZtZy$p&a$n'_$2jMs$p1k&/l&{$x<o$x%]$x$_%v$_$x,o$x&{$x$_$x$_)n$_'r$_$x$_$x$"
+    "_$x%}$x%]$x$_%v$_$x$_$x$_$x$_$x$_$x%]$x$_%v&{$x)u$x&{$x&{$x$_$x,o$x3a(p%}$x'y$x3aTx%k'=~M^'r$Hv/b1v%v1v$"
+    "x1v$xFl-f/o%IbXp>|0`M^'r,`*l%n1^)f%Bx'+z(g/$x'r3r&t/z&t$Zr'r$D^)n.|'r$p1~.|'rXh+j-^)nIf+j?z%v.|'r%n$%d(F"
+    "r/b0x%v/z&t-^(pXh*l1v%v-~)n,`*l%;~$x$Ad,s4$f/89cA~$.Dw)n&I_%v$I+c1^%,9o1~-2oKLx+Ye;Uf$;Bq(p$//o&F-@p$u@`"
+    "$Ea%*h&Z^5RX~5[({%v5[({%v",
+    NULL};
 
 /* Reads a number: digits of 57 values, from '#' on, and a last one of 34, from ']' on, which ends it. As text the
    table has a third of the size of an array. */
@@ -170,17 +207,48 @@ static int32_t ppo__table_number(const char **at) {
     return n * 34 + (*(*at)++ - ']');
 }
 
+/* Goes on to the next string of a table at the end of one: they are several because C99 limits how long one may be, and
+   NULL is the last. 0: this was the last. */
+static int ppo__table_more(const char *const **table, const char **at) {
+    if (!**at && *++*table) *at = **table;
+    return **at != 0;
+}
+
 /* Two tokens or characters as one number. */
 static uint64_t ppo__pair_key(int left, int right) { return (uint64_t)left << 32 | (uint64_t)right; }
 
-/* The kinds of all characters. Marks get the kind `mark`. */
-static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
+/* Reads the next run of characters: how many, and the places of their categories, every second one's in category[1]. */
+static int32_t ppo__next_categories(const char **at, int category[2]) {
+    const int32_t number = ppo__table_number(at), place = number % 32;
+    category[0] = place < 30 ? place : place - 30;
+    category[1] = place < 30 ? place : 31 - place;
+    return number / 32;
+}
+
+/* The kinds of all characters, plus PPO__IN_WORDS if Rust's \w has them. */
+static unsigned char *ppo__make_kinds(ppo__arena *memory) {
+    static const int32_t others[][2] = {
+        {0x200c, 2}, {0x24b6, 52}, {0x1f130, 26}, {0x1f150, 26}, {0x1f170, 26}};
     unsigned char *kinds = PPO__ZEROS(memory, unsigned char, PPO__CODES), *at = kinds;
-    for (const char *table = ppo__unicode_kinds; kinds && *table;) {
-        int32_t run = ppo__table_number(&table), kind = run % 5;
-        memset(at, kind == PPO__MARK ? mark : kind, (size_t)(run / 5));
-        at += run / 5;
+    int category[2];
+    const char *const *table = ppo__unicode_categories, *next = *table;
+    while (kinds && ppo__table_more(&table, &next)) {
+        const int32_t n = ppo__next_categories(&next, category);
+        const char *name = ppo__category_names + 2 * category[0];
+        const int kind = *name == 'L'   ? PPO__LETTER
+                         : *name == 'N' ? PPO__NUMBER
+                         : *name == 'Z' ? PPO__SPACE
+                                        : PPO__OTHER;
+        const int in_words =
+            strchr("LM", *name) || !memcmp(name, "Nd", 2) || !memcmp(name, "Nl", 2) || !memcmp(name, "Pc", 2);
+        memset(at, kind | (in_words ? PPO__IN_WORDS : 0), (size_t)n);
+        at += n;
     }
+    if (!kinds) return NULL;
+    memset(kinds + 9, PPO__SPACE, 5); /* \t to \r */
+    kinds[0x85] = PPO__SPACE;
+    for (int k = 0; k < 5; ++k)
+        for (int32_t i = 0; i < others[k][1]; ++i) kinds[others[k][0] + i] |= PPO__IN_WORDS;
     return kinds;
 }
 
@@ -188,11 +256,11 @@ static unsigned char *ppo__make_kinds(ppo__arena *memory, int mark) {
    character as U+FFFD. */
 static int ppo__kind_at(const unsigned char *kinds, const unsigned char *at, size_t bytes, size_t *length) {
     *length = 1;
-    if (*at < 0x80) return kinds[*at];
+    if (*at < 0x80) return kinds[*at] & (PPO__IN_WORDS - 1);
     int n;
     int32_t code = ppo__utf8_get((const char *)at, bytes, &n);
     if (code >= 0) *length = (size_t)n;
-    return kinds[code < 0 ? 0xfffd : code];
+    return kinds[code < 0 ? 0xfffd : code] & (PPO__IN_WORDS - 1);
 }
 
 /* The length of 's, 't, 'm, 'd, 're, 've or 'll at the start of the text; 0: none. */
@@ -246,16 +314,13 @@ static int ppo__by_pattern(const void *a, const void *b) {
     return less ? less : x->bytes - y->bytes;
 }
 
-static ppo__step *ppo__add_step(ppo_tokenizer *tok,
-                                size_t (*cut)(const ppo_tokenizer *tok, const char *text, size_t bytes)) {
+/* The cut of a step. */
+typedef void (*ppo__cut_fn)(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start);
+
+static ppo__step *ppo__add_step(ppo_tokenizer *tok, ppo__cut_fn cut) {
     ppo__step *step = &tok->steps[tok->step_count++];
     step->cut = cut;
     return step;
-}
-
-/* The cut of a step: by GPT-2's expression. */
-static size_t ppo__cut_words(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__word_length(tok->kinds, (const unsigned char *)text, bytes);
 }
 
 /* Adds the step that finds the added tokens first .. end - 1. */
@@ -263,6 +328,8 @@ static void ppo__add_find(ppo_tokenizer *tok, int first, int end) {
     ppo__step *step = ppo__add_step(tok, NULL);
     step->first = first;
     step->end = end;
+    step->begins = PPO__ZEROS(&tok->memory, char, 256);
+    for (int k = first; k < end && step->begins; ++k) step->begins[(unsigned char)*tok->added[k].pattern] = 1;
     if (end > first) qsort(tok->added + first, (size_t)(end - first), sizeof *tok->added, ppo__by_pattern);
 }
 
@@ -278,16 +345,6 @@ static int ppo__split_bytes(ppo__encoder *encoder, const char *text, size_t byte
         encoder->symbols[i] = symbol;
     }
     return (int)bytes;
-}
-
-/* The steps of a tokenizer that is no tokenizer.json's: special tokens are found, then words are cut. */
-static ppo_status ppo__bpe_complete(ppo_tokenizer *tok) {
-    tok->split = ppo__split_bytes;
-    ppo__add_find(tok, 0, tok->added_count);
-    if (tok->kind != PPO__BPE) return PPO_OK;
-    tok->kinds = ppo__make_kinds(&tok->memory, PPO__OTHER);
-    ppo__add_step(tok, ppo__cut_words);
-    return ppo__arena_status(&tok->memory);
 }
 
 /* -- training BPE: the distinct words of the text are counted once, and the pairs in them; then a merge
@@ -449,7 +506,7 @@ PPO_DEF ppo_status ppo_tokenizer_train(const char *text, size_t bytes, int vocab
     int merges = vocab - 256 - special_count;
     trainer.merges = PPO__ARRAY(&trainer.memory, int32_t, 2 * (size_t)merges);
     trainer.length = PPO__ARRAY(&trainer.memory, int, 256 + (size_t)merges);
-    trainer.kinds = ppo__make_kinds(&trainer.memory, PPO__OTHER);
+    trainer.kinds = ppo__make_kinds(&trainer.memory);
     for (int t = 0; t < 256 && trainer.length; ++t) trainer.length[t] = 1;
     if (!trainer.memory.failed) ppo__count_text(&trainer, (const unsigned char *)text, bytes);
     if (!trainer.memory.failed) ppo__learn_merges(&trainer, merges);
@@ -504,18 +561,29 @@ static void ppo__encode_word(ppo__encoder *encoder, const char *text, size_t byt
     for (int i = 0; i < count; i = symbols[i].next) ppo__emit(encoder, symbols[i].token);
 }
 
+/* The first of sorted names low .. high - 1, which agree in n bytes, whose next byte is not below c. */
+static int ppo__name_from(const ppo__added *names, int low, int high, size_t n, int c) {
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        if ((unsigned char)names[middle].pattern[n] < c) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 /* The next of a step's added tokens from *at on, of several the longest, and where it is; NULL: none. */
 static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__step *step, const char *text,
                                          size_t bytes, size_t *at) {
     const ppo__added *found = NULL;
     for (; *at < bytes && step->first < step->end; *at += !found) {
         int low = step->first, high = step->end; /* those that agree with the text in their first n bytes */
+        if (!step->begins[(unsigned char)text[*at]]) continue;
         for (size_t n = 0; low < high; ++n) {
             for (; low < high && (size_t)tok->added[low].bytes == n; ++low) found = &tok->added[low];
             if (*at + n == bytes) break;
-            unsigned char c = (unsigned char)text[*at + n];
-            while (low < high && (unsigned char)tok->added[low].pattern[n] < c) ++low;
-            while (low < high && (unsigned char)tok->added[high - 1].pattern[n] > c) --high;
+            const int c = (unsigned char)text[*at + n];
+            low = ppo__name_from(tok->added, low, high, n, c);
+            high = ppo__name_from(tok->added, low, high, n, c + 1);
         }
         if (found) return found;
     }
@@ -524,6 +592,18 @@ static const ppo__added *ppo__find_added(const ppo_tokenizer *tok, const ppo__st
 
 static int ppo__is_space(const ppo_tokenizer *tok, const char *at, size_t bytes, size_t *length) {
     return bytes && ppo__kind_at(tok->kinds, (const unsigned char *)at, bytes, length) == PPO__SPACE;
+}
+
+/* Is the character that ends (side -1) or begins (1) at a place one of words, as Rust has them? */
+static int ppo__in_word(const ppo_tokenizer *tok, const char *text, size_t at, size_t bytes, int side) {
+    int length;
+    const size_t end = side < 0 ? at : bytes;
+    if (side < 0 ? !at : at == bytes) return 0;
+    if (side < 0) do
+            --at;
+        while (at && end - at < 4 && ((unsigned char)text[at] & 0xc0) == 0x80);
+    const int32_t code = ppo__utf8_get(text + at, end - at, &length);
+    return code >= 0 && tok->kinds[code] & PPO__IN_WORDS;
 }
 
 /* Encodes a piece of the text from step k on. */
@@ -539,15 +619,17 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
     }
     size_t at = 0, done = 0, n;
     if (step->rewrite) text = step->rewrite(encoder, k, text, &bytes, is_start);
-    for (; step->cut && at < bytes && !encoder->memory.failed; at += n) {
-        n = step->cut(tok, text + at, bytes - at);
-        ppo__encode_from(encoder, k + 1, text + at, n, is_start && !at);
+    if (step->cut) {
+        step->cut(encoder, k, text, bytes, is_start);
+        return;
     }
-    if (step->cut) return;
     while ((found = ppo__find_added(tok, step, text, bytes, &at)) != NULL) {
         size_t begin = at, back;
         at += (size_t)found->bytes;
         if (found->special && !(encoder->flags & PPO__FIND_SPECIALS)) continue;
+        if (found->single &&
+            (ppo__in_word(tok, text, begin, bytes, -1) || ppo__in_word(tok, text, at, bytes, 1)))
+            continue;
         for (back = begin; found->left && back > done;) {
             do --back;
             while (back > done && ((unsigned char)text[back] & 0xc0) == 0x80);
@@ -559,6 +641,24 @@ static void ppo__encode_from(ppo__encoder *encoder, int k, const char *text, siz
         for (done = at; found->right && ppo__is_space(tok, text + done, bytes - done, &n);) done += n;
     }
     if (bytes > done) ppo__encode_from(encoder, k + 1, text + done, bytes - done, is_start && !done);
+}
+
+/* The cut of a step: by GPT-2's expression. */
+static void ppo__cut_words(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
+    for (size_t at = 0, n; at < bytes && !encoder->memory.failed; at += n) {
+        n = ppo__word_length(encoder->tok->kinds, (const unsigned char *)text + at, bytes - at);
+        ppo__encode_from(encoder, k + 1, text + at, n, is_start && !at);
+    }
+}
+
+/* The steps of a tokenizer that is no tokenizer.json's: special tokens are found, then words are cut. */
+static ppo_status ppo__bpe_complete(ppo_tokenizer *tok) {
+    tok->split = ppo__split_bytes;
+    ppo__add_find(tok, 0, tok->added_count);
+    if (tok->kind != PPO__BPE) return PPO_OK;
+    tok->kinds = ppo__make_kinds(&tok->memory);
+    ppo__add_step(tok, ppo__cut_words);
+    return ppo__arena_status(&tok->memory);
 }
 
 PPO__COMPANION_IS(ppo__bpe_functions, ppo__in_bpe, {ppo__add_merge, ppo__bpe_complete, ppo__encode_from});

@@ -16,8 +16,8 @@ SYNOPSIS
        ppo_tokens_add_chat(&chat, tok, PPO_CHATML, said, 1, 1);       // ready for ppo_generate()
 
    Each call returns a ppo_status; after a failure ppo_last_error() says what was wrong. examples/chat.c and
-   examples/finetune.c are whole programs. Copy this file and ppo_bpe.h, which it includes, beside ppo.h. In the
-   folder examples/, where they are in companions/, programs include it from there: #include
+   examples/finetune.c are whole programs. Copy this file, ppo_unicode.h and ppo_bpe.h, which it includes, beside
+   ppo.h. In the folder examples/, where they are in companions/, programs include it from there: #include
    "companions/ppo_hub.h". A program that uses a GPU includes it before ppo_cuda.cuh.
 
    It adds functions, and these functions of ppo.h, which otherwise take single files, accept more:
@@ -80,9 +80,14 @@ WHAT IT READS
 
    A classifier of one label is a model with a score.
 
-   Tokenizers: a tokenizer.json with the model BPE. Of bytes, with the expressions of GPT-2, Llama 3
-   (cl100k), Qwen 2 and Qwen 3.5, and Digits; or of characters, as transformers convert SentencePiece's
-   (Llama 2, TinyLlama, Mistral), with byte_fallback. Normalizers NFC, Prepend, Replace; TemplateProcessing.
+   Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
+   Mistral's tekken, Falcon, OLMo, SmolLM, Phi, Granite), or of characters, as transformers convert SentencePiece's
+   (Llama 2, TinyLlama, Mistral, Gemma), with byte_fallback. Its parts may be
+       normalizers        NFC NFD NFKC NFKD Lowercase StripAccents Strip Replace Prepend
+       pre_tokenizers     Split (all behaviors, most expressions: ppo_unicode.h) ByteLevel Metaspace Digits Punctuation
+                          Whitespace WhitespaceSplit
+       post_processors    TemplateProcessing ByteLevel RobertaProcessing BertProcessing
+       decoders           ByteLevel Replace Metaspace ByteFallback Fuse Strip
    Truncation and padding are not applied: transformers sets them in each call.
 
    Logits, losses, gradients and tokens are those of transformers, peft and tokenizers, up to rounding.
@@ -104,7 +109,7 @@ ERRORS
 #error "ppo_hub.h belongs to version 0.3 of ppo.h"
 #endif
 
-#include "ppo_bpe.h"
+#include "ppo_unicode.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -757,199 +762,8 @@ static ppo_status ppo__json_open(ppo__json *json, const char *path, ppo__arena *
    --------------------------------------------------------------------------------------------------------
 
    A tokenizer.json fills the list of steps of ppo_tokenizer (section 17 of ppo.h) from its parts. To read
-   another part: a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter(); another expression: a row
-   of ppo__tokfile_words.
+   another part: a row or a branch of ppo__tokfile_normalizer() or ppo__tokfile_cutter().
    -------------------------------------------------------------------------------------------------------- */
-
-/* The characters that NFC composes or decomposes, in ascending order, of the Unicode that Hugging Face's
-   tokenizers know (about 9). Each is two or three numbers of ppo__table_number(), where fold(d) is 2 d, or
-   -2 d - 1 if d < 0:
-
-       2 fold(d)      d: from the first part of the last character to its own (kind 2: to what it becomes);
-                      plus 1 if a step follows, else the step is that of the last character
-       step           3 times the distance to the last character, plus the kind. 0: two parts, which become
-                      it again; 1: two parts; 2: a single other character
-       fold(d)        of kinds 0 and 1; d: from the second part of the last character to its own */
-static const char *const ppo__unicode_parts[] = {
-    "*t3}Pc^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircfb`b]_]_]_]gvfl^`_]_]imj~f^^`_]_]_]g]afc$uf`%f]_]_]iml]_]_]ircf"
-    "b`b]_]_]_]gvfl^`_]_]imj^ck)p`d&w]&ua&w]&u%]&w]&m%f&w]&u_&w]&ug&w]&ug&w]&q]&w]&rfl&x`]&ua&w]&u_&w]&u$}&w]"
-    "&u$r&w]&mp&w]&ue&w]&u_&w]&u${&w]&q%b&w]&rf_&x`]&u_&w]&ua&w]&u%]&w]&u$|bif&x`]&q%c&w]&rc%d&x`]&u%e&w]&u$p"
-    "&w]&nlr&x`]&u%e&w]&u$p&w]&ril&x`]&ua&w]&ug&w]&jfp&x`]&u%e&w]&u$p&w]&qr&w]&u_&w]&u%c&w]&u$p&w]&q$q&w]&u$p"
-    "&w]&rfn&x`]&u_&w]&ua&w]&ue&w]&u_&w]&u$u&w]&m%d&w]&m]&w]&uiaj&w]&ui&w]&ug&w](^&]{&x`]&^$e]&x`])`%pz&x`]%w"
-    "]&w]&]]&w]&]]&w]/al&w]&ub&w]&us&w]&ut&w])pce&x`]H{]a]Lm]&w]5tfm&x`]&e]&w]&e$s&w]Oq%`a])_m<w]$*{]'`ir&x`]"
-    "%|f^&x`]-e_&w]&q]&w]$q]&w]8my&w]&ua&w]&e`&w]&ua&w]&e`&w]&ua&w]&]`&w]&ua&w]&i`&w]&ua&w]&i`&w]&ua&w]&}$e&w"
-    "]&q]&w](bf$n&x`]'prf&x`]&e${&w]0g%^&w]&y]&w]6mc&w]Wqba]Ze]&w]$Dj:xbb%be$7`ab-p'g$5^}$1nr]$At`]1rbn`]e]e]"
-    "vc]u]n`]&{](v%gk$l`]$kjm]e]e]%a]%`%gk$l`]sju]m]$`l]^`k*|&{l^`mdcj$nik%jljd`^$gi$f~]&x%y]h%^h^`mdcj'bik&f"
-    "ljd`^$gi(x%aob`].b)on&x`]'l$e]&x`]&ua&w]&bf`&x`]6dfab`]9{]&w]&q]&w]&rfd&x`]&ue&w]&]]&w]7^f]b`]9_]&w]'{d&"
-    "w]&ue&w]&uc&w]&eb&w]&ff]&x`][^=dTq^`_&{]&y_'a^3j0q]%hc]%^$n]$0jWwNw~u]jf]&n&d]ba]a]q]q]a]$_]m]4|,o*s^`$m"
-    "'l$l$pba]$pd]2l*l*ovg]&~&a]ba]q]$xg]Dl7s3q^f$j^`$m'l$l$pba]0d'z,a)b'w$lb`]_$m2`-}*m1f-q*mzr]^`_^c$bn`$a1"
-    "r.d)cb`]_$m4h/o)w^cgj`fg$eMnBo>w$d|]rm]q]q]&b$c`(x|&|^da*taubd]*vy]&|$r&e$d|]rm]q]q]&b$c`4p,r*a(Mp'4s%W_"
-    "fc]e]e]e]ni]'z&r]fc]ff]b`]jc]12f$'z)7h&x`]&q$v&w]&u$s&w]&uy&w].{%x&w]6ai&w]&u$s&w]&uy&w]&up&w]&ui&w]7m%r"
-    "a]__a];c%q&w]&uc&w]X_%la][w_&w]&qb&w]&qc&w]&u$s&w]&u$p&w]&u$y&w]&uk&w]&qa&w]/]%v&w]6e]&w]&u%]&w]&uy&w]&q"
-    "x&w]2Mc$xa]2Q]%s&w]&ud&w]&q%p&w]&ui&w]&u$s&w]&q$r&w]&u$s&w]&uy&w]&ud&w]/a%p&w]&uk&w]-ela]__a]@u]&w]&ui&w"
-    "]&m]&w]&u$s&w]2Pu$xa]2To%s&w]&q%l&w]&u$s&w]>c$ra]q]a]25o]a]2Ue]&w]&u$s&w]&uy&w]&ud&w]&qn&w]&uu&w]&ub&w]?"
-    "q%pa]aka]Cof&w]&u${&w]&q%^&w]&u_&w]&uk&w]&u^&w]&u$s&w]&q$r&w]&u_&w]&q^&w]&qf&w]&u$}&w]&uy&w]%_]$k%jiae]A"
-    "zcbHjl$s&x`]&u$n&w].kl&w]&u^&w]&uo&w]&uh&w]2Kw^a]2H_^a]_^a]_oa]_ha]2G{ca]3%g$u&w]&u$n&w]&uh&w].{`&w]&u^&"
-    "w]&uo&w]&uh&w]2Ms^a]3'sk&w]&u$o&w]&]]&w]&u$n&w].{l&w]&u^&w]&uo&w]&uh&w]2Ny^a]2:s^a]_^a]_oa]_ha]_${a]J]]&"
-    "w]&u$n&w]G}la]_^a]_oa]_ha]_${a]Kg%^&w]&u%_&w]&u$n&w]&uh&w]$J~r}^`_1;m$ba]__a]_&ya]1?g%v]_1@c$ba]__a]_&ya"
-    "]1<]%v]_1<{$ba]__a]1@vf$_^`_1Aq$ba]__a]1=tf$_^`_1>o$ba]__a]_&ya]1Bi%v]_1Ce$ba]__a]_&ya]1?g%v]_1@c$ba]__a"
-    "]_&ya]1D]%v]_1D{$ba]__a]_&ya]1@m%v]_1Ai$ba]__a]1Edf$_^`_1F_$ba]__a]1Atf$_^`_1Bo$ba]__a]_&ya]1Fjc%t1Gi$b]"
-    "_]&y1C``%v]_1C}$ba]__a]_&ya]1Gw%v]_1Hs$ba]__a]_&ya]1Gw&z$C`bn`]bbf`]bbf`]bbv`]&lbv`]bbn`]bb18tf'_b`]a]a]"
-    "a]a]a]a]a]a]a]a]a]a]a]a]%]]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a](w]a]a]a]a]a]a]a]a]a]a]a]a]a]a]a]1Hm&t]`1Hs&y1H"
-    "q]o]rcb1P|`c1Tq&t]`]d+lb^`'_)^e$Arfb32p`c1Hi]$]]$`cb1R``c1V]'^(vbf`]bb^`'_1U]'^]_]&y1P}&n]`%]dzb$~f&{%^`"
-    "](u&n]`]dtb2#dc]^`_]&y1V}&n]`ud'nb$b`$a]_m%uu]'k&n]`]d&~bl`$c$Cm$b$^b$Hs33nf'_1Gd`]q]pcb1Ur`c1Zm'^$Ipb$d"
-    "`]jb^`'_$?~b3Azhbb1Zz<|$Ojk1jb2Pr,xvf`]f$t]*`%v]n`]c](x't]rl]jf]%z%a]fc]%v%j]zf]e]jc]4[f%^]5%fc]%h~]4[~`"
-    "]e]5%m]a]$pf]b`]jf]b`]jr]b`]zf]b`]jf]b`]&d&`]v`]a]e](n'h]b`]%i]a]&xr]b`]a]a];Zl(ibb'4t&%z]%Tp%+y.[ifc]e]"
-    "e]e]e]e]e]e]e]e]e]jf]fc]e]zr]^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^-f{]$t$e]fc]e]e]e]e]e]e]e]e]e]e]jf]fc]e]zr]"
-    "^`_jc^^`_jc^^`_jc^^`_jc^^`_)d%^^+rf]b`]a]a]$hi]SMf$91{6Ldb8%w$&k2Rk40k&#sK#i]H+]@SsBSu$[_'Dk-P{'Qi&BqOqH"
-    "k'#q78]$Gg$Zu$D}+H_)Yy'?yJSy%F_/<o&Mo-Em/H_E0u,Ri.C_$Va79s3:k&5_8Rw'9]&6m%Xw2NaE?_$,]Eu,=_&.m&R]%Bw'Qa&-"
-    "g-a'#a'U}%0s$6q6Oe?q%-i&1o+%u)&w-9_=9w&1_2@e%-]*<{&8}-Bk(9kCQ{$Tq*0i$[wGi*=kB_/LcFH_;,_;H}$y84a$Wk&2u,Os"
-    "(O}8?m&Py4;kC)c*0]%.o-3]$#o5+k7$c8Oy+:g,4g31]&Ts/?u8S}%;u3-u*$]&8a36u6#_5Cw(%e3Sy3@u,9c7<}$<e.g/#e-Oi%Wq"
-    "';q&JmD.{Jc%Mi%Uy&Fe(9{'Se2&u%?u%.w)mK1{-Hk%>g5Zw<Sq$Gs0c$8i(Cg$*u$K{%Oe%.k$4u*Oc(9u(Wo$H}E<q3m$)g1Qq/Ia"
-    "$#k:-mFg$Ta'5}+My'Go65e'2k%EmY}$1w-6{8o(W_7e,>]%@g,s;mI6]92_/Jo%H_?<m,Jw$0a(Ss,o'Xs%5y')y%7a*Oo)'i*YwA*e"
-    "<-_FMe.&y1a%PwKy%TkJo$Fm%<{1;iH>o+Sq>FyH+e)Rk+Um4Ck<,cV{&Eo)%m5?]G){$#c':_()oH_Ku%0s&Nu[](&y'Xc%a'Kq%JcF"
-    "M]1@s1&m2Jm$=w,-o+Pw&#w$.u@'i&2y-Fw&Nc-]No(-u$*w1*oC#{>L]<Ue(})Ia%.w0Mk4Ei,4]&9a8:q&Hw*9w)Mc9Co*,w%8o$8j"
-    "h*<ve-T~h4Dzb$Wc$3s']y'}2Ly1%{$De&6ve%Do%Obh:db",
-    "'.hk$pb(c%9})Oo&(aHAiGy/]Ou&c/y$/c/i.oZo/e$Zm$c%-};}'m.w$Og4g7q$$y%E}6cB_$/c9e$%c%6o7i$g_}uy(sa7}*sHo$,i"
-    "%m)qF{4g$#k3m][e%?e2wMu)qSe)e$:u2g&@yDk*_@=u'=W}',+y><lh$Udb,]$#iXg)}Im)]$9k+k+]+q$4i-m4_${Bw:g$Xiy3}+]F"
-    "c0{+c2w(i4c*wR_-i)iAqDs6cm)}%-q*sQ]Se$y-e@sJo&3k%T}1i1mIm4o)e=qe7a%]%}-a$aQq$#_B{9]=i5]Iy:k$Mk5m$TqXs+a$"
-    "{E})u(e)ig$}+},oO}$+{G}Eu=]%*c/a0o2s'e$k(s$?o%9u&G>qs))i'I:y%7}&{'W'e(C_4Zi'<9e+y9Pf)^.5|%~dc$^$]q^a_%2H"
-    "a^]_%2K]r]_]ea]a]a]a]a]a]fd]ba]a]a]a]fd]e]ba]fd]ba]fd]ba]a]a]a]%kbki$c]$_]%=Wr+<_$0Akfc]$d$h]3n.p)kb`]$("
-    "vRsBm^`$mNpCj7{^`p^cwA^9e1eb`]$M*r$47kTDuba]yo]_]_]_]_-r*uvba]aoa]__a]MZ^%%Espb$_'$Oo'$-u,c$o+i1a&s,c%w1"
-    "V]'5$_'%Tay${%e'%-q'48c2+w'm'%0o'%/g$o$?q$@q$_(6;u(64a$s29q2@e$g(cq2@{2Jie&c%q$ga%]({}$_%}$ce]]'&O{&P?c2"
-    "*w%m''0c''.uu%m4{.}${&w)y,{&_*{${&{]%m%a}$wK]B}Ca:e'a%6e&G{Dy'm%}2e6s_1m')Ky')Coq$w%i}*o'*2q*w'**_(o$k,e"
-    "3u5Mc$s6%s)i]'*Xu'*I]%m$w$k'+1}'+0my$Mk$J_67a6>m$s,s(}',;_',%q',%{'+Ywg%].{a6Wi6Zq(_%m(c7(e'A<k'A9g7-qii"
-    "%i(8Tw(8Nq'-Xc]&T;s5;c]72a'J5w;Vo'NRo$_77k7=])]$c']3]7M{&m7Su'/#}'.V{2cmec(k%i'e$q$g(o%im&_$g*w,{'a1q'/P"
-    "s'/Ry*q/u&c.k'/Zc'/Ry-{&e8We94{%m&s'k9/c9Hs&k'15m'1'kCq7o9Qs9Zc:#a'c.[_i.5_.u0O_C*}5Fkmu*c$e'23g'IBq:F]0"
-    "u;a)]'2#g'1[c0]?y;$e;)u.k+i9i'2%o'1Xm;Kg;Sq'2T]'2M};Sc;Vw(g&ca'3B_2Ds2Qo'3=o'49o'4,c$s.}7q'u)u)g'u$w$o'3"
-    "Ym'4)}@o*k=#s=.sk'4-w'4E}N{'4*u(s'4%}0o&ag=Jm=P_)]s)i&MKs&M9u'4Ne'4C}'51q'4Z_$o&c'6*q'6${%m'6E{=e'6Ea%]>"
-    "Xg>[k>Y}]?4_%m%m%i+a?7w?Bk'7Vo'7Sk'8%g'7Xi&Z0{&YW]'9/u%u3m'V*o$k@$a'9<s_'q&_'9?ca](_@(k@0a@.o,k'WSi'::c*"
-    "g*o@Ay'XNq':Xk';-a(_';+k-y@ZsA+u$cq'<-sFc]'<>_A'g'[(_'<CeiA<u'[<w'<<wAMsAPgo&k'=Ym'=MwASgB&a)}*{B.{($Um&"
-    "s($Tu(%,}'>9}'>E{'>Bs.{$g'?-]+q'?*y'?:o'?8q'$Qc'DRkC,_,oC/cC6c77o'T8a$s>B_$_'$)ai*-sJLwCRws%a<5]<7ke$c'y"
-    "'A$o'A$q)q+e+u3c5a'}0cAo1]e${'A%]Gi4q()>wDJue'a'D9g'D0_'AP_(*Fim(*UqE](+=iE3m$k$ge*o&y2w(a4w,m*{&cEKcEU}"
-    "&wEUsF'{i'D$q'CO{yF/qF2}O@e(8;u8s(/3y$_FSk,_5m:{'E1a'E&}%q-q-y'E[a$(Z]&?Sa$u)a&@/m&?Mq.w'HCc&c'GVi-}&w'H"
-    "4m'H3eDo5ua-wOy&g'I1a'H>_K*uK/}'I,w(80aKE}A+sA7]'J;o<_(:9w}KVo'K?u(;3a(;Cs'KK_]&o'L0m'KSsL%qL.]1y&c*_L4w"
-    "(>>_'MDuFo9eM7{&sM@w'O5u(@Ra(@XsBc2k'OBuN#iN*uqy$cy'i'Q)a"};
-/* Runs of characters of the same combining class, if it is not 0: the distance from the end of the last
-   run, the length, the class. */
-static const char ppo__unicode_classes[] =
-    "9qr)w]^)y]a)m]^)y]^)i]b)m]_(}]a)m]_(}]h)m]b^]a)m]`)w_^)w_^*_]^)w]`)m]`)w]_)m^`)w]a)m]^)w]^)y]_)m]^)w]^)z"
-    "]_){]^)z]_){]^)z]j)w+`b)w*x^)m]a)w]^)m]`)w]^)o]^)m]c)w]c)m]_)w]^)m]_)w]^)o]^)u]^)w]^g]^h]^i]^j]^k]^l]^m]"
-    "^n]^o]_p]^q]^r]^s^^t^^u]^v^^)w]^)m^^o%ae)w]^{]^|]^}$k^x]^y]^z]^{]^|]^}]^~]^$]]_)w]_)m]b)w]^)m]_)w]^)mm^$"
-    "^%~d)w_a)w]^)m]^)w__)w^^)m]_)w]^)m$^^$_{^)w]^)m]_)w]^)m]_)w]`)m]^)w]_)m]^)w]^)m]`)w]^)m]^)w]^)m]^)w]^)m]"
-    "^)w]^)m]_)w'ud)w]^)m]^)w$]a)w^f)w^`)w^b)w$f`)m&ok)w^^)m]_)w]^)m]_)w]^)m]`)w]`)m]^x]^y]^z]`)w]^)m]_)w]_)m"
-    "]b)w$w^dm^f`^)w]^)m]_)w&^^dm^f&e^dm^f&e^dm^f&e^dm^f&v^f&v^fd^%m]^%t%~^dm^f&v^f&s^f&d_&^]^fja&b&c_&mka&q%"
-    "e_)mx^)m^^)m^^)i$r^&x]^&y^^&{ba&y_^&y^_)w]^f^_)w$y^)m&g^d^_f%k^)m8b`)w>{^f|^f'r^fg^)w(~^)u'd^)o]^)w]^)m)"
-    "l^)w]^)m%`^fqe)w_^)m$kb)w]c)m]_)w]^)m&m^dl^f$a^)w]^)m]d)w$q_f$u^dh_f$~^d'm`)w^^^]b)m]_)w]a)m]^)w^d^a^)mc"
-    "^)w`_)w(y_)w]^)m]d)w]^)m]_)w]^){]^)g]^)m]^(}]$`)wb^)w]^)z]^)m]^)w]^)m8c_)w]_^]a)w]`^]_)wa^)w`_^]^)w]^)m]"
-    "^)w]_^]a)m]^)w$Dg`)w'b^f%y})w3g^)k]^)u]^)y]^)o]_)q&`_e2Cc^)wag)w}_)w%i_)w+a^f(p^fxo)w$t`)m$`^f%x^di^f*^^"
-    ")w^_)w]^)m__)wb_)w^^)w$o^f*e^f-=e^w9rd)w]d)m]_)w?r^)m)s^)m'jb)wTm^)m^^)w$c^)w]^^]^)ma^f'z^)w]^)mKl^f$s^f"
-    "$t^f]^d%^`)w$k_f$y^d%e^ff^d&a^f]^d(e^d]^f%j^dm^fud)w`b)w)^^f`^d&r^f]^d*j^f]^d&u^f&m^f]^d&j^fId^f-9mb^$vd"
-    ")w-M|^^%Mk_)i]`^`^)s]b)iee)m_b)w]_)m{a)w'i`)w$Qjd)w^n)w_d)w^_)w^b)w$+`d)m&dc)w]^d";
-
-/* NFC (Unicode Standard Annex 15). A pair of characters is a number, under which the map has the one that
-   they make; and with a character, PPO__PARTS has the index of its parts, and PPO__CLASS its combining class,
-   if not 0. */
-typedef struct ppo__nfc {
-    ppo__map facts;
-    int32_t (*parts)[2];
-} ppo__nfc;
-
-enum { PPO__HANGUL = 0xac00, PPO__JAMO_L = 0x1100, PPO__JAMO_V = 0x1161, PPO__JAMO_T = 0x11a7 };
-enum { PPO__PARTS = PPO__CODES, PPO__CLASS };
-enum { PPO__NFC_LEAD = 0xcc }; /* below it all is NFC; the first byte of its UTF-8 */
-
-static int32_t ppo__signed(int32_t n) { return n % 2 ? -(n + 1) / 2 : n / 2; }
-
-static void ppo__make_nfc(ppo__nfc *nfc, ppo__arena *memory) {
-    enum { PPO__MOST = 2200 };
-    int n = 0;
-    int32_t code = 0, step = 0, last[3] = {0, 0, 0}; /* first parts, single ones, second parts */
-    nfc->parts = (int32_t(*)[2])ppo__arena_zeros(memory, PPO__MOST, sizeof *nfc->parts);
-    if (!nfc->parts) return;
-    for (size_t k = 0; k < sizeof ppo__unicode_parts / sizeof *ppo__unicode_parts; ++k)
-        for (const char *at = ppo__unicode_parts[k]; *at; ++n) {
-            int32_t number = ppo__table_number(&at), *parts = nfc->parts[n];
-            if (number % 2) step = ppo__table_number(&at);
-            code += step / 3;
-            parts[0] = last[step % 3 == 2] += ppo__signed(number / 2);
-            if (step % 3 < 2) parts[1] = last[2] += ppo__signed(ppo__table_number(&at));
-            ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__PARTS), n);
-            if (step % 3 == 0) ppo__map_put(&nfc->facts, memory, ppo__pair_key(parts[0], parts[1]), code);
-        }
-    code = 0;
-    for (const char *at = ppo__unicode_classes; *at;) {
-        code += ppo__table_number(&at);
-        int32_t end = code + ppo__table_number(&at), k = ppo__table_number(&at);
-        for (; code < end; ++code) ppo__map_put(&nfc->facts, memory, ppo__pair_key(code, PPO__CLASS), k);
-    }
-}
-
-/* Writes what a character is made of, at most 4 others, and returns how many. */
-static int ppo__take_apart(const ppo__nfc *nfc, int32_t code, int32_t out[4]) {
-    int32_t hangul = code - PPO__HANGUL;
-    int index = ppo__map_find(&nfc->facts, ppo__pair_key(code, PPO__PARTS));
-    if (hangul >= 0 && hangul < 11172) {
-        out[0] = PPO__JAMO_L + hangul / 588;
-        out[1] = PPO__JAMO_V + hangul / 28 % 21;
-        out[2] = PPO__JAMO_T + hangul % 28;
-        return hangul % 28 ? 3 : 2;
-    }
-    if (index < 0) return *out = code, 1;
-    int n = ppo__take_apart(nfc, nfc->parts[index][0], out);
-    if (nfc->parts[index][1]) out[n++] = nfc->parts[index][1];
-    return n;
-}
-
-/* The character that two make, or -1. */
-static int32_t ppo__put_together(const ppo__nfc *nfc, int32_t first, int32_t second) {
-    int l = first - PPO__JAMO_L, v = second - PPO__JAMO_V, t = second - PPO__JAMO_T,
-        hangul = first - PPO__HANGUL;
-    if (l >= 0 && l < 19 && v >= 0 && v < 21) return PPO__HANGUL + (l * 21 + v) * 28;
-    if (hangul >= 0 && hangul < 11172 && hangul % 28 == 0 && t > 0 && t < 28) return first + t;
-    return ppo__map_find(&nfc->facts, ppo__pair_key(first, second));
-}
-
-/* Writes the NFC of a text to out, which has room for 3 times its bytes, and returns its length. codes:
-   room for 2 numbers a byte and 4 more, each a class, a place and a character. Bytes that are not UTF-8
-   stay. */
-static size_t ppo__to_nfc(const ppo__nfc *nfc, const char *text, size_t bytes, uint64_t *codes, char *out) {
-    size_t count = 0, kept = 0, starter = 0, written = 0, marks = 0;
-    int length, last = INT_MAX; /* the class before, of those that are kept; -1: that of the starter */
-    for (size_t at = 0; at < bytes; at += (size_t)length) {
-        int32_t code = ppo__utf8_get(text + at, bytes - at, &length), parts[4];
-        if (code < 0) {
-            code = PPO__CODES + (unsigned char)text[at];
-            length = 1;
-        }
-        for (int k = 0, n = ppo__take_apart(nfc, code, parts); k < n; ++k, ++count) {
-            int rank = ppo__map_find(&nfc->facts, ppo__pair_key(parts[k], PPO__CLASS));
-            codes[count] = (uint64_t)(rank < 0 ? 0 : rank) << 56 | (uint64_t)count << 24 | (uint64_t)parts[k];
-        }
-    }
-    for (size_t i = 0; i <= count; ++i) { /* runs of marks by their classes; equal ones keep their order */
-        if (i < count && codes[i] >> 56 && ++marks) continue;
-        if (marks > 1) qsort(codes + i - marks, marks, sizeof *codes, ppo__by_number);
-        marks = 0;
-    }
-    for (size_t i = 0; i < count; ++i) {
-        int rank = (int)(codes[i] >> 56);
-        int32_t code = codes[i] & 0xffffff;
-        int32_t joined = last < rank ? ppo__put_together(nfc, (int32_t)codes[starter], code) : -1;
-        if (joined >= 0) codes[starter] = (uint64_t)joined;
-        if (joined >= 0) continue;
-        if (!rank) {
-            starter = kept;
-            last = -1;
-        } else if (last != INT_MAX) last = rank;
-        codes[kept++] = (uint64_t)code;
-    }
-    for (size_t i = 0; i < kept; ++i) {
-        if (codes[i] >= PPO__CODES) out[written++] = (char)(codes[i] - PPO__CODES);
-        else written += (size_t)ppo__utf8_put((int32_t)codes[i], out + written);
-    }
-    return written;
-}
 
 /* What a tokenizer.json has beyond the units of section 17. */
 typedef struct ppo__rewrite_rule { /* of a step */
@@ -957,11 +771,23 @@ typedef struct ppo__rewrite_rule { /* of a step */
     const char *prefix; /* and then puts this before the text, unless it begins so; NULL: nothing */
     int always;         /* 1: even if it begins so */
     int once;           /* 1: only at the start of the whole text */
+    const ppo_expression *matches; /* what `to` replaces, instead of `from` */
+    int forms;                     /* PPO__TAKE_APART, ... */
+    int ends;                      /* leaves out spaces: 1: on the left, 2: on the right, 3: both */
 } ppo__rewrite_rule;
+
+/* What becomes of the pieces of a text that match, as in Hugging Face's SplitDelimiterBehavior. */
+enum { PPO__REMOVED, PPO__ISOLATED, PPO__WITH_PREVIOUS, PPO__WITH_NEXT, PPO__CONTIGUOUS, PPO__BEHAVIORS };
+typedef struct ppo__cut_rule { /* of a step */
+    const ppo_expression *expression;
+    int behavior;
+    int invert; /* 1: what does not match counts as what matches */
+} ppo__cut_rule;
 
 typedef struct ppo__tokfile_rules {
     ppo__rewrite_rule rewrite[PPO__MAX_STEPS];
-    ppo__nfc nfc;
+    ppo__cut_rule cut[PPO__MAX_STEPS];
+    ppo__forms forms;
     const char **key; /* [vocab] what merges call a token, often its text; NULL: they do not */
     int *key_bytes;
     ppo__map by_key;
@@ -969,8 +795,13 @@ typedef struct ppo__tokfile_rules {
     int fuse;          /* 1: one token for several of them in a row; */
     int fallback[256]; /* or the tokens of its bytes, -1: none */
     int whole;         /* 1: a word that is a token becomes that token, whatever the merges say */
-    int digits;        /* cl100k's expression: digits in a word, at most */
-    int words;         /* the row of ppo__tokfile_words that it has, plus 1; 0: none */
+
+    /* of Unigram: */
+    int is_unigram;
+    double *score;      /* [vocab] */
+    double least;       /* the lowest one */
+    ppo__added *pieces; /* [piece_count] sorted: those that texts may have */
+    int piece_count;
 
     /* of tokenizer_config.json: */
     char *config;                       /* all of it, or NULL */
@@ -982,6 +813,8 @@ typedef struct ppo__tokfile_rules {
 /* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as
    SentencePiece's do. Its of_byte is of characters of ASCII. */
 enum { PPO__PIECES = PPO__BPE + 1 };
+enum { PPO__MAX_FILE_VOCAB = 1 << 20 };
+enum { PPO__NFC = PPO__TAKE_APART | PPO__PUT_TOGETHER };
 
 /* The token that merges call by this key, or -1; then *slot is where ppo__map_put() can put it. */
 static int ppo__find_key(const ppo_tokenizer *tok, const char *key, size_t bytes, uint64_t *slot) {
@@ -1037,6 +870,65 @@ static char *ppo__rewrite_room(ppo__encoder *encoder, int k, double need) {
     return encoder->memory.failed ? NULL : encoder->rewritten[k];
 }
 
+/* A place in a word: the best way to it. */
+typedef struct ppo__way {
+    double score;
+    int from, token; /* -1: nothing leads here; an unknown character */
+} ppo__way;
+
+static void ppo__find_way(ppo__way *ways, size_t from, size_t to, double score, int token) {
+    const ppo__way way = {ways[from].score + score, (int)from, token};
+    if (ways[to].from < 0 || way.score > ways[to].score) ways[to] = way;
+}
+
+/* The split of Unigram (Kudo 2018): the pieces whose scores have the highest sum, by Viterbi's algorithm. An unknown
+   character counts 10 less than the lowest score; a run of them becomes one token, or those of its bytes. */
+static int ppo__unigram_split(ppo__encoder *encoder, const char *text, size_t bytes) {
+    const ppo_tokenizer *tok = encoder->tok;
+    const ppo__tokfile_rules *rules = tok->rules;
+    const int buffer = PPO__MAX_STEPS - 1; /* which no step has */
+    ppo__way *ways =
+        (ppo__way *)ppo__rewrite_room(encoder, buffer, ((double)bytes + 1) * (double)sizeof *ways);
+    int length, count = 0;
+    if (!ways) return 0;
+    for (size_t at = 0; at <= bytes; ++at) ways[at].from = -1;
+    ways[0].score = 0;
+    for (size_t at = 0; at < bytes; at += (size_t)length) {
+        int low = 0, high = rules->piece_count, single = 0;
+        if (tok->kind == PPO__BPE || ppo__utf8_get(text + at, bytes - at, &length) < 0) length = 1;
+        for (size_t n = 0; low < high; ++n) {
+            for (; low < high && (size_t)rules->pieces[low].bytes == n; ++low) {
+                const int token = rules->pieces[low].token;
+                ppo__find_way(ways, at, at + n, rules->score[token], token);
+                single |= n == (size_t)length;
+            }
+            if (at + n == bytes) break;
+            const int c = (unsigned char)text[at + n];
+            low = ppo__name_from(rules->pieces, low, high, n, c);
+            high = ppo__name_from(rules->pieces, low, high, n, c + 1);
+        }
+        if (!single) ppo__find_way(ways, at, at + (size_t)length, rules->least - 10, -1);
+    }
+    ppo__symbol *symbols = encoder->symbols;
+    int first = (int)bytes; /* of the symbols, which are written from the last one on */
+    for (size_t at = bytes, from; at; at = from) {
+        const int token = ways[at].token, known = token >= 0 && token != rules->unknown;
+        from = (size_t)ways[at].from;
+        int alone = !known && token >= 0; /* the name of the unknown token */
+        for (; !known && from && (ways[from].token < 0 || ways[from].token == rules->unknown); alone = 0)
+            from = (size_t)ways[from].from;
+        if (known || alone || rules->fallback[0] < 0) symbols[--first].token = known ? token : rules->unknown;
+        else
+            for (size_t i = at; i > from; --i)
+                symbols[--first].token = rules->fallback[(unsigned char)text[i - 1]];
+    }
+    for (int i = first; i < (int)bytes; ++i, ++count) {
+        const ppo__symbol symbol = {symbols[i].token, count - 1, count + 1};
+        symbols[count] = symbol;
+    }
+    return count;
+}
+
 /* Rewrites by the rule of step k; returns the text, and its length in *bytes. */
 static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, size_t *bytes, int is_start) {
     const ppo__rewrite_rule *rule = &encoder->tok->rules->rewrite[k];
@@ -1065,110 +957,166 @@ static const char *ppo__rewrite(ppo__encoder *encoder, int k, const char *text, 
     return (const char *)memcpy(out - prefix, rule->prefix, prefix);
 }
 
-/* The same: to NFC. */
-static const char *ppo__rewrite_nfc(ppo__encoder *encoder, int k, const char *text, size_t *bytes,
-                                    int is_start) {
+/* The same: to a normal form, to small letters, without accents. */
+static const char *ppo__rewrite_form(ppo__encoder *encoder, int k, const char *text, size_t *bytes,
+                                     int is_start) {
+    const ppo__forms *forms = &encoder->tok->rules->forms;
+    const int bits = encoder->tok->rules->rewrite[k].forms;
+    const unsigned char plain = bits & PPO__LOWER  ? 'A'
+                                : bits == PPO__NFC ? 0xcc
+                                                   : 0x80; /* below it nothing changes */
     size_t n = 0;
-    while (n < *bytes && (unsigned char)text[n] < PPO__NFC_LEAD) ++n;
+    while (n < *bytes && (unsigned char)text[n] < plain) ++n;
     if (n == *bytes) return text;
-    char *out = ppo__rewrite_room(encoder, k, 3 * (double)*bytes);
-    uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, 2 * *bytes + 4) : NULL;
-    if (codes) *bytes = ppo__to_nfc(&encoder->tok->rules->nfc, text, *bytes, codes, out);
-    return codes ? out : text;
+    if (bits & (PPO__LOWER | PPO__NO_ACCENTS)) {
+        char *out = ppo__rewrite_room(encoder, k, 2 * (double)*bytes);
+        if (out) *bytes = ppo__write_plain(forms, bits, text, *bytes, out);
+        return out ? out : text;
+    }
+    const size_t count = ppo__count_parts(forms, bits, text, *bytes, NULL);
+    char *out = ppo__rewrite_room(encoder, k, 4 * (double)count);
+    uint64_t *codes = out ? PPO__ARRAY(&encoder->memory, uint64_t, count) : NULL;
+    if (!codes) return text;
+    ppo__count_parts(forms, bits, text, *bytes, codes);
+    *bytes = ppo__write_form(forms, bits, codes, count, out);
+    return out;
+}
+
+/* The same: without spaces at the ends. */
+static const char *ppo__rewrite_ends(ppo__encoder *encoder, int k, const char *text, size_t *bytes,
+                                     int is_start) {
+    const ppo_tokenizer *tok = encoder->tok;
+    const int ends = tok->rules->rewrite[k].ends;
+    size_t at = 0, n, end = 0;
+    while (ends & 1 && ppo__is_space(tok, text + at, *bytes - at, &n)) at += n;
+    for (size_t next = at; next < *bytes; next += n)
+        if (!ppo__is_space(tok, text + next, *bytes - next, &n)) end = next + n;
+    *bytes = (ends & 2 ? end > at ? end : at : *bytes) - at;
+    return text + at;
+}
+
+/* A text while it is cut or matches in it are replaced. */
+typedef struct ppo__pieces {
+    ppo__encoder *encoder;
+    const char *text;
+    int step, is_start;
+    size_t begin, end; /* the piece that is not passed on yet, as it may be joined with the next one; */
+    int pending;       /* 1: there is one; */
+    int matches;       /* 1: its last part matches */
+    char *out;         /* of a replacement; NULL: only counts */
+    size_t written;
+} ppo__pieces;
+
+/* Looks for an expression in a text, for step k, whose rewritten text may not be in use. */
+static void ppo__scan_text(ppo__pieces *pieces, const ppo_expression *expression, size_t bytes,
+                           ppo_piece_fn piece) {
+    ppo__scan scan = {expression, pieces->text, bytes, &pieces->encoder->memory, 0, NULL, NULL, 0, 0};
+    if (expression->looks) {
+        char *room = ppo__rewrite_room(pieces->encoder, pieces->step, 2 * (double)bytes + 2);
+        if (!room) return;
+        ppo__scan_ahead(&scan, (unsigned char *)room);
+    }
+    ppo__scan_pieces(&scan, piece, pieces);
+}
+
+static void ppo__replace_piece(void *user, size_t begin, size_t end, int matches) {
+    ppo__pieces *pieces = (ppo__pieces *)user;
+    const char *to = pieces->encoder->tok->rules->rewrite[pieces->step].to;
+    const size_t n = matches ? strlen(to) : end - begin;
+    if (pieces->out) memcpy(pieces->out + pieces->written, matches ? to : pieces->text + begin, n);
+    pieces->written += n;
+}
+
+/* The same: replaces the matches of an expression. */
+static const char *ppo__rewrite_matches(ppo__encoder *encoder, int k, const char *text, size_t *bytes,
+                                        int is_start) {
+    const ppo_expression *expression = encoder->tok->rules->rewrite[k].matches;
+    ppo__pieces pieces = {encoder, text, k, is_start, 0, 0, 0, 0, NULL, 0};
+    ppo__scan_text(&pieces, expression, *bytes, ppo__replace_piece);
+    char *out = PPO__ARRAY(&encoder->memory, char, pieces.written + 1);
+    if (!out) return text;
+    pieces.out = out;
+    pieces.written = 0;
+    ppo__scan_text(&pieces, expression, *bytes, ppo__replace_piece);
+    *bytes = pieces.written;
+    return out;
 }
 
 #define PPO__METASPACE "\342\226\201" /* the space of SentencePiece */
 
-/* Cuts of steps: the length of the piece at the start of `bytes` (> 0) bytes. */
-static size_t ppo__cut_nothing(const ppo_tokenizer *tok, const char *text, size_t bytes) { return bytes; }
-
-/* By the expressions that follow cl100k's: a run of letters, numbers, spaces or others. Any character but a
-   line break may stand before letters, a single space before others, nothing before numbers; line breaks
-   belong to the others or spaces before them. 's, 't and their like may be capitals, or a long s. */
-static size_t ppo__cl100k_ending(const unsigned char *at, size_t bytes) {
-    char narrow[4] = "";
-    if (*at != '\'') return 0;
-    for (size_t i = 0; i < 3 && i < bytes; ++i) narrow[i] = (char)(i ? at[i] | ('a' - 'A') : at[i]);
-    const size_t n = ppo__ending_length((const unsigned char *)narrow, bytes < 3 ? bytes : 3);
-    return n ? n : bytes > 2 && at[1] == 0xc5 && at[2] == 0xbf ? 3 : 0;
+/* Cuts of steps. */
+static void ppo__cut_nothing(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
+    ppo__encode_from(encoder, k + 1, text, bytes, is_start);
 }
 
-static size_t ppo__cut_cl100k(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    const unsigned char *at = (const unsigned char *)text;
-    size_t n = ppo__cl100k_ending(at, bytes), length, unused, last = 0;
-    if (n) return n;
-    int kind = ppo__kind_at(tok->kinds, at, bytes, &length);
-    if (length < bytes && (kind == PPO__SPACE || kind == PPO__OTHER)) {
-        const int next = ppo__kind_at(tok->kinds, at + length, bytes - length, &unused);
-        if (next == PPO__LETTER ? *at != '\r' && *at != '\n' : *at == ' ' && next == PPO__OTHER) {
-            kind = next;
-            n = length;
+static void ppo__pass_piece(ppo__pieces *pieces) {
+    if (pieces->pending)
+        ppo__encode_from(pieces->encoder, pieces->step + 1, pieces->text + pieces->begin,
+                         pieces->end - pieces->begin, pieces->is_start && !pieces->begin);
+    pieces->pending = 0;
+}
+
+static void ppo__cut_piece(void *user, size_t begin, size_t end, int matches) {
+    ppo__pieces *pieces = (ppo__pieces *)user;
+    const ppo__cut_rule *rule = &pieces->encoder->tok->rules->cut[pieces->step];
+    const int is = matches != rule->invert, was = pieces->matches;
+    const int joins = rule->behavior == PPO__CONTIGUOUS      ? is == was
+                      : rule->behavior == PPO__WITH_PREVIOUS ? is && !was
+                      : rule->behavior == PPO__WITH_NEXT     ? !is && was
+                                                             : 0;
+    if (rule->behavior == PPO__REMOVED && is) return;
+    if (!joins) ppo__pass_piece(pieces);
+    if (!pieces->pending) pieces->begin = begin;
+    pieces->pending = 1;
+    pieces->end = end;
+    pieces->matches = is;
+}
+
+/* by the step's expression */
+static void ppo__cut_matches(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
+    ppo__pieces pieces = {encoder, text, k, is_start, 0, 0, 0, 0, NULL, 0};
+    ppo__scan_text(&pieces, encoder->tok->rules->cut[k].expression, bytes, ppo__cut_piece);
+    ppo__pass_piece(&pieces);
+}
+
+/* before each run of SentencePiece's spaces */
+static void ppo__cut_runs(ppo__encoder *encoder, int k, const char *text, size_t bytes, int is_start) {
+    for (size_t at = 0, n; at < bytes; at += n) {
+        for (n = 1;; ++n) {
+            const char *next =
+                at + n < bytes ? (const char *)memchr(text + at + n, *PPO__METASPACE, bytes - at - n) : NULL;
+            n = next ? (size_t)(next - text) - at : bytes - at;
+            if (!next || (bytes - at - n >= 3 && !memcmp(next, PPO__METASPACE, 3) &&
+                          (n < 3 || memcmp(next - 3, PPO__METASPACE, 3) != 0)))
+                break;
         }
-    }
-    int most = kind == PPO__NUMBER ? tok->rules->digits : INT_MAX;
-    for (; n < bytes && most && ppo__kind_at(tok->kinds, at + n, bytes - n, &length) == kind; n += length) {
-        --most;
-        last = n;
-    }
-    while (kind == PPO__OTHER && n < bytes && (at[n] == '\r' || at[n] == '\n')) ++n;
-    if (kind != PPO__SPACE) return n;
-    for (size_t end = n; end; --end)
-        if (at[end - 1] == '\r' || at[end - 1] == '\n') return end;
-    return n < bytes && last ? last : n; /* the last space is left to what follows */
-}
-
-/* between numbers and all else; each: and between the characters of a number */
-static size_t ppo__number_length(const ppo_tokenizer *tok, const char *text, size_t bytes, int each) {
-    const unsigned char *at = (const unsigned char *)text;
-    size_t n;
-    int is_number = ppo__kind_at(tok->kinds, at, bytes, &n) == PPO__NUMBER;
-    for (size_t more; n < bytes && !(is_number && each); n += more)
-        if ((ppo__kind_at(tok->kinds, at + n, bytes - n, &more) == PPO__NUMBER) != is_number) break;
-    return n;
-}
-
-static size_t ppo__cut_numbers(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__number_length(tok, text, bytes, 0);
-}
-
-static size_t ppo__cut_digits(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__number_length(tok, text, bytes, 1);
-}
-
-/* before each space of SentencePiece; runs: before each run of them */
-static size_t ppo__space_length(const char *text, size_t bytes, int runs) {
-    for (size_t n = 1;; ++n) {
-        const char *next = n < bytes ? (const char *)memchr(text + n, *PPO__METASPACE, bytes - n) : NULL;
-        if (!next) return bytes;
-        n = (size_t)(next - text);
-        if (bytes - n < 3 || memcmp(next, PPO__METASPACE, 3) != 0) continue;
-        if (!runs || n < 3 || memcmp(next - 3, PPO__METASPACE, 3) != 0) return n;
+        ppo__encode_from(encoder, k + 1, text + at, n, is_start && !at);
     }
 }
 
-static size_t ppo__cut_spaces(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__space_length(text, bytes, 0);
-}
-
-static size_t ppo__cut_runs(const ppo_tokenizer *tok, const char *text, size_t bytes) {
-    return ppo__space_length(text, bytes, 1);
-}
-
-/* The expressions that cut a text into words, as files spell them. */
-#define PPO__WORDS_OF(letter, digits, letters)                                                        \
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?" letter "+|\\p{N}" digits "| ?[^\\s" letters \
-    "\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define PPO__QWEN_WORDS PPO__WORDS_OF("\\p{L}", "", "\\p{L}")
-static const struct {
-    const char *regex;
-    int digits; /* in a word, at most; 0: GPT-2's expression */
-    int mark;   /* the kind that marks count as */
-} ppo__tokfile_words[] = {
-    {"'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", 0, PPO__OTHER},
-    {PPO__WORDS_OF("\\p{L}", "{1,3}", "\\p{L}"), 3, PPO__OTHER},           /* Llama 3 */
-    {PPO__QWEN_WORDS, 1, PPO__OTHER},                                      /* Qwen 2 and 3 */
-    {PPO__WORDS_OF("[\\p{L}\\p{M}]", "", "\\p{L}\\p{M}"), 1, PPO__LETTER}, /* Qwen 3.5 */
-};
+/* Expressions that files do not spell: of ByteLevel; of Digits, by a later Unicode than others; of Punctuation, by an
+   earlier one (golden/make_unicode.py); of Whitespace, whose \w is that of Rust. */
+#define PPO__GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define PPO__DIGITS     "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
+#define PPO__RUST_WORD  "\\w\\u200C\\u200D"
+#define PPO__PUNCTUATION                                                                                   \
+    "[[\\p{P}$+<=>^`|~\\x{166D}\\x{111C9}]&&[^\\x{61D}\\x{9FD}\\x{A76}\\x{C77}\\x{C84}\\x{1B4E}-\\x{1B4F}" \
+    "\\x{"                                                                                                 \
+    "1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E4F}\\x{2E52}-\\x{2E5D}\\x{10D6E}\\x{10EAD}\\x{10F55}-\\x{10F59}\\x{"   \
+    "10F86}"                                                                                               \
+    "-\\x{10F89}\\x{113D4}-\\x{113D5}\\x{113D7}-\\x{113D8}\\x{1144B}-\\x{1144F}\\x{1145A}-\\x{1145B}\\x{"  \
+    "1145D"                                                                                                \
+    "}\\x{11660}-\\x{1166C}\\x{116B9}\\x{1183B}\\x{11944}-\\x{11946}\\x{119E2}\\x{11A3F}-\\x{11A46}\\x{"   \
+    "11A9A}"                                                                                               \
+    "-\\x{11A9C}\\x{11A9E}-\\x{11AA2}\\x{11B00}-\\x{11B09}\\x{11BE1}\\x{11C41}-\\x{11C45}\\x{11C70}-\\x{"  \
+    "11C71"                                                                                                \
+    "}\\x{11EF7}-\\x{11EF8}\\x{11F43}-\\x{11F4F}\\x{11FFF}\\x{12FF1}-\\x{12FF2}\\x{16D6D}-\\x{16D6F}\\x{"  \
+    "16E97"                                                                                                \
+    "}-\\x{16E9A}\\x{16FE2}\\x{1E5FF}\\x{1E95E}-\\x{1E95F}]]"
+/* Qwen 2's, which transformers give to models of its family. */
+#define PPO__QWEN_WORDS                                                                                 \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 /* A tokenizer.json while it is read. */
 typedef struct ppo__tokfile {
@@ -1177,22 +1125,15 @@ typedef struct ppo__tokfile {
     ppo__arena memory;
     short byte_of[512]; /* the byte that a character of GPT-2's stands for, or -1 */
     int keys;           /* names in the vocabulary */
-    int mark;           /* the kind that marks count as */
-    int spaces, bytes;  /* 1: a decoder makes spaces of SentencePiece's spaces; bytes of <0x0A> */
+    const char *space;  /* of which a decoder makes a space, NULL: of nothing */
+    int bytes;          /* 1: it makes bytes of <0x0A> */
 } ppo__tokfile;
 
 /* Refuses the file unless this holds. what: the member that is not supported. */
 static void ppo__tokfile_need(ppo__tokfile *file, int holds, const char *what, const char *value) {
-    char text[160];
+    char text[200];
     snprintf(text, sizeof text, "not supported: %s%s", what, value ? " " : "");
     if (!holds) ppo__json_fail(&file->json, text, value);
-}
-
-/* The text in "pattern": {"String": text} or {"Regex": text}; the other kind is refused. */
-static const char *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *object, const char *wanted) {
-    const char *text = ppo__json_text(&file->json, ppo__json_get(&file->json, object, "pattern"), wanted);
-    ppo__tokfile_need(file, text && *text, "pattern without a", wanted);
-    return text ? text : "";
 }
 
 /* Steps through the components in a member of `whole`: that one, or those of a "Sequence" under the name
@@ -1206,7 +1147,7 @@ static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, cons
     if (type && !json->status && strcmp(type, "Sequence") == 0) {
         ppo__value *parts = ppo__json_get(json, all, list);
         ppo__tokfile_need(file, parts != NULL, "an empty Sequence", NULL);
-        ppo__tokfile_need(file, !parts || parts->count <= 5, "a Sequence of more than 5", NULL);
+        ppo__tokfile_need(file, !parts || parts->count <= 8, "a Sequence of more than 8", NULL);
         if (!ppo__json_each(json, parts, '[', part)) return NULL;
         type = ppo__json_text(json, *part, "type");
         ppo__tokfile_need(file, type != NULL, "a component without a type", NULL);
@@ -1216,79 +1157,167 @@ static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, cons
 }
 
 /* Adds a step that rewrites the text by a rule, and then cuts it. */
-static ppo__rewrite_rule *ppo__add_rewrite(ppo_tokenizer *tok,
-                                           size_t (*cut)(const ppo_tokenizer *tok, const char *text,
-                                                         size_t bytes)) {
+static ppo__rewrite_rule *ppo__tokfile_step(ppo__tokfile *file, ppo__cut_fn cut) {
+    ppo_tokenizer *tok = file->tok;
+    const int room = tok->step_count < PPO__MAX_STEPS - 2; /* for those that are no component */
+    ppo__tokfile_need(file, room, "so many components", NULL);
+    if (!room) --tok->step_count;
     ppo__add_step(tok, cut)->rewrite = ppo__rewrite;
     return &tok->rules->rewrite[tok->step_count - 1];
 }
 
+/* An expression, of texts or, after ByteLevel, of bytes; NULL: it is refused. */
+static const ppo_expression *ppo__tokfile_expression(ppo__tokfile *file, const char *text) {
+    char problem[PPO__PROBLEM] = "", what[PPO__PROBLEM + 32];
+    ppo_tokenizer *tok = file->tok;
+    const ppo_expression *made =
+        file->json.status ? NULL : ppo__expression_make(&tok->memory, text, tok->kind == PPO__BPE, problem);
+    snprintf(what, sizeof what, "%s in the expression", problem);
+    ppo__tokfile_need(file, !*problem, what, text);
+    return made;
+}
+
+/* "pattern": {"String": text} or {"Regex": text}, as an expression. *string: the text, if it is one; string NULL: an
+   expression of it, too. */
+static const ppo_expression *ppo__tokfile_pattern(ppo__tokfile *file, ppo__value *part, const char **string) {
+    ppo__json *json = &file->json;
+    ppo__value *pattern = ppo__json_get(json, part, "pattern");
+    const char *plain = ppo__json_text(json, pattern, "String"),
+               *regex = ppo__json_text(json, pattern, "Regex");
+    ppo__tokfile_need(file, (plain && *plain) || regex, "a pattern without \"String\" or \"Regex\"", NULL);
+    if (string) *string = plain;
+    if (json->status || (string && plain)) return NULL;
+    if (regex) return ppo__tokfile_expression(file, regex);
+    char *quoted = PPO__ARRAY(&file->memory, char, 2 * strlen(plain) + 1), *at = quoted;
+    for (const char *c = plain; quoted && *c; *at++ = *c++)
+        if ((unsigned char)*c < 0x80 && !isalnum((unsigned char)*c)) *at++ = '\\';
+    if (!quoted) return NULL;
+    *at = 0;
+    return ppo__tokfile_expression(file, quoted);
+}
+
 static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
+    static const struct {
+        const char *type;
+        int forms;
+    } forms[] = {{"NFC", PPO__NFC},
+                 {"NFD", PPO__TAKE_APART},
+                 {"NFKC", PPO__NFC | PPO__COMPATIBLE},
+                 {"NFKD", PPO__TAKE_APART | PPO__COMPATIBLE},
+                 {"Lowercase", PPO__LOWER},
+                 {"StripAccents", PPO__NO_ACCENTS}};
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
     ppo__value *part = NULL;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "normalizer", "normalizers", &part));) {
-        ppo__rewrite_rule *rule = ppo__add_rewrite(file->tok, ppo__cut_nothing);
-        if (strcmp(type, "Prepend") == 0) {
-            rule->prefix = ppo__json_text(&file->json, part, "prepend");
+        ppo__rewrite_rule *rule = ppo__tokfile_step(file, ppo__cut_nothing);
+        ppo__step *step = &tok->steps[tok->step_count - 1];
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; ++k)
+            if (!strcmp(type, forms[k].type)) rule->forms = forms[k].forms;
+        if (rule->forms) {
+            step->rewrite = ppo__rewrite_form;
+            ppo__make_forms(&tok->rules->forms, &tok->memory, rule->forms);
+        } else if (strcmp(type, "Prepend") == 0) {
+            rule->prefix = ppo__json_text(json, part, "prepend");
             rule->always = 1;
         } else if (strcmp(type, "Replace") == 0) {
-            rule->from = ppo__tokfile_pattern(file, part, "String");
-            rule->to = ppo__json_text(&file->json, part, "content");
+            rule->matches = ppo__tokfile_pattern(file, part, &rule->from);
+            rule->to = ppo__json_text(json, part, "content");
             ppo__tokfile_need(file, rule->to != NULL, "Replace without content", NULL);
-        } else if (strcmp(type, "NFC") == 0) {
-            ppo__nfc *nfc = &file->tok->rules->nfc;
-            file->tok->steps[file->tok->step_count - 1].rewrite = ppo__rewrite_nfc;
-            if (!nfc->parts) ppo__make_nfc(nfc, &file->tok->memory);
+            ppo__tokfile_need(file, !rule->matches || !rule->matches->may_be_empty,
+                              "Replace of what may be empty", NULL);
+            if (rule->matches) step->rewrite = ppo__rewrite_matches;
+        } else if (strcmp(type, "Strip") == 0) {
+            rule->ends = ppo__json_flag(json, part, "strip_left", 1) |
+                         ppo__json_flag(json, part, "strip_right", 1) << 1;
+            step->rewrite = ppo__rewrite_ends;
         } else ppo__tokfile_need(file, 0, "normalizer", type);
     }
 }
 
+/* Adds a step that cuts a text; behavior NULL: Isolated. */
+static void ppo__tokfile_cut(ppo__tokfile *file, const ppo_expression *expression, const char *behavior,
+                             int invert) {
+    static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                        "Contiguous"};
+    ppo_tokenizer *tok = file->tok;
+    ppo__tokfile_step(file, ppo__cut_matches);
+    ppo__cut_rule *rule = &tok->rules->cut[tok->step_count - 1];
+    rule->expression = expression;
+    rule->invert = invert;
+    rule->behavior = behavior ? 0 : PPO__ISOLATED;
+    while (behavior && rule->behavior < PPO__BEHAVIORS && strcmp(behavior, names[rule->behavior]))
+        ++rule->behavior;
+    ppo__tokfile_need(file, rule->behavior < PPO__BEHAVIORS, "behavior", behavior);
+}
+
+/* One that stands for an expression. */
+static void ppo__tokfile_cut_by(ppo__tokfile *file, const char *expression, const char *behavior,
+                                int invert) {
+    ppo__tokfile_cut(file, ppo__tokfile_expression(file, expression), behavior, invert);
+}
+
+static void ppo__tokfile_metaspace(ppo__tokfile *file, ppo__value *part) {
+    static const char *const schemes[] = {"never", "first", "always"};
+    ppo__json *json = &file->json;
+    const char *space = ppo__json_text(json, part, "replacement"),
+               *scheme = ppo__json_text(json, part, "prepend_scheme");
+    int s = scheme ? 0 : 2, length = 0;
+    while (scheme && s < 3 && strcmp(scheme, schemes[s])) ++s;
+    const int one = space && *space && ppo__utf8_get(space, strlen(space), &length) >= 0 && !space[length];
+    ppo__tokfile_need(file, one, "replacement", space ? space : "");
+    ppo__tokfile_need(file, s < 3, "prepend_scheme", scheme);
+    /* the word for it before there were schemes */
+    ppo__tokfile_need(file, ppo__json_flag(json, part, "add_prefix_space", s > 0) || !s,
+                      "add_prefix_space false with scheme", s < 3 ? schemes[s] : "");
+    if (json->status) return;
+    ppo__rewrite_rule *rule = ppo__tokfile_step(file, ppo__cut_nothing);
+    rule->from = " ";
+    rule->to = space;
+    rule->once = s == 1;
+    rule->prefix = s ? space : NULL;
+    if (!ppo__json_flag(json, part, "split", 1)) return;
+    char quoted[6] = "\\";
+    strcat(quoted, space);
+    ppo__tokfile_cut_by(file, isalnum((unsigned char)*space) || length > 1 ? space : quoted, "MergedWithNext",
+                        0);
+}
+
 static void ppo__tokfile_cutter(ppo__tokfile *file, ppo__value *whole) {
-    const size_t known = sizeof ppo__tokfile_words / sizeof *ppo__tokfile_words;
     ppo_tokenizer *tok = file->tok;
     ppo__json *json = &file->json;
     ppo__value *part = NULL;
-    int has_words = 0;
     tok->kind = PPO__PIECES;
     for (const char *type;
          (type = ppo__tokfile_next(file, whole, "pre_tokenizer", "pretokenizers", &part));) {
-        ppo__tokfile_need(file, tok->kind == PPO__PIECES, "what comes after ByteLevel:", type);
-        if (strcmp(type, "Split") == 0) {
-            const char *regex = ppo__tokfile_pattern(file, part, "Regex");
-            const char *behavior = ppo__json_text(json, part, "behavior");
-            size_t w = 0;
-            while (w < known && strcmp(regex, ppo__tokfile_words[w].regex) != 0) ++w;
-            ppo__tokfile_need(file, w < known && !has_words++, "the expression", regex);
-            ppo__tokfile_need(file, behavior && !strcmp(behavior, "Isolated"), "behavior", behavior);
-            ppo__tokfile_need(file, !ppo__json_flag(json, part, "invert", 0), "invert", NULL);
-            if (json->status) return;
-            tok->rules->digits = ppo__tokfile_words[w].digits;
-            tok->rules->words = (int)w + 1;
-            file->mark = ppo__tokfile_words[w].mark;
-            ppo__add_step(tok, tok->rules->digits ? ppo__cut_cl100k : ppo__cut_words);
-        } else if (strcmp(type, "Digits") == 0) {
-            int each = ppo__json_flag(json, part, "individual_digits", 0);
-            ppo__add_step(tok, each ? ppo__cut_digits : ppo__cut_numbers);
-        } else if (strcmp(type, "ByteLevel") == 0) {
-            int words = ppo__json_flag(json, part, "use_regex", 1);
-            tok->kind = PPO__BPE;
-            ppo__tokfile_need(file, !words || !has_words, "two expressions", NULL);
-            ppo__add_rewrite(tok, ppo__cut_nothing)->prefix =
+        const int is_bytes = !strcmp(type, "ByteLevel"), is_space = !strcmp(type, "Metaspace");
+        ppo__tokfile_need(file, tok->kind == PPO__PIECES || !(is_bytes || is_space),
+                          "after ByteLevel:", type);
+        if (json->status) return;
+        const char *behavior = ppo__json_text(json, part, "behavior");
+        if (is_bytes) {
+            const ppo_expression *words = ppo__json_flag(json, part, "use_regex", 1)
+                                              ? ppo__tokfile_expression(file, PPO__GPT2_WORDS)
+                                              : NULL;
+            if (words) ppo__tokfile_cut(file, words, NULL, 0);
+            else ppo__tokfile_step(file, ppo__cut_nothing);
+            tok->rules->rewrite[tok->step_count - 1].prefix =
                 ppo__json_flag(json, part, "add_prefix_space", 1) ? " " : NULL;
-            if (words) ppo__add_step(tok, ppo__cut_words);
-        } else if (strcmp(type, "Metaspace") == 0) {
-            const char *space = ppo__json_text(json, part, "replacement");
-            const char *scheme = ppo__json_text(json, part, "prepend_scheme");
-            int never = scheme && !strcmp(scheme, "never"), first = scheme && !strcmp(scheme, "first");
-            ppo__tokfile_need(file, space && !strcmp(space, PPO__METASPACE), "replacement", space);
-            ppo__tokfile_need(file, never || first || (scheme && !strcmp(scheme, "always")), "prepend_scheme",
-                              scheme);
-            ppo__rewrite_rule *rule = ppo__add_rewrite(
-                tok, ppo__json_flag(json, part, "split", 1) ? ppo__cut_spaces : ppo__cut_nothing);
-            rule->from = " ";
-            rule->to = PPO__METASPACE;
-            rule->once = first;
-            rule->prefix = never ? NULL : PPO__METASPACE;
-        } else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
+            tok->kind = PPO__BPE;
+        } else if (is_space) ppo__tokfile_metaspace(file, part);
+        else if (strcmp(type, "Split") == 0) {
+            ppo__tokfile_need(file, behavior != NULL, "Split without a behavior", NULL);
+            ppo__tokfile_cut(file, ppo__tokfile_pattern(file, part, NULL), behavior,
+                             ppo__json_flag(json, part, "invert", 0));
+        } else if (strcmp(type, "Digits") == 0)
+            ppo__tokfile_cut_by(
+                file, PPO__DIGITS,
+                ppo__json_flag(json, part, "individual_digits", 0) ? "Isolated" : "Contiguous", 0);
+        else if (strcmp(type, "Punctuation") == 0) ppo__tokfile_cut_by(file, PPO__PUNCTUATION, behavior, 0);
+        else if (strcmp(type, "Whitespace") == 0)
+            ppo__tokfile_cut_by(file, "[" PPO__RUST_WORD "]+|[^\\s" PPO__RUST_WORD "]+", "Removed", 1);
+        else if (strcmp(type, "WhitespaceSplit") == 0) ppo__tokfile_cut_by(file, "\\s", "Removed", 0);
+        else ppo__tokfile_need(file, 0, "pre_tokenizer", type);
     }
 }
 
@@ -1296,26 +1325,34 @@ static void ppo__tokfile_decoder(ppo__tokfile *file, ppo__value *whole) {
     enum {
         PPO__BYTE_LEVEL,
         PPO__REPLACE,
+        PPO__METASPACES,
         PPO__BYTE_FALLBACK,
         PPO__FUSE,
         PPO__STRIPPED,
         PPO__DECODERS
     }; /* in the order in which they must come */
-    static const char *const names[] = {"ByteLevel", "Replace", "ByteFallback", "Fuse", "Strip"};
+    static const char *const names[] = {"ByteLevel", "Replace", "Metaspace", "ByteFallback", "Fuse", "Strip"};
     ppo__json *json = &file->json;
     ppo__value *part = NULL;
     int last = -1, of_bytes = file->tok->kind == PPO__BPE;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "decoder", "decoders", &part));) {
         int at = 0;
         while (at < PPO__DECODERS && strcmp(type, names[at]) != 0) ++at;
-        const int known = at < PPO__DECODERS && at > last && (at != PPO__STRIPPED || last == PPO__FUSE);
+        const int known = at < PPO__DECODERS && at > last && (at != PPO__STRIPPED || last == PPO__FUSE) &&
+                          !(at == PPO__METASPACES && file->space) &&
+                          !(at == PPO__STRIPPED && file->tok->strip);
         ppo__tokfile_need(file, known && of_bytes == (at == PPO__BYTE_LEVEL), "decoder", type);
         last = at;
         if (at == PPO__REPLACE) {
-            const char *from = ppo__tokfile_pattern(file, part, "String");
             const char *to = ppo__json_text(json, part, "content");
-            file->spaces = to && !strcmp(from, PPO__METASPACE) && !strcmp(to, " ");
-            ppo__tokfile_need(file, file->spaces, "Replace of", from);
+            const ppo_expression *regex = ppo__tokfile_pattern(file, part, &file->space);
+            ppo__tokfile_need(file, !regex && to && !strcmp(to, " "), "Replace by", to ? to : "");
+        }
+        if (at == PPO__METASPACES) {
+            const char *scheme = ppo__json_text(json, part, "prepend_scheme");
+            file->space = ppo__json_text(json, part, "replacement");
+            ppo__tokfile_need(file, file->space && *file->space, "Metaspace without a replacement", NULL);
+            file->tok->strip = scheme && !strcmp(scheme, "never") ? 0 : -1;
         }
         if (at == PPO__BYTE_FALLBACK) file->bytes = 1;
         if (at == PPO__STRIPPED) {
@@ -1337,6 +1374,21 @@ static void ppo__tokfile_bounds(ppo__tokfile *file, ppo__value *whole) {
     int side = 0;
     for (const char *type; (type = ppo__tokfile_next(file, whole, "post_processor", "processors", &part));) {
         if (strcmp(type, "ByteLevel") == 0) continue;
+        if (!strcmp(type, "RobertaProcessing") || !strcmp(type, "BertProcessing")) { /* "cls": ["<s>", 0] */
+            static const char *const ends[] = {"cls", "sep"};
+            for (int end = 0; end < 2 && !side; ++end) {
+                ppo__value *pair = ppo__json_get(json, part, ends[end]);
+                const int full =
+                    pair && pair->kind == '[' && pair->count == 2 && tok->bounds[end] < PPO__MAX_BOUNDS;
+                const char *name = full ? ppo__json_decode(json, pair + 1) : NULL;
+                if (full) json->at = (pair + 2)->at;
+                const int64_t id = full ? ppo__json_integer(json) : -1;
+                ppo__tokfile_need(file, full && id == ppo_tokenizer_special(tok, name), type, ends[end]);
+                if (!json->status) tok->bound[end][tok->bounds[end]++] = (int)id;
+            }
+            side = 1;
+            continue;
+        }
         ppo__value *single = ppo__json_get(json, part, "single"), *item = NULL;
         ppo__value *tokens = ppo__json_get(json, part, "special_tokens");
         ppo__tokfile_need(file, !strcmp(type, "TemplateProcessing") && single && !side, "post_processor",
@@ -1387,7 +1439,7 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     ppo__json *json = &file->json;
     ppo__value *item = NULL;
     if (!list) return;
-    ppo__tokfile_need(file, list->count <= PPO_MAX_VOCAB, "more added tokens than PPO_MAX_VOCAB", NULL);
+    ppo__tokfile_need(file, list->count <= PPO__MAX_FILE_VOCAB, "more than 1048576 added tokens", NULL);
     if (!json->status) tok->added = PPO__ZEROS(&tok->memory, ppo__added, list->count);
     while (tok->added && ppo__json_each(json, list, '[', &item)) {
         ppo__added *added = &tok->added[tok->added_count];
@@ -1401,8 +1453,8 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
         added->left = ppo__json_flag(json, item, "lstrip", 0);
         added->right = ppo__json_flag(json, item, "rstrip", 0);
         added->normalized = ppo__json_flag(json, item, "normalized", !added->special);
-        ppo__tokfile_need(file, !ppo__json_flag(json, item, "single_word", 0), "single_word", NULL);
-        ppo__tokfile_need(file, id < PPO_MAX_VOCAB && added->bytes, "the added token", added->name);
+        added->single = ppo__json_flag(json, item, "single_word", 0);
+        ppo__tokfile_need(file, id < PPO__MAX_FILE_VOCAB && added->bytes, "the added token", added->name);
         if (json->status) return;
         added->token = (int)id;
         added->place = tok->added_count;
@@ -1411,26 +1463,56 @@ static void ppo__tokfile_added(ppo__tokfile *file, ppo__value *list) {
     }
 }
 
-/* {"a": 0, ...}: the names by which merges call tokens. */
+/* A score, in the last bit as Hugging Face's reader rounds it: digits as a whole number, times a power of ten. Of texts
+   like "!!!" all ways have the same sum but for rounding. */
+static double ppo__json_score(ppo__json *json) {
+    const char *at = json->at + (*json->at == '-');
+    const double number = ppo__json_number(json);
+    uint64_t digits = 0;
+    double power = 1;
+    int point = 0;
+    for (; (*at >= '0' && *at <= '9') || (*at == '.' && !point); ++at) {
+        if (*at == '.') point = 1;
+        else if (digits > (UINT64_MAX - 9) / 10) return number; /* of 20 digits */
+        else {
+            digits = digits * 10 + (uint64_t)(*at - '0');
+            if (point) power *= 10;
+        }
+    }
+    if (json->status || *at == 'e' || *at == 'E' || power > 1e22) return number;
+    const double rounded = (double)digits / power;
+    return number < 0 ? -rounded : rounded;
+}
+
+/* {"a": 0, ...}: the names by which merges call tokens; of Unigram [["a", -1.5], ...]: pieces and their scores. */
 static void ppo__tokfile_vocab(ppo__tokfile *file, ppo__value *vocab) {
     ppo_tokenizer *tok = file->tok;
     ppo__json *json = &file->json;
     ppo__value *item = NULL;
     uint64_t slot;
-    while (ppo__json_each(json, vocab, '{', &item)) {
-        int64_t id = ppo__json_integer(json);
-        if (id >= PPO_MAX_VOCAB) ppo__json_fail(json, "a token above 262143", NULL);
+    const int is_list = tok->rules->is_unigram;
+    const char kind = is_list ? '[' : '{';
+    for (int next = 0; ppo__json_each(json, vocab, kind, &item);) {
+        int64_t id = is_list ? next++ : ppo__json_integer(json);
+        if (id >= PPO__MAX_FILE_VOCAB) ppo__json_fail(json, "a token above 1048575", NULL);
         else if (tok->vocab <= id) tok->vocab = (int)id + 1;
     }
     tok->rules->key = PPO__ZEROS(&tok->memory, const char *, tok->vocab);
     tok->rules->key_bytes = PPO__ZEROS(&tok->memory, int, tok->vocab);
-    for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, '{', &item);) {
-        char *name = ppo__json_key_of(item);
-        int id = (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
+    tok->rules->score = is_list ? PPO__ZEROS(&tok->memory, double, tok->vocab) : NULL;
+    for (item = NULL; !tok->memory.failed && ppo__json_each(json, vocab, kind, &item);) {
+        const int pair = !is_list || (item->kind == '[' && item->count == 2);
+        ppo__tokfile_need(file, pair, "a piece that is not [text, score]", NULL);
+        if (json->status) return;
+        char *name = is_list ? ppo__json_decode(json, item + 1) : ppo__json_key_of(item);
+        if (is_list) json->at = (item + 2)->at;
+        const double score = is_list ? ppo__json_score(json) : 0;
+        int id = is_list ? file->keys : (int)ppo__json_whole(json), bytes = ppo__tokfile_name(file, name);
         if (tok->rules->key[id]) ppo__json_fail(json, "a token that is there twice: ", name);
         ++file->keys;
         tok->rules->key[id] = name;
         tok->rules->key_bytes[id] = bytes < 0 ? (int)strlen(name) : bytes;
+        if (is_list) tok->rules->score[id] = score;
         if (bytes < 0) continue; /* no text of bytes is called so, so nothing needs to find it */
         if (ppo__find_key(tok, name, (size_t)bytes, &slot) >= 0)
             ppo__json_fail(json, "a name that is there twice: ", name);
@@ -1503,6 +1585,7 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
     ppo__tokfile_need(file, total < INT_MAX, "names of more than 2 GB", NULL);
     if (file->json.status) return;
     char *out = tok->bytes = PPO__ARRAY(&tok->memory, char, (size_t)total + 1);
+    const int more = file->space ? (int)strlen(file->space) - 1 : 0; /* bytes than a space has */
     for (int t = 0; t < tok->vocab && out; ++t) {
         int is_key = tok->rules->key[t] && !(added[t] && added[t]->normalized);
         const char *text = is_key ? tok->rules->key[t] : added[t] ? added[t]->pattern : "";
@@ -1516,9 +1599,9 @@ static void ppo__tokfile_spell(ppo__tokfile *file) {
             *out = (char)strtol(out + 3, NULL, 16);
             n = 1;
         }
-        for (char *space = out; file->spaces && (space = strstr(space, PPO__METASPACE)) != NULL; n -= 2) {
+        for (char *space = out; file->space && (space = strstr(space, file->space)) != NULL; n -= more) {
             *space++ = ' ';
-            memmove(space, space + 2, strlen(space + 2) + 1);
+            memmove(space, space + more, strlen(space + more) + 1);
         }
         out += n;
         tok->start[t + 1] = tok->start[t] + n;
@@ -1535,6 +1618,40 @@ static int ppo__tokfile_may_cut(const ppo_tokenizer *tok) {
     return ppo__find_key(tok, PPO__METASPACE, 3, &slot) >= 0;
 }
 
+/* What the model BPE needs beside its vocabulary. */
+static void ppo__tokfile_bpe(ppo__tokfile *file, ppo__value *model) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__json *json = &file->json;
+    int length = 0;
+    char *unknown = ppo__json_text(json, model, "unk_token");
+    tok->rules->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
+    ppo__tokfile_need(file, !unknown || tok->rules->unknown >= 0, "unk_token", unknown);
+    tok->rules->fuse = ppo__json_flag(json, model, "fuse_unk", 0);
+    tok->rules->whole = ppo__json_flag(json, model, "ignore_merges", 0);
+}
+
+/* The same of Unigram. */
+static void ppo__tokfile_unigram(ppo__tokfile *file, ppo__value *model) {
+    ppo_tokenizer *tok = file->tok;
+    ppo__tokfile_rules *rules = tok->rules;
+    const int64_t unknown =
+        ppo__json_get(&file->json, model, "unk_id") ? ppo__json_integer(&file->json) : file->keys;
+    ppo__tokfile_need(file, unknown < file->keys, "Unigram without unk_id", NULL);
+    rules->unknown = (int)unknown;
+    rules->pieces = PPO__ZEROS(&tok->memory, ppo__added, file->keys);
+    tok->split = ppo__unigram_split;
+    for (int t = 0; t < file->keys && rules->pieces; ++t) {
+        ppo__added *piece = &rules->pieces[rules->piece_count];
+        if (!t || rules->score[t] < rules->least) rules->least = rules->score[t];
+        piece->pattern = rules->key[t];
+        piece->bytes = rules->key_bytes[t];
+        piece->token = t;
+        rules->piece_count += piece->bytes > 0;
+    }
+    if (rules->pieces)
+        qsort(rules->pieces, (size_t)rules->piece_count, sizeof *rules->pieces, ppo__by_pattern);
+}
+
 static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     static const char *const unsupported[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     ppo_tokenizer *tok = file->tok;
@@ -1542,10 +1659,10 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     const char *type = ppo__json_text(json, model, "type");
     uint64_t slot;
     char name[8];
-    int length = 0, fallback;
-    ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0, "model", type);
+    const int is_unigram = tok->rules->is_unigram = type && !strcmp(type, "Unigram");
+    ppo__tokfile_need(file, !type || strcmp(type, "BPE") == 0 || is_unigram, "model", type);
     ppo__value *vocab = ppo__json_get(json, model, "vocab"), *merges = ppo__json_get(json, model, "merges");
-    ppo__tokfile_need(file, vocab && merges, "a model without vocab or merges", NULL);
+    ppo__tokfile_need(file, vocab && (merges || is_unigram), "a model without vocab or merges", NULL);
     for (int k = 0; k < 2; ++k) {
         const char *text = ppo__json_text(json, model, unsupported[k]);
         ppo__tokfile_need(file, !text || !*text, unsupported[k], text);
@@ -1553,15 +1670,12 @@ static void ppo__tokfile_model(ppo__tokfile *file, ppo__value *model) {
     ppo__tokfile_need(file, !ppo__json_get(json, model, "dropout") || ppo__json_number(json) == 0, "dropout",
                       NULL);
     if (!json->status) ppo__tokfile_vocab(file, vocab);
-    if (!json->status && !tok->memory.failed) ppo__tokfile_merges(file, merges);
+    if (!json->status && !tok->memory.failed && !is_unigram) ppo__tokfile_merges(file, merges);
     if (!json->status && !tok->memory.failed) ppo__tokfile_spell(file);
     if (json->status || tok->memory.failed || file->memory.failed) return;
-    char *unknown = ppo__json_text(json, model, "unk_token");
-    tok->rules->unknown = unknown ? ppo__tokfile_find(file, unknown, &length) : -1;
-    ppo__tokfile_need(file, !unknown || tok->rules->unknown >= 0, "unk_token", unknown);
-    tok->rules->fuse = ppo__json_flag(json, model, "fuse_unk", 0);
-    tok->rules->whole = ppo__json_flag(json, model, "ignore_merges", 0);
-    fallback = ppo__json_flag(json, model, "byte_fallback", 0);
+    if (is_unigram) ppo__tokfile_unigram(file, model);
+    else ppo__tokfile_bpe(file, model);
+    const int fallback = ppo__json_flag(json, model, "byte_fallback", 0);
     for (int byte = 0; byte < 256; ++byte) {
         name[0] = (char)byte;
         tok->of_byte[byte] = tok->kind == PPO__BPE || byte < 128 ? ppo__find_key(tok, name, 1, &slot) : -1;
@@ -1605,7 +1719,6 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
     memcpy(tok->json, json->start, tok->json_bytes + 1);
     memset(&file, 0, sizeof file);
     file.tok = tok;
-    file.mark = PPO__OTHER;
     file.json = *json;
     file.json.at = json->start + (strncmp(json->start, "\357\273\277", 3) ? 0 : 3);
     memset(file.byte_of, -1, sizeof file.byte_of);
@@ -1623,15 +1736,17 @@ static ppo_status ppo__tokfile_read(ppo_tokenizer *tok, const ppo__json *json) {
         tok->added[raw++] = swap;
     }
     ppo__add_find(tok, 0, raw);
+    tok->kinds = ppo__make_kinds(&tok->memory);
+    if (!tok->kinds) return ppo__arena_free(&file.memory), PPO_ERROR_MEMORY;
     ppo__tokfile_normalizer(&file, whole);
     if (!file.json.status) ppo__tokfile_rewrite(&file, raw);
     ppo__tokfile_cutter(&file, whole);
-    tok->kinds = ppo__make_kinds(&tok->memory, file.mark);
     ppo__tokfile_decoder(&file, whole);
     if (!file.json.status && !tok->memory.failed) ppo__tokfile_model(&file, model);
     if (!file.json.status && !tok->memory.failed && !file.memory.failed) {
         ppo__tokfile_bounds(&file, whole);
-        if (tok->kind == PPO__PIECES && ppo__tokfile_may_cut(tok)) ppo__add_step(tok, ppo__cut_runs);
+        if (tok->kind == PPO__PIECES && !tok->rules->is_unigram && ppo__tokfile_may_cut(tok))
+            ppo__add_step(tok, ppo__cut_runs);
     }
     ppo_status status = file.json.status;
     if (!status) status = ppo__arena_status(&tok->memory);
@@ -1902,9 +2017,17 @@ PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int 
 PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family) {
     if (!PPO__GIVEN("ppo_tokenizer_fits", tokenizer, family)) return PPO_ERROR_ARGUMENT;
     const ppo__tokfile_rules *rules = tokenizer->rules;
-    int same = rules && rules->nfc.parts && rules->words && tokenizer->kind == PPO__BPE &&
-               !strcmp(ppo__tokfile_words[rules->words - 1].regex, PPO__QWEN_WORDS);
-    for (int k = 0; k < tokenizer->step_count && same; ++k) same = !rules->rewrite[k].prefix;
+    int same = rules && tokenizer->kind == PPO__BPE, cuts = 0, forms = 0;
+    for (int k = 0; k < tokenizer->step_count && same; ++k) {
+        const ppo__rewrite_rule *rule = &rules->rewrite[k];
+        const ppo__cut_rule *cut = &rules->cut[k];
+        forms |= rule->forms;
+        same = !rule->prefix && !rule->from && !rule->matches && !rule->ends;
+        if (!cut->expression) continue;
+        same &= !cuts++ && cut->behavior == PPO__ISOLATED && !cut->invert &&
+                !strcmp(cut->expression->text, PPO__QWEN_WORDS);
+    }
+    same &= cuts == 1 && forms == PPO__NFC;
     if (same || strcmp(family, "qwen2")) return PPO_OK;
     return ppo__refuse(
         "family qwen2: version 5 of Python's transformers gives its models the tokenizer of Qwen 2, with "

@@ -10,7 +10,6 @@ merges as "a b", and one of characters with a fallback to bytes, with merges as 
 import json
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import PreTrainedTokenizerFast
 
 from golden import Header
 from make_tokenizers import make_text
@@ -202,6 +201,7 @@ def fnv(data):
 
 
 if __name__ == "__main__":
+    from transformers import PreTrainedTokenizerFast
     h = Header(
         "make_hub.py", "Files tokenizer.json in parts, and the tokens of strings.", [
             "tokenizers", "transformers"])
