@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "golden/hub.h"
+#include "golden/unicode.h"
 
 typedef void (*fuzz_give)(void *user, const void *data, size_t size);
 typedef enum fuzz_form {
@@ -793,6 +794,50 @@ static void fuzz_seed_hub(fuzz_give give, void *user) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   Expressions: one, a 0, and the text that it cuts
+   -------------------------------------------------------------------------------------------------------- */
+
+typedef struct fuzz_cuts {
+    size_t end;
+    int last; /* 1: the last piece matches */
+} fuzz_cuts;
+
+static void fuzz_piece(void *user, size_t begin, size_t end, int matches) {
+    fuzz_cuts *cuts = (fuzz_cuts *)user;
+    FUZZ(begin == cuts->end && end >= begin && (matches || (end > begin && cuts->last)));
+    cuts->end = end;
+    cuts->last = matches;
+}
+
+static void fuzz_expressions(const unsigned char *data, size_t size) {
+    char pattern[500];
+    const char *zero = size ? (const char *)memchr(data, 0, size) : NULL;
+    const size_t n = zero ? (size_t)(zero - (const char *)data) : size, bytes = zero ? size - n - 1 : 0;
+    ppo_expression *expression = NULL;
+    fuzz_cuts cuts = {0, 1};
+    if (n >= sizeof pattern) return;
+    if (n) memcpy(pattern, data, n);
+    pattern[n] = 0;
+    if (!fuzz_ok(ppo_expression_create(pattern, &expression))) return;
+    if (fuzz_ok(ppo_expression_cut(expression, zero ? zero + 1 : NULL, bytes, fuzz_piece, &cuts)))
+        FUZZ(cuts.end == bytes);
+    ppo_expression_free(expression);
+}
+
+static void fuzz_seed_expressions(fuzz_give give, void *user) {
+    static const char *const more[] = {"(a|ab)(?=c{2,3})\0abcc", "(?im)^.\\b$|\\S*?x\0a\nX",
+                                       "[a-f&&[^c]]++|(?<!\\d)\\Z\0abc", "(?<n>a?){,3}(?!b*c)\0aab"};
+    static const size_t bytes[] = {21, 20, 27, 23};
+    char text[1000];
+    for (int k = 0; k < FUZZ_COUNT(more); ++k) give(user, more[k], bytes[k]);
+    for (int k = 0; k < FUZZ_COUNT(g_unicode_expression); ++k) {
+        const int n = snprintf(text, 600, "%s", g_unicode_expression[k][1]);
+        memcpy(text + n + 1, g_unicode_text + 40 * k % 900, 100);
+        give(user, text, (size_t)n + 101);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
    tokenizer.json
    -------------------------------------------------------------------------------------------------------- */
 
@@ -813,6 +858,13 @@ static void fuzz_seed_tokenizers(fuzz_give give, void *user) {
         for (int half = 0; half < 2; ++half)
             for (const char *const *part = half ? g_hub[k].body : g_hub[k].head; *part; n += strlen(*part++))
                 strcpy(text + n, *part);
+        give(user, text, n);
+    }
+    for (int k = 0; k < FUZZ_COUNT(g_unicode_kind); ++k) {
+        size_t n = 0;
+        for (int part = 0; part < 3; ++part)
+            for (const char *const *line = g_unicode_kind[k].parts[part]; *line; n += strlen(*line++))
+                strcpy(text + n, *line);
         give(user, text, n);
     }
     static const char small[] =
@@ -1267,6 +1319,7 @@ static const fuzz_target fuzz_targets[] = {
     {"trainings", fuzz_trainings, fuzz_seed_trainings, FUZZ_ARRAYS, 1, 30000},
     {"hub", fuzz_hub, fuzz_seed_hub, FUZZ_JSON, 1, 12000},
     {"tokenizers", fuzz_tokenizers, fuzz_seed_tokenizers, FUZZ_JSON, 0, 20000},
+    {"expressions", fuzz_expressions, fuzz_seed_expressions, FUZZ_BYTES, 0, 600},
     {"lines", fuzz_lines, fuzz_seed_lines, FUZZ_JSON, 1, 2000},
     {"settings", fuzz_settings, fuzz_seed_settings, FUZZ_SETTINGS, 0, 400},
     {"csv", fuzz_csv, fuzz_seed_csv, FUZZ_BYTES, 1, 3000},

@@ -302,11 +302,17 @@ typedef struct ppo__pattern {
     char *problem; /* [PPO__PROBLEM] */
 } ppo__pattern;
 
+/* What a message quotes must not reach a terminal as control characters. */
+static void ppo__make_plain(char *text) {
+    for (; *text; ++text) *text = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
+}
+
 static PPO__PRINTF(2, 3) void ppo__pattern_fail(ppo__pattern *p, const char *format, ...) {
     va_list args;
     va_start(args, format);
     if (!*p->problem) vsnprintf(p->problem, PPO__PROBLEM, format, args);
     va_end(args);
+    ppo__make_plain(p->problem);
 }
 
 static int ppo__new_node(ppo__pattern *p, int kind, int first) {
@@ -1257,7 +1263,7 @@ static int ppo__shown(const char *text) {
 }
 
 PPO_DEF ppo_status ppo_expression_create(const char *pattern, ppo_expression **expression) {
-    char problem[PPO__PROBLEM];
+    char problem[PPO__PROBLEM], shown[64];
     ppo__arena memory = {NULL, NULL, PPO_OK};
     if (expression) *expression = NULL;
     if (!PPO__GIVEN("ppo_expression_create", pattern, expression)) return PPO_ERROR_ARGUMENT;
@@ -1268,9 +1274,10 @@ PPO_DEF ppo_status ppo_expression_create(const char *pattern, ppo_expression **e
     }
     ppo_status status = ppo__arena_status(&memory);
     ppo__arena_free(&memory);
-    return status ? status
-                  : ppo__refuse("ppo_expression_create: not supported in \"%.*s\": %s", ppo__shown(pattern),
-                                pattern, problem);
+    if (status) return status;
+    snprintf(shown, sizeof shown, "%.*s", ppo__shown(pattern), pattern);
+    ppo__make_plain(shown);
+    return ppo__refuse("ppo_expression_create: not supported in \"%s\": %s", shown, problem);
 }
 
 PPO_DEF void ppo_expression_free(ppo_expression *expression) {
