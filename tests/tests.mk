@@ -3,7 +3,7 @@
 # The test programs are built in three flavours: plain, with AddressSanitizer and UndefinedBehaviorSanitizer, and those
 # that use threads with ThreadSanitizer. What takes long under a sanitizer is smaller there (PPO_TEST_SMALL).
 PLAIN_FLAGS := -O2 -Wall -Wextra
-ASAN_FLAGS  := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
+ASAN_FLAGS  := -O2 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all \
     -DPPO_TEST_SMALL
 TSAN_FLAGS  := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 
@@ -122,7 +122,7 @@ $(MUJOCO): tests/test_mujoco.c $(TEST_HEADERS) tests/tests.mk | build/mujoco.fou
 	@mkdir -p $(@D); rm -f $@
 	$(CC) $(FLAVOUR) -I. $< $(LIBRARY) @build/mujoco.found -o $@ -lcmocka $(LDLIBS)
 
-CUDA_FLAGS = -std=c++17 $(FLAVOUR) -Wall -Wextra -Wno-missing-field-initializers -I.
+CUDA_FLAGS = -std=c++17 $(FLAVOUR) -O1 -Wall -Wextra -Wno-missing-field-initializers -I.
 build/asan/private_cuda.o: tests/private_cuda.cpp $(CUDA_TOGETHER:%=tests/%.cpp) $(CUDA_HEADERS) $(TEST_HEADERS) tests/tests.mk
 	@mkdir -p $(@D)
 	$(CXX) $(CUDA_FLAGS) -DPPO_STATIC -c $< -o $@
