@@ -2828,7 +2828,8 @@ static ppo_status ppo__arena_grow(ppo__arena *arena, size_t size) {
    arrays and then check ppo__arena_status(). */
 static PPO__NOINLINE void *ppo__arena_array(ppo__arena *arena, size_t n, size_t size) {
     size_t bytes = (n * size + PPO__FENCE + PPO__ALIGN - 1) / PPO__ALIGN * PPO__ALIGN;
-    int possible = (n | size) >> (4 * sizeof n - 1) == 0 || !n || size <= SIZE_MAX / 4 / n; /* rarely divides */
+    int possible =
+        (n | size) >> (4 * sizeof n - 1) == 0 || !n || size <= SIZE_MAX / 4 / n; /* rarely divides */
     int fits = arena->page && bytes <= arena->page->size - arena->page->used;
     if (!possible) ppo__out_of_memory((double)n * (double)size);
     if (!possible || (!fits && ppo__arena_grow(arena, bytes)))
@@ -9160,12 +9161,12 @@ static void ppo__choices_choose(const ppo__distribution *d, int row, ppo_rng *rn
                                                    : ppo_categorical_mode(logits, d->sizes[h]);
 }
 
-static ppo_action ppo__choices_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
-                                       float *box) {
-    ppo_action action = {0, actions->discrete + at * (size_t)d->heads, NULL};
+static void ppo__choices_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
+                                 float *box, ppo_action *action) {
     (void)box;
-    action.discrete = action.choices[0];
-    return action;
+    action->choices = actions->discrete + at * (size_t)d->heads;
+    action->discrete = action->choices[0];
+    action->box = NULL;
 }
 
 static void ppo__choices_logp(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions,
@@ -9209,16 +9210,15 @@ static void ppo__box_choose(const ppo__distribution *d, int row, ppo_rng *rng, c
 static float ppo__box_centre(const ppo_space *space) { return 0.5f * space->low + 0.5f * space->high; }
 static float ppo__box_half(const ppo_space *space) { return 0.5f * space->high - 0.5f * space->low; }
 
-PPO__RARE ppo_action ppo__box_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at,
-                                      float *box) {
+PPO__RARE void ppo__box_for_env(const ppo__distribution *d, const ppo_actions *actions, size_t at, float *box,
+                                ppo_action *action) {
     const ppo_space *space = d->space;
     const float *u = actions->box + at * (size_t)space->n;
     const float centre = ppo__box_centre(space), half = ppo__box_half(space);
-    ppo_action action = {0, NULL, box};
+    action->discrete = 0, action->choices = NULL, action->box = box;
     if (d->squash) ppo_squash(u, (size_t)space->n, space->low, space->high, box);
     for (int j = 0; j < space->n && !d->squash; ++j)
         box[j] = ppo__clamp(d->scale ? centre + half * u[j] : u[j], space->low, space->high);
-    return action;
 }
 
 /* Does N(0, 1) fit the box badly? Whoever writes bounds of 1e18 means none. */
@@ -9257,7 +9257,8 @@ typedef struct ppo__space_kind {
     /* Action `at` of a batch from a row of d: sampled, or the most likely one if rng is NULL. */
     void (*choose)(const ppo__distribution *d, int row, ppo_rng *rng, const ppo_actions *actions, size_t at);
     /* That action as the environment sees it; box [n] receives numbers that are scaled, clipped or squashed. */
-    ppo_action (*for_env)(const ppo__distribution *d, const ppo_actions *actions, size_t at, float *box);
+    void (*for_env)(const ppo__distribution *d, const ppo_actions *actions, size_t at, float *box,
+                    ppo_action *action);
     /* log pi(action) and the entropy, (rows, 1); entropy may be NULL. */
     void (*logp)(ppo_tape *tape, const ppo__distribution *d, const ppo_actions *actions, ppo_tensor **logp,
                  ppo_tensor **entropy);
@@ -9712,18 +9713,17 @@ static ppo_outputs ppo__forward_once(ppo_tape *tape, const ppo_actor_critic *mod
 }
 
 /* Action `at` of a batch from a row of outputs: sampled; the most likely one if rng is NULL; or by gsde's
-   exploration matrix `noise` (features, n), which the caller keeps for some steps. Returns it as the
+   exploration matrix `noise` (features, n), which the caller keeps for some steps. *action is it as the
    environment sees it, with its numbers in box [n]. */
-static ppo_action ppo__choose_action(const ppo_actor_critic *model, const ppo_outputs *outputs, int row,
-                                     ppo_rng *rng, const float *noise, const ppo_actions *actions, size_t at,
-                                     float *box) {
-    const ppo__distribution d = ppo__distribution_of(model, outputs);
+static void ppo__choose_action(const ppo__distribution *d, const ppo_tensor *features, int row, ppo_rng *rng,
+                               const float *noise, const ppo_actions *actions, size_t at, float *box,
+                               ppo_action *action) {
     if (noise) {
-        int n = d.policy->cols, size = outputs->features->cols;
-        ppo__k()->gemm(1, n, size, outputs->features->data + ppo__at(row, size), size, 1, noise, n,
-                       d.policy->data + ppo__at(row, n), n, actions->box + at * n, n);
-    } else ppo__kind(d.space)->choose(&d, row, rng, actions, at);
-    return ppo__kind(d.space)->for_env(&d, actions, at, box);
+        int n = d->policy->cols, size = features->cols;
+        ppo__k()->gemm(1, n, size, features->data + ppo__at(row, size), size, 1, noise, n,
+                       d->policy->data + ppo__at(row, n), n, actions->box + at * n, n);
+    } else ppo__kind(d->space)->choose(d, row, rng, actions, at);
+    ppo__kind(d->space)->for_env(d, actions, at, box, action);
 }
 
 /* --------------------------------------------------------------------------------------------------------
@@ -9763,7 +9763,7 @@ static int ppo__metric_count(const ppo_env *env) {
 
 /* The first numbers of an observation that are bytes. */
 static int ppo__byte_count(const ppo_env *env) {
-    const int picture = ppo__picture_size(env->shape);
+    const int picture = env->byte_scale > 0 ? ppo__picture_size(env->shape) : 0;
     return env->byte_scale <= 0 ? 0 : picture ? picture : env->obs_size;
 }
 
@@ -9938,20 +9938,20 @@ static int ppo__guard_holds(const void *guard) {
 PPO__COLD
 
 /* Numbers in the observations of a copy's agents. */
-static size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
+PPO__TINY size_t ppo__obs_block(const ppo__envs *envs) { return (size_t)envs->agents * envs->env.obs_size; }
 
 /* 1: there are guard bytes after copy c. With step_many copies are adjacent: only the last one has them. */
-static int ppo__is_guarded(const ppo__envs *envs, int c) {
+PPO__TINY int ppo__is_guarded(const ppo__envs *envs, int c) {
     return !envs->env.step_many || c == envs->copies - 1;
 }
 
 /* Where the environment writes copy c's observations; ppo__check_written() copies them to envs->obs. */
-static float *ppo__own_obs(const ppo__envs *envs, int c) {
+PPO__TINY float *ppo__own_obs(const ppo__envs *envs, int c) {
     return envs->own_obs +
            c * (ppo__obs_block(envs) + (envs->env.step_many ? 0 : PPO__GUARD / sizeof(float)));
 }
 
-static float *ppo__obs(const ppo__envs *envs, int e) { return envs->obs + ppo__at(e, envs->env.obs_size); }
+PPO__TINY float *ppo__obs(const ppo__envs *envs, int e) { return envs->obs + ppo__at(e, envs->env.obs_size); }
 
 /* After states and observations were set from outside. */
 PPO__RARE void ppo__envs_guard(ppo__envs *envs) {
@@ -10139,8 +10139,8 @@ PPO__RARE PPO__NOINLINE ppo_status ppo__refuse_numbers(const float *x, const uns
 
 /* x [n] must be finite numbers. n 0: a single number, which the error names without an index. envs NULL: the
    error names no agent. */
-static inline ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs,
-                                            int e, int64_t step) {
+PPO__TINY ppo_status ppo__check_numbers(const float *x, int n, const char *what, const ppo__envs *envs, int e,
+                                        int64_t step) {
     int finite = 1;
     for (int j = 0; j < n || j == 0; ++j) finite &= ppo__finite(x[j]);
     return finite ? PPO_OK : ppo__refuse_numbers(x, NULL, n, what, envs, e, step);
@@ -10240,7 +10240,7 @@ static ppo_status ppo__count_outcome(ppo__envs *envs, int e, ppo_outcome *out) {
 }
 
 /* 1: every agent of copy c is out, so it must be reset. */
-static int ppo__env_is_over(const ppo__envs *envs, int c) {
+PPO__TINY int ppo__env_is_over(const ppo__envs *envs, int c) {
     int in = 0;
     for (int e = c * envs->agents; e < (c + 1) * envs->agents; ++e) in |= envs->turn[e];
     return !in;
@@ -10747,14 +10747,15 @@ static ppo_status ppo__choose_actions(ppo__worker *worker, ppo__acting *batch) {
     ppo__enter(worker, PPO__POLICY);
     batch->out = ppo__forward_once(worker->tape, model, ppo__inputs_of(&batch->rows), PPO_POLICY);
     ppo_status status = ppo_tape_status(worker->tape);
+    const ppo__distribution d = ppo__distribution_of(model, &batch->out);
     for (int i = 0; i < batch->n && !status; ++i) {
         const int e = batch->agent[i];
         status = ppo__check_outputs(&batch->out, i, batch->rows.mask, envs, e, envs->steps[e]);
         if (status) break;
         const float *noise = ppo__exploration(c, model, e);
-        envs->action[e] = ppo__choose_action(model, &batch->out, i, c->greedy ? NULL : &c->action_rng[e],
-                                             noise, &batch->rows.actions, (size_t)i,
-                                             envs->box + ppo__at(e, model->action_space.n));
+        ppo__choose_action(&d, batch->out.features, i, c->greedy ? NULL : &c->action_rng[e], noise,
+                           &batch->rows.actions, (size_t)i, envs->box + ppo__at(e, model->action_space.n),
+                           &envs->action[e]);
         if (width)
             memcpy(c->state + ppo__at(e, c->width), batch->out.state->data + i * width,
                    width * sizeof(float));
@@ -11997,8 +11998,8 @@ static ppo__symptom ppo__diagnose(const ppo__signs *s, int from) {
         PPO__ROW("entropy-high", 1,
                  full && choices && c->entropy_coef > 0.2f && p->steps > p->total_steps / 3 &&
                      s->entropy > 0.9 * s->first_entropy,
-                 "the entropy is %.3f, once %.3f: the bonus keeps the policy near random", "lower entropy_coef",
-                 s->entropy, s->first_entropy),
+                 "the entropy is %.3f, once %.3f: the bonus keeps the policy near random",
+                 "lower entropy_coef", s->entropy, s->first_entropy),
         PPO__ROW("kl-stops", 1, full && s->stopped > 0.6,
                  "target_kl ends most iterations in their first epoch, this one after %.0f gradient steps",
                  "lower learning_rate|higher target_kl", s->gradients),
@@ -12688,9 +12689,11 @@ PPO_DEF ppo_status ppo_act_many(ppo_agent *agent, const float *obs, const unsign
     for (int i = 0; i < n && !status; ++i) status = ppo__check_outputs(&out, i, mask, NULL, 0, 0);
     if (status) return status;
     if (width) memcpy(state, out.state->data, ppo__at(n, width) * sizeof(float));
+    const ppo__distribution d = ppo__distribution_of(model, &out);
+    ppo_action for_env;
     for (int i = 0; i < n; ++i)
-        ppo__choose_action(model, &out, i, rng, NULL, actions, (size_t)i,
-                           floats ? actions->box + ppo__at(i, outputs) : NULL);
+        ppo__choose_action(&d, NULL, i, rng, NULL, actions, (size_t)i,
+                           floats ? actions->box + ppo__at(i, outputs) : NULL, &for_env);
     return ppo_tape_status(agent->tape);
 }
 
