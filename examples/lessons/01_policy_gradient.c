@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     printf("J = %.3f; exact gradient %.3f %.3f %.3f %.3f, of length %.3f\n\n", (double)J, (double)exact[0],
            (double)exact[1], (double)exact[2], (double)exact[3], (double)length);
 
-    printf("       n   mean of %d estimates              noise   uphill\n", ESTIMATES);
+    printf("       n   estimates   their mean                        noise   uphill\n");
     for (int k = 0; k < SIZES; k++) {
         int n = 1 << 2 * k; /* 1, 4, 16, ... */
         int estimates = ESTIMATES >> (k > 4 ? k - 3 : 0);
@@ -69,8 +69,8 @@ int main(int argc, char **argv) {
         }
         size[k] = (float)n, noise[k] = (float)sqrt(variance), signal[k] = length;
         uphill[k] = (float)(100 * up / estimates);
-        printf("%8d   %6.3f %6.3f %6.3f %6.3f   %13.3f   %5.1f %%\n", n, mean[0], mean[1], mean[2], mean[3],
-               sqrt(variance), (double)uphill[k]);
+        printf("%8d   %9d   %6.3f %6.3f %6.3f %6.3f   %8.3f   %5.1f %%\n", n, estimates, mean[0], mean[1],
+               mean[2], mean[3], sqrt(variance), (double)uphill[k]);
     }
     float slope = logf(noise[SIZES - 1] / noise[0]) / logf(size[SIZES - 1]);
     printf("\nnoise: the standard deviation of an estimate, over all of its numbers; it falls as n^%.2f\n",

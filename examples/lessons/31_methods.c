@@ -3,48 +3,58 @@
      PPO        reward model, critic, KL in the reward (Ouyang 2022)
      GRPO       reward model; eight samples of a prompt are the baseline, k3 in the loss (Shao 2024)
      best of n  nothing is trained: the reward model picks one of n. Its KL is at most log n - (n - 1) / n
-     ReST       the best of four samples of each prompt are learned by supervision, thrice (Gulcehre 2023)
+     ReST       the best of four samples of each prompt are learned by supervision, in rounds (Gulcehre 2023)
      DPO        no reward model, no sampling: a loss on the comparisons; beta holds the KL (Rafailov 2023)
-   A method buys reward with KL, its drift from the first model. You will see the fair picture: true reward
-   against KL, several points per method. */
+   A method buys reward with KL, its drift from the first model. One point of each compares settings, not
+   methods: "DPO, short" is DPO with 2 epochs at a third of the learning rate. The fair picture is a curve of
+   each over the same KL, in several worlds: each has a first model, people and comparisons of its own.
+
+   You will see these curves, and PPO's lead at the best points, with the interval of the differences. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../companions/ppo_methods.h"
 #include "lesson.h"
 #include "letters.h"
 
-enum { METHODS = 5, MOST = 4 };
+enum { METHODS = 6, POINTS = 4, WORLDS = 4 };
+enum { PPO, GRPO, BEST_OF_N, REST, DPO, DPO_SHORT };
 
-static const char *const names[METHODS] = {"PPO", "GRPO", "best of n", "ReST", "DPO"};
+static const char *const names[METHODS] = {"PPO", "GRPO", "best of n", "ReST", "DPO", "DPO, short"};
+static const float setting[METHODS][POINTS] = {{1, 0.5f, 0.2f, 0.1f}, {1, 0.5f, 0.2f, 0.1f},  /* beta */
+                                               {4, 8, 16, 32},        {2, 3, 4, 5},           /* n, rounds */
+                                               {1, 0.5f, 0.2f, 0.1f}, {1, 0.5f, 0.2f, 0.1f}}; /* beta */
+static const float most_kl = 3.5f;
 static ppo_lm *first;
 static ppo_reward_model *proxy;
 static ppo_tokens prompts, chosen, rejected;
 static uint64_t seed;
-static float kl[METHODS][MOST], truth[METHODS][MOST];
-static int points[METHODS];
+static int world;
+static float kl[METHODS][POINTS], truth[METHODS][POINTS]; /* means over worlds */
+static float start[WORLDS],
+    best[METHODS][WORLDS]; /* true reward: of the first model, the highest within most_kl */
 
-static void note(int method, float setting, float its_kl, float reward) {
-    printf("%-10s %11.2f %8.2f %12.2f\n", names[method], (double)setting, (double)its_kl, (double)reward);
-    kl[method][points[method]] = its_kl;
-    truth[method][points[method]++] = reward;
+static void note(int method, int point, float its_kl, float reward) {
+    kl[method][point] += its_kl / WORLDS;
+    truth[method][point] += reward / WORLDS;
+    if (its_kl <= most_kl) best[method][world] = fmaxf(best[method][world], reward);
 }
 
-static void note_model(int method, float setting, const ppo_lm *lm) {
+static void note_model(int method, int point, const ppo_lm *lm) {
     ppo_lm_evaluation e = worth(lm, first, seed);
-    note(method, setting, e.kl, e.reward);
+    note(method, point, e.kl, e.reward);
 }
 
-static void reinforce(int method, const char *preset, float kl_coef) {
+static void reinforce(int method, int point) {
     ppo_lm *policy = copy_of(first);
     ppo_rlhf *rlhf = NULL;
     ppo_rlhf_config config = settings(seed);
-    must(ppo_rlhf_config_preset(&config, preset));
-    config.kl_coef = kl_coef, config.prompts = 64 / config.samples;
+    must(ppo_rlhf_config_preset(&config, method == PPO ? "ppo" : "grpo"));
+    config.kl_coef = setting[method][point], config.prompts = 64 / config.samples;
+    config.learning_rate = method == PPO ? 1e-3f : 2e-4f;
     must(ppo_rlhf_create(policy, first, NULL, &prompts, ppo_reward_by_model, proxy, &config, &rlhf));
     for (int i = 0; i < 30; i++) must(ppo_rlhf_iterate(rlhf, NULL));
-    note_model(method, kl_coef, policy);
-    ppo_rlhf_free(rlhf);
-    ppo_lm_free(policy);
+    note_model(method, point, policy);
+    ppo_rlhf_free(rlhf), ppo_lm_free(policy);
 }
 
 /* The best of n samples of each prompt, by the reward model. */
@@ -58,63 +68,83 @@ static ppo_tokens best_words(const ppo_lm *lm, int n, uint64_t its_seed) {
     return best;
 }
 
-static void best_of(int method, int n) {
+static void best_of(int point) {
+    int n = (int)setting[BEST_OF_N][point];
     ppo_tokens best = best_words(first, n, seed + 5);
-    float reward = 0;
+    float reward = 0, each = 1 / (float)best.count;
     for (int s = 0; s < best.count; s++)
-        reward +=
-            true_reward(best.token + best.start[s], best.start[s + 1] - best.start[s]) / (float)best.count;
-    note(method, (float)n, ppo_best_of_n_kl(n), reward);
+        reward += each * true_reward(best.token + best.start[s], best.start[s + 1] - best.start[s]);
+    note(BEST_OF_N, point, ppo_best_of_n_kl(n), reward);
     ppo_tokens_free(&best);
 }
 
-static void rest(int method) {
+static void rest(void) {
     ppo_lm *policy = copy_of(first);
     ppo_fit_config fit = ppo_fit_config_default();
     fit.epochs = 2;
-    for (int round = 1; round <= 3; round++) {
+    for (int round = 1; round <= POINTS + 1; round++) {
         ppo_tokens best = best_words(policy, 4, seed + 5 + (uint64_t)round);
         must(ppo_fit_sft(policy, &best, &fit));
-        note_model(method, (float)round, policy);
+        if (round > 1) note_model(REST, round - 2, policy);
         ppo_tokens_free(&best);
     }
     ppo_lm_free(policy);
 }
 
-static void dpo(int method, float beta) {
+static void dpo(int method, int point) {
     ppo_lm *policy = copy_of(first);
     ppo_fit_config fit = ppo_fit_config_default();
-    fit.beta = beta;
-    fit.epochs = 2;
-    fit.learning_rate = 3e-4f;
+    fit.beta = setting[method][point];
+    fit.epochs = method == DPO ? 6 : 2;
+    fit.learning_rate = method == DPO ? 1e-3f : 3e-4f;
     must(ppo_fit_dpo(policy, first, &chosen, &rejected, &fit));
-    note_model(method, beta, policy);
+    note_model(method, point, policy);
     ppo_lm_free(policy);
 }
 
-int main(int argc, char **argv) {
-    seed = lesson_seed(argc, argv);
+/* All methods in one world. */
+static void visit(void) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
     first = first_model(seed);
     ask_people(first, 1500, seed, &chosen, &rejected);
     ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
-    float start = worth(first, first, seed).reward;
-    printf("method  beta, n, round       KL  true reward (the first model: %.2f)\n", (double)start);
-    for (int i = 0; i < 3; i++) reinforce(0, "ppo", i == 0 ? 1 : i == 1 ? 0.3f : 0.1f);
-    for (int i = 0; i < 3; i++) reinforce(1, "grpo", i == 0 ? 0.3f : i == 1 ? 0.1f : 0.03f);
-    for (int n = 2; n <= 16; n *= 2) best_of(2, n);
-    rest(3);
-    for (int i = 0; i < 3; i++) dpo(4, i == 0 ? 1 : i == 1 ? 0.3f : 0.1f);
-    chart c = {.title = "True reward and what it costs in KL", .x_label = "KL", .y_label = "true reward"};
+    start[world] = worth(first, first, seed).reward;
+    for (int k = 0; k < METHODS; k++) best[k][world] = start[world]; /* at a KL of 0 */
+    for (int i = 0; i < POINTS; i++)
+        reinforce(PPO, i), reinforce(GRPO, i), best_of(i), dpo(DPO, i), dpo(DPO_SHORT, i);
+    rest();
+    ppo_reward_model_free(proxy), ppo_lm_free(judge), ppo_lm_free(first);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected), ppo_tokens_free(&prompts);
+}
+
+int main(int argc, char **argv) {
+    uint64_t argument = lesson_seed(argc, argv);
+    for (world = 0; world < WORLDS; world++) {
+        seed = argument * 10 + (uint64_t)world;
+        visit();
+    }
+    printf("%-83s best   PPO's lead\n", "beta, n or round: true reward (KL), means of four worlds");
+    chart c = {.title = "True reward and its cost", .x_label = "KL", .y_label = "true reward", .x = {0, 5}};
     for (int k = 0; k < METHODS; k++) {
-        chart_line(&c, names[k], kl[k], truth[k], points[k]);
-        chart_points(&c, NULL, kl[k], truth[k], points[k]);
-        float best = truth[k][0];
-        for (int i = 1; i < points[k]; i++) best = fmaxf(best, truth[k][i]);
-        claim(best > start + 0.2f, "%s: from %.2f to %.2f", names[k], (double)start, (double)best);
+        printf("%-11s", names[k]);
+        for (int i = 0; i < POINTS; i++)
+            printf(" %5.2g: %5.2f (%4.2f)", (double)setting[k][i], (double)truth[k][i], (double)kl[k][i]);
+        double its_best = mean_of(best[k], WORLDS), lead = mean_of(best[PPO], WORLDS) - its_best;
+        printf("%8.2f %6.2f +- %.2f\n", its_best, lead, lead - better_by(best[PPO], best[k], WORLDS));
+        chart_line(&c, names[k], kl[k], truth[k], POINTS);
+        chart_points(&c, NULL, kl[k], truth[k], POINTS);
     }
     chart_save(&c, "build/lessons/31_methods.svg");
+    for (int k = 0; k < DPO_SHORT; k++)
+        claim(better_by(best[k], start, WORLDS) > 0, "%s: better words, by %.2f at least", names[k],
+              better_by(best[k], start, WORLDS));
+    double settings_matter = better_by(best[DPO], best[DPO_SHORT], WORLDS);
+    claim(settings_matter > 0, "DPO's settings matter as much, by %.2f at least", settings_matter);
+    double ahead = better_by(best[PPO], best[REST], WORLDS);
+    claim(ahead > 0, "PPO is ahead of ReST, by %.2f at least", ahead);
+    claim(!(better_by(best[PPO], best[BEST_OF_N], WORLDS) > 0),
+          "and not of the best of n, which trains nothing, and pays at each use: n samples for one");
     return lesson_failures > 0;
 }
