@@ -6,10 +6,10 @@
    2018). Many programs keep one flag, `done`, for both, and so teach the critic that the world ends at the
    time limit, which no observation shows.
 
-   The task: stay, and earn 1 per step for ever, which is worth 1 / (1 - gamma) = 10; or leave with 6 at once.
-   An episode is cut after 10 steps; a rollout has 16, and its end is neither of the two. You will see what the
-   critic learns of a policy that stays: 10 with two flags, less than half of it with one; and the policy that
-   learns from the second critic leave. */
+   The task: stay, and earn 1 per step for ever, which is worth 1 / (1 - gamma) = 10; or leave with 6 at
+   once. An episode is cut after 10 steps; a rollout has 16, and its end is neither of the two. You will see
+   what the critic learns of a policy that stays: 10 with two flags, less than half of it with one; and the
+   policy that learns from the second critic leave. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 

@@ -1,13 +1,13 @@
 /* 06b_surrogate.c - what the ratio corrects, and what it does not: why old data reach only so far.
 
-   A ridge of six cells with a pit at its end. A step to the right pays 1, a step to the left nothing; the step
-   into the pit costs 20 and ends the episode. The policy has one parameter, p = probability of "right" in
-   every cell, so that everything can be computed exactly. Data come from p = 0.3. PPO's objective asks how
-   much better the new policy's actions are in the states of the OLD policy:
+   A ridge of six cells with a pit at its end. A step to the right pays 1, a step to the left nothing; the
+   step into the pit costs 20 and ends the episode. The policy has one parameter, p = probability of "right"
+   in every cell, so that everything can be computed exactly. Data come from p = 0.3. PPO's objective asks
+   how much better the new policy's actions are in the states of the OLD policy:
        L(p) = J(old) + sum over s of d_old(s) sum over a of pi_p(a) A_old(s, a)
    (Kakade and Langford 2002; Schulman 2015, eq. 3). The ratio corrects the actions. It does not correct the
-   states: a policy that goes right comes to cells that the old one hardly saw. L touches the true J at the old
-   policy, with the same slope, and leaves it. That is why PPO's steps must be small.
+   states: a policy that goes right comes to cells that the old one hardly saw. L touches the true J at the
+   old policy, with the same slope, and leaves it. That is why PPO's steps must be small.
 
    You will see J, L and PPO's clipped objective against p: where each is highest, and that the clip bounds L
    from below, not J. */

@@ -14,8 +14,9 @@
    You will see the score of each change on CartPole and on Acrobot, with its 95 % interval over six seeds,
    and, marked by *, those whose difference to the first row is larger than chance: the interval of the
    differences, seed by seed, does not contain 0. But who asks 26 times at 95 % finds one or two stars where
-   there is nothing. ** is for differences beyond an interval 2.3 times as wide, so that all 26 hold together at
-   95 % (Bonferroni: Student's t for six seeds is 5.9 at 1 - 0.05 / 26, and 2.57 at 0.95). Few reach it. */
+   there is nothing. ** is for differences beyond an interval 2.3 times as wide, so that all 26 hold
+   together at 95 % (Bonferroni: Student's t for six seeds is 5.9 at 1 - 0.05 / 26, and 2.57 at 0.95). Few
+   reach it. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/acrobot.h"

@@ -8,8 +8,8 @@
        observations in odd units       normalize them by running statistics
        a clip of 0.9 with 30 epochs    a clip of 0.2 with as many: many epochs alone are no mistake
        no clip with 30 epochs          stop the epochs when the KL exceeds 0.015 (1.5 target_kl)
-   You will see the score of each (as in lesson 15) over eight seeds, and the largest KL of an update. That a row
-   is better is claimed where the interval of the difference, seed by seed, does not contain 0. */
+   You will see the score of each (as in lesson 15) over eight seeds, and the largest KL of an update. That
+   a row is better is claimed where the interval of the difference, seed by seed, does not contain 0. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "../envs/cartpole.h"

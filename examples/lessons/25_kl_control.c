@@ -1,11 +1,11 @@
 /* 25_kl_control.c - the clip holds each step, the KL penalty holds the sum of all steps.
 
-   PPO's paper proposes the clip or a penalty. On tokens both are used, for two different jobs (Ziegler 2019,
-   Ouyang 2022): the clip keeps an update near the policy that sampled (old), the penalty keeps the whole
-   training near the first model (reference). Small steps add up. The coefficient beta of the penalty is
-   either fixed, or adapts to hold a KL that is asked for (penalty_target_kl). Some trainings replace the reference by
-   the policy every few iterations: then the penalty holds only what happened since, and small steps add up
-   again.
+   PPO's paper proposes the clip or a penalty. On tokens both are used, for two different jobs (Ziegler
+   2019, Ouyang 2022): the clip keeps an update near the policy that sampled (old), the penalty keeps the
+   whole training near the first model (reference). Small steps add up. The coefficient beta of the penalty
+   is either fixed, or adapts to hold a KL that is asked for (penalty_target_kl). Some trainings replace the
+   reference by the policy every few iterations: then the penalty holds only what happened since, and small
+   steps add up again.
 
    You will see the KL of an update, and the KL to the first model, against iterations: for no penalty, two
    fixed beta, an adaptive one, and the larger beta with a moving reference. The reward is a proxy (lesson

@@ -2,9 +2,9 @@
 
    Reward models that differ only in their comparisons and in chance are wrong in different places. The
    deviation of their scores for a word is meant to say how little is known about it, and their minimum is a
-   cautious score (Coste 2023). Where the members' errors are their own, that works. But models that start from
-   the same first model and learn from the same kind of data share their mistakes: on words that a policy
-   without a constraint comes up with, all may be too high, and agree.
+   cautious score (Coste 2023). Where the members' errors are their own, that works. But models that start
+   from the same first model and learn from the same kind of data share their mistakes: on words that a
+   policy without a constraint comes up with, all may be too high, and agree.
 
    You will see the deviation between members beside their error, and the mean and the minimum beside the true
    reward, for words that are farther and farther from the first model's: samples at a higher temperature, and

@@ -2,7 +2,8 @@
 
    Many words are equally good. The policy gradient does not care: what was sampled more often is made more
    likely more often, and small differences grow until one answer is left (mode collapse), here one that a
-   reward model likes more than people do. A score for each answer alone does not see it. Two remedies are in use:
+   reward model likes more than people do. A score for each answer alone does not see it. Two remedies are
+   in use:
      KL              the first model is diverse, so staying near it keeps diversity
      entropy bonus   pays for it directly (lesson 12); a target turns the bonus on only where it is needed
    Diversity alone is easily had: noise is diverse. You will see, as GRPO's training goes on, the true reward
