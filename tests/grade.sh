@@ -135,8 +135,9 @@ if_sanitized memory_is_limited try 0 'it crashed: AddressSanitizer: requested al
 check a_missing_file_gets_0 gets 0 'there is no returns.c' 01_returns "$work/none.c" 0
 cat >"$work/try.c" <<'END'
 #include "ppo_loop.h"
-int learn(const ppo_env *env, int steps, iteration *report, int most) { return 1; }
-void act(const float *obs, int n, int *action) {
+void collect(agent *a, games *now, const ppo_env *env, rollout *r, iteration *report) { report->mean_return = 1; }
+void update(agent *a, const rollout *r, int n, float learning_rate, iteration *report) {}
+void act(agent *a, const float *obs, int n, int *action) {
     for (int i = 0; i < n; i++, obs += 4) action[i] = obs[2] + obs[3] > 0; /* balances CartPole-v1 for 200 steps and more */
 }
 END
