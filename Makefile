@@ -109,6 +109,9 @@ grade: $(GRADE_NOW) ## grades the exercises of examples/exercises/; EX=03 grades
 hint: ## prints the next of three hints for an exercise: make hint EX=03
 	@$(GRADE_SH) hint "$(EX)"
 
+case: $(GRADE_NOW) ## prints a case of an exercise as C arrays: make case EX=02 PART=3
+	@$(GRADE_SH) cases "$(EX)" "$(PART)"
+
 grade-all: $(GRADED) ## grades a class: make grade-all DIR=submissions JSON=marks.json, a folder for each student
 	@$(GRADE_SH) class "$(DIR)" "$(JSON)" $(PROCESSORS) "$(EX)"
 
@@ -164,4 +167,4 @@ clean: ## removes build/
 help: ## prints this
 	@cat $(MAKEFILE_LIST) | sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' | awk -F' - ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot rlhf words runaway lessons lunarlander mujoco mpi grade hint grade-all judges always web docs clean help
+.PHONY: all run plot rlhf words runaway lessons lunarlander mujoco mpi grade hint case grade-all judges always web docs clean help

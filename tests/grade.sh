@@ -59,7 +59,8 @@ complete() { # EXERCISE
 for folder in examples/exercises/[0-9][0-9]_*; do
     exercise=${folder##*/} answer=tests/grade/${folder##*/}.c
     check "${exercise}_is_complete" complete "$exercise"
-    check "${exercise}_empty_gets_0" gets 0 "nothing is written yet" "$exercise" "$folder/${exercise#*_}.c" 0
+    first=$(sed -n 's|^/\* as it is: \(.*\) \*/$|\1|p' "$answer") # what its file gets that has no hole, but bugs
+    check "${exercise}_empty_gets_0" gets 0 "${first:-nothing is written yet}" "$exercise" "$folder/${exercise#*_}.c" 0
     check "${exercise}_reference_gets_10" gets 10 '$' "$exercise" "$answer" 0
     sed -n 's|^/\* wrong \([0-9]*\): \([^ ]*\) \(.*\) \*/$|\1 \2 \3|p' "$answer" >"$work/wrong"
     while read -r wrong points words; do
@@ -141,7 +142,7 @@ void act(agent *a, const float *obs, int n, int *action) {
     for (int i = 0; i < n; i++, obs += 4) action[i] = obs[2] + obs[3] > 0; /* balances CartPole-v1 for 200 steps and more */
 }
 END
-check a_rule_for_cartpole_gets_nothing gets 0 'at a mean return of 100' 13_ppo_loop "$work/try.c" 0
+check a_rule_for_cartpole_gets_nothing gets 0 'collect() keeps' 13_ppo_loop "$work/try.c" 0
 
 # a class
 mkdir -p "$work/class/ann" "$work/class/bob o'neill/02_gae" "$work/class/eve"
@@ -160,13 +161,13 @@ check an_empty_class_has_no_students [ ! -s "$work/none.txt" ]
 
 # the example of the page, as it stands there: its judge, and the file with the hole or an answer
 example() { # POINTS WORDS ANSWER
-    mkdir -p "$work/15_explained" && cp examples/exercises/grade.h "$work" &&
-        awk -v dir="$work/15_explained" '
+    mkdir -p "$work/19_explained" && cp examples/exercises/grade.h "$work" &&
+        awk -v dir="$work/19_explained" '
             /^## /    { here = /adding an exercise/ }
             /^       / && here { if (!inside) block++; inside = 1; print substr($0, 8) >(dir "/" block); next }
             NF        { inside = 0 }
             inside    { print "" >(dir "/" block) }' examples/exercises/README.md &&
-        cd "$work/15_explained" && cp 1 explained.h && cp 2 explained.c && cp 3 grade.c || return 1
+        cd "$work/19_explained" && cp 1 explained.h && cp 2 explained.c && cp 3 grade.c || return 1
     [ "$3" ] && printf '#include "explained.h"\n%s\n' "$3" >explained.c
     flags='-DPPO_NO_IMPLEMENTATION -DPPO_NO_LANGUAGE -I../../..'
     $cc $flags grade.c "../../../${CONTROL:-build/control.o}" -o judge -lm && $cc $flags -DGRADE_STUDENT grade.c explained.c -o program -lm &&
@@ -189,6 +190,15 @@ check the_example_of_the_page_gets_10 example 10 '$' 'float explained_variance(c
 rm -f build/exercises/02_gae/hints
 hints() { for k in 1 2 3 4; do $make -s hint EX=2; done | sed -n 's/^Hint \(.\) of 3.*/\1/p' | tr -d '\n' | grep -qx 1231; }
 check hints_come_one_by_one hints
+pasted() { # a case is C
+    { printf '#include "gae.h"\nint main(void) {\n' && $make -s case EX=02 PART=4 && echo 'float advantage[2], value_target[2];
+        gae(reward, value, next_value, terminated, truncated, steps, envs, gamma, lambda, advantage, value_target);
+        return advantage[0] - right_advantage[0] > 1e-5f || right_advantage[0] - advantage[0] > 1e-5f; }' &&
+        sed 's/WRONG/0/g' tests/grade/02_gae.c; } >"$work/case.c" &&
+        $cc -Iexamples/exercises/02_gae "$work/case.c" -o "$work/case" -lm && "$work/case"
+}
+check a_case_can_be_pasted_into_a_program pasted
+check an_exercise_without_cases_says_so printed 'has no cases' $make -s case EX=13
 check an_unknown_exercise_is_said printed 'there is no exercise 77' $make -s grade EX=77
 
 printf '#!/bin/sh\ncase "$*" in *-fsanitize*) exit 1 ;; esac\nexec %s "$@"\n' "$cc" >"$work/cc"

@@ -495,10 +495,59 @@ static int grade_refuses(const char *name) {
     return 1;
 }
 
+/* Prints an array as C. */
+static void grade_print(const grade_array *a) {
+    size_t n = grade_length(a);
+    const char *type = a->kind == 'b' ? "unsigned char" : a->kind == 'i' ? "int" : "float";
+    int right = a->kind == 'o';
+    printf(n == 1 && !right ? "%s %s%s = " : "%s %s%s[] = {", type, right ? "right_" : "", a->name);
+    for (size_t i = 0; i < n; i++) {
+        char text[GRADE_TEXT] = "";
+        if (strchr("ib", a->kind)) grade_show(text, a, (int)i);
+        else if (((unsigned *)a->data)[i] == GRADE_UNWRITTEN) grade_say(text, "0");
+        else {
+            float x = ((float *)a->data)[i];
+            grade_say(text,
+                      isnan(x)   ? "NAN"
+                      : isinf(x) ? x > 0 ? "INFINITY" : "-INFINITY"
+                                 : "%.9g",
+                      (double)x);
+            if (isfinite(x)) grade_say(text, strpbrk(text, ".e") ? "f" : ".0f");
+        }
+        printf("%s%s", i == 0 ? "" : i % 8 == 0 ? ",\n    " : ", ", text);
+    }
+    printf(n == 1 && !right ? ";\n" : "}; /* [%d][%d] */\n", a->rows, a->cols);
+}
+
+/* The first case of a part, counted from 1, with the right outputs. */
+static int grade_print_case(int part) {
+    const char *seed = getenv("GRADE_SEED");
+    int parts = 0;
+    grade_case c = {0};
+    while (parts < GRADE_PARTS && exercise.part[parts].points) parts++;
+    if (!exercise.make) return fprintf(stderr, "this exercise has no cases of arrays\n"), 1;
+    if (part < 1 || part > parts)
+        return fprintf(stderr, "PART=%d: this exercise has parts 1 to %d\n", part, parts), 1;
+    ppo_rng rng =
+        ppo_rng_stream(seed ? strtoull(seed, NULL, 10) : 1, PPO_STREAM_USER + (unsigned)(part - 1), 0);
+    exercise.make(&c, part - 1, 0, &rng);
+    printf("/* %s, part %d of %d, the first case: wrong %s */\n", exercise.file, part, parts,
+           exercise.part[part - 1].what);
+    for (int k = 0; k < c.count; k++)
+        if (!strchr("ow", c.array[k].kind)) grade_print(&c.array[k]);
+    exercise.solve(&c, 0);
+    printf("/* what your function should write */\n");
+    for (int k = 0; k < c.count; k++)
+        if (c.array[k].kind == 'o') grade_print(&c.array[k]);
+    grade_free(&c);
+    return 0;
+}
+
 /* judge allowed          prints the functions of ppo.h that the exercise allows
    judge check <symbols   reads what nm prints; says which symbol is refused, and then returns 1
    judge run FOLDER       grades FOLDER/program; the last line, printed when that has ended, is the points, a tab,
-                          and the first failure in short */
+                          and the first failure in short
+   judge case PART        prints the first case of a part as C arrays */
 int main(int argc, char **argv) {
     if (argc == 2 && !strcmp(argv[1], "allowed")) return puts(exercise.allowed ? exercise.allowed : ""), 0;
     if (argc == 2 && !strcmp(argv[1], "check")) {
@@ -515,6 +564,7 @@ int main(int argc, char **argv) {
         }
         return 0;
     }
+    if (argc == 3 && !strcmp(argv[1], "case")) return grade_print_case(atoi(argv[2]));
     if (argc != 3 || strcmp(argv[1], "run")) return 2;
     signal(SIGPIPE, SIG_IGN);
 #ifdef PR_SET_DUMPABLE

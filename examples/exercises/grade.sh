@@ -3,6 +3,7 @@
 #
 #   grade.sh all [EX]          grades the files in this folder; with EX=03 that one, in detail
 #   grade.sh hint EX           prints the next hint
+#   grade.sh cases EX PART     prints the first case of a part as C arrays, and what is right
 #   grade.sh class DIR JSON N [EX]  grades DIR/student/NN_name/name.c, or DIR/student/name.c, for all, N at a time
 #   grade.sh one FOLDER FILE   grades FILE as FOLDER's exercise; the last line is points, a tab, and a sentence
 #   grade.sh sanitizer         writes the compiler, and its flags for AddressSanitizer, to build/exercises/sanitizer
@@ -98,6 +99,12 @@ hint() { # EX
     shown=$(($(cat "$count" 2>/dev/null || echo 0) % 3 + 1))
     echo $shown >"$count"
     awk -v RS= -v n=$shown 'NR == n { print "Hint " n " of 3. " $0 }' "$folder/hints.txt"
+}
+
+cases() { # EX PART
+    folder=$(folders "$1")
+    [ "$1" ] && [ "$folder" ] || { echo "make case EX=02 PART=3 prints a case of exercise 2" >&2; exit 1; }
+    $built/"${folder##*/}"/judge case "${2:-1}"
 }
 
 student() { # FOLDER OF THE STUDENT [EX] - prints student, exercise, points and sentence, with tabs between

@@ -6,6 +6,7 @@
 /* wrong 6: 0 is n times too large */
 /* wrong 7: 0 The ratio is upside down */
 /* wrong 8: 8 is 0 where the clipped product is the smaller one */
+/* wrong 9: 0 The ratio is one of log-probabilities */
 #include "clipped_loss.h"
 
 #include <math.h>
@@ -15,6 +16,7 @@ float clipped_loss(const float *logp, const float *old_logp, const float *advant
     double loss = 0;
     for (int i = 0; i < n; i++) {
         float r = expf(WRONG == 7 ? old_logp[i] - logp[i] : logp[i] - old_logp[i]), A = advantage[i];
+        if (WRONG == 9) r = logp[i] / old_logp[i];
         float plain = r * A, clipped = fminf(fmaxf(r, 1 - clip), 1 + clip) * A;
         float term = fminf(plain, clipped);
         if (WRONG == 1) term = plain;

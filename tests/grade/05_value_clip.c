@@ -5,6 +5,7 @@
 /* wrong 5: 0 is twice as large */
 /* wrong 6: 8 it does not depend on value */
 /* wrong 7: 6 The gradient is twice as large */
+/* wrong 8: 6 clip_range 0 clips everything */
 #include "value_clip.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ float value_loss(const float *value, const float *old_value, const float *target
     double loss = 0;
     for (int i = 0; i < n; i++) {
         float from = WRONG == 3 ? target[i] : old_value[i], clipped = value[i];
-        if (clip_range > 0) clipped = fminf(fmaxf(clipped, from - clip_range), from + clip_range);
+        if (clip_range > 0 || WRONG == 8)
+            clipped = fminf(fmaxf(clipped, from - clip_range), from + clip_range);
         float a = (value[i] - target[i]) * (value[i] - target[i]),
               b = (clipped - target[i]) * (clipped - target[i]);
         int plain = WRONG == 1 || (WRONG == 2 ? a <= b : WRONG == 4 ? clipped == value[i] : a >= b);

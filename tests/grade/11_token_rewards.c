@@ -4,6 +4,7 @@
 /* wrong 4: 5 Padding gets a reward */
 /* wrong 5: 0 subtracted where the text ended */
 /* wrong 6: 2 The KL is estimated by k3 */
+/* wrong 7: 2 The score replaces the last */
 #include "token_rewards.h"
 
 #include <math.h>
@@ -22,6 +23,7 @@ void token_rewards(const float *logp, const float *ref_logp, const unsigned char
             if (WRONG == 2 && mask[k]) reward[k] += whole;
         }
         if (WRONG == 1) last = length - 1;
+        if (WRONG == 7) reward[i * length + last] = 0;
         if (WRONG != 2) reward[i * length + last] += whole;
     }
 }

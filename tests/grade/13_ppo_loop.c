@@ -16,7 +16,7 @@
 /* wrong 16: 8 The gradient's norm is not clipped */
 /* wrong 17: 9 its length set to 0 at each reset */
 /* wrong 18: 9 It is the mean sum of rewards */
-/* wrong 19: 9 It is the largest |ratio - 1| the fixed rollout */
+/* wrong 19: 9 of ratio_max or of ratio_min */
 /* wrong 20: 6 does act() return the best action */
 #include "ppo_loop.h"
 

@@ -8,6 +8,7 @@
 /* wrong 8: 9 or is it a division by 0 */
 /* wrong 9: 7 The step goes uphill */
 /* wrong 10: 4 token t follows token t - 1 */
+/* wrong 11: 7 gradient has the wrong sign: that of k3 */
 #include "grpo_step.h"
 
 #include <math.h>
@@ -59,8 +60,8 @@ float grpo_step(float *theta, const int *start, const int *token, const unsigned
             float logp = y[token[k]], r = expf(logp - old_logp[k]),
                   d = WRONG == 3 ? logp - ref_logp[k] : ref_logp[k] - logp;
             float plain = r * A, clipped = fminf(fmaxf(r, 1 - clip), 1 + clip) * A;
-            float slope =
-                (plain <= clipped ? -plain : 0) + kl_coef * (WRONG == 3 ? expf(d) - 1 : 1 - expf(d));
+            float slope = (plain <= clipped ? -plain : 0) +
+                          kl_coef * (WRONG == 3 || WRONG == 11 ? expf(d) - 1 : 1 - expf(d));
             loss += weight * (-fminf(plain, clipped) + kl_coef * (expf(d) - 1 - d));
             for (int j = 0; j < vocab; j++)
                 gradient[previous * vocab + j] +=

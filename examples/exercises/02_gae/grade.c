@@ -34,6 +34,22 @@ static void make(grade_case *c, int part, int number, ppo_rng *rng) {
     (part == TARGET ? add_output : add_unused_output)(c, "value_target", steps, envs);
 }
 
+/* All arrays of the case: [rows][cols] becomes [cols][rows]. */
+static void transpose(grade_case *c, int rows, int cols) {
+    for (int k = 0; k < c->count; k++) {
+        grade_array *a = &c->array[k];
+        size_t n = grade_length(a), size = a->kind == 'b' ? 1 : 4;
+        if (n != (size_t)(rows * cols)) continue;
+        char *old = (char *)malloc(n * size);
+        if (!old) grade_give_up("no memory for", a->name);
+        memcpy(old, a->data, n * size);
+        for (size_t i = 0; i < n; i++)
+            memcpy((char *)a->data + (i % (size_t)cols * (size_t)rows + i / (size_t)cols) * size,
+                   old + i * size, size);
+        free(old);
+    }
+}
+
 static void solve(grade_case *c, int mistake) {
     int steps = integer(c, "steps"), envs = integer(c, "envs"), n = steps * envs;
     float *reward = floats(c, "reward"), *value = floats(c, "value"), *next_value = floats(c, "next_value");
@@ -51,18 +67,25 @@ static void solve(grade_case *c, int mistake) {
     if (mistake == 6) lambda = 0;
     if (mistake == 8) lambda /= gamma;
     if (mistake == 11) steps = n, envs = 1;
+    if (mistake == 12) transpose(c, envs, steps);
     lambda = lambda > 1 ? 1 : lambda;
     must(ppo_gae(reward, value, next_value, terminated, truncated, steps, envs, gamma, lambda, advantage,
                  target));
     for (int i = 0; i < n; i++)
         if (mistake == 9) target[i] = advantage[i];
         else if (mistake == 10) target[i] = advantage[i] + next_value[i];
+    if (mistake == 12) transpose(c, steps, envs);
+    for (int e = 1; e < envs && mistake == 13; e++) {
+        float carried = advantage[e - 1];
+        for (int t = steps - 1; t >= 0 && !terminated[t * envs + e] && !truncated[t * envs + e]; t--)
+            advantage[t * envs + e] += carried *= gamma * lambda;
+    }
 }
 
 static const grade_exercise exercise = {
     .file = "gae.c",
-    .part = {{3, 10, "in the middle of an episode"},
-             {1, 6, "with several environments"},
+    .part = {{2, 10, "in the middle of an episode"},
+             {2, 6, "with several environments"},
              {3, 8, "where terminated[t] is 1"},
              {2, 8, "where truncated[t] is 1"},
              {1, 6, "in value_target"}},
@@ -81,6 +104,8 @@ static const grade_exercise exercise = {
             "value_target is the advantage; V has to be added.",
             "value_target is A + next_value; it should be A + value.",
             "The environments are mixed: [steps][envs] means that the next step is envs numbers further on.",
+            "The arrays are read as [envs][steps]; step t of environment e is number t * envs + e.",
+            "The advantage of one environment goes on into the next one: each starts at 0.",
         },
 };
 #endif

@@ -48,6 +48,7 @@ static void solve(grade_case *c, int mistake) {
         if (mistake == 6)
             logp[i] = old_logp[i] + logf(ratio[i] <= 1 - clip || ratio[i] >= 1 + clip ? 1e-30f : ratio[i]);
         if (mistake == 9) logp[i] = old_logp[i] + log1pf(log_ratio);
+        if (mistake == 10) logp[i] = old_logp[i] + logf(logp_i / old_logp[i]);
     }
     must(ppo_policy_loss(logp, old_logp, advantage, NULL, n, &how, &stats, grad));
     *floats(c, "loss") = mistake == 3 ? -stats.loss : stats.loss;
@@ -82,6 +83,7 @@ static const grade_exercise exercise = {
             "The gradient has the wrong sign: the loss is minus the objective.",
             "The gradient of a sample is 0 where the clipped product is the smaller one.",
             "The ratio is 1 + logp - old_logp, not its exponential.",
+            "The ratio is one of log-probabilities; it is one of probabilities, exp(logp - old_logp).",
         },
 };
 #endif

@@ -39,7 +39,11 @@ static void solve(grade_case *c, int mistake) {
         only[i] = fminf(fmaxf(value[i], old_value[i] - clip_all), old_value[i] + clip_all);
     must(ppo_value_loss(value, NULL, target, NULL, n, 0, &plain_loss, plain_grad));
     must(ppo_value_loss(only, NULL, target, NULL, n, 0, &only_loss, only_grad));
-    must(ppo_value_loss(value, old_value, target, NULL, n, mistake == 1 ? 0 : range, loss, grad));
+    must(ppo_value_loss(value, old_value, target, NULL, n,
+                        mistake == 1                 ? 0
+                        : mistake == 8 && range == 0 ? 1e-9f
+                                                     : range,
+                        loss, grad));
     if (mistake == 2) *loss = only_loss;
     if (mistake == 3) *loss = plain_loss + only_loss - *loss;
     for (int i = 0; i < n; i++) {
@@ -76,6 +80,7 @@ static const grade_exercise exercise = {
             "The gradient is 0, not clipped - target, where the clipped error is the larger one.",
             "The gradient is twice as large as it should be: the loss is half of a square.",
             "The gradient has the wrong sign: a value above its target must fall.",
+            "clip_range 0 clips everything; it means that nothing is clipped.",
         },
 };
 #endif

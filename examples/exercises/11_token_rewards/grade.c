@@ -59,6 +59,7 @@ static void solve(grade_case *c, int mistake) {
         for (int t = 0; mistake == 11 && t < length; t++) reward[i * length + t] = t == last ? sum : 0;
         if (mistake == 5) last = length - 1;
         if (mistake == 12) last = 0;
+        if (mistake == 13) reward[i * length + last] = 0;
         if (mistake != 4 && mistake != 6) reward[i * length + last] += score;
     }
 }
@@ -85,6 +86,7 @@ static const grade_exercise exercise = {
             "The KL is estimated by k2; in a reward it is k1, logp - ref_logp.",
             "The KL of the whole sequence is paid by its last token; each token pays its own.",
             "The score is at the first token.",
+            "The score replaces the last token's KL; it is added to it.",
         },
 };
 #endif

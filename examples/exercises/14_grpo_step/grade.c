@@ -128,6 +128,7 @@ static void solve(grade_case *c, int mistake) {
         for (int t = 0; t < length; t++) {
             int k = from + t;
             float slope = mistake == 7 ? expf(logp[k] - ref_logp[k]) - 1 : 1 - expf(ref_logp[k] - logp[k]);
+            if (mistake == 16) slope = -slope;
             if (t >= tokens) grad[k] = k3[k] = slope = 0;
             loss += weight * kl_coef * k3[k] / (float)tokens;
             grad[k] = weight * (grad[k] + (mistake == 11 ? 0 : kl_coef) * slope / (float)tokens);
@@ -173,6 +174,7 @@ static const grade_exercise exercise = {
             "The token after the right one: the first whose running sum is above u.",
             "The softmax is missing in the gradient: every logit of the row changes logp.",
             "All tokens use the row of the prompt's last token; token t follows token t - 1.",
+            "The KL's gradient has the wrong sign: that of k3 is 1 - exp(ref_logp - logp).",
         },
     .tolerance = 1e-3,
 };
