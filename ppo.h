@@ -199,12 +199,12 @@ COMPANIONS
         ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
         ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
+        ppo_teach.h     recorded play is cloned, before PPO; experts that can be asked (DAgger)
         ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
         ppo_player.h    evaluation in programs with a loop of their own, and of matches
         ppo_conv.h      convolutions over pictures;            ppo_gru.h   memory: a recurrent core
         ppo_ocean.h     environments like PufferLib's Ocean;   ppo_amx.h   large layers on processors with AMX
-        ppo_group.h     processes that train together, connected by a function of yours; ppo_mpi.h: by MPI,
-                        ppo_nccl.cuh: on GPUs, by NCCL
+        ppo_group.h     processes that train together by a function of yours; ppo_mpi.h: by MPI; ppo_nccl.cuh: NCCL
         ppo_cuda.cuh    beside this file: language models on an NVIDIA GPU, by ppo_use_cuda(0), in a program that
                         nvcc compiles; and sections 7 to 10 for arrays there. It has never run on hardware
 

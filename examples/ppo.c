@@ -18,4 +18,5 @@
 #include "companions/ppo_onnx.h"
 #include "companions/ppo_player.h"
 #include "companions/ppo_resume.h"
+#include "companions/ppo_teach.h"
 #include "companions/ppo_amx.h"

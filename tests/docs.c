@@ -19,18 +19,20 @@
 #include "examples/companions/ppo_player.h"
 #include "examples/companions/ppo_report.h"
 #include "examples/companions/ppo_resume.h"
+#include "examples/companions/ppo_teach.h"
 #include "examples/companions/ppo_unicode.h"
 
-int policy_predict(const float *obs); /* a policy that ppo_export_c() wrote */
+int policy_predict(const float *obs);                                /* a policy that ppo_export_c() wrote */
 void print_piece(void *user, size_t begin, size_t end, int matches); /* a ppo_piece_fn */
 
 #include TOP
 
 #if defined(CONTROL)
-#define PARAMETERS                                                                                           \
-    ppo_env env, ppo_config cfg, ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress, int source,  \
-        const float *obs, const unsigned char *mask, ppo_outcome outcome, ppo_action action, ppo_tape *tape, \
-        ppo_tensor *x, ppo_tensor *w, ppo_tensor *b
+#define PARAMETERS                                                                                        \
+    ppo_expert_fn expert, ppo_recording recording, ppo_clone_report report, ppo_env env, ppo_config cfg,  \
+        ppo_agent *agent, ppo_trainer *trainer, ppo_progress progress, int source, const float *obs,      \
+        const unsigned char *mask, ppo_outcome outcome, ppo_action action, ppo_tape *tape, ppo_tensor *x, \
+        ppo_tensor *w, ppo_tensor *b
 #elif defined(LANGUAGE)
 #define PARAMETERS                                                                                        \
     const char *text, size_t bytes, const char *const *specials, int n, int eos, ppo_tokenizer *tok,      \

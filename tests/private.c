@@ -28,6 +28,7 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #include "../examples/companions/ppo_player.h"
 #include "../examples/companions/ppo_report.h"
 #include "../examples/companions/ppo_resume.h"
+#include "../examples/companions/ppo_teach.h"
 
 /* The tests themselves need not be as fast as the library, and compile in half the time. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -17,6 +17,7 @@ int main(void) { return 0; } /* which lacks what follows */
 #include "../examples/companions/ppo_onnx.h"
 #include "../examples/companions/ppo_player.h"
 #include "../examples/companions/ppo_report.h"
+#include "../examples/companions/ppo_teach.h"
 #include "test.h"
 #include "system.h"
 
@@ -73,6 +74,9 @@ static ppo_mlp MLP, NEW_MLP;
 static ppo_evaluation EVALUATION;
 static ppo_inspection INSPECTION;
 static ppo_explanation EXPLANATION;
+static ppo_recording PLAY;
+static ppo_clone_config CLONE;
+static ppo_dagger_config DAGGER;
 static ppo_curve CURVE = {"curve", numbers[6], numbers[7], 4};
 static ppo_log *LOG;
 static ppo_onnx_options ONNX;
@@ -101,6 +105,19 @@ static ppo_status reward_by_number(const ppo_samples *samples, float *reward, vo
     (void)user;
     for (int s = 0; s < samples->tokens.count; s++) reward[s] = (float)(s % 3);
     return PPO_OK;
+}
+
+static ppo_status expert(const void *state, const float *obs, const unsigned char *mask,
+                         const ppo_actions *action, void *user) {
+    (void)state, (void)mask, (void)user;
+    action->discrete[0] = obs[0] > 0;
+    return PPO_OK;
+}
+
+static ppo_recording *new_play(void) {
+    static ppo_recording play;
+    if (!play.steps) assert_ok(ppo_record(&ENV, NULL, 0, expert, NULL, 1, 1, &play));
+    return &play;
 }
 
 static float schedule(int setting, float initial, float progress, void *user) {
@@ -495,6 +512,9 @@ static void make_control(void) {
     assert_ok(ppo_trainer_create(&PUSHED_ENV, &more, AGENT, &PUSHED));
     assert_ok(ppo_player_create(&PUSHED_ENV, AGENT, 2, 1, 1, &PLAYER));
     SEEN.rows = 4, SEEN.obs = FLOATS(0);
+    assert_ok(ppo_record(&ENV, NULL, 0, expert, NULL, 1, 1, &PLAY));
+    CLONE = ppo_clone_config_default(), CLONE.epochs = 1;
+    DAGGER = ppo_dagger_config_default(), DAGGER.rounds = DAGGER.episodes = 1, DAGGER.clone = CLONE;
     EVALUATION = ppo_evaluate(AGENT, &ENV, 2, 1);
     assert_ok(ppo_log_open("log.csv", "log.tb", 0, &LOG));
 }
