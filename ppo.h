@@ -192,7 +192,7 @@ COMPANIONS
 
         ppo_bpe.h       byte-pair encoding: tokenizers whose tokens are frequent pieces of words
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
-        ppo_hub.h       models of the model hub: folders, tokenizers (by ppo_unicode.h), chats, LoRA, JSON Lines
+        ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines; ppo_gguf.h: GGUF
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    checkpoints: trainings that continue after they were stopped
@@ -7132,7 +7132,7 @@ static ppo_status ppo__check_places(ppo_file *file, int64_t size) {
 /* What a file of another kind is, by its first bytes; "" if they are unknown. */
 static const char *ppo__other_kind(const char *begin, size_t n) {
     static const char *const kinds[][2] = {
-        {"GGUF", ", but GGUF, which is not read: take the folder with model.safetensors"},
+        {"GGUF", ", but GGUF: ppo_gguf.h reads it from a file whose name ends in .gguf"},
         {"version ", ", but a pointer of git-lfs to the file: fetch that by git lfs pull"},
         {"PK\3\4", ", but a zip file, as PyTorch saves it: save it in Python as safetensors"},
         {"\200\2", ", but Python's pickle, as PyTorch saves it: save it in Python as safetensors"},
@@ -13874,10 +13874,10 @@ static ppo_status ppo__put_tokenizer(ppo_file *file, const void *tokenizer) {
     return ppo_tokenizer_put((const ppo_tokenizer *)tokenizer, file);
 }
 
-/* Is it a tokenizer.json, or a folder that may have one? */
+/* Is it a tokenizer.json, GGUF, or a folder that may have one? */
 static int ppo__is_tokfile(const char *path) {
-    const size_t length = strlen(path);
-    return ppo__is_special(path) || (length >= 5 && strcmp(path + length - 5, ".json") == 0);
+    const char *dot = strrchr(path, '.');
+    return ppo__is_special(path) || (dot && (!strcmp(dot, ".json") || !strcmp(dot, ".gguf")));
 }
 
 PPO_DEF ppo_status ppo_tokenizer_save(const ppo_tokenizer *tokenizer, const char *path) {

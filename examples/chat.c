@@ -9,7 +9,7 @@
    echo "Hello!" | build/chat FOLDER works, too. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-#include "companions/ppo_hub.h"
+#include "companions/ppo_gguf.h"
 #include "companions/ppo_methods.h"
 #include "chat_options.h"
 

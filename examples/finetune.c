@@ -9,8 +9,9 @@
        build/finetune grpo   model=chat out=best data=prompts.jsonl judge="awk -f rule.awk"    or reward=score
        build/finetune sft    model=base out=mine data=answers.jsonl lora=8    trains LoRA and writes that alone
        build/finetune merge  model=base out=whole adapter=mine                makes one model of both
+       build/finetune merge  model=chat out=chat.gguf dtype=q8_0              makes a file for llama.cpp
 
-   A folder is one of the model hub, or one of these. Data are lines as ppo_tokens_add_lines() reads them. A run
+   A folder is one of the model hub, or one of these; a model may be a .gguf file. Data are lines as ppo_tokens_add_lines() reads them. A run
    that was killed, or ended by Ctrl-C (exit status 130), and is started again continues from OUT.checkpoint, to the
    same result.
 
@@ -23,6 +24,7 @@
 #endif
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_gguf.h"
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
 #include "companions/ppo_methods.h"
@@ -286,6 +288,18 @@ static int writes_whole(const job *j) { return j->merge || j->method->kind == ME
 
 static int exists(const char *path) { return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR); }
 
+/* Was a form of chats given, for a model without a template of another one? */
+static int trains_chats(const job *j) {
+    return j->form && !*ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
+}
+
+/* path NULL: only checks whether llama.cpp has such models and tokenizers. */
+static ppo_status write_gguf(const job *j, const ppo_lm *lm, const char *path) {
+    static const ppo_gguf_type types[] = {PPO_GGUF_F32, PPO_GGUF_F16, PPO_GGUF_BF16, PPO_GGUF_Q8_0};
+    const char *chat = trains_chats(j) ? ppo_chat_template(j->form - 1) : NULL;
+    return ppo_gguf_save(lm, j->tokenizer, chat, types[j->dtype], path);
+}
+
 /* Checked before the training: the folder does not have a model of the other kind, whole or LoRA; it, and the place
    of the checkpoint, can be written. */
 static ppo_status check_out(const job *j, int lora) {
@@ -303,13 +317,9 @@ static ppo_status check_out(const job *j, int lora) {
         if (!status) remove(path);
         if (folder && is_new) remove(j->out); /* what was there stays: a file, a link, a folder */
     }
+    if (!status && is_gguf(j->out)) status = write_gguf(j, j->base, NULL);
     ppo_file_free(empty);
     return status;
-}
-
-/* Was a form of chats given, for a model without a template of another one? */
-static int trains_chats(const job *j) {
-    return j->form && !*ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
 }
 
 /* Copies what Python's transformers reads besides from the folder of the model; generation_config.json only if the
@@ -362,7 +372,8 @@ static ppo_status save_model(const job *j, const ppo_lm *lm) {
     const int file = is_file(j->out), whole = lm->base && (file || writes_whole(j));
     ppo_status status = whole ? ppo_lm_merge(lm, &merged) : PPO_OK;
     if (whole) lm = merged;
-    if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
+    if (!status && file && is_gguf(j->out)) status = write_gguf(j, lm, j->out);
+    else if (!status && file) status = ppo_lm_save_file(lm, j->tokenizer, j->out);
     if (!status && !file) status = remove_other_tokenizer(j);
     if (!status && !file) status = ppo_lm_save(lm, j->out, types[j->dtype]);
     if (!status && !file) status = ppo_tokenizer_save(j->tokenizer, j->out);

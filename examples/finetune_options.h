@@ -11,6 +11,7 @@
 #include "lm_options.h"
 
 enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, RL };
+enum { DTYPE_Q8_0 = 3 };
 
 typedef struct training {
     const char *name;
@@ -57,7 +58,8 @@ static const struct {
     const char *help;
 } texts[] = {
     {"model", offsetof(job, model), "the folder (or file) to start from; of `new`, where the tokenizer is"},
-    {"out", offsetof(job, out), "the folder to write; a name with .safetensors: one file"},
+    {"out", offsetof(job, out),
+     "the folder to write; a name with .safetensors, or .gguf for llama.cpp: one file"},
     {"data", offsetof(job, data_path), "a file of JSON Lines; of `tokenizer` a text, and of `text` either"},
     {"held_out", offsetof(job, held_out_path), "the same, not to learn from, but to measure with"},
     {"judge", offsetof(job, judge), "a command that gives the rewards, a number per line"},
@@ -81,7 +83,7 @@ static const ppo_settings *own_settings(int with_checkpoints) {
 #define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
     static const ppo_field fields[] = {
         OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),
-        OWN(dtype, CHOICE, 0, 2, "f32|f16|bf16", "of the numbers in the folder"),
+        OWN(dtype, CHOICE, 0, 3, "f32|f16|bf16|q8_0", "of the numbers in the folder; q8_0: of .gguf"),
         OWN(vocab, INT, 0, 65536, NULL, "tokens of `tokenizer`; 0: one per character, only in a file"),
         OWN_AT(lora, lora.rank, INT, 0, 65536, NULL, "rank of LoRA; 0: all weights are trained"),
         OWN_AT(lora_alpha, lora.alpha, FLOAT, 1e-30, 1e30, NULL,
@@ -180,10 +182,16 @@ static float usual_rate(const training *method, int lora) {
     return rates[method->kind - TEXT][lora];
 }
 
+/* A file for llama.cpp. */
+static int is_gguf(const char *path) {
+    const char *end = strrchr(path, '.');
+    return end && !strcmp(end, ".gguf");
+}
+
 /* A model in one file, instead of a folder. */
 static int is_file(const char *path) {
     const char *end = strrchr(path, '.');
-    return end && !strcmp(end, ".safetensors");
+    return is_gguf(path) || (end && !strcmp(end, ".safetensors"));
 }
 
 static int usage(job *j) {
@@ -233,12 +241,12 @@ static size_t length_of(const char *path) {
 /* What the method needs must be there. */
 static ppo_status check(const job *j) {
     const int kind = j->method->kind;
-    const char *missing = !j->out                                         ? "out"
-                          : !j->model && kind != TOKENIZER                ? "model"
-                          : !j->adapter && kind == MERGE                  ? "adapter"
-                          : !j->data_path && kind != NEW && kind != MERGE ? "data"
-                          : kind == RL && !j->judge && !j->reward_path    ? "judge or reward"
-                                                                          : NULL;
+    const char *missing = !j->out                                            ? "out"
+                          : !j->model && kind != TOKENIZER                   ? "model"
+                          : !j->adapter && kind == MERGE && !is_gguf(j->out) ? "adapter"
+                          : !j->data_path && kind != NEW && kind != MERGE    ? "data"
+                          : kind == RL && !j->judge && !j->reward_path       ? "judge or reward"
+                                                                             : NULL;
     if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
     if (!*j->out) return ppo_fail(PPO_ERROR_ARGUMENT, "out is empty");
     if (j->model && kind != NEW && length_of(j->out) == length_of(j->model) &&
@@ -253,7 +261,11 @@ static ppo_status check(const job *j) {
             !(other && is_given(j, other + 1)))
             return ppo_fail(PPO_ERROR_ARGUMENT, "%s has no effect without %s", effects[k].name, needs);
     }
-    if (is_file(j->out) && is_given(j, "dtype"))
+    if (is_gguf(j->out) && kind == REWARD)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s: GGUF has no score: choose a folder", j->out);
+    if (j->dtype == DTYPE_Q8_0 && !is_gguf(j->out))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "dtype=q8_0 has no folder, only a file NAME.gguf");
+    if (is_file(j->out) && !is_gguf(j->out) && is_given(j, "dtype"))
         return ppo_fail(PPO_ERROR_ARGUMENT, "dtype has no effect on a single file, which is exact");
     if (j->judge && j->reward_path)
         return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs judge or reward, not both", j->method->name);
@@ -308,7 +320,7 @@ static ppo_status find_ends(job *j) {
     ppo_sampling *how = &j->rlhf.sampling;
     ppo_status status = find_start(j->tokenizer, j->start_name, &j->start);
     how->stop_tokens = j->ends;
-    if (!status && !is_file(j->model))
+    if (!status && (!is_file(j->model) || is_gguf(j->model)))
         status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->stop_token_count);
     for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end; k--)
         if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];

@@ -12,6 +12,7 @@
 #include "companions/ppo_report.h"
 #include "companions/ppo_gru.h"
 #include "companions/ppo_group.h"
+#include "companions/ppo_gguf.h"
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
 #include "companions/ppo_methods.h"

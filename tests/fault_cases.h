@@ -23,6 +23,7 @@
 
 #include "../examples/companions/ppo_bpe.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_gguf.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_onnx.h"
 #include "../examples/companions/ppo_report.h"

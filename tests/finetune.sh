@@ -95,6 +95,23 @@ after=$(build/finetune sft model=$work/base adapter=$work/lora out=$work/none $l
 merged_has_its_loss() { good sft model=$work/merged out=$work/none-2 $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
 check the_merged_model_has_its_loss merged_has_its_loss
 rm -rf $work/none $work/none.checkpoint
+
+# GGUF: a file for llama.cpp, which is read, too
+check a_file_for_llama_is_written good merge model=$work/merged out=$work/merged.gguf
+gguf_has_its_loss() { good sft model=$work/merged.gguf out=$work/none-2 $lora steps=1 epochs=1 && grep -q "held_out_loss $after" $work/out; }
+check the_file_has_its_loss gguf_has_its_loss
+check lora_is_merged_into_a_smaller_file good merge model=$work/base adapter=$work/lora out=$work/small.gguf dtype=q8_0
+check which_is_smaller [ $(wc -c <$work/small.gguf) -lt $(wc -c <$work/merged.gguf) ]
+check a_file_is_trained_into_a_file good sft model=$work/small.gguf out=$work/trained.gguf $lora steps=1 epochs=1 dtype=f16
+refuses_gguf() { # WORD ARGUMENT...
+    word=$1
+    shift
+    finetune "$@"
+    [ $status -eq 1 ] && grep -q -e "$word" $work/err
+}
+check gguf_has_no_score refuses_gguf 'no score' reward model=$work/base data=$work/pairs.jsonl out=$work/score.gguf
+check folders_have_no_q8_0 is_refused q8_0 merge model=$work/base adapter=$work/lora dtype=q8_0
+check gguf_has_no_gpt_neo refuses_gguf gpt_neo new model=$work/tok family=gpt_neo width=16 layers=1 heads=2 out=$work/neo.gguf
 check ppo_trains_lora good ppo model=$work/sft reward=$work/score out=$work/lora-ppo data=$work/sft.jsonl iterations=2 \
     prompts=8 max_new_tokens=8 lora=2 merge=yes pack=yes
 check its_memory_is_told grep -q '^memory in MiB: .* for weights' $work/out

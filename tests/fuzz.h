@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "golden/gguf.h"
 #include "golden/hub.h"
 #include "golden/unicode.h"
 
@@ -794,6 +795,83 @@ static void fuzz_seed_hub(fuzz_give give, void *user) {
 }
 
 /* --------------------------------------------------------------------------------------------------------
+   GGUF
+   -------------------------------------------------------------------------------------------------------- */
+
+static void fuzz_gguf(const unsigned char *data, size_t size) {
+    const char *in = fuzz_path("in.gguf"), *out = fuzz_path("out.gguf"), *again = fuzz_path("again.gguf");
+    ppo_tokenizer *tok = NULL, *read = NULL;
+    ppo_lm *lm = NULL, *same = NULL;
+    int ends[2], n = 0;
+    fuzz_put(in, data, size);
+    fuzz_ok(ppo_lm_load_ends(in, ends, 2, &n));
+    FUZZ(n >= 0 && n <= 3);
+    if (fuzz_ok(ppo_tokenizer_load(in, &tok))) fuzz_use_tokenizer(tok, fuzz_text, 30);
+    if (fuzz_ok(ppo_lm_load(in, &lm))) {
+        fuzz_use_model(lm);
+        if (fuzz_ok(
+                ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, out))) { /* not what a tokenizer has no word for */
+            FUZZ(fuzz_ok(ppo_lm_load(out, &same)));
+            FUZZ(fuzz_same_params(lm->params, same->params));
+            if (tok) FUZZ(fuzz_ok(ppo_tokenizer_load(out, &read)));
+            FUZZ(fuzz_ok(ppo_gguf_save(same, read, NULL, PPO_GGUF_F32, again)));
+            FUZZ(fuzz_same_files(out, again));
+        }
+        fuzz_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, out));
+    }
+    ppo_tokenizer_free(tok);
+    ppo_tokenizer_free(read);
+    ppo_lm_free(lm);
+    ppo_lm_free(same);
+}
+
+/* SentencePiece's tokens, without a model. */
+static size_t fuzz_pieces(char *out) {
+    static const char *const pieces[] = {"<unk>", "<s>", "</s>", "\342\226\201",
+                                         "a",     "b",   "ab",   "\342\226\201ab"};
+    static const char *const names[] = {"tokenizer.ggml.model", "tokenizer.ggml.tokens",
+                                        "tokenizer.ggml.scores", "tokenizer.ggml.token_type"};
+    static const unsigned char kinds[] = {2, 3, 3, 1, 1, 1, 1, 1};
+    char *at = out;
+    memset(out, 0, 2000);
+    memcpy(at, "GGUF\3", 5);
+    at[16] = 4;
+    at += 24;
+    for (int k = 0; k < 4; ++k) {
+        *at = (char)strlen(names[k]);
+        strcpy(at + 8, names[k]);
+        at += 8 + *at;
+        *at = k ? 9 : 8;
+        at[4] = (char)(k == 0 ? 5 : k == 1 ? 8 : k == 2 ? 6 : 5);
+        at += k ? 8 : 12;
+        if (k) *at = 8, at += 8;
+        else memcpy(at, "llama", 5), at += 5;
+        for (int i = 0; i < 8 && k; ++i) {
+            const float score = -(float)i;
+            if (k == 1) *at = (char)strlen(pieces[i]), strcpy(at + 8, pieces[i]), at += 8 + *at;
+            if (k == 2) memcpy(at, &score, 4), at += 4;
+            if (k == 3) *at = (char)kinds[i], at += 4;
+        }
+    }
+    return (size_t)(at - out);
+}
+
+static void fuzz_seed_gguf(fuzz_give give, void *user) {
+    static char file[16384];
+    const char *seed = fuzz_path("seed.gguf");
+    int n = 0;
+    for (; n < g_gguf_file_bytes; n += 64) memcpy(file + n, g_gguf_file[n / 64], 64);
+    give(user, file, (size_t)g_gguf_file_bytes);
+    give(user, file, fuzz_pieces(file));
+    for (int k = 0; k < FUZZ_COUNT(fuzz_families); ++k) {
+        ppo_lm *lm = fuzz_model(fuzz_families[k], 4, 0);
+        if (fuzz_ok(ppo_gguf_save(lm, NULL, NULL, k % 2 ? PPO_GGUF_F32 : PPO_GGUF_F16, seed)))
+            fuzz_give_file(give, user, -1, seed);
+        ppo_lm_free(lm);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------
    Expressions: one, a 0, and the text that it cuts
    -------------------------------------------------------------------------------------------------------- */
 
@@ -1319,6 +1397,7 @@ static const fuzz_target fuzz_targets[] = {
     {"trainings", fuzz_trainings, fuzz_seed_trainings, FUZZ_ARRAYS, 1, 30000},
     {"hub", fuzz_hub, fuzz_seed_hub, FUZZ_JSON, 1, 12000},
     {"tokenizers", fuzz_tokenizers, fuzz_seed_tokenizers, FUZZ_JSON, 0, 20000},
+    {"gguf", fuzz_gguf, fuzz_seed_gguf, FUZZ_BYTES, 0, 12000},
     {"expressions", fuzz_expressions, fuzz_seed_expressions, FUZZ_BYTES, 0, 600},
     {"lines", fuzz_lines, fuzz_seed_lines, FUZZ_JSON, 1, 2000},
     {"settings", fuzz_settings, fuzz_seed_settings, FUZZ_SETTINGS, 0, 400},

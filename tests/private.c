@@ -21,6 +21,7 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #include "../examples/companions/ppo_flat.h"
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_gru.h"
+#include "../examples/companions/ppo_gguf.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"

@@ -11,6 +11,7 @@ int main(void) { return 0; } /* which lacks what follows */
 #include "../examples/companions/ppo_explain.h"
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_flat.h"
+#include "../examples/companions/ppo_gguf.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"
@@ -82,7 +83,7 @@ static ppo_log *LOG;
 static ppo_onnx_options ONNX;
 
 static ppo_lm_config LM_CONFIG, SPARE_LM_CONFIG;
-static ppo_lm *LM, *REFERENCE, *CRITIC, *ADAPTED;
+static ppo_lm *LM, *REFERENCE, *CRITIC, *ADAPTED, *UNSCORED;
 static ppo_lm *MEMBERS[1];
 static ppo_tokenizer *TOK, *CHAT_TOK, *BPE;
 static ppo_tokens PROMPTS, DATA, ONE_TEXT, REJECTED, ADDED, ADDED_TOO, SPARE_TOKENS;
@@ -530,6 +531,9 @@ static void make_language(void) {
     LM = random_lm(LM_CONFIG, 0.2f);
     assert_ok(ppo_lm_copy(LM, 0, &REFERENCE));
     assert_ok(ppo_lm_copy(LM, 1, &CRITIC));
+    ppo_lm_config unscored = lm_config(ppo_tokenizer_vocab(BPE), 16, 8, 1, 2);
+    unscored.score = 0;
+    UNSCORED = random_lm(unscored, 0.2f);
     LORA = ppo_lora_default(), LORA.rank = 2;
     assert_ok(ppo_lm_adapt(REFERENCE, &LORA, 0, &ADAPTED));
     MEMBERS[0] = CRITIC;

@@ -690,7 +690,7 @@ static void files_of_other_kinds_are_told_by_what_they_are(void **state) {
         const char *bytes;
         size_t n;
         const char *words;
-    } cases[] = {{BYTES("GGUF\3\0\0\0\2\0\0\0\0\0\0\0"), "GGUF"},
+    } cases[] = {{BYTES("GGUF\3\0\0\0\2\0\0\0\0\0\0\0"), "GGUF|ppo_gguf.h|.gguf"},
                  {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234\n"),
                   "git-lfs|git lfs pull"},
                  {BYTES("PK\3\4\0\0\10\10\0\0\0\0\0\0"), "PyTorch|safetensors"},

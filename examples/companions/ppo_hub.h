@@ -690,6 +690,19 @@ static char *ppo__path_in(ppo__arena *memory, const char *folder, const char *na
 
 static int ppo__exists(const char *path) { return ppo__what_is(path) != PPO__NOTHING; }
 
+/* What ppo_gguf.h adds, for files whose name ends in .gguf. */
+typedef struct ppo__gguf_functions {
+    ppo_status (*lm_load)(const char *path, ppo_lm **lm);
+    ppo_status (*tokenizer_load)(const char *path, ppo_tokenizer **tokenizer);
+    ppo_status (*load_ends)(const char *path, int *end, int room, int *count);
+} ppo__gguf_functions;
+PPO__COMPANION(ppo__gguf_functions, ppo__in_gguf);
+
+static int ppo__is_gguf(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && !strcmp(dot, ".gguf");
+}
+
 PPO_DEF ppo_status ppo_text_load(const char *path, char **text, size_t *bytes) {
     int64_t size;
     if (text) *text = NULL;
@@ -2214,6 +2227,9 @@ static char *ppo__tokfile_path(ppo__arena *memory, const char *path, int folder)
 }
 
 static ppo_status ppo__tokfile_save(const ppo_tokenizer *tokenizer, const char *path) {
+    if (ppo__is_gguf(path))
+        return ppo__refuse("%.60s: GGUF holds a model with its tokenizer: ppo_gguf_save() of ppo_gguf.h",
+                           path);
     if (!tokenizer->json && tokenizer->kind != PPO__BPE)
         return ppo__refuse("%.60s: a tokenizer of characters is saved to one file, as NAME.safetensors",
                            path);
@@ -2247,6 +2263,8 @@ static ppo_status ppo__tokfile_missing(ppo__arena *memory, const char *folder) {
 
 static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, ppo_tokenizer **tokenizer) {
     if (array) return ppo__tokfile_make(path, array, tokenizer);
+    if (ppo__in_gguf.tokenizer_load && ppo__is_gguf(path))
+        return ppo__in_gguf.tokenizer_load(path, tokenizer);
     ppo__arena memory = {NULL, NULL, PPO_OK};
     const int folder = ppo__is_special(path);
     const char *whole = ppo__tokfile_path(&memory, path, folder);
@@ -3292,6 +3310,10 @@ typedef struct ppo__hub {
     ppo_dtype type; /* of what is saved */
     float *floats;  /* room for twice PPO__ROWS_AT_ONCE rows of this many columns */
     int room;
+    const ppo__hub_row *rows; /* names of arrays, if they are not those of the layout; */
+    /* what then reads or writes one, as ppo__hub_array() */
+    ppo_status (*array)(struct ppo__hub *hub, int way, const char *name, ppo_tensor *x, int how, int rows,
+                        int cols, int rank);
 } ppo__hub;
 
 static void ppo__hub_free(ppo__hub *hub) {
@@ -3432,15 +3454,16 @@ static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *name, ppo_t
     if (!strcmp(name, "score.bias") &&
         (way == PPO__LOAD ? !ppo__hub_find(hub, name, &file) : x->data[0] == 0))
         return PPO_OK;
-    for (const ppo__hub_row *row = ppo__hub_rows_of(c); row->parameter; ++row) {
+    for (const ppo__hub_row *row = hub->rows ? hub->rows : ppo__hub_rows_of(c); row->parameter; ++row) {
         char text[96];
         int rows, cols;
         snprintf(text, 80, row->parameter, block);
         if (strcmp(strcat(text, end), name)) continue;
         snprintf(text, 80, row->array, block);
         ppo__hub_shape(c, x, row->how, &rows, &cols);
-        if (ppo__hub_array(hub, way, strcat(text, end), x, row->how, rows, cols,
-                           is_bias || (row->how == PPO__AS_IS && x->rows == 1) ? 1 : 2))
+        const int rank = is_bias || (row->how == PPO__AS_IS && x->rows == 1) ? 1 : 2;
+        if ((hub->array ? hub->array : ppo__hub_array)(hub, way, strcat(text, end), x, row->how, rows, cols,
+                                                       rank))
             return ppo__failed;
     }
     return PPO_OK;
@@ -3601,10 +3624,11 @@ static ppo_status ppo__hub_open_config(ppo__hub *hub, const char *name, const ch
 }
 
 static ppo_status ppo__hub_load(const char *path, ppo_lm **lm) {
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0, NULL, NULL};
     ppo__hub_json read;
     ppo_lm likely;
     int there = 0;
+    if (ppo__in_gguf.lm_load && ppo__is_gguf(path)) return ppo__in_gguf.lm_load(path, lm);
     memset(&likely, 0, sizeof likely);
     ppo_status status = ppo__hub_open_config(&hub, "config.json", "model.safetensors", &read.json, &there);
     if (!status && there) {
@@ -3628,7 +3652,8 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     if (count) *count = 0;
     if (!PPO__GIVEN("ppo_lm_load_ends", path, count)) return PPO_ERROR_ARGUMENT;
     if (room > 0 && !PPO__GIVEN("ppo_lm_load_ends", end)) return PPO_ERROR_ARGUMENT;
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
+    if (ppo__in_gguf.load_ends && ppo__is_gguf(path)) return ppo__in_gguf.load_ends(path, end, room, count);
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0, NULL, NULL};
     ppo__json json;
     json.status = *path && !ppo__exists(path) ? ppo__file_failed(path, "opened", ENOENT) : PPO_OK;
     for (int i = 0, there; i < 2 && !*count && !json.status; ++i) {
@@ -3909,7 +3934,7 @@ static ppo_status ppo__hub_adapter_config(ppo__hub_json *hub, ppo_lora *lora) {
 }
 
 PPO_DEF ppo_status ppo_lm_load_adapter(const char *folder, ppo_lm *base, ppo_lm **lm) {
-    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0};
+    ppo__hub hub = {folder, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0, NULL, NULL};
     ppo__hub_json read;
     ppo_lora lora = ppo_lora_default();
     const ppo_file *file;
@@ -3976,7 +4001,7 @@ static int ppo__same_config(const char *path, const char *one, const char *other
 
 PPO_DEF ppo_status ppo_lm_save(const ppo_lm *lm, const char *path, ppo_dtype dtype) {
     if (!PPO__GIVEN("ppo_lm_save", lm, path)) return PPO_ERROR_ARGUMENT;
-    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0};
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, (ppo_lm *)lm, 0, dtype, NULL, 0, NULL, NULL};
     if (dtype != PPO_F32 && dtype != PPO_F16 && dtype != PPO_BF16)
         return ppo__refuse("ppo_lm_save: dtype is %d, none of PPO_F32, PPO_F16 and PPO_BF16", dtype);
     if (lm->params->packed) return ppo__refuse("ppo_lm_save: the model is packed: ppo_lm_copy() it first");

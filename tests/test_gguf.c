@@ -1,0 +1,586 @@
+/* ppo_gguf.h: files of the package gguf (golden/gguf.h, by golden/make_gguf.py), what is written is read back to the bit, and
+   every bad file is refused by a sentence. Beside llama.cpp itself: doors_gguf.sh. */
+#define PPO_NO_CONTROL
+#define PPO_NO_REPORTS
+#include "../ppo.h"
+#include "../examples/companions/ppo_gguf.h"
+
+#include "golden/gguf.h"
+#include "test.h"
+#include "system.h"
+
+static char home[64] = "/tmp/test_gguf.XXXXXX";
+static ppo_tokenizer *trained; /* on bytes */
+
+static const char text[] = "the cat sat on the mat. the dog sat on the log. a cat and a dog ran to the hat. ";
+
+static int enter_folder(void **state) {
+    static const char *const specials[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
+    (void)state;
+    return mkdtemp(home) && chdir(home) == 0 &&
+                   !ppo_tokenizer_train(text, sizeof text - 1, 268, specials, 3, &trained)
+               ? 0
+               : -1;
+}
+
+static int leave_folder(void **state) {
+    static const char *const left[] = {"a.gguf", "b.gguf", "tokenizer.json", "x.bin"};
+    (void)state;
+    ppo_tokenizer_free(trained);
+    for (int k = 0; k < COUNT(left); k++) remove(left[k]);
+    return chdir("/") || rmdir(home);
+}
+
+/* -- files that are made byte by byte -- */
+
+static unsigned char bytes[1 << 20];
+static size_t size;
+
+static void put(const void *data, size_t n) {
+    assert_true(size + n <= sizeof bytes);
+    memcpy(bytes + size, data, n);
+    size += n;
+}
+
+static void put_whole(uint64_t number, int n) {
+    for (int k = 0; k < n; k++, number >>= 8) bytes[size++] = (unsigned char)number;
+}
+
+static void put_text(const char *words) {
+    put_whole(strlen(words), 8);
+    put(words, strlen(words));
+}
+
+static void put_key(const char *key, int type) {
+    put_text(key);
+    put_whole((uint64_t)type, 4);
+}
+
+static void put_int(const char *key, uint64_t number) {
+    put_key(key, 4);
+    put_whole(number, 4);
+}
+
+static void put_string(const char *key, const char *value) {
+    put_key(key, 8);
+    put_text(value);
+}
+
+static void put_floats(const float *x, int n) {
+    for (int k = 0; k < n; k++) {
+        uint32_t bits;
+        memcpy(&bits, &x[k], sizeof bits);
+        put_whole(bits, 4);
+    }
+}
+
+static void begin(uint64_t tensors, uint64_t keys) {
+    size = 0;
+    put("GGUF", 4);
+    put_whole(3, 4);
+    put_whole(tensors, 8);
+    put_whole(keys, 8);
+}
+
+static void write_bytes(const char *path) {
+    FILE *out = fopen(path, "wb");
+    assert_non_null(out);
+    assert_int_equal(fwrite(bytes, 1, size, out), size);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* The golden file in `bytes`. */
+static void take_golden(void) {
+    size = 0;
+    for (int at = 0; at < g_gguf_file_bytes; at += 64)
+        put(g_gguf_file[at / 64], (size_t)(g_gguf_file_bytes - at < 64 ? g_gguf_file_bytes - at : 64));
+}
+
+/* Replaces n bytes by others, after the first place of a text; and the file is written. */
+static void change(const char *after, const void *by, size_t n) {
+    const size_t length = strlen(after);
+    size_t at = 0;
+    while (at + length + n <= size && memcmp(bytes + at, after, length) != 0) at++;
+    assert_true(at + length + n <= size);
+    memcpy(bytes + at + length, by, n);
+    write_bytes("a.gguf");
+}
+
+/* Replaces a text by one of the same length. */
+static void rename_in_file(const char *from, const char *to) {
+    const size_t n = strlen(from);
+    size_t at = 0;
+    take_golden();
+    while (at + n <= size && memcmp(bytes + at, from, n) != 0) at++;
+    assert_true(at + n <= size && strlen(to) == n);
+    memcpy(bytes + at, to, n);
+    write_bytes("a.gguf");
+}
+
+static void refuses_model(const char *words) {
+    ppo_lm *lm = NULL;
+    assert_fails(ppo_lm_load("a.gguf", &lm), PPO_ERROR_FILE, words);
+    assert_null(lm);
+}
+
+static void refuses_tokenizer(const char *words) {
+    ppo_tokenizer *tok = NULL;
+    assert_fails(ppo_tokenizer_load("a.gguf", &tok), PPO_ERROR_FILE, words);
+    assert_null(tok);
+}
+
+/* -- what others wrote -- */
+
+static void a_file_of_eight_types_gives_the_logits_of_its_numbers(void **state) {
+    (void)state;
+    ppo_lm *lm = NULL;
+    ppo_tape *tape = NULL;
+    ppo_tokens tokens = {0};
+    int ends[4], n = 0;
+    take_golden();
+    write_bytes("a.gguf");
+    assert_ok(ppo_lm_load("a.gguf", &lm));
+    assert_int_equal(lm->config.vocab, g_gguf_vocab);
+    assert_int_equal(lm->config.context, 16);
+    assert_int_equal(lm->config.eos, 19);
+    assert_true(lm->config.tied && !lm->config.qkv_bias && lm->full.kv_heads == 1 &&
+                lm->full.head_size == 16);
+    assert_true(fabsf(lm->config.norm_eps - 1e-5f) < 1e-9f);
+    assert_ok(ppo_tokens_add(&tokens, g_gguf_id, g_gguf_ids, 0));
+    assert_ok(ppo_tape_create(&tape));
+    const ppo_tensor *x = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &tokens));
+    assert_non_null(x);
+    for (int i = 0; i < g_gguf_ids * g_gguf_vocab; i++)
+        assert_float_equal(x->data[i], g_gguf_logits[i], 2e-4);
+    assert_ok(ppo_lm_load_ends("a.gguf", ends, 4, &n));
+    assert_true(n == 1 && ends[0] == 19);
+    ppo_tape_free(tape);
+    ppo_tokens_free(&tokens);
+    ppo_lm_free(lm);
+}
+
+static void the_tokenizer_of_a_file_cuts_as_its_name_says(void **state) {
+    (void)state;
+    static const int tokens[] = {19, 11, 14, 8, 3, 20, 21, 21, 19, 0, 16, 18};
+    ppo_tokenizer *tok = NULL;
+    int ids[32], n;
+    char back[64];
+    take_golden();
+    write_bytes("a.gguf");
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    assert_int_equal(ppo_tokenizer_vocab(tok), g_gguf_vocab - 2); /* without [PAD22] and [PAD23] */
+    static const char line[] = " the and d<x y>11<|end|>a\303\303\251";
+    assert_ok(
+        ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, line, sizeof line - 1, ids, 32, &n));
+    assert_int_equal(n, COUNT(tokens));
+    for (int k = 0; k < n; k++) assert_int_equal(ids[k], tokens[k]);
+    assert_ok(ppo_decode(tok, ids + 1, n - 1, back, sizeof back, NULL));
+    assert_string_equal(back, line);
+    assert_true(strstr(ppo_tokenizer_chat_note(tok, PPO_CHATML), "another form") != NULL);
+    ppo_tokenizer_free(tok);
+}
+
+/* A model of width 256 whose matrices are of one type: each row is the golden blocks of that. */
+static void write_kind(int kind, const char *raw, int row) {
+    static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                           "ffn_gate", "ffn_up", "ffn_down"};
+    static float ones[256];
+    uint64_t place = 0;
+    for (int k = 0; k < 256; k++) ones[k] = 1;
+    begin(11, 7);
+    put_string("general.architecture", "llama");
+    put_int("llama.context_length", 8);
+    put_int("llama.embedding_length", 256);
+    put_int("llama.block_count", 1);
+    put_int("llama.feed_forward_length", 256);
+    put_int("llama.attention.head_count", 2);
+    put_int("general.alignment", 64);
+    for (int pass = 0; pass < 2; pass++) {
+        while (pass && size % 64) bytes[size++] = 0;
+        for (int t = 0; t < 11; t++) {
+            char name[64];
+            const int vector = t > 7, rows = t ? 256 : 3;
+            snprintf(name, sizeof name, t ? "blk.0.%s.weight" : "token_embd.weight",
+                     t < 8    ? matrices[t ? t - 1 : 0]
+                     : t == 8 ? "attn_norm"
+                              : "ffn_norm");
+            if (t == 10) strcpy(name, "output_norm.weight");
+            if (!pass) {
+                put_text(name);
+                put_whole(vector ? 1 : 2, 4);
+                put_whole(256, 8);
+                if (!vector) put_whole((uint64_t)rows, 8);
+                put_whole(vector ? 0 : (uint64_t)kind, 4);
+                put_whole(place, 8);
+                place += vector ? 1024 : ((uint64_t)rows * (uint64_t)row + 63) / 64 * 64;
+            } else if (vector) put_floats(ones, 256);
+            else
+                for (int r = 0; r < rows; r++) put(raw, (size_t)row);
+            while (pass && size % 64) bytes[size++] = 0;
+        }
+    }
+    write_bytes("a.gguf");
+}
+
+static void blocks_of_every_type_become_the_floats_of_gguf(void **state) {
+    (void)state;
+    static char raw[4096];
+    for (int at = 0; at < g_gguf_kind_raw_bytes; at += 64) memcpy(raw + at, g_gguf_kind_raw[at / 64], 64);
+    const char *block = raw;
+    for (int k = 0; k < g_gguf_kinds; block += g_gguf_kind_bytes[k++]) {
+        ppo_lm *lm = NULL;
+        double sum = 0, size_of_sum = 0;
+        write_kind(g_gguf_kind[k], block, g_gguf_kind_bytes[k]);
+        assert_ok(ppo_lm_load("a.gguf", &lm));
+        const float *x = lm->token_embedding->data + 256, *down = lm->block[0].down_weight->data;
+        for (int i = 0; i < 256; i++) {
+            sum += (double)x[i] * (i * 37 % 101);
+            size_of_sum += fabs((double)x[i] * (i * 37 % 101));
+            assert_true(down[256 * i + 7] == x[i]); /* (in, out) */
+        }
+        for (int i = 0; i < 16; i++)
+            assert_float_equal(x[5 + 16 * i], g_gguf_kind_some[16 * k + i],
+                               1e-6 + 1e-6 * fabsf(g_gguf_kind_some[16 * k + i]));
+        assert_true(fabs(sum - (double)g_gguf_kind_sum[k]) < 1e-6 * size_of_sum);
+        ppo_lm_free(lm);
+    }
+}
+
+/* -- what is written is read -- */
+
+static ppo_lm *model(const char *family, const char *settings) {
+    ppo_lm_config c = ppo_lm_config_default();
+    ppo_lm *lm = NULL;
+    ppo_rng rng = ppo_rng_stream(3, PPO_STREAM_USER, 0);
+    c.vocab = ppo_tokenizer_vocab(trained) + 3;
+    assert_ok(ppo_lm_config_family(&c, family));
+    assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c,
+                                   "context=16 width=32 layers=2 heads=4 hidden=64 eos=267"));
+    assert_ok(ppo_settings_set_all(ppo_lm_settings(), &c, settings));
+    assert_ok(ppo_lm_create(&c, &lm));
+    for (size_t i = 0; i < lm->params->count; i++) lm->params->data[i] += 0.1f * ppo_rng_normal(&rng);
+    return lm;
+}
+
+static const struct {
+    const char *family, *read, *settings;
+} models[] = {
+    {"llama", "llama", "kv_heads=2 norm_eps=1e-5 rope_theta=50000"},
+    {"llama", "llama", "qkv_bias=yes proj_bias=yes ffn_bias=yes tied=yes head_size=16"},
+    {"llama", "llama", "rope_scaling=linear rope_factor=2"},
+    {"mistral", "llama", "kv_heads=1"},
+    {"qwen2", "qwen2", "kv_heads=2 tied=yes"},
+    {"qwen3", "qwen3", "kv_heads=2 head_size=16"},
+    {"gpt2", "gpt2", ""},
+    {"gpt2", "gpt2", "tied=no"},
+    {"gpt_neox", "gpt_neox", "rotary_size=2"},
+    {"gpt_neox", "gpt_neox", "rotary_size=4 parallel=no"},
+};
+
+static void models_of_every_family_are_read_back_to_the_bit(void **state) {
+    (void)state;
+    static const char differ[] = " family seed kv_heads head_size attention_scale rotary_size ";
+    for (int k = 0; k < COUNT(models); k++) {
+        ppo_lm *lm = model(models[k].family, models[k].settings), *read = NULL;
+        ppo_tokenizer *tok = NULL;
+        char is[64], other[64];
+        int a[64], b[64], n, m;
+        assert_ok(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F32, "b.gguf"));
+        assert_ok(ppo_lm_load("b.gguf", &read));
+        assert_int_equal(lm->params->count, read->params->count);
+        assert_memory_equal(lm->params->data, read->params->data, lm->params->count * sizeof(float));
+        for (int i = 0; i < ppo_lm_settings()->count; i++) {
+            const char *name = ppo_lm_settings()->field[i].name;
+            char word[64];
+            snprintf(word, sizeof word, " %s ", name);
+            assert_ok(ppo_settings_get(ppo_lm_settings(), &lm->full, name, is, sizeof is));
+            assert_ok(ppo_settings_get(ppo_lm_settings(), &read->full, name, other, sizeof other));
+            if (!strstr(differ, word) && strcmp(is, other))
+                fail_msg("%s: %s is %s, not %s", models[k].family, name, other, is);
+        }
+        assert_true(lm->full.head_size == read->full.head_size && lm->full.kv_heads == read->full.kv_heads &&
+                    lm->full.rotary_size == read->full.rotary_size);
+        assert_ok(ppo_settings_get(ppo_lm_settings(), &read->config, "family", is, sizeof is));
+        assert_string_equal(is, models[k].read);
+        assert_ok(ppo_tokenizer_load("b.gguf", &tok));
+        assert_int_equal(ppo_tokenizer_vocab(tok), ppo_tokenizer_vocab(trained));
+        assert_ok(ppo_encode_as(trained, PPO_ENCODE_SPECIALS, text, sizeof text - 1, a, 64, &n));
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, text, sizeof text - 1, b, 64, &m));
+        assert_true(n == m && !memcmp(a, b, (size_t)n * sizeof *a));
+        assert_ok(ppo_gguf_save(read, tok, NULL, PPO_GGUF_F32, "a.gguf")); /* twice: the same bytes */
+        FILE *one = fopen("a.gguf", "rb"), *two = fopen("b.gguf", "rb");
+        for (int c = 0; c != EOF;) assert_int_equal(c = getc(one), getc(two));
+        fclose(one);
+        fclose(two);
+        ppo_tokenizer_free(tok);
+        ppo_lm_free(read);
+        ppo_lm_free(lm);
+    }
+}
+
+static void the_scaling_of_llama3_is_found_from_its_factors(void **state) {
+    (void)state;
+    static const char *const settings[] = {
+        "rope_scaling=llama3 rope_factor=32 rope_theta=500000 rope_context=8192 head_size=64",
+        "rope_scaling=llama3 rope_factor=8 rope_low=2 rope_high=16 rope_context=128 head_size=32"};
+    for (int k = 0; k < 2; k++) {
+        ppo_lm *lm = model("llama", settings[k]), *read = NULL;
+        assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "b.gguf"));
+        assert_ok(ppo_lm_load("b.gguf", &read));
+        const ppo_lm_config *a = &lm->full, *b = &read->full;
+        assert_int_equal(b->rope_scaling, PPO_ROPE_LLAMA3);
+        assert_true(fabsf(a->rope_factor - b->rope_factor) < 1e-5f * a->rope_factor);
+        /* contexts and the ends of the range have a common scale */
+        assert_true(fabs((double)a->rope_low / a->rope_context - (double)b->rope_low / b->rope_context) <
+                    1e-4 / a->rope_context);
+        assert_true(fabs((double)a->rope_high / a->rope_context - (double)b->rope_high / b->rope_context) <
+                    1e-3 / a->rope_context);
+        ppo_lm_free(read);
+        ppo_lm_free(lm);
+    }
+}
+
+static void fewer_bits_round_to_the_nearest(void **state) {
+    (void)state;
+    static const ppo_gguf_type types[] = {PPO_GGUF_F16, PPO_GGUF_BF16, PPO_GGUF_Q8_0};
+    static const float most[] = {1 / 2048.f, 1 / 256.f,
+                                 1 / 254.f + 1 / 2048.f};   /* Q8_0: of the largest in 32 */
+    ppo_lm *lm = model("llama", "hidden=48"), *read = NULL; /* rows of 48 are halves */
+    const ppo_tensor *x = lm->token_embedding;
+    for (int k = 0; k < 3; k++) {
+        assert_ok(ppo_gguf_save(lm, NULL, NULL, types[k], "b.gguf"));
+        assert_ok(ppo_lm_load("b.gguf", &read));
+        for (int i = 0; i < x->rows * 32; i++) {
+            float largest = 0;
+            for (int j = 0; j < 32; j++) largest = fmaxf(largest, fabsf(x->data[i / 32 * 32 + j]));
+            const float scale = types[k] == PPO_GGUF_Q8_0 ? largest : fabsf(x->data[i]) + 1e-4f;
+            assert_true(fabsf(read->token_embedding->data[i] - x->data[i]) <= most[k] * scale);
+        }
+        assert_memory_equal(read->norm_weight->data, lm->norm_weight->data, 32 * sizeof(float));
+        ppo_lm_free(read);
+    }
+    lm->token_embedding->data[5] = 70000;
+    assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F16, "b.gguf"), PPO_ERROR_NUMERIC,
+                 "token_embd|70000|F16");
+    lm->token_embedding->data[5] = NAN;
+    assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, "b.gguf"), PPO_ERROR_NUMERIC, "token_embd|nan");
+    ppo_lm_free(lm);
+}
+
+/* SentencePiece's BPE, with merges that are scores, and bytes. */
+static void write_pieces(float score_of_the) {
+    static const char *const pieces[] = {"<unk>",
+                                         "<s>",
+                                         "</s>",
+                                         "\342\226\201",
+                                         "t",
+                                         "h",
+                                         "e",
+                                         "c",
+                                         "a",
+                                         "\342\226\201t",
+                                         "he",
+                                         "\342\226\201the",
+                                         "\342\226\201c",
+                                         "<end>",
+                                         "[x]"};
+    enum { N = 15 };
+    begin(0, 6);
+    put_string("general.architecture", "llama");
+    put_string("tokenizer.ggml.model", "llama");
+    put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(N + 256, 8);
+    for (int t = 0; t < N; t++) put_text(pieces[t]);
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        put_text(name);
+    }
+    put_key("tokenizer.ggml.scores", 9), put_whole(6, 4), put_whole(N + 256, 8);
+    for (int t = 0; t < N + 256; t++) {
+        const float score = t == 11 ? score_of_the : t > 8 ? -(float)t : 0;
+        put_floats(&score, 1);
+    }
+    put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(N + 256, 8);
+    for (int t = 0; t < N + 256; t++)
+        put_whole(t >= N ? 6 : t == 0 ? 2 : t < 3 || t == 13 ? 3 : t == 14 ? 4 : 1, 4);
+    put_key("tokenizer.ggml.add_bos_token", 7), put_whole(1, 1);
+    write_bytes("a.gguf");
+}
+
+static void merges_follow_from_the_scores_of_pieces(void **state) {
+    (void)state;
+    static const int tokens[] = {1, 11, 12, 8, 4, 15 + 0xc3, 15 + 0xa9, 2, 3, 10, 14};
+    static const char line[] = "the cat\303\251</s>he[x]";
+    ppo_tokenizer *tok = NULL;
+    ppo_lm *lm = model("llama", "vocab=300");
+    for (int pass = 0; pass < 2; pass++) {
+        int ids[64], n;
+        char back[64];
+        if (!pass) write_pieces(-11);
+        assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
+        assert_ok(
+            ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, line, sizeof line - 1, ids, 64, &n));
+        assert_int_equal(n, COUNT(tokens));
+        for (int k = 0; k < n; k++) assert_int_equal(ids[k], tokens[k]);
+        assert_ok(ppo_decode(tok, ids + 1, 6, back, sizeof back, NULL));
+        assert_string_equal(back, "the cat\303\251");
+        assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
+        assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+        ppo_tokenizer_free(tok);
+    }
+    write_pieces(-9); /* that of another piece */
+    refuses_tokenizer("same score");
+    ppo_lm_free(lm);
+}
+
+/* -- what is refused -- */
+
+static void what_gguf_cannot_express_is_refused(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {{"gpt_neo", "", "gpt_neo"},
+                                           {"mistral", "window=8", "window"},
+                                           {"llama", "attention_scale=1", "attention_scale"},
+                                           {"llama", "activation=relu", "activation"},
+                                           {"qwen2", "rope_scaling=llama3 rope_factor=8", "rope_scaling"},
+                                           {"qwen3", "qkv_bias=yes", "qkv_bias"},
+                                           {"gpt_neox", "tied=yes", "tied"},
+                                           {"llama", "score=1", "score"}};
+    ppo_lm *lm = NULL, *policy = NULL;
+    ppo_tokenizer *tok = NULL;
+    const ppo_lora lora = ppo_lora_default();
+    for (int k = 0; k < COUNT(cases); k++) {
+        lm = model(cases[k][0], cases[k][1]);
+        assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, cases[k][2]);
+        assert_fails(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F32, "b.gguf"), PPO_ERROR_ARGUMENT,
+                     cases[k][2]);
+        ppo_lm_free(lm);
+    }
+    lm = model("llama", "vocab=260 eos=2");
+    assert_fails(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "268 tokens|260");
+    assert_fails(ppo_gguf_save(lm, NULL, NULL, (ppo_gguf_type)2, NULL), PPO_ERROR_ARGUMENT, "type is 2");
+    assert_ok(ppo_lm_adapt(lm, &lora, 0, &policy));
+    assert_fails(ppo_gguf_save(policy, NULL, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_merge");
+    ppo_lm_free(policy);
+    assert_ok(ppo_params_to_bf16(lm->params));
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, NULL)); /* only checked */
+    assert_fails(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "b.gguf"), PPO_ERROR_ARGUMENT, "packed");
+    ppo_lm_free(lm);
+    lm = model("llama", "");
+    assert_ok(ppo_tokenizer_characters(text, sizeof text - 1, NULL, 0, &tok));
+    assert_fails(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "characters");
+    ppo_tokenizer_free(tok);
+    assert_fails(ppo_tokenizer_save(trained, "b.gguf"), PPO_ERROR_ARGUMENT, "ppo_gguf_save");
+    ppo_lm_free(lm);
+}
+
+static void bad_files_are_refused_by_a_sentence(void **state) {
+    (void)state;
+    static const unsigned char many[8] = {0, 0, 0, 0, 0, 0, 0, 1};
+    static const struct {
+        const char *after;
+        unsigned char by[16];
+        size_t n;
+        const char *words;
+    } cases[] = {
+        {"GGUF", {1, 0, 0, 0}, 4, "version 1"},
+        {"GGUF", {4, 0, 0, 0}, 4, "version"},
+        {"GGUF", {0, 0, 0, 3}, 4, "big-endian"},
+        {"general.architecture", {8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 'b'}, 13, "blama"},
+        {"general.architecture", {77}, 1, "unknown type|general.architecture"},
+        {"general.architecture", {9}, 1, "general.architecture"},
+        {"llama.context_length", {8, 0, 0, 0, 255, 255, 255, 255}, 8, "truncated|llama.context_length"},
+        {"tokenizer.ggml.tokens\11", {0, 0, 0, 8, 0, 0, 0, 255}, 8, "tokenizer.ggml.tokens"},
+        {"llama.block_count", {4, 0, 0, 0, 2}, 5, "blk.1"},
+        {"llama.block_count", {4, 0, 0, 0, 0}, 5, "block_count"},
+        {"llama.embedding_length", {4, 0, 0, 0, 64}, 5, "token_embd.weight|64"},
+        {"llama.attention.head_count", {4, 0, 0, 0, 0}, 5, "head_count"},
+        {"blk.0.attn_q.weight", {5}, 1, "blk.0.attn_q.weight"},
+        {"blk.0.attn_q.weight", {1}, 1, "blk.0.attn_q.weight|type"},
+        {"blk.0.attn_q.weight", {2, 0, 0, 0, 31}, 5, "blk.0.attn_q.weight|blocks"},
+        {"blk.0.attn_q.weight", {2, 0, 0, 0, 32, 0, 0, 255}, 8, "blk.0.attn_q.weight"},
+    };
+    take_golden();
+    for (size_t whole = size, n = 0; n < whole; n += n < 1900 ? 7 : 97) { /* every beginning is too short */
+        take_golden();
+        size = n;
+        write_bytes("a.gguf");
+        refuses_model("");
+        if (n < 1900) refuses_tokenizer("");
+    }
+    for (int k = 0; k < COUNT(cases); k++) {
+        take_golden();
+        change(cases[k].after, cases[k].by, cases[k].n);
+        refuses_model(cases[k].words);
+    }
+    for (int at = 8; at < 24; at += 8) { /* 2^56 tensors; keys */
+        take_golden();
+        memcpy(bytes + at, many, 8);
+        write_bytes("a.gguf");
+        refuses_model(at == 8 ? "tensors" : "keys");
+    }
+    rename_in_file("GGUF", "GGML");
+    refuses_model("not GGUF");
+    rename_in_file("llama.block_count", "llama.block_xxxxx");
+    refuses_model("llama.block_count");
+}
+
+static void names_that_are_wrong_or_there_twice_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"blk.0.attn_k.weight", "blk.0.attn_q.weight", "blk.0.attn_q.weight"},
+        {"blk.0.attn_k.weight", "blk.0.attn_x.weight", "blk.0.attn_k.weight"},
+        {"output_norm.weight", "output_more.weight", "output_norm"},
+        {"llama.context_length", "llama.embedding_leng", "llama.context_length"}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        rename_in_file(cases[k][0], cases[k][1]);
+        refuses_model(cases[k][2]);
+    }
+    rename_in_file("smollm", "smellm");
+    refuses_tokenizer("tokenizer.ggml.pre|smellm");
+    rename_in_file("tokenizer.ggml.tokens", "tokenizer.ggml.tokenz");
+    refuses_tokenizer("tokenizer.ggml.tokens");
+    rename_in_file("tokenizer.ggml.merges", "tokenizer.ggml.mergez");
+    refuses_tokenizer("tokenizer.ggml.merges");
+    take_golden();
+    write_bytes("x.bin");
+    ppo_lm *lm = NULL;
+    assert_fails(ppo_lm_load("x.bin", &lm), PPO_ERROR_FILE, "GGUF|.gguf");
+}
+
+static ppo_status read_and_write(void *user) {
+    ppo_tokenizer *tok = NULL;
+    ppo_lm *lm = NULL;
+    (void)user;
+    ppo_status status = ppo_lm_load("a.gguf", &lm);
+    if (!status) status = ppo_tokenizer_load("a.gguf", &tok);
+    if (!status) status = ppo_gguf_save(lm, tok, NULL, PPO_GGUF_Q8_0, "b.gguf");
+    ppo_tokenizer_free(tok);
+    ppo_lm_free(lm);
+    return status;
+}
+
+static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
+    (void)state;
+    take_golden();
+    write_bytes("a.gguf");
+    assert_true(fail_each_allocation(read_and_write, NULL) > 20);
+}
+
+#define TEST(name) cmocka_unit_test(name)
+
+int main(void) {
+    static const struct CMUnitTest tests[] = {
+        TEST(a_file_of_eight_types_gives_the_logits_of_its_numbers),
+        TEST(the_tokenizer_of_a_file_cuts_as_its_name_says),
+        TEST(blocks_of_every_type_become_the_floats_of_gguf),
+        TEST(models_of_every_family_are_read_back_to_the_bit),
+        TEST(the_scaling_of_llama3_is_found_from_its_factors),
+        TEST(fewer_bits_round_to_the_nearest),
+        TEST(merges_follow_from_the_scores_of_pieces),
+        TEST(what_gguf_cannot_express_is_refused),
+        TEST(bad_files_are_refused_by_a_sentence),
+        TEST(names_that_are_wrong_or_there_twice_are_refused),
+        TEST(every_failing_allocation_is_reported_and_leaks_nothing),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
