@@ -214,7 +214,7 @@ THREADS
     are then called from several at once, each with its own state, and the allocator hook is, too. ppo_set_threads()
     divides all other arithmetic: of language models, shards of a batch and sequences. See examples/docs/processes.md.
     Different trainers may run on different threads, but not one agent, trainer or tape on two at a time. Do not fork()
-    while another thread is in a call; the child computes alone. A call needs 128 KB of stack beside your functions'.
+    while another thread is in a call; the child computes alone. A call needs 64 KB of stack beside your functions'.
 
 SWITCHES (define before the #include that has PPO_IMPLEMENTATION; not with -ffast-math, which hides NaN)
 
@@ -4216,19 +4216,19 @@ PPO__HOT PPO__FN int PPO__(strip_ahead)(int rows, const ppo__gemm_job *shared, c
    first cache. Parts of it are packed together and used for all rows of a block of a that stays in the second; so do
    these columns of c, which hold the unfinished chains in between. The rows of a transposed a, of which a tile needs
    a few numbers each, may lie as far apart: then the block is packed, too, if enough tiles use it. An inner dimension
-   of 256, as of a batch of tokens, and a few more is one part with AVX2. The arrays take up to 87 KB of the stack. */
+   of 256, as of a batch of tokens, and a few more is one part with AVX2, or two where a is packed. Both take 43 KB. */
 PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_job *job) {
     enum {
         PPO__COLUMNS = PPO__TILE_VECS * PPO__WIDTH,
         PPO__DEPTH = PPO__COLUMNS == 16 ? 264 : 104,
-        PPO__TALL = PPO__TILE_ROWS,
-        PPO__HEIGHT = 264,
-        PPO__PACKED = 66 / PPO__TALL * PPO__TALL
+        PPO__PACKED = 66 / PPO__TILE_ROWS * PPO__TILE_ROWS,
+        PPO__DEPTH_OF_BOTH = PPO__COLUMNS > 16 ? 80 : 132
     };
-    float packed[PPO__DEPTH * PPO__COLUMNS] __attribute__((aligned(64))), packed_a[PPO__DEPTH * PPO__PACKED];
+    float packed[PPO__DEPTH_OF_BOTH * (PPO__COLUMNS + PPO__PACKED)] __attribute__((aligned(64)));
+    float *const packed_a = packed + PPO__DEPTH_OF_BOTH * PPO__COLUMNS;
     const int pack = job->a_row == 1 && job->inner >= 256 && col_end - col >= 4 * PPO__COLUMNS;
-    const int most = pack ? PPO__PACKED : PPO__HEIGHT;
-    const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, PPO__DEPTH));
+    const int most = pack ? PPO__PACKED : 264, depth = pack ? PPO__DEPTH_OF_BOTH : PPO__DEPTH;
+    const int deep = ppo__divide_up(job->inner, ppo__divide_up(job->inner, depth));
     for (ptrdiff_t i = 0; i < rows; i += most) {
         const int height = ppo__min_int((int)(rows - i), most);
         for (ptrdiff_t k = 0; k < job->inner; k += deep) {
@@ -4242,9 +4242,9 @@ PPO__FN void PPO__(gemm_large)(int rows, int col, int col_end, const ppo__gemm_j
                 for (ptrdiff_t r = 0; r < block.inner; r++, from += job->a_col) {
                     PPO__UNROLL for (int v = 0; v < PPO__PACKED; v += 16)
                         __builtin_prefetch(from + 16 * job->a_col + v);
-                    for (ptrdiff_t t = 0; t + PPO__TALL <= height; t += PPO__TALL)
-                        memcpy(packed_a + t * block.inner + r * PPO__TALL, from + t,
-                               PPO__TALL * sizeof(float));
+                    for (ptrdiff_t t = 0; t + PPO__TILE_ROWS <= height; t += PPO__TILE_ROWS)
+                        memcpy(packed_a + t * block.inner + r * PPO__TILE_ROWS, from + t,
+                               PPO__TILE_ROWS * sizeof(float));
                 }
             }
             if (k > 0) {

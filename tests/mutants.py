@@ -16,8 +16,8 @@ build/mutants/. The exit status is 1 below 95 % of those that are not equivalent
 import collections, hashlib, json, os, random, re, resource, shutil, signal, subprocess, sys, time
 
 SECTIONS = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23]
-COMPANIONS = ['bpe', 'check', 'conv', 'explain', 'export', 'group', 'gru', 'hub', 'judge', 'methods', 'onnx', 'player', 'report',
-              'resume']
+COMPANIONS = ['bpe', 'check', 'conv', 'explain', 'export', 'flat', 'group', 'gru', 'hub', 'judge', 'methods', 'onnx', 'player',
+              'report', 'resume']
 LEFT_OUT = ['test_files', 'test_math_short', 'test_mujoco']  # with a library of their own, or one that may be missing
 LEAST = 95
 SHORT, LONG = 0.2, 10  # seconds: tests of the first, second and third round
@@ -28,7 +28,7 @@ TREE = os.path.join(BUILD, 'tree')
 CC = os.environ.get('CC', 'gcc')
 CC = 'gcc' if CC == 'cc' else CC
 TCC = shutil.which('tcc') and 'tcc -w'
-COMMON = '-w -DPPO_TEST_SMALL -DPPO_NO_THREADS -I.'
+COMMON = '-w -DPPO_TEST_SMALL -DPPO_NO_THREADS -I. -Itests/mpi_emulation'
 
 
 def read(path):
@@ -145,7 +145,8 @@ def copy_tree():
             shutil.copy(os.path.join(TOP, f), target)
     write(os.path.join(TREE, 'library.c'), LIBRARY)
     write(os.path.join(TREE, 'kernels.c'), KERNELS)
-    os.makedirs(os.path.join(TREE, 'build'), exist_ok=True)
+    os.makedirs(os.path.join(TREE, 'build', 'abuse'), exist_ok=True)
+    must('awk -f tests/abuse.awk tests/abuse.txt ppo.h examples/companions/*.h >build/abuse/calls.h')
 
 
 def fingerprint(files):
@@ -216,7 +217,7 @@ def build():
             must('%s -O1 -fPIC -DPPO_NO_SIMD %s -c tests/private.c -o ../private.o && objcopy --weaken ../private.o' %
                  (CC, COMMON))
         must('%s -O1 -w -Itests -c tests/mutants_run.c -o ../mutants_run.o' % CC)
-        must('%s -O1 %s -DPPO_NO_IMPLEMENTATION -c tests/export.c -o ../export.o' % (CC, COMMON))
+        must('%s -O1 -fPIC -DPPO_NO_SIMD %s -c tests/export.c -o ../export.o && objcopy --weaken ../export.o' % (CC, COMMON))
         for p in changed:
             if p not in together():
                 must('%s -O1 %s -c tests/%s.c -o ../%s.o' % (CC, COMMON, p, p))

@@ -178,8 +178,8 @@ static const struct job {
    Stacks
    -------------------------------------------------------------------------------------------------------- */
 
-/* The manual promises that 128 KB are enough: an eighth of them is for other compilers. */
-enum { STACK = 1 << 20, PROMISED = 128 << 10, PAINT = 0xA5 };
+/* The manual promises that 64 KB are enough: an eighth of them is for other compilers. */
+enum { STACK = 1 << 20, PROMISED = 64 << 10, PAINT = 0xA5 };
 
 static void *run_job(void *user) {
     const struct job *job = (const struct job *)user;
