@@ -13,8 +13,8 @@ holds() {
     cat $built/$1.txt
     return 1
 }
-for lesson in 01_policy_gradient 02_baseline 03_actor_critic 04_gae 05_time_limits 06_ratio 06b_surrogate 07_clip 08_natural_gradient \
-    09_trust_region 11_value_loss 13_environment 13b_ppo 14_own_loss 22_ppo_on_tokens 23_kl_estimators 24_kl_place 29_ensembles \
+for lesson in 00_loop 01_policy_gradient 01b_theorem 02_baseline 03_actor_critic 04_gae 05_time_limits 06_ratio 06b_surrogate 07_clip 08_natural_gradient \
+    09_trust_region 11_value_loss 13_environment 13b_ppo 14_own_loss 22_ppo_on_tokens 23_kl_estimators 24_kl_place 29_ensembles 32b_critique \
     35_human_evaluation; do
     check "lesson_${lesson}_holds" holds $lesson
 done
