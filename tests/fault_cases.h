@@ -273,6 +273,8 @@ SAVES(onnx, "net.onnx", ppo_export_onnx(agents[0], "net.onnx", NULL),
 SAVES(svg, "a.svg", draw("a.svg", 1), draw("a.svg", 9))
 SAVES(lm_file, "m.st", ppo_lm_save_file(models[0], characters, "m.st"),
       ppo_lm_save_file(models[1], characters, "m.st"))
+SAVES(gguf, "m.gguf", ppo_gguf_save(models[0], NULL, NULL, PPO_GGUF_F32, "m.gguf"),
+      ppo_gguf_save(models[1], NULL, NULL, PPO_GGUF_Q8_0, "m.gguf"))
 SAVES(tokenizer_file, "t.st", ppo_tokenizer_save(characters, "t.st"), ppo_tokenizer_save(merges[1], "t.st"))
 SAVES(tokenizer_json, "t.json", ppo_tokenizer_save(merges[0], "t.json"),
       ppo_tokenizer_save(merges[1], "t.json"))
@@ -430,6 +432,7 @@ LOADS(trainer, resume_trainer("t.st", 0, result))
 LOADS(trainer_with_threads, resume_trainer("t.st", 3, result))
 LOADS(rlhf, continue_rlhf("r.st", result))
 LOADS(lm_file, load_lm("m.st", result))
+LOADS(gguf, load_lm("m.gguf", result))
 LOADS(folder, load_lm("m", result))
 LOADS(adapter, load_adapter("l", result))
 LOADS(tokenizer_file, load_tokenizer("t.st", result))
@@ -901,6 +904,7 @@ static const operation operations[] = {
     {"ppo_export_onnx", prepare_onnx, run_onnx, look_onnx, 0},
     {"ppo_plot_svg", prepare_svg, run_svg, look_svg, 0},
     {"ppo_lm_save_file", prepare_lm_file, run_lm_file, look_lm_file, 0},
+    {"ppo_gguf_save", prepare_gguf, run_gguf, look_gguf, 0},
     {"ppo_lm_save", prepare_folder, run_folder, look_folder, FOLDER_OF_A_MODEL},
     {"ppo_lm_save, new folder", NULL, run_folder, look_folder, FOLDER_OF_A_MODEL},
     {"ppo_lm_save, LoRA", prepare_adapter, run_adapter, look_adapter, FOLDER_OF_A_MODEL},
@@ -918,6 +922,7 @@ static const operation operations[] = {
     {"ppo_trainer_resume, 3 threads", prepare_trainer, run_load_trainer_with_threads, NULL, 0},
     {"ppo_rlhf_resume", prepare_new_rlhf, run_load_rlhf, NULL, 0},
     {"ppo_lm_load, file", prepare_lm_file, run_load_lm_file, NULL, 0},
+    {"ppo_lm_load, GGUF", prepare_gguf, run_load_gguf, NULL, 0},
     {"ppo_lm_load, folder", prepare_folder, run_load_folder, NULL, 0},
     {"ppo_lm_load, shards", prepare_shards, run_load_folder, NULL, 0},
     {"ppo_lm_load_adapter", prepare_adapter, run_load_adapter, NULL, 0},

@@ -180,14 +180,15 @@ static void the_tokenizer_of_a_file_cuts_as_its_name_says(void **state) {
     ppo_tokenizer_free(tok);
 }
 
-/* A model of width 256 whose matrices are of one type: each row is the golden blocks of that. */
-static void write_kind(int kind, const char *raw, int row) {
+/* A model of width 256 whose matrices are of one type: each row is the golden blocks of that; and a key, which is a
+   number if the value is one. */
+static void write_kind(int kind, const char *raw, int row, const char *key, const char *value) {
     static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                            "ffn_gate", "ffn_up", "ffn_down"};
     static float ones[256];
     uint64_t place = 0;
     for (int k = 0; k < 256; k++) ones[k] = 1;
-    begin(11, 7);
+    begin(11, 8);
     put_string("general.architecture", "llama");
     put_int("llama.context_length", 8);
     put_int("llama.embedding_length", 256);
@@ -195,6 +196,8 @@ static void write_kind(int kind, const char *raw, int row) {
     put_int("llama.feed_forward_length", 256);
     put_int("llama.attention.head_count", 2);
     put_int("general.alignment", 64);
+    if (*value >= '0' && *value <= '9') put_int(key, (uint64_t)atoi(value));
+    else put_string(key, value);
     for (int pass = 0; pass < 2; pass++) {
         while (pass && size % 64) bytes[size++] = 0;
         for (int t = 0; t < 11; t++) {
@@ -230,7 +233,7 @@ static void blocks_of_every_type_become_the_floats_of_gguf(void **state) {
     for (int k = 0; k < g_gguf_kinds; block += g_gguf_kind_bytes[k++]) {
         ppo_lm *lm = NULL;
         double sum = 0, size_of_sum = 0;
-        write_kind(g_gguf_kind[k], block, g_gguf_kind_bytes[k]);
+        write_kind(g_gguf_kind[k], block, g_gguf_kind_bytes[k], "general.name", "blocks");
         assert_ok(ppo_lm_load("a.gguf", &lm));
         const float *x = lm->token_embedding->data + 256, *down = lm->block[0].down_weight->data;
         for (int i = 0; i < 256; i++) {
@@ -368,7 +371,7 @@ static void fewer_bits_round_to_the_nearest(void **state) {
 }
 
 /* SentencePiece's BPE, with merges that are scores, and bytes. */
-static void write_pieces(float score_of_the) {
+static void write_pieces(float score_of_the, int ends) {
     static const char *const pieces[] = {"<unk>",
                                          "<s>",
                                          "</s>",
@@ -382,10 +385,11 @@ static void write_pieces(float score_of_the) {
                                          "he",
                                          "\342\226\201the",
                                          "\342\226\201c",
+                                         "ea",
                                          "<end>",
                                          "[x]"};
-    enum { N = 15 };
-    begin(0, 6);
+    enum { N = 16 };
+    begin(0, 7);
     put_string("general.architecture", "llama");
     put_string("tokenizer.ggml.model", "llama");
     put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(N + 256, 8);
@@ -402,21 +406,22 @@ static void write_pieces(float score_of_the) {
     }
     put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(N + 256, 8);
     for (int t = 0; t < N + 256; t++)
-        put_whole(t >= N ? 6 : t == 0 ? 2 : t < 3 || t == 13 ? 3 : t == 14 ? 4 : 1, 4);
+        put_whole(t >= N ? 6 : t == 0 ? 2 : t < 3 || t == 14 ? 3 : t == 15 ? 4 : 1, 4);
     put_key("tokenizer.ggml.add_bos_token", 7), put_whole(1, 1);
+    put_key("tokenizer.ggml.add_eos_token", 7), put_whole((uint64_t)ends, 1);
     write_bytes("a.gguf");
 }
 
 static void merges_follow_from_the_scores_of_pieces(void **state) {
     (void)state;
-    static const int tokens[] = {1, 11, 12, 8, 4, 15 + 0xc3, 15 + 0xa9, 2, 3, 10, 14};
-    static const char line[] = "the cat\303\251</s>he[x]";
+    static const int tokens[] = {1, 11, 12, 8, 4, 16 + 0xc3, 16 + 0xa9, 2, 3, 10, 8, 15};
+    static const char line[] = "the cat\303\251</s>hea[x]";
     ppo_tokenizer *tok = NULL;
     ppo_lm *lm = model("llama", "vocab=300");
     for (int pass = 0; pass < 2; pass++) {
         int ids[64], n;
         char back[64];
-        if (!pass) write_pieces(-11);
+        if (!pass) write_pieces(-11, 0);
         assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
         assert_ok(
             ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, line, sizeof line - 1, ids, 64, &n));
@@ -428,8 +433,202 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
         assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
         ppo_tokenizer_free(tok);
     }
-    write_pieces(-9); /* that of another piece */
+    write_pieces(-9, 0); /* that of another piece */
     refuses_tokenizer("same score");
+    ppo_lm_free(lm);
+}
+
+/* Numbers of all kinds, which nobody asks for. */
+static const int sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+static int put_numbers(void) {
+    int n = 0;
+    for (int kind = 0; kind < COUNT(sizes); kind++) {
+        char key[16];
+        if (!sizes[kind]) continue;
+        snprintf(key, sizeof key, "number.%d", kind);
+        put_key(key, kind);
+        put_whole(kind == 12 ? UINT64_C(0x3ff0000000000000) : UINT64_MAX, sizes[kind]);
+        n++;
+    }
+    return n;
+}
+
+/* A small tokenizer; lists: of tokens, 1, of scores, 2, of too few types, 4, of merges, 8; flags: 16, 32; 64: a token
+   before and one after a text. */
+static void write_tokens(const char *model_name, const char *cut, int lists) {
+    static const char *const words[] = {"<unk>", "<s>", "</s>", "t", "h", "e", "th", "the", "\304\240"};
+    static const char *const merges[] = {"t h", "th e"};
+    const float zero = 0;
+    int keys = 2 + (cut != NULL);
+    for (int bit = 1; bit < 64; bit *= 2) keys += (lists & bit) != 0;
+    begin(0, (uint64_t)(keys + 11 + (lists & 64 ? 4 : 0)));
+    assert_int_equal(put_numbers(), 11);
+    put_string("general.architecture", "llama");
+    put_string("tokenizer.ggml.model", model_name);
+    if (cut) put_string("tokenizer.ggml.pre", cut);
+    if (lists & 1) put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(COUNT(words), 8);
+    for (int t = 0; t < COUNT(words) && lists & 1; t++) put_text(words[t]);
+    if (lists & 2) put_key("tokenizer.ggml.scores", 9), put_whole(6, 4), put_whole(COUNT(words), 8);
+    for (int t = 0; t < COUNT(words) && lists & 2; t++) put_floats(&zero, 1);
+    if (lists & 4) put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(1, 8), put_whole(1, 4);
+    if (lists & 8) put_key("tokenizer.ggml.merges", 9), put_whole(8, 4), put_whole(2, 8);
+    for (int k = 0; k < 2 && lists & 8; k++) put_text(merges[k]);
+    if (lists & 16) put_key("tokenizer.ggml.add_space_prefix", 7), put_whole(1, 1);
+    if (lists & 64) put_int("tokenizer.ggml.bos_token_id", 1), put_int("tokenizer.ggml.eos_token_id", 2);
+    if (lists & 64) put_key("tokenizer.ggml.add_bos_token", 7), put_whole(1, 1);
+    if (lists & 64) put_key("tokenizer.ggml.add_eos_token", 7), put_whole(1, 1);
+    if (lists & 32) put_key("tokenizer.ggml.remove_extra_whitespaces", 7), put_whole(1, 1);
+    write_bytes("a.gguf");
+}
+
+static void names_of_cuts_are_read_and_written(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"gpt-2", "gpt-2"},      {"phi-2", "gpt-2"},
+                                           {"olmo", "olmo"},        {"starcoder", "smollm"},
+                                           {"llama3", "llama-bpe"}, {"qwen2", "qwen2"},
+                                           {"qwen35", "qwen35"},    {"tekken", "tekken"},
+                                           {"gpt-4o", "gpt-4o"},    {"deepseek-v3", "deepseek-v3"}};
+    ppo_lm *lm = model("llama", "vocab=300 eos=-1"), *read = NULL;
+    for (int k = 0; k < COUNT(names); k++) {
+        ppo_tokenizer *tok = NULL;
+        char *whole = NULL;
+        size_t n, at = 0;
+        write_tokens("gpt2", names[k][0], 1 + 8);
+        assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+        assert_ok(ppo_gguf_save(lm, tok, "template", PPO_GGUF_F16, "b.gguf"));
+        ppo_tokenizer_free(tok);
+        assert_ok(ppo_tokenizer_load("b.gguf", &tok));
+        ppo_tokenizer_free(tok);
+        assert_ok(ppo_text_load("b.gguf", &whole, &n));
+        while (at + 64 < n && memcmp(whole + at, "tokenizer.ggml.pre", 18) != 0) at++;
+        assert_memory_equal(whole + at + 30, names[k][1],
+                            strlen(names[k][1])); /* after the type and the length */
+        assert_int_equal(whole[at + 22], strlen(names[k][1]));
+        ppo_text_free(whole);
+    }
+    for (int pass = 0; pass < 3; pass++) { /* tokens around a text: </s> at its end is what ends one */
+        static const int around[] = {1, 11, 2};
+        ppo_tokenizer *tok = NULL;
+        int ids[8], n;
+        if (!pass) write_pieces(-11, 1);
+        assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
+        assert_ok(ppo_encode_as(tok, PPO_ENCODE_BOUNDS, "the", 3, ids, 8, &n));
+        assert_int_equal(n, 3);
+        assert_memory_equal(ids, around, sizeof around);
+        assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
+        ppo_tokenizer_free(tok);
+    }
+    assert_ok(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F16, "b.gguf")); /* the end that is usual */
+    assert_ok(ppo_lm_load("b.gguf", &read));
+    assert_int_equal(read->config.eos, ppo_tokenizer_special(trained, "<|endoftext|>"));
+    ppo_lm_free(read);
+    ppo_lm_free(lm);
+}
+
+static void tokenizers_that_are_not_known_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *cut;
+        int lists;
+        const char *words;
+    } cases[] = {{"none", NULL, 1, "no tokenizer"},
+                 {"bert", NULL, 1, "bert"},
+                 {"gpt2", NULL, 9, "tokenizer.ggml.pre"},
+                 {"gpt2", "default", 9, "default"},
+                 {"gpt2", "gpt-2", 8, "tokenizer.ggml.tokens"},
+                 {"gpt2", "gpt-2", 1, "tokenizer.ggml.merges"},
+                 {"gpt2", "gpt-2", 1 + 4 + 8, "token_type"},
+                 {"gpt2", "gpt-2", 1 + 8 + 16, "add_space_prefix"},
+                 {"gpt2", "gpt-2", 1 + 8 + 64, "TemplateProcessing|<s>"}, /* which is no special token */
+                 {"llama", NULL, 1, "tokenizer.ggml.scores"},
+                 {"llama", NULL, 1 + 2, "same score"},
+                 {"llama", NULL, 1 + 2 + 32, "remove_extra_whitespaces"}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        write_tokens(cases[k].model, cases[k].cut, cases[k].lists);
+        refuses_tokenizer(cases[k].words);
+    }
+}
+
+/* Replaces a text in tokenizer.json by one that is not longer, and spaces. */
+static void edit_json(const char *from, const char *to) {
+    char *json = NULL, *at;
+    size_t n;
+    assert_ok(ppo_text_load("tokenizer.json", &json, &n));
+    at = strstr(json, from);
+    assert_non_null(at);
+    memset(at, ' ', strlen(from));
+    memcpy(at, to, strlen(to));
+    assert_ok(ppo_text_save("tokenizer.json", json, n));
+    ppo_text_free(json);
+}
+
+static void tokenizers_that_gguf_has_no_word_for_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][4] = {
+        {"p", "\"byte_fallback\": true", "\"byte_fallback\":false", "of characters"},
+        {"p", ", [\"\342\226\201t\", \"he\"]", "", "lack one that makes"},
+        {"b", "\"normalizer\": {\"type\": \"NFC\"}", "\"normalizer\": {\"type\":\"NFD\"}", "no name for how"},
+        {"b", "\"behavior\": \"Isolated\"", "\"behavior\":\"Removed\" ", "no name for how"}};
+    ppo_lm *lm = model("llama", "vocab=300");
+    for (int k = 0; k < COUNT(cases); k++) {
+        ppo_tokenizer *tok = NULL;
+        if (*cases[k][0] == 'p') write_pieces(-11, 0);
+        else write_tokens("gpt2", "qwen2", 1 + 8);
+        assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+        assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+        ppo_tokenizer_free(tok);
+        edit_json(cases[k][1], cases[k][2]);
+        assert_ok(ppo_tokenizer_load("tokenizer.json", &tok));
+        assert_fails(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, cases[k][3]);
+        ppo_tokenizer_free(tok);
+    }
+    ppo_lm_free(lm);
+}
+
+static void models_that_are_not_known_are_refused(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"llama.expert_count", "8", "experts"},
+        {"llama.attention.head_count_kv", "two", "not one number|head_count_kv"},
+        {"llama.rope.scaling.type", "yarn", "rope.scaling.type|yarn"},
+        {"llama.rope.scaling.type", "llama3", "rope.scaling.type"},
+        {"llama.rope.scaling.type", "linear", "no llama.rope.scaling.factor"},
+        {"tokenizer.ggml.eos_token_id", "end", "no whole number|eos_token_id"}};
+    static char row[256 / 32 * 34];
+    ppo_lm *lm = model("llama", ""), *read = NULL;
+    for (int k = 0; k < COUNT(cases); k++) {
+        write_kind(8, row, sizeof row, cases[k][0], cases[k][1]);
+        refuses_model(cases[k][2]);
+    }
+    write_kind(8, row, sizeof row, "llama.rope.scaling.type", "none");
+    assert_ok(ppo_lm_load("a.gguf", &read));
+    ppo_lm_free(read);
+    for (int k = 0; k < 3; k++) { /* what was written, with one thing changed */
+        static const unsigned char one[] = {4, 0, 0, 0, 1}, nine[] = {4, 0, 0, 0, 9},
+                                   twelve[] = {4, 0, 0, 0, 12};
+        char *whole = NULL;
+        size_t n;
+        assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "b.gguf"));
+        assert_ok(ppo_text_load("b.gguf", &whole, &n));
+        size = 0;
+        put(whole, n);
+        ppo_text_free(whole);
+        if (k == 0) change("llama.block_count", one, 5), refuses_model("blk.1|no place");
+        if (k == 1) change("llama.attention.value_length", nine, 5), refuses_model("key_length");
+        write_kind(8, row, sizeof row, "general.name", "x");
+        if (k == 2) change("general.alignment", twelve, 5), refuses_model("general.alignment");
+    }
+    begin(0, 1);
+    put_int("general.architecture", 3);
+    write_bytes("a.gguf");
+    refuses_model("no text|general.architecture");
+    begin(0, 0);
+    write_bytes("a.gguf");
+    refuses_model("no general.architecture");
+    remove("a.gguf");
+    refuses_model("a.gguf");
+    refuses_tokenizer("a.gguf");
     ppo_lm_free(lm);
 }
 
@@ -494,6 +693,8 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
         {"llama.block_count", {4, 0, 0, 0, 0}, 5, "block_count"},
         {"llama.embedding_length", {4, 0, 0, 0, 64}, 5, "token_embd.weight|64"},
         {"llama.attention.head_count", {4, 0, 0, 0, 0}, 5, "head_count"},
+        {"blk.0.attn_norm.weight", {1, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 8}, 13, "not where"},
+        {"output_norm.weight", {1, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 8}, 13, "quantized|output_norm.weight"},
         {"blk.0.attn_q.weight", {5}, 1, "blk.0.attn_q.weight"},
         {"blk.0.attn_q.weight", {1}, 1, "blk.0.attn_q.weight|type"},
         {"blk.0.attn_q.weight", {2, 0, 0, 0, 31}, 5, "blk.0.attn_q.weight|blocks"},
@@ -504,8 +705,8 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
         take_golden();
         size = n;
         write_bytes("a.gguf");
-        refuses_model("");
-        if (n < 1900) refuses_tokenizer("");
+        refuses_model(n < 4 ? "not GGUF" : "truncated");
+        if (n < 1900 || n > 6000) refuses_tokenizer(n < 4 ? "not GGUF" : "truncated");
     }
     for (int k = 0; k < COUNT(cases); k++) {
         take_golden();
@@ -518,6 +719,10 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
         write_bytes("a.gguf");
         refuses_model(at == 8 ? "tensors" : "keys");
     }
+    take_golden(); /* the last tensor ends with it */
+    memset(bytes + size - 4, 255, 4);
+    write_bytes("a.gguf");
+    refuses_model("output_norm.weight|finite");
     rename_in_file("GGUF", "GGML");
     refuses_model("not GGUF");
     rename_in_file("llama.block_count", "llama.block_xxxxx");
@@ -535,6 +740,10 @@ static void names_that_are_wrong_or_there_twice_are_refused(void **state) {
         rename_in_file(cases[k][0], cases[k][1]);
         refuses_model(cases[k][2]);
     }
+    rename_in_file("tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id");
+    refuses_model("twice|eos_token_id");
+    rename_in_file("smollm", "\377\377\377\377\377\377");
+    refuses_model("UTF-8|tokenizer.ggml.pre");
     rename_in_file("smollm", "smellm");
     refuses_tokenizer("tokenizer.ggml.pre|smellm");
     rename_in_file("tokenizer.ggml.tokens", "tokenizer.ggml.tokenz");
@@ -577,6 +786,10 @@ int main(void) {
         TEST(the_scaling_of_llama3_is_found_from_its_factors),
         TEST(fewer_bits_round_to_the_nearest),
         TEST(merges_follow_from_the_scores_of_pieces),
+        TEST(names_of_cuts_are_read_and_written),
+        TEST(tokenizers_that_are_not_known_are_refused),
+        TEST(tokenizers_that_gguf_has_no_word_for_are_refused),
+        TEST(models_that_are_not_known_are_refused),
         TEST(what_gguf_cannot_express_is_refused),
         TEST(bad_files_are_refused_by_a_sentence),
         TEST(names_that_are_wrong_or_there_twice_are_refused),
