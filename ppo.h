@@ -120,11 +120,11 @@ LANGUAGE MODELS
         ppo_lm_save_file(lm, tok, "model.safetensors");            // or a folder, for transformers: ppo_lm_save()
 
     The critic is a copy of the model with a score. Presets need none, such as GRPO: ppo_rlhf_config_preset(&cfg,
-    "grpo"); RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++ are others. To read PPO on tokens, search for "@@ 22";
+    "grpo"); RLOO, Dr. GRPO, DAPO, GSPO, CISPO, REINFORCE++, distill are others. To read PPO on tokens, search for "@@ 22";
     which estimator of the KL to use, see ppo_kl_estimate() in section 9.
 
         sampling                 ppo_generate(), ppo_sampling_probabilities()
-        other methods            ppo_methods.h: DPO, refills, ratios of sequences, tools, a watch
+        other methods            ppo_methods.h: DPO, KTO, refills, ratios of sequences, tools, a watch
         before and after         ppo_judge.h: ppo_lm_evaluate(), ppo_best_of_n(), ppo_compare(), ensembles
         perplexity, scores       ppo_lm_logp(), ppo_lm_scores() of texts
         to be continued          ppo_resume.h: fit.checkpoint, ppo_rlhf_save(), ppo_rlhf_resume()
@@ -194,10 +194,9 @@ COMPANIONS
         ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines; ppo_gguf.h: GGUF
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
-        ppo_methods.h   methods beside PPO and GRPO: DPO, refills, ratios of sequences, tools, a watch
-        ppo_resume.h    checkpoints: trainings that continue after they were stopped
+        ppo_methods.h   methods beside PPO and GRPO: DPO, KTO, refills, ratios of sequences, tools, a watch
+        ppo_resume.h    trainings that were stopped continue;  ppo_report.h  TensorBoard, charts as SVG files
         ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
-        ppo_report.h    logs for TensorBoard, charts as SVG files
         ppo_explain.h   what a policy would do in a state, and what its critic expects
         ppo_teach.h     recorded play is cloned, before PPO; experts that can be asked (DAgger)
         ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
@@ -1970,7 +1969,7 @@ typedef struct ppo_fit_config { /* defaults in brackets */
     float adam_eps;               /* [1e-5] */
     float weight_decay;           /* decoupled (AdamW), of matrices: neither of biases nor of norms [0] */
     float max_grad_norm;          /* 0: off [1] */
-    float beta;                   /* DPO: strength of the KL constraint [0.1] */
+    float beta;                   /* DPO, KTO: strength of the KL constraint [0.1] */
     float label_smoothing;        /* DPO: share of comparisons that are wrong [0] */
     uint64_t seed;                /* of the order of the data [1] */
 
@@ -2152,12 +2151,12 @@ PPO_DEF ppo_rlhf_config ppo_rlhf_config_default(void);
        "rloo"                   Ahmadian 2024: other samples as the baseline, KL in the reward
        "grpo"                   Shao 2024: groups, mean over sequences, k3 in the loss
        "dr-grpo"                Liu 2025: groups without division by std or length, no KL; set max_new_tokens
-       "dapo"                   Yu 2025: groups, mean over tokens, clip 0.2 and 0.28, refills, no KL; set
-                                overlong_buffer to what suits your max_new_tokens
+       "dapo"                   Yu 2025: groups, mean over tokens, clip 0.2 and 0.28, refills; set overlong_buffer
        "gspo"                   Zheng 2025: groups, the ratio of the sequence, clip 3e-4 and 4e-4, no KL
        "cispo"                  MiniMax 2025: groups, mean over tokens, ratios up to 5 held constant, no KL
        "reinforce++"            Hu 2025: whitened returns, KL in the reward, one sample of each prompt
-       "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss */
+       "reinforce++-baseline"   Hu 2025: less the mean of the group, whitened; k2 in the loss
+       "distill"                Agarwal 2024: the reference is a teacher, whose KL is all there is to lower */
 PPO_DEF const ppo_settings *ppo_rlhf_settings(void);
 #define ppo_rlhf_config_preset(config, name) ppo_settings_preset(ppo_rlhf_settings(), config, name)
 
@@ -14766,10 +14765,9 @@ typedef struct ppo__methods {
     ppo_status (*check_tool)(const ppo_sampling *sampling, int vocab);
     ppo_status (*call_watch)(ppo_generator *g, const ppo_sampling *sampling, int k);
     ppo_status (*call_tool)(ppo_generator *g, const ppo_sampling *sampling, int k);
-    /* DPO: fills ref_logp of all pairs; the loss of the pairs item[0], item[1], ... from their sums of logp. */
+    /* DPO, KTO: fills ref_logp of all pairs; the loss of the pairs item[0], item[1], ... from their sums of logp. */
     ppo_status (*dpo_begin)(ppo__fit *fit, const ppo_lm *reference);
-    ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
-                            const int *item, const ppo_fit_config *config);
+    ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], const int *item, const ppo__fit *fit);
     /* Importance sampling: weights the advantages by the ratios to the policy that sampled. */
     ppo_status (*weigh)(ppo_rlhf *r, const ppo_samples *samples);
     /* After every reference_every iterations, the policy becomes the reference. */
@@ -16014,7 +16012,7 @@ PPO_DEF const ppo_settings *ppo_fit_settings(void) {
         PPO__SCALAR(warmup_steps, INT, "0", 0, INT_MAX, "number of these steps; 0: by that share"),
         PPO__ADAM_ROWS,
         PPO__SCALAR(max_grad_norm, FLOAT, "1", 0, INFINITY, "gradient norms are clipped to it; 0: off"),
-        PPO__SCALAR(beta, FLOAT, "0.1", 0, 1e30, "DPO: strength of the KL constraint"),
+        PPO__SCALAR(beta, FLOAT, "0.1", 0, 1e30, "DPO, KTO: strength of the KL constraint"),
         PPO__SCALAR(label_smoothing, FLOAT, "0", 0, 0.5, "DPO: share of comparisons that are wrong"),
         PPO__SEED("of the order of the data"),
         PPO__SCALAR(evaluate_every, INT, "0", 0, INT_MAX, "steps between held-out losses; 0: an epoch"),
@@ -16034,8 +16032,8 @@ PPO_DEF ppo_fit_config ppo_fit_config_default(void) {
     return c;
 }
 
-enum { PPO__SFT, PPO__REWARD, PPO__DPO };
-static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo"};
+enum { PPO__SFT, PPO__REWARD, PPO__DPO, PPO__KTO };
+static const char *const ppo__fit_names[] = {"ppo_fit_sft", "ppo_fit_reward", "ppo_fit_dpo", "ppo_fit_kto"};
 
 /* The data to learn from, or those held out. */
 struct ppo__fit_set {
@@ -16082,7 +16080,7 @@ static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, f
     ppo_tensor *loss = NULL, *score[2] = {NULL, NULL};
     float *kept = fit->losses + 2 * lane->micro;
     for (int k = 0; k < 2 && fit->objective != PPO__SFT; ++k) {
-        score[k] = fit->objective == PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
+        score[k] = fit->objective >= PPO__DPO ? ppo__sequence_logp(tape, fit->lm, &batch[k], 1)
                                               : ppo_lm_sequence_score(tape, fit->lm, &batch[k]);
         if (!score[k]) return NULL;
         ppo__tape_read(tape, score[k]->data, batch[k].count, fit->score[k] + lane->done);
@@ -16093,7 +16091,7 @@ static ppo_tensor *ppo__fit_loss(void *user, ppo__lane *lane, const int *item, f
         *weight = logp ? (float)logp->rows : 0;
         loss = ppo_tape_scale(tape, ppo_tape_mean(tape, logp), -1, 0);
     } else if (fit->objective == PPO__REWARD) loss = ppo_tape_pairwise_loss(tape, score[0], score[1]);
-    else loss = ppo__in_methods.dpo_loss(tape, score, fit->now->ref_logp, item, fit->config);
+    else loss = ppo__in_methods.dpo_loss(tape, score, item, fit);
     kept[1] = *weight;
     if (loss) ppo__tape_read(tape, loss->data, 1, kept);
     return loss;
@@ -16235,7 +16233,7 @@ static ppo_status ppo__fit_step(ppo__fit *fit, const int *item, int n, ppo_fit_p
     if (status) return status;
     ppo__fit_sum_up(fit, item, n, &sum, &correct);
     p->loss = (float)(sum / total);
-    p->accuracy = fit->score[0] ? (float)((double)correct / n) : NAN;
+    p->accuracy = fit->score[0] && fit->objective != PPO__KTO ? (float)((double)correct / n) : NAN;
     return PPO_OK;
 }
 
@@ -17335,7 +17333,8 @@ static const ppo_need ppo__rlhf_needs[] = {
     PPO__METHOD_ROW(ROW, "cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")              \
     PPO__METHOD_ROW(ROW, "reinforce++", "samples=1 advantage=return kl_coef=0.01")                       \
     PPO__METHOD_ROW(ROW, "reinforce++-baseline",                                                         \
-                    "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01")
+                    "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01") \
+    PPO__METHOD_ROW(ROW, "distill", "samples=1 advantage=return gamma=0 kl_coef=1 whiten_advantages=no")
 static const ppo_preset ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
 
 #define PPO__OF ppo_rlhf_config

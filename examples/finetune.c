@@ -6,6 +6,8 @@
        build/finetune sft    model=read out=chat data=answers.jsonl       learns to answer as in the data
        build/finetune reward model=chat out=score data=pairs.jsonl        learns what people prefer
        build/finetune dpo    model=chat out=better data=pairs.jsonl       learns to write that, without a reward
+       build/finetune kto    model=chat out=better data=pairs.jsonl       the same, each text by itself good or bad
+       build/finetune distill model=chat out=small data=prompts.jsonl teacher=large    learns what a larger one would say
        build/finetune grpo   model=chat out=best data=prompts.jsonl judge="awk -f rule.awk"    or reward=score
        build/finetune sft    model=base out=mine data=answers.jsonl lora=8    trains LoRA and writes that alone
        build/finetune merge  model=base out=whole adapter=mine                makes one model of both
@@ -92,7 +94,7 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     int skipped = 0;
     ppo_named named = no_name;
     const int first = tokens == &j->data[0] || j->held_out_path; /* else the same lines are read again */
-    const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO;
+    const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO || kind == KTO;
     ppo_lines lines = ppo_lines_default();
     if (j->form) lines.form = j->form - 1;
     lines.start = j->start;
@@ -273,8 +275,9 @@ static ppo_status show_samples(const job *j, const ppo_lm *lm) {
 
 static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
     ppo_lm_evaluation e;
-    ppo_status status = ppo_lm_evaluate(lm, lm == j->lm ? NULL : j->lm, &j->held_out[0], &j->rlhf.sampling,
-                                        j->give, j->give_user, &e);
+    const ppo_lm *reference = j->teacher ? j->teacher : lm == j->lm ? NULL : j->lm;
+    ppo_status status =
+        ppo_lm_evaluate(lm, reference, &j->held_out[0], &j->rlhf.sampling, j->give, j->give_user, &e);
     if (status) return status;
     printf("%s: mean reward %.4f of %d prompts", when, e.reward, j->held_out[0].count);
     if (!isnan(e.kl)) printf("  kl %.2f%s", e.kl, near_0(e.kl));
@@ -489,10 +492,11 @@ static ppo_status fit(job *j, ppo_lm *lm) {
     if (j->held_out_path) {
         j->fit.evaluate_first = 1;
         j->fit.held_out = &j->held_out[0];
-        if (kind == REWARD || kind == DPO) j->fit.held_out_rejected = &j->held_out[1];
+        if (kind == REWARD || kind == DPO || kind == KTO) j->fit.held_out_rejected = &j->held_out[1];
     }
     ppo_status status = kind == REWARD ? ppo_fit_reward(lm, &j->data[0], &j->data[1], &j->fit)
                         : kind == DPO  ? ppo_fit_dpo(lm, j->lm, &j->data[0], &j->data[1], &j->fit)
+                        : kind == KTO  ? ppo_fit_kto(lm, j->lm, &j->data[0], &j->data[1], 1, 1, &j->fit)
                                        : ppo_fit_sft(lm, &j->data[0], &j->fit);
     if (!status) status = j->failed;
     if (status || j->stopped) return status;
@@ -525,14 +529,16 @@ static ppo_status reinforce(job *j, ppo_lm *lm) {
     ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p = {0};
     ppo_status status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
-    j->give = j->scorer ? ppo_reward_by_lm : ask_judge;
+    if (!status && j->teacher_path) status = ppo_lm_load(j->teacher_path, &j->teacher);
+    const ppo_lm *reference = j->teacher ? j->teacher : j->lm;
+    j->give = j->scorer ? ppo_reward_by_lm : j->judge ? ask_judge : ppo_reward_none;
     j->give_user = j->scorer ? (void *)j->scorer : (void *)j;
     const int resumes = exists(j->checkpoint);
     if (!status && resumes)
-        status = ppo_rlhf_resume(j->checkpoint, lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf,
-                                 &rlhf);
+        status = ppo_rlhf_resume(j->checkpoint, lm, reference, NULL, &j->data[0], j->give, j->give_user,
+                                 &j->rlhf, &rlhf);
     else if (!status)
-        status = ppo_rlhf_create(lm, j->lm, NULL, &j->data[0], j->give, j->give_user, &j->rlhf, &rlhf);
+        status = ppo_rlhf_create(lm, reference, NULL, &j->data[0], j->give, j->give_user, &j->rlhf, &rlhf);
     if (!status && resumes) status = check_checkpoint(j);
     if (!status) {
         const ppo_memory m = ppo_rlhf_memory(rlhf);
@@ -627,7 +633,7 @@ int main(int argc, char **argv) {
         status = ppo_fail(PPO_ERROR_FILE, "what is printed cannot be written");
     if (status) fprintf(stderr, "finetune: %s\n", ppo_last_error());
     for (int k = 0; k < 2; k++) ppo_tokens_free(&j.data[k]), ppo_tokens_free(&j.held_out[k]);
-    ppo_lm_free(j.scorer);
+    ppo_lm_free(j.scorer), ppo_lm_free(j.teacher);
     if (j.lm != j.base) ppo_lm_free(j.lm);
     ppo_lm_free(j.base);
     ppo_tokenizer_free(j.tokenizer);

@@ -10,7 +10,7 @@
 
 #include "lm_options.h"
 
-enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, RL };
+enum { TOKENIZER, NEW, MERGE, TEXT, SFT, REWARD, DPO, KTO, RL };
 enum { DTYPE_Q8_0 = 3 };
 
 typedef struct training {
@@ -21,12 +21,12 @@ typedef struct training {
 /* All others are presets of PPO on tokens. */
 static const training methods[] = {
     {"tokenizer", TOKENIZER}, {"new", NEW}, {"merge", MERGE}, {"text", TEXT}, {"sft", SFT},
-    {"reward", REWARD},       {"dpo", DPO}};
+    {"reward", REWARD},       {"dpo", DPO}, {"kto", KTO}};
 enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
     const training *method;
-    const char *model, *out, *data_path, *held_out_path, *reward_path, *judge, *log,
+    const char *model, *out, *data_path, *held_out_path, *reward_path, *teacher_path, *judge, *log,
         *specials; /* NULL: not given */
     const char *start_name, *end_name, *kernels, *adapter;
     int form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, read_specials, help;
@@ -38,7 +38,7 @@ typedef struct job {
     ppo_tokenizer *tokenizer;
     ppo_lm *base;                    /* the model that was loaded */
     ppo_lm *lm;                      /* the same, or LoRA on it, as it was before */
-    ppo_lm *scorer;                  /* that of the reward */
+    ppo_lm *scorer, *teacher;        /* that of the reward, and of `distill` */
     ppo_tokens data[2], held_out[2]; /* [1]: the rejected ones, of pairs */
     int start, end;                  /* tokens around a text; -1: none */
     int ends[MOST_ENDS];             /* more that end one, by the folder */
@@ -64,6 +64,7 @@ static const struct {
     {"held_out", offsetof(job, held_out_path), "the same, not to learn from, but to measure with"},
     {"judge", offsetof(job, judge), "a command that gives the rewards, a number per line"},
     {"reward", offsetof(job, reward_path), "a folder with a reward model of the same tokenizer instead"},
+    {"teacher", offsetof(job, teacher_path), "a folder with the model that teaches, of the same tokenizer"},
     {"log", offsetof(job, log), "a CSV file"},
     {"start", offsetof(job, start_name), "token before a text, or none [what tokenizer.json says]"},
     {"end", offsetof(job, end_name),
@@ -104,7 +105,11 @@ static const ppo_settings *own_settings(int with_checkpoints) {
 }
 
 /* What not every method has, or what needs another setting, one of "a|b": elsewhere it would have no effect. */
-enum { FITS = 1 << TEXT | 1 << SFT | 1 << REWARD | 1 << DPO, TRAINS = FITS | 1 << RL, MERGES = 1 << MERGE };
+enum {
+    FITS = 1 << TEXT | 1 << SFT | 1 << REWARD | 1 << DPO | 1 << KTO,
+    TRAINS = FITS | 1 << RL,
+    MERGES = 1 << MERGE
+};
 static const struct {
     const char *name;
     int methods; /* a bit for each */
@@ -127,8 +132,9 @@ static const struct {
     {"read_specials", TRAINS, NULL},
     {"show", TRAINS & ~(1 << REWARD), NULL},
     {"checkpoint_every", TRAINS, NULL},
-    {"beta", 1 << DPO, NULL},
+    {"beta", 1 << DPO | 1 << KTO, NULL},
     {"label_smoothing", 1 << DPO, NULL},
+    {"teacher", 1 << RL, NULL},
     {"judge", 1 << RL, NULL},
     {"reward", 1 << RL, NULL},
     {"adapter", TRAINS | MERGES, NULL},
@@ -140,10 +146,13 @@ static const struct {
 };
 enum { EFFECTS = sizeof effects / sizeof *effects };
 
+static int distills(const job *j) { return !strcmp(j->method->name, "distill"); }
+
 static int has_option(const void *user, const char *name) {
     const job *j = (const job *)user;
     for (int k = 0; k < EFFECTS; k++)
-        if (!strcmp(effects[k].name, name)) return effects[k].methods >> j->method->kind & 1;
+        if (!strcmp(effects[k].name, name))
+            return effects[k].methods >> j->method->kind & 1 && (strcmp(name, "teacher") || distills(j));
     return !is_no_option(name);
 }
 
@@ -177,8 +186,8 @@ static float *rate_of(job *j) {
 /* Learning rates that are usual for models that were trained before, which the library's, for models from nothing,
    would destroy: of all weights, and of LoRA. */
 static float usual_rate(const training *method, int lora) {
-    static const float rates[][2] = {
-        {5e-5f, 2e-4f}, {2e-5f, 2e-4f}, {1e-5f, 1e-4f}, {1e-6f, 5e-6f}, {1e-6f, 1e-5f}};
+    static const float rates[][2] = {{5e-5f, 2e-4f}, {2e-5f, 2e-4f}, {1e-5f, 1e-4f},
+                                     {1e-6f, 5e-6f}, {1e-6f, 5e-6f}, {1e-6f, 1e-5f}};
     return rates[method->kind - TEXT][lora];
 }
 
@@ -198,7 +207,7 @@ static int usage(job *j) {
     const ppo_settings *table[3];
     void *config[3];
     printf("usage: finetune METHOD model=FOLDER data=FILE out=FOLDER [name=value ...]\n"
-           "methods: tokenizer new merge text sft reward dpo %s\n"
+           "methods: tokenizer new merge text sft reward dpo kto %s\n"
            "finetune METHOD help: its settings\n\n",
            ppo_rlhf_settings()->preset_names);
     for (int k = 0; k < TEXTS && j->method; k++)
@@ -241,12 +250,13 @@ static size_t length_of(const char *path) {
 /* What the method needs must be there. */
 static ppo_status check(const job *j) {
     const int kind = j->method->kind;
-    const char *missing = !j->out                                            ? "out"
-                          : !j->model && kind != TOKENIZER                   ? "model"
-                          : !j->adapter && kind == MERGE && !is_gguf(j->out) ? "adapter"
-                          : !j->data_path && kind != NEW && kind != MERGE    ? "data"
-                          : kind == RL && !j->judge && !j->reward_path       ? "judge or reward"
-                                                                             : NULL;
+    const char *missing = !j->out                                                      ? "out"
+                          : !j->model && kind != TOKENIZER                             ? "model"
+                          : !j->adapter && kind == MERGE && !is_gguf(j->out)           ? "adapter"
+                          : !j->data_path && kind != NEW && kind != MERGE              ? "data"
+                          : distills(j) && !j->teacher_path                            ? "teacher"
+                          : kind == RL && !distills(j) && !j->judge && !j->reward_path ? "judge or reward"
+                                                                                       : NULL;
     if (missing) return ppo_fail(PPO_ERROR_ARGUMENT, "%s needs %s=...", j->method->name, missing);
     if (!*j->out) return ppo_fail(PPO_ERROR_ARGUMENT, "out is empty");
     if (j->model && kind != NEW && length_of(j->out) == length_of(j->model) &&

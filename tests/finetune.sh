@@ -72,13 +72,19 @@ check its_accuracy_rises rises held_out_accuracy
 check dpo_learns_them_without_a_reward good dpo model=$work/sft out=$work/dpo data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
     learning_rate=1e-3
 check its_loss_falls falls held_out_loss
+check kto_learns_them_without_pairs good kto model=$work/sft out=$work/kto data=$work/pairs.jsonl held_out=$work/pairs.jsonl \
+    learning_rate=1e-3
+check its_loss_falls falls held_out_loss
 check ppo_with_a_reward_model good ppo model=$work/sft reward=$work/score out=$work/ppo data=$work/sft.jsonl iterations=2 \
     prompts=8 max_new_tokens=8
 rl="data=$work/sft.jsonl held_out=$work/sft.jsonl prompts=8 max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 checkpoint_every=2"
 check grpo_with_a_judge good grpo model=$work/sft judge="$judge" out=$work/grpo $rl iterations=8 log=$work/grpo.csv
 check its_reward_rises rises reward
 check the_judge_read_what_was_written grep -q '^{"prompt": "the [a-z]*", "completion": ".*"}$' $work/grpo.samples.jsonl
-for preset in $(build/finetune help | sed -n 's/^methods:.* dpo //p' | tr '|' ' '); do
+check distill_with_a_teacher good distill model=$work/base teacher=$work/grpo out=$work/distilled data=$work/sft.jsonl \
+    held_out=$work/sft.jsonl max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 iterations=12
+check its_kl_falls falls kl
+for preset in $(build/finetune help | sed -n 's/^methods:.* kto \(.*\)|distill$/\1/p' | tr '|' ' '); do
     check preset_$preset good $preset model=$work/sft judge="$judge" out=$work/preset data=$work/sft.jsonl iterations=1 \
         prompts=4 max_new_tokens=4 show=0
 done
@@ -198,6 +204,8 @@ check refuses_no_data            is_refused data= sft model=$work/base
 check refuses_no_model           is_refused model= sft data=$work/sft.jsonl
 check refuses_no_reward          is_refused judge grpo model=$work/sft data=$work/sft.jsonl
 check refuses_two_rewards        is_refused judge grpo model=$work/sft data=$work/sft.jsonl judge=cat reward=$work/score
+check refuses_no_teacher         is_refused teacher distill model=$work/sft data=$work/sft.jsonl
+check refuses_a_teacher_of_grpo  is_refused teacher grpo model=$work/sft data=$work/sft.jsonl judge=cat teacher=$work/base
 check refuses_a_judge_of_sft     is_refused judge $sft judge=cat
 check refuses_a_missing_model    is_refused nowhere sft model=$work/nowhere data=$work/sft.jsonl
 check refuses_missing_data       is_refused nowhere sft model=$work/base data=$work/nowhere.jsonl

@@ -871,6 +871,113 @@ static void the_loss_of_dpo_is_that_of_summed_log_probabilities(void **state) {
     ppo_lm_free(lm), ppo_lm_free(reference);
 }
 
+/* The first loss of KTO is ppo_kto_loss() of what ppo_lm_logp() says of both models; the baseline is of each prompt with
+   the response of the sequence before it. Sets differ in size; a response is cut where the context ends. */
+static void the_loss_of_kto_is_that_of_summed_log_probabilities(void **state) {
+    (void)state;
+    enum { N = 7, M = 4, ALL = N + M };
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm *lm = random_lm(config, 0.2f), *reference;
+    ppo_tokens chosen, rejected, other, all = {0}, crossed = {0};
+    float logp[4][ALL], weight[ALL], loss, baseline = 0;
+    ppo_fit_config c = logged_config();
+    config.seed = 5;
+    reference = random_lm(config, 0.2f);
+    comparisons(60, N, &chosen, &other);
+    comparisons(61, M, &other, &rejected);
+    assert_ok(ppo_tokens_mark_given(&chosen, 3, 1));
+    for (int i = 0; i < ALL; i++) {
+        assert_ok(ppo_tokens_add_from(&all, i < N ? &chosen : &rejected, i < N ? i : i - N));
+        weight[i] = i < N ? 1.5f : -0.5f;
+    }
+    for (int i = 0; i < ALL; i++) {
+        const int j = (i + ALL - 1) % ALL, n = all.start[j + 1] - all.start[j];
+        int text[2 * LENGTH];
+        memcpy(text, all.token + all.start[i], 2 * sizeof(int));
+        memcpy(text + 2, all.token + all.start[j] + 2, (n - 2) * sizeof(int));
+        assert_ok(ppo_tokens_add(&crossed, text, n < LENGTH ? n : LENGTH, 2));
+        if (j == N - 1) assert_ok(ppo_tokens_mark_given(&crossed, 3, 1));
+    }
+    for (int k = 0; k < 4; k++)
+        assert_ok(ppo_lm_logp(k < 2 ? lm : reference, k % 2 ? &crossed : &all, 5, logp[k]));
+    for (int i = 0; i < ALL; i++) baseline += (logp[1][i] - logp[3][i]) / ALL;
+    c.beta = 0.3f, c.micro_batch = ALL, c.shards = 1;
+    c.held_out = &chosen, c.held_out_rejected = &rejected, c.evaluate_first = 1;
+    assert_ok(ppo_kto_loss(logp[0], logp[2], weight, ALL, baseline > 0 ? baseline : 0, 0.3f, &loss, NULL));
+    assert_true(fabsf(baseline) > 0.01f);
+    assert_ok(ppo_fit_kto(lm, reference, &chosen, &rejected, 1.5f, 0.5f, &c));
+    assert_close(last_log.p[0].held_out_loss, loss, 1e-5); /* of step 0 */
+    assert_close(last_log.p[1].loss, loss, 1e-5);
+    assert_nan(last_log.p[1].accuracy);
+    assert_nan(last_log.p[1].held_out_accuracy);
+    assert_nan(last_log.p[1].perplexity);
+    assert_fails(ppo_fit_kto(lm, reference, &chosen, &rejected, 0, 1, &c), PPO_ERROR_ARGUMENT,
+                 "weights are 0 and 1");
+    c.held_out_rejected = NULL;
+    assert_fails(ppo_fit_kto(lm, reference, &chosen, &rejected, 1, 1, &c), PPO_ERROR_ARGUMENT,
+                 "held_out_rejected is NULL");
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected), ppo_tokens_free(&other);
+    ppo_tokens_free(&all), ppo_tokens_free(&crossed);
+    ppo_lm_free(lm), ppo_lm_free(reference);
+}
+
+/* Of what was desirable the policy writes more, without pairs. */
+static void kto_learns_what_is_desirable(void **state) {
+    (void)state;
+    enum { N = 60 };
+    ppo_tokens chosen, rejected;
+    ppo_lm *lm = new_lm(0), *reference = NULL;
+    ppo_fit_config c = logged_config();
+    float before[2][N], after[2][N];
+    comparisons(60, N, &chosen, &rejected);
+    assert_ok(ppo_lm_copy(lm, 0, &reference));
+    for (int k = 0; k < 2; k++) assert_ok(ppo_lm_logp(lm, k ? &rejected : &chosen, 32, before[k]));
+    c.epochs = 6, c.learning_rate = 3e-3f, c.micro_batch = 32;
+    assert_ok(ppo_fit_kto(lm, reference, &chosen, &rejected, 1, 1, &c));
+    for (int k = 0; k < 2; k++) assert_ok(ppo_lm_logp(lm, k ? &rejected : &chosen, 32, after[k]));
+    assert_true(mean_of(after[0], N) > mean_of(before[0], N) + 0.2);
+    assert_true(mean_of(after[1], N) < mean_of(before[1], N) - 0.2);
+    ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+    ppo_lm_free(lm), ppo_lm_free(reference);
+}
+
+/* On its own samples a model becomes what another one is; the other one stays. */
+static void a_student_becomes_its_teacher(void **state) {
+    (void)state;
+    ppo_lm_config config = lm_config(VOCAB, LENGTH, 16, 1, 2);
+    ppo_lm *lm = new_lm(0), *teacher;
+    ppo_tokens prompts;
+    ppo_rlhf_config c = ppo_rlhf_config_default();
+    ppo_rlhf_progress p;
+    ppo_rlhf *rlhf = NULL;
+    float first = 0, last = 0;
+    config.seed = 5;
+    teacher = random_lm(config, 0.5f);
+    memset(&prompts, 0, sizeof prompts);
+    for (int s = 0; s < 16; s++) {
+        const int text[2] = {s % 4, s / 4};
+        assert_ok(ppo_tokens_add(&prompts, text, 2, 2));
+    }
+    assert_ok(ppo_rlhf_config_preset(&c, "distill"));
+    c.prompts = 64, c.minibatch_size = 64, c.epochs = 1, c.learning_rate = 1e-2f, c.normalize_rewards = 0;
+    c.sampling.max_new_tokens = LENGTH - 2;
+    assert_ok(ppo_rlhf_create(lm, teacher, NULL, &prompts, ppo_reward_none, NULL, &c, &rlhf));
+    const size_t n = teacher->params->count;
+    float *before = (float *)malloc(n * sizeof(float));
+    memcpy(before, teacher->params->data, n * sizeof(float));
+    for (int i = 0; i < 40; i++) {
+        assert_ok(ppo_rlhf_iterate(rlhf, &p));
+        if (i < 3) first += p.kl / 3;
+        if (i >= 37) last += p.kl / 3;
+    }
+    assert_true(first > 0.5f && last < 0.3f * first);
+    assert_false(bits_differ(before, teacher->params->data, n));
+    free(before);
+    ppo_rlhf_free(rlhf);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm), ppo_lm_free(teacher);
+}
+
 /* --------------------------------------------------------------------------------------------------------
    Schedules, callbacks, measuring
    -------------------------------------------------------------------------------------------------------- */
@@ -2004,6 +2111,9 @@ int main(void) {
         cmocka_unit_test(dpo_raises_the_chosen_above_the_rejected_and_leaves_the_reference),
         cmocka_unit_test(the_reference_of_dpo_may_be_the_model_as_it_is_at_the_start),
         cmocka_unit_test(the_loss_of_dpo_is_that_of_summed_log_probabilities),
+        cmocka_unit_test(the_loss_of_kto_is_that_of_summed_log_probabilities),
+        cmocka_unit_test(kto_learns_what_is_desirable),
+        cmocka_unit_test(a_student_becomes_its_teacher),
         cmocka_unit_test(the_learning_rate_warms_up_and_follows_its_schedule),
         cmocka_unit_test(progress_counts_steps_and_epochs_and_a_callback_can_end_it),
         cmocka_unit_test(scores_and_log_probabilities_have_the_same_bits_for_any_batch_size),

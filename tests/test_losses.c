@@ -4,6 +4,7 @@
 
 #include "golden/control.h"
 #include "golden/core.h"
+#include "golden/kto.h"
 #include "test.h"
 
 enum { N = g_policy_n };
@@ -337,6 +338,56 @@ static void dpo_loss_agrees_with_trl(void **state) {
     }
 }
 
+static void kto_loss_agrees_with_trl(void **state) {
+    (void)state;
+    ppo_tape *tape;
+    assert_ok(ppo_tape_create(&tape));
+    for (int k = 0; k < 2; k++) { /* the second batch has a negative estimate of the KL, which counts as 0 */
+        const float *kl = k ? g_kto_low_kl_logp : g_kto_kl_logp;
+        const float *want = k ? g_kto_low_grad : g_kto_grad, value = k ? g_kto_low_loss : g_kto_loss;
+        const float baseline = k ? 0 : g_kto_baseline;
+        float logp[g_kto_n], kl_logp[g_kto_n], grad[g_kto_n], kl_grad[g_kto_n] = {0},
+                                                              tape_grad[g_kto_n] = {0}, loss;
+        memcpy(logp, g_kto_logp, sizeof logp);
+        memcpy(kl_logp, kl, sizeof kl_logp);
+        assert_ok(
+            ppo_kto_loss(logp, g_kto_ref_logp, g_kto_weight, g_kto_n, baseline, g_kto_beta, &loss, grad));
+        assert_close(loss, value, 1e-6);
+        assert_close_array(grad, want, g_kto_n, 2e-6);
+        ppo_tensor x = {g_kto_n, 1, logp, tape_grad}, y = {g_kto_n, 1, kl_logp, kl_grad};
+        ppo_tape_reset(tape);
+        ppo_tensor *on_tape =
+            ppo_tape_kto_loss(tape, &x, &y, g_kto_ref_logp, g_kto_ref_kl_logp, g_kto_weight, g_kto_beta);
+        assert_ok(ppo_tape_backward(tape, on_tape));
+        assert_close(on_tape->data[0], value, 1e-6);
+        assert_close_array(tape_grad, want, g_kto_n, 2e-6);
+        for (int i = 0; i < g_kto_n; i++) assert_true(kl_grad[i] == 0);
+    }
+    ppo_tape_free(tape);
+}
+
+static void kto_loss_refuses_bad_input(void **state) {
+    (void)state;
+    float x[2] = {-1, -2}, bad[2] = {-1, NAN}, none[2] = {1, 0}, loss;
+    assert_fails(ppo_kto_loss(NULL, x, x, 2, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "logp is NULL");
+    assert_fails(ppo_kto_loss(x, NULL, x, 2, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "ref_logp is NULL");
+    assert_fails(ppo_kto_loss(x, x, NULL, 2, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "weight is NULL");
+    assert_fails(ppo_kto_loss(x, x, x, 0, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "0 sequences");
+    assert_fails(ppo_kto_loss(x, x, x, 2, 0, 0, &loss, NULL), PPO_ERROR_ARGUMENT, "beta 0");
+    assert_fails(ppo_kto_loss(x, x, x, 2, NAN, 1, &loss, NULL), PPO_ERROR_ARGUMENT, "baseline nan");
+    assert_fails(ppo_kto_loss(x, x, none, 2, 0, 1, &loss, NULL), PPO_ERROR_ARGUMENT,
+                 "weight of sequence 1 is 0");
+    assert_fails(ppo_kto_loss(bad, x, x, 2, 0, 1, &loss, NULL), PPO_ERROR_NUMERIC, "sequence 1");
+    assert_ok(ppo_kto_loss(x, x, x, 2, 1e30f, 1e30f, &loss, NULL)); /* certain: no overflow */
+    assert_close(loss, 0, 0);                                       /* both are undesirable */
+    ppo_tape *tape;
+    ppo_tensor a = {2, 1, x, NULL}, b = {1, 1, x, NULL};
+    assert_ok(ppo_tape_create(&tape));
+    assert_null(ppo_tape_kto_loss(tape, &a, &b, x, x, x, 1));
+    assert_int_equal(ppo_tape_status(tape), PPO_ERROR_ARGUMENT);
+    ppo_tape_free(tape);
+}
+
 static void dpo_loss_refuses_bad_input(void **state) {
     (void)state;
     float x[2] = {-1, -2}, bad[2] = {-1, NAN}, loss;
@@ -480,6 +531,8 @@ int main(void) {
         cmocka_unit_test(kl_estimate_refuses_bad_input),
         cmocka_unit_test(dpo_loss_agrees_with_trl),
         cmocka_unit_test(dpo_loss_refuses_bad_input),
+        cmocka_unit_test(kto_loss_agrees_with_trl),
+        cmocka_unit_test(kto_loss_refuses_bad_input),
         cmocka_unit_test(pairwise_loss_agrees_with_pytorch),
         cmocka_unit_test(pairwise_loss_refuses_bad_input),
         cmocka_unit_test(losses_on_the_tape_are_the_plain_ones),

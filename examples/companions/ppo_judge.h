@@ -301,8 +301,8 @@ static ppo_status ppo__fit_evaluate(ppo__fit *fit, ppo_fit_progress *p) {
     status = ppo__group_agree(learner->group, status, 0);
     if (status) return status;
     p->held_out_loss = (float)(sum / total);
-    if (fit->score[0]) p->held_out_accuracy = (float)((double)correct / count);
-    else p->perplexity = expf(p->held_out_loss);
+    if (fit->score[0] && fit->objective != PPO__KTO) p->held_out_accuracy = (float)((double)correct / count);
+    if (!fit->score[0]) p->perplexity = expf(p->held_out_loss);
     if (!ppo__finite(p->held_out_loss))
         return ppo_fail(PPO_ERROR_NUMERIC, "the held-out loss is %g after step %lld", p->held_out_loss,
                         (long long)p->step);

@@ -14,6 +14,19 @@ DPO
        fit.learning_rate = 1e-4f;
        ppo_fit_dpo(policy, base, &chosen, &rejected, &fit);
 
+KTO
+
+   Learns from sequences that are good or bad by themselves, without comparisons (Ethayarajh 2024):
+
+       ppo_fit_kto(policy, base, &desirable, &undesirable, 1, 1, &fit);
+
+ON-POLICY DISTILLATION
+
+   A model learns from what a larger one would have said about its own samples, token by token, without rewards:
+
+       ppo_rlhf_config_preset(&cfg, "distill");
+       ppo_rlhf_create(lm, teacher, NULL, &prompts, ppo_reward_none, NULL, &cfg, &rlhf);
+
 SETTINGS OF PPO ON TOKENS
 
    Settings of ppo_rlhf_config that need this file, and the presets that have them:
@@ -54,6 +67,18 @@ PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, p
                                       const float *ref_chosen_logp, const float *ref_rejected_logp,
                                       float beta, float label_smoothing);
 
+/* Kahneman-Tversky optimization (Ethayarajh 2024, eq. 8), the mean over n sequences of |w| (1 - sigmoid(s beta (logp -
+   ref_logp - baseline))), s the sign of the weight w [n]: above 0 the sequence is desirable, below 0 undesirable.
+   baseline: an estimate of KL(policy || reference), a constant. Errors: a weight of 0, beta <= 0. */
+PPO_DEF ppo_status ppo_kto_loss(const float *logp, const float *ref_logp, const float *weight, int n,
+                                float baseline, float beta, float *loss, float *grad_logp);
+/* The loss on the tape (1, 1), the baseline being the mean of kl_logp - ref_kl_logp, at least 0, of sequences that
+   neither the policy nor the reference has sampled; no gradient flows into it. logp, kl_logp (n, 1). The arrays must not
+   change until the tape's reset. */
+PPO_DEF ppo_tensor *ppo_tape_kto_loss(ppo_tape *tape, ppo_tensor *logp, ppo_tensor *kl_logp,
+                                      const float *ref_logp, const float *ref_kl_logp, const float *weight,
+                                      float beta);
+
 /* KL(new || ref), exact (n, 1), of softmax(logits / temperature) to the same of ref_logits (n, vocab). */
 PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logits, const float *ref_logits,
                                                float temperature);
@@ -65,6 +90,18 @@ PPO_DEF ppo_tensor *ppo_tape_categorical_kl_to(ppo_tape *tape, ppo_tensor *logit
    learning rate than the default, such as 1e-4: it never samples, so nothing limits how far it goes. */
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config);
+
+/* KTO on sequences that are desirable, and others that are not, with their weights: for balance, their numbers times
+   these should be about equal. The baseline is estimated by each prompt with the response of the sequence before it, over
+   a micro-batch, as by TRL's KTOTrainer; micro_batch = batch_size estimates it over a whole batch. fit.accuracy is NaN.
+   held_out, held_out_rejected: likewise, desirable and undesirable. reference, learning rate: as of ppo_fit_dpo(). Errors:
+   no sequence of a kind, a weight of 0 or less, or above 1e6. */
+PPO_DEF ppo_status ppo_fit_kto(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *desirable,
+                               const ppo_tokens *undesirable, float desirable_weight,
+                               float undesirable_weight, const ppo_fit_config *config);
+
+/* A ppo_reward_fn: 0 for every sample. user may be NULL. */
+PPO_DEF ppo_status ppo_reward_none(const ppo_samples *samples, float *reward, void *user);
 
 /* Continues the last sequence with a text; given not 0: as ppo_tokens_mark_given(), for what tools answer. */
 PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenizer *tokenizer,
@@ -92,6 +129,74 @@ PPO_DEF ppo_tensor *ppo_tape_dpo_loss(ppo_tape *tape, ppo_tensor *chosen_logp, p
                                       float beta, float label_smoothing) {
     ppo__pair_args args = {"dpo_loss", ref_chosen_logp, ref_rejected_logp, beta, label_smoothing};
     return ppo__tape_pair_loss(tape, ref_chosen_logp && ref_rejected_logp, chosen_logp, rejected_logp, &args);
+}
+
+/* What one sequence adds to n times the loss, and the derivative of that by its logp. */
+static float ppo__kto_term(float ratio, float weight, float baseline, float beta, float *slope) {
+    const float x = beta * (ratio - baseline), sign = weight > 0 ? 1.0f : -1.0f;
+    const float off = 1 / (1 + expf(sign * x)); /* 1 - sigmoid */
+    *slope = -weight * beta * off * (1 - off);
+    return sign * weight * off;
+}
+
+PPO_DEF ppo_status ppo_kto_loss(const float *logp, const float *ref_logp, const float *weight, int n,
+                                float baseline, float beta, float *loss, float *grad_logp) {
+    if (!PPO__GIVEN("ppo_kto_loss", logp, ref_logp, weight)) return PPO_ERROR_ARGUMENT;
+    if (n <= 0 || !(beta > 0) || !ppo__finite(beta) || !ppo__finite(baseline))
+        return ppo__refuse("ppo_kto_loss: %d sequences, beta %g, baseline %g", n, (double)beta,
+                           (double)baseline);
+    double sum = 0;
+    for (int i = 0; i < n; ++i) {
+        float slope;
+        if (!ppo__finite(weight[i]) || weight[i] == 0)
+            return ppo__refuse("ppo_kto_loss: the weight of sequence %d is %g", i, (double)weight[i]);
+        const float term = ppo__kto_term(logp[i] - ref_logp[i], weight[i], baseline, beta, &slope);
+        if (!ppo__finite(term))
+            return ppo_fail(PPO_ERROR_NUMERIC, "ppo_kto_loss: the loss of sequence %d is %g", i,
+                            (double)term);
+        sum += term;
+        if (grad_logp) grad_logp[i] = slope / (float)n;
+    }
+    if (loss) *loss = (float)(sum / n);
+    return PPO_OK;
+}
+
+typedef struct ppo__kto_args {
+    const float *ref_logp, *ref_kl_logp, *weight;
+    float beta;
+} ppo__kto_args;
+
+static ppo_status ppo__kto_forward(ppo_node *node) {
+    const ppo__kto_args *args = (const ppo__kto_args *)node->args;
+    const ppo_tensor *logp = node->in[0], *kl = node->in[1];
+    double baseline = 0;
+    float *grad = ppo_tape_alloc(node->tape, (size_t)logp->rows);
+    if (!grad) return PPO_ERROR_MEMORY;
+    node->kept = grad;
+    for (int i = 0; i < kl->rows; ++i)
+        baseline += ((double)kl->data[i] - (double)args->ref_kl_logp[i]) / kl->rows;
+    return ppo_kto_loss(logp->data, args->ref_logp, args->weight, logp->rows,
+                        baseline > 0 ? (float)baseline : 0, args->beta, node->out[0]->data, grad);
+}
+
+static void ppo__kto_backward(ppo_node *node) {
+    const float *grad = (const float *)node->kept;
+    for (int i = 0; i < node->in[0]->rows && node->in[0]->grad; ++i)
+        node->in[0]->grad[i] += node->out[0]->grad[0] * grad[i];
+}
+
+PPO_DEF ppo_tensor *ppo_tape_kto_loss(ppo_tape *tape, ppo_tensor *logp, ppo_tensor *kl_logp,
+                                      const float *ref_logp, const float *ref_kl_logp, const float *weight,
+                                      float beta) {
+    static const ppo_op op = {"kto_loss", 1, ppo__kto_forward, ppo__kto_backward};
+    if (!ppo__operands(tape, op.name, logp, kl_logp)) return NULL;
+    if (!ref_logp || !ref_kl_logp || !weight || logp->cols != 1 || kl_logp->cols != 1 ||
+        kl_logp->rows != logp->rows)
+        return (ppo_tensor *)ppo__tape_fail(
+            tape, ppo__refuse("kto_loss: an array is NULL, or the shapes are not (n, 1) and (n, 1)"));
+    const ppo__kto_args args = {ref_logp, ref_kl_logp, weight, beta};
+    ppo_tensor *in[2] = {logp, kl_logp};
+    return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, 1, 1, &args, sizeof args));
 }
 
 /* log p - log q at j, from one row of logits of each */
@@ -219,34 +324,129 @@ static ppo_status ppo__call_tool(ppo_generator *g, const ppo_sampling *sampling,
     return PPO_OK;
 }
 
-/* -- DPO -- */
+/* -- DPO, and KTO -- */
+
+/* The sequences of KTO, desirable ones first, and for each its prompt with another one's response. */
+typedef struct ppo__kto_set {
+    ppo_tokens own, mismatched; /* a set's data[0] is `own` */
+    int desirable;
+    float weight[2];
+} ppo__kto_set;
 
 static ppo_status ppo__fit_dpo_begin(ppo__fit *fit, const ppo_lm *reference) {
+    const int kto = fit->objective == PPO__KTO;
     ppo_status status = PPO_OK;
     for (int k = 0; k < 4 && !status; ++k) {
         ppo__fit_set *set = &fit->set[k / 2];
         if (!set->count) continue;
-        float *logp = set->ref_logp[k % 2] = PPO__ARRAY(&fit->memory, float, set->count);
+        float *logp = set->ref_logp[k % 2] = PPO__ARRAY(&fit->memory, float, ppo__at(set->count, 1 + kto));
         status =
             logp ? ppo_lm_logp(reference, set->data[k % 2], fit->learner.reserved, logp) : PPO_ERROR_MEMORY;
+        const ppo__kto_set *own = (const ppo__kto_set *)(const void *)set->data[0];
+        for (int s = 0; s < set->count && kto && !status; ++s) /* the second half: weights, by sign */
+            logp[set->count + s] = s < own->desirable ? own->weight[0] : -own->weight[1];
     }
     return status;
 }
 
-static ppo_tensor *ppo__fit_dpo_loss(ppo_tape *tape, ppo_tensor *const logp[2], float *const ref_logp[2],
-                                     const int *item, const ppo_fit_config *config) {
-    float *ref[2];
-    for (int k = 0; k < 2; ++k) {
-        ref[k] = (float *)ppo__tape_take(tape, logp[k]->rows, sizeof(float));
-        for (int i = 0; i < logp[k]->rows && ref[k]; ++i) ref[k][i] = ref_logp[k][item[i]];
-    }
-    return ppo_tape_dpo_loss(tape, logp[0], logp[1], ref[0], ref[1], config->beta, config->label_smoothing);
+/* The numbers of items, for the tape's round; NULL on failure. */
+static float *ppo__fit_some(ppo_tape *tape, const float *numbers, const int *item, int n) {
+    float *some = (float *)ppo__tape_take(tape, n, sizeof(float));
+    for (int i = 0; i < n && some; ++i) some[i] = numbers[item[i]];
+    return some;
+}
+
+static ppo_tensor *ppo__fit_dpo_loss(ppo_tape *tape, ppo_tensor *const logp[2], const int *item,
+                                     const ppo__fit *fit) {
+    const ppo_fit_config *c = fit->config;
+    const ppo__fit_set *set = fit->now;
+    const int n = logp[0]->rows;
+    const float *first = ppo__fit_some(tape, set->ref_logp[0], item, n);
+    const float *second = ppo__fit_some(tape, set->ref_logp[1], item, n);
+    if (fit->objective == PPO__DPO)
+        return ppo_tape_dpo_loss(tape, logp[0], logp[1], first, second, c->beta, c->label_smoothing);
+    const float *weight = ppo__fit_some(tape, set->ref_logp[0] + set->count, item, n);
+    return ppo_tape_kto_loss(tape, logp[0], ppo_tape_detach(tape, logp[1]), first, second, weight, c->beta);
 }
 
 PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *chosen,
                                const ppo_tokens *rejected, const ppo_fit_config *config) {
     if (!PPO__GIVEN("ppo_fit_dpo", lm, reference, chosen, rejected, config)) return PPO_ERROR_ARGUMENT;
     return ppo__fit_train(lm, reference, chosen, rejected, config, PPO__DPO);
+}
+
+/* Adds the prompt of sequence s with the response of sequence t, which is cut where the context ends. room [context] */
+static ppo_status ppo__kto_mismatch(const ppo_tokens *from, int s, int t, int context, int *room,
+                                    ppo_tokens *to) {
+    const int prompt = ppo__prompt_end(from, s) - from->start[s], first = ppo__prompt_end(from, t);
+    const int n = ppo__min_int(from->start[t + 1] - first, context - prompt);
+    memcpy(room, from->token + from->start[s], prompt * sizeof(int));
+    memcpy(room + prompt, from->token + first, n * sizeof(int));
+    ppo_status status = ppo_tokens_add(to, room, prompt + n, prompt);
+    for (int i = 0; i < n && from->given && !status; ++i)
+        if (from->given[first + i]) status = ppo_tokens_mark_given(to, prompt + i, 1);
+    return status;
+}
+
+static ppo_status ppo__kto_join(const ppo_lm *lm, const ppo_tokens *const data[2], ppo__kto_set *set) {
+    const int context = lm->config.context;
+    ppo_status status = PPO_OK;
+    for (int k = 0; k < 2 && !status; ++k) {
+        status = ppo__check_sequences(lm, data[k], PPO__IN_CONTEXT);
+        for (int s = 0; !status && s < data[k]->count; ++s) {
+            if (!ppo__response_length(data[k], s))
+                return ppo__refuse("%s sequence %d has no token after its prompt",
+                                   k ? "undesirable" : "desirable", s);
+            status = ppo_tokens_add_from(&set->own, data[k], s);
+        }
+        if (!k) set->desirable = set->own.count;
+    }
+    if (status) return status;
+    int *room = (int *)ppo__alloc((size_t)context * sizeof(int));
+    if (!room) return PPO_ERROR_MEMORY;
+    for (int s = 0, n = set->own.count; s < n && !status; ++s)
+        status = ppo__kto_mismatch(&set->own, s, (s + n - 1) % n, context, room, &set->mismatched);
+    ppo__free(room);
+    return status;
+}
+
+PPO_DEF ppo_status ppo_fit_kto(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *desirable,
+                               const ppo_tokens *undesirable, float desirable_weight,
+                               float undesirable_weight, const ppo_fit_config *config) {
+    if (!PPO__GIVEN("ppo_fit_kto", lm, reference, desirable, undesirable, config)) return PPO_ERROR_ARGUMENT;
+    if (!(desirable_weight > 0 && desirable_weight <= 1e6f && undesirable_weight > 0 &&
+          undesirable_weight <= 1e6f))
+        return ppo__refuse("ppo_fit_kto: the weights are %g and %g, must be above 0, and at most 1e6",
+                           (double)desirable_weight, (double)undesirable_weight);
+    const ppo_tokens *const data[2][2] = {{desirable, undesirable},
+                                          {config->held_out, config->held_out_rejected}};
+    ppo__kto_set set[2];
+    ppo_fit_config c = *config;
+    memset(set, 0, sizeof set);
+    ppo_status status = PPO_OK;
+    if (c.held_out && !c.held_out_rejected)
+        status = ppo__refuse("held_out_rejected is NULL: the held-out sequences that are undesirable");
+    for (int k = 0; k < (c.held_out ? 2 : 1) && !status; ++k) {
+        set[k].weight[0] = desirable_weight;
+        set[k].weight[1] = undesirable_weight;
+        status = ppo__kto_join(lm, data[k], &set[k]);
+    }
+    if (c.held_out) c.held_out = &set[1].own, c.held_out_rejected = &set[1].mismatched;
+    if (!status) status = ppo__fit_train(lm, reference, &set[0].own, &set[0].mismatched, &c, PPO__KTO);
+    for (int k = 0; k < 2; ++k) {
+        ppo_tokens_free(&set[k].own);
+        ppo_tokens_free(&set[k].mismatched);
+    }
+    return status;
+}
+
+/* -- distillation -- */
+
+PPO_DEF ppo_status ppo_reward_none(const ppo_samples *samples, float *reward, void *user) {
+    (void)user;
+    if (!PPO__GIVEN("ppo_reward_none", samples, reward)) return PPO_ERROR_ARGUMENT;
+    memset(reward, 0, samples->tokens.count * sizeof(float));
+    return PPO_OK;
 }
 
 /* -- importance sampling -- */
