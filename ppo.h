@@ -190,16 +190,14 @@ COMPANIONS
     What only some programs need is in headers of their own, examples/companions/. Copy one beside this file and
     include it after it, in the file with PPO_IMPLEMENTATION, too. Each has its manual at the top:
 
-        ppo_bpe.h       byte-pair encoding: tokenizers whose tokens are frequent pieces of words
-        ppo_check.h     checks of your environment, and of the derivatives of your operations and losses
+        ppo_bpe.h       tokenizers by byte-pair encoding;      ppo_check.h   checks of environments, derivatives
         ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines; ppo_gguf.h: GGUF
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, KTO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    trainings that were stopped continue;  ppo_report.h  TensorBoard, charts as SVG files
         ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
-        ppo_explain.h   what a policy would do in a state, and what its critic expects
+        ppo_explain.h   what a policy would do in a state;     ppo_flat.h    programs in other languages
         ppo_teach.h     recorded play is cloned, before PPO; experts that can be asked (DAgger)
-        ppo_flat.h      for programs in other languages: a shared library, as examples/python/ppo.py uses it
         ppo_player.h    evaluation in programs with a loop of their own, and of matches
         ppo_conv.h      convolutions over pictures;            ppo_gru.h   memory: a recurrent core
         ppo_ocean.h     environments like PufferLib's Ocean;   ppo_amx.h   large layers on processors with AMX
@@ -417,8 +415,7 @@ PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
    those of the device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
-/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's
-   orthogonal_). */
+/* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's orthogonal_). */
 PPO_DEF ppo_status ppo_init_orthogonal(ppo_tensor *weight, float gain, ppo_rng *rng);
 
 /* --------------------------------------------------------------------------------------------------------
@@ -1131,8 +1128,7 @@ enum { PPO_MAX_METRICS = 8 };
 typedef struct ppo_outcome { /* zeroed before every step */
     float reward;
     int terminated; /* 1: the task ended, no reward would follow */
-    /* 1: cut short by something outside the task; max_steps does this by itself. Ignored where terminated is
-       1 */
+    /* 1: cut short by something outside the task; max_steps does this by itself. Ignored where terminated is 1 */
     int truncated;
     /* 1: the agent does not act in the next step, as when it is another one's turn. Its observation is not
        read; rewards until it acts again count for its latest action */
@@ -2100,7 +2096,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 
     /* advantages */
     ppo_advantage_kind advantage; /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda;      /* gamma: GAE and RETURN; gae_lambda: GAE [1, 0.95] */
+    float gamma, gae_lambda, critic_lambda; /* GAE; gamma: RETURN, too; critic_lambda: targets, -1: same [1, 0.95, -1] */
     int whiten_rewards;           /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
@@ -12873,8 +12869,7 @@ PPO_DEF ppo_status ppo_train(const ppo_env *env, const ppo_config *config, ppo_a
 
 enum { PPO__EVAL_ENVS = 32, PPO__EVAL_STEPS = 1000000, PPO__EVAL_EPISODES = 1000000 };
 
-/* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot
-   0. */
+/* Episodes that are played side by side, by a collector that records nothing. The opponent is its snapshot 0. */
 typedef struct ppo__match {
     ppo_agent *player[2];   /* the one that is judged, */
     int opposed;            /* 1: and its opponent, which may be the same */
@@ -16843,11 +16838,11 @@ static double ppo__sum(const float *x, int n) {
 }
 
 /* Token by token; without a critic all values are 0. */
-static ppo_status ppo__token_advantages(ppo_rlhf *r, int s, float lambda) {
+static ppo_status ppo__token_advantages(ppo_rlhf *r, int s, float lambda, int targets) {
     const ppo__response_rows *rows = &r->rows;
     const int row = r->first_row[s], n = r->first_row[s + 1] - row;
     return ppo_gae(rows->reward + row, rows->value + row, rows->next_value + row, NULL, NULL, n, 1,
-                   r->config.gamma, lambda, rows->advantage + row, rows->value_target + row);
+                   r->config.gamma, lambda, rows->advantage + row, targets ? rows->value_target + row : NULL);
 }
 
 /* (S - mean S) / (std S + 1e-4) + K - mean K, where R, the total, is S + K, and K, the penalty, is the part of R that is KL. K
@@ -16865,13 +16860,15 @@ static double ppo__group_advantage(const ppo_rlhf *r, int s) {
 /* The advantages of sequence s: most are the same for all its tokens, and made of R, the sum of its rewards. */
 static ppo_status ppo__sequence_advantage(ppo_rlhf *r, int s) {
     const int k = r->config.samples;
-    const float total = r->total[s], *group = r->total + s / k * k; /* of the k samples of the same prompt */
+    const float total = r->total[s], own = r->config.critic_lambda;
+    const float *group = r->total + s / k * k; /* of the k samples of the same prompt */
     double advantage = 0;
     switch (r->config.advantage) {
-    case PPO_ADVANTAGE_GAE: /* Schulman 2016 */
-        return ppo__token_advantages(r, s, r->config.gae_lambda);
+    case PPO_ADVANTAGE_GAE: /* Schulman 2016; the critic's targets by a lambda of their own: Yuan 2025 */
+        if (own >= 0 && ppo__token_advantages(r, s, own, 1)) return ppo__failed;
+        return ppo__token_advantages(r, s, r->config.gae_lambda, own < 0);
     case PPO_ADVANTAGE_RETURN: /* REINFORCE++, Hu 2025: GAE with lambda 1 */
-        return ppo__token_advantages(r, s, 1);
+        return ppo__token_advantages(r, s, 1, 1);
     case PPO_ADVANTAGE_SEQUENCE: /* less what the critic expected of the prompt */
         advantage = total - r->rows.value[r->first_row[s]];
         break;
@@ -17295,6 +17292,7 @@ static const ppo_need ppo__rlhf_needs[] = {
     {"whiten_rewards", "advantage", "gae"},
     {"bootstrap_truncated", "advantage", "gae"},
     {"gae_lambda", "advantage", "gae"},
+    {"critic_lambda", "advantage", "gae"},
     {"value_coef", "advantage", "gae|sequence"},
     {"gamma", "advantage", "gae|return"},
     {"value_clip", "advantage", "gae|sequence"},
@@ -17319,7 +17317,7 @@ static const ppo_need ppo__rlhf_needs[] = {
     "objective clip_low clip_high dual_clip objective_kl_coef ratio aggregation kl_place kl_estimator " \
     "penalty_target_kl kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated " \
     "whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step "    \
-    "critic_learning_rate gamma gae_lambda value_coef value_clip"
+    "critic_learning_rate gamma gae_lambda critic_lambda value_coef value_clip"
 #define PPO__METHOD_ROW(ROW, name, values) ROW(name, PPO__METHOD, "samples=8 kl_coef=0 " values)
 #define PPO__RLHF_PRESETS(ROW)                                                                           \
     PPO__METHOD_ROW(ROW, "ppo", "advantage=gae samples=1 kl_coef=0.05")                                  \
@@ -17363,6 +17361,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                     "how much better a token was than expected"),
         PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
         PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
+        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1, "GAE: lambda of the critic's targets; -1: the same"),
         PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
         PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),

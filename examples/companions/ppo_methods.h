@@ -27,6 +27,15 @@ ON-POLICY DISTILLATION
        ppo_rlhf_config_preset(&cfg, "distill");
        ppo_rlhf_create(lm, teacher, NULL, &prompts, ppo_reward_none, NULL, &cfg, &rlhf);
 
+LONG ANSWERS
+
+   A critic that has learned nothing yet misleads the policy, and with it the more, the longer the answers are. VC-PPO
+   (Yuan 2025) trains it first, and always by whole returns, which the settings of the policy need not be:
+
+       cfg.critic_lambda = 1;
+       ppo_rlhf_create(lm, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
+       ppo_rlhf_warm_critic(rlhf, 20, &progress);       // then ppo_rlhf_iterate()
+
 SETTINGS OF PPO ON TOKENS
 
    Settings of ppo_rlhf_config that need this file, and the presets that have them:
@@ -99,6 +108,11 @@ PPO_DEF ppo_status ppo_fit_dpo(ppo_lm *lm, const ppo_lm *reference, const ppo_to
 PPO_DEF ppo_status ppo_fit_kto(ppo_lm *lm, const ppo_lm *reference, const ppo_tokens *desirable,
                                const ppo_tokens *undesirable, float desirable_weight,
                                float undesirable_weight, const ppo_fit_config *config);
+
+/* Value pretraining (Yuan 2025): iterations in which the policy samples and the critic alone learns, by whole returns.
+   The next ppo_rlhf_iterate() is iteration 1, with what was learned of rewards. progress: of the last one, may be NULL.
+   Errors: there is no critic, or it is the policy; an iteration is done; iterations is below 1. */
+PPO_DEF ppo_status ppo_rlhf_warm_critic(ppo_rlhf *rlhf, int iterations, ppo_rlhf_progress *progress);
 
 /* A ppo_reward_fn: 0 for every sample. user may be NULL. */
 PPO_DEF ppo_status ppo_reward_none(const ppo_samples *samples, float *reward, void *user);
@@ -447,6 +461,35 @@ PPO_DEF ppo_status ppo_reward_none(const ppo_samples *samples, float *reward, vo
     if (!PPO__GIVEN("ppo_reward_none", samples, reward)) return PPO_ERROR_ARGUMENT;
     memset(reward, 0, samples->tokens.count * sizeof(float));
     return PPO_OK;
+}
+
+/* -- value pretraining -- */
+
+PPO_DEF ppo_status ppo_rlhf_warm_critic(ppo_rlhf *rlhf, int iterations, ppo_rlhf_progress *progress) {
+    if (!PPO__GIVEN("ppo_rlhf_warm_critic", rlhf)) return PPO_ERROR_ARGUMENT;
+    if (iterations < 1)
+        return ppo__refuse("ppo_rlhf_warm_critic: iterations is %d, must be above 0", iterations);
+    if (!rlhf->critic || rlhf->critic == rlhf->policy)
+        return ppo__refuse("ppo_rlhf_warm_critic: %s", rlhf->critic
+                                                           ? "the critic is the policy, which would change"
+                                                           : "the advantage needs no critic");
+    if (rlhf->iteration)
+        return ppo__refuse("ppo_rlhf_warm_critic: %lld iterations are done", (long long)rlhf->iteration);
+    const ppo_rlhf_config own = rlhf->config;
+    const float kl_coef = rlhf->kl_coef, entropy_coef = rlhf->entropy_coef;
+    ppo_rlhf_config *c = &rlhf->config;
+    ppo_status status = PPO_OK;
+    if (!(c->critic_learning_rate > 0)) c->critic_learning_rate = c->learning_rate;
+    c->learning_rate = 0;
+    c->gae_lambda = 1, c->critic_lambda = -1;
+    c->learning_rate_schedule = PPO_CONSTANT;
+    for (int i = 0; i < iterations && !status; ++i) status = ppo_rlhf_iterate(rlhf, progress);
+    rlhf->config = own;
+    rlhf->iteration = 0;
+    rlhf->rate_factor = 1;
+    rlhf->kl_coef = kl_coef, rlhf->entropy_coef = entropy_coef;
+    ppo_params_reset_optimizer(rlhf->policy->params);
+    return status;
 }
 
 /* -- importance sampling -- */

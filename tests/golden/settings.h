@@ -199,6 +199,7 @@ static const char *const g_settings[] = {
     "ppo_rlhf_config.advantage: choice, gae, 0 to 5, gae|sequence|group|leave-one-out|group-mean|return",
     "ppo_rlhf_config.gamma: float, 1, 0 to 1",
     "ppo_rlhf_config.gae_lambda: float, 0.95, 0 to 1",
+    "ppo_rlhf_config.critic_lambda: float, -1, -1 to 1",
     "ppo_rlhf_config.whiten_rewards: choice, no, 0 to 1, no|yes",
     "ppo_rlhf_config.bootstrap_truncated: choice, no, 0 to 1, no|yes",
     "ppo_rlhf_config.whiten_advantages: choice, auto, -1 to 1, auto|no|yes",
@@ -239,6 +240,7 @@ static const char *const g_settings[] = {
     "ppo_rlhf_config.whiten_rewards needs advantage: gae",
     "ppo_rlhf_config.bootstrap_truncated needs advantage: gae",
     "ppo_rlhf_config.gae_lambda needs advantage: gae",
+    "ppo_rlhf_config.critic_lambda needs advantage: gae",
     "ppo_rlhf_config.value_coef needs advantage: gae|sequence",
     "ppo_rlhf_config.gamma needs advantage: gae|return",
     "ppo_rlhf_config.value_clip needs advantage: gae|sequence",
@@ -255,7 +257,7 @@ static const char *const g_settings[] = {
     "ppo_rlhf_config.kl_weighted needs kl_place: loss",
     "ppo_rlhf_config.importance_mode needs importance_cap: not 0",
     "ppo_rlhf_config.min_learning_rate needs learning_rate_schedule: linear|cosine",
-    "ppo_rlhf_config \"ppo\": defaults of objective clip_low clip_high dual_clip objective_kl_coef ratio aggregation kl_place kl_estimator penalty_target_kl kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step critic_learning_rate gamma gae_lambda value_coef value_clip, then samples=8 kl_coef=0 advantage=gae samples=1 kl_coef=0.05",
+    "ppo_rlhf_config \"ppo\": defaults of objective clip_low clip_high dual_clip objective_kl_coef ratio aggregation kl_place kl_estimator penalty_target_kl kl_horizon kl_weighted overlong_buffer overlong_penalty refills mask_truncated whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step critic_learning_rate gamma gae_lambda critic_lambda value_coef value_clip, then samples=8 kl_coef=0 advantage=gae samples=1 kl_coef=0.05",
     "ppo_rlhf_config \"rloo\": defaults as above, then samples=8 kl_coef=0 advantage=leave-one-out kl_coef=0.05",
     "ppo_rlhf_config \"grpo\": defaults as above, then samples=8 kl_coef=0 advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04",
     "ppo_rlhf_config \"dr-grpo\": defaults as above, then samples=8 kl_coef=0 advantage=group-mean aggregation=constant",
@@ -264,5 +266,6 @@ static const char *const g_settings[] = {
     "ppo_rlhf_config \"cispo\": defaults as above, then samples=8 kl_coef=0 advantage=group objective=cispo clip_low=1 clip_high=4",
     "ppo_rlhf_config \"reinforce++\": defaults as above, then samples=8 kl_coef=0 samples=1 advantage=return kl_coef=0.01",
     "ppo_rlhf_config \"reinforce++-baseline\": defaults as above, then samples=8 kl_coef=0 advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01",
+    "ppo_rlhf_config \"distill\": defaults as above, then samples=8 kl_coef=0 samples=1 advantage=return gamma=0 kl_coef=1 whiten_advantages=no",
 };
 #endif
