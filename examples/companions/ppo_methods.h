@@ -34,7 +34,7 @@ LONG ANSWERS
 
        cfg.critic_lambda = 1;
        ppo_rlhf_create(lm, NULL, NULL, &prompts, reward, NULL, &cfg, &rlhf);
-       ppo_rlhf_warm_critic(rlhf, 20, &progress);       // then ppo_rlhf_iterate()
+       ppo_rlhf_warm_critic(rlhf, 20, NULL);            // then ppo_rlhf_iterate()
 
 SETTINGS OF PPO ON TOKENS
 
