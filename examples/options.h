@@ -78,6 +78,8 @@ typedef struct options {
     const char *save_best;
     float target_return; /* NAN: none */
     int save_every, eval_every, eval_episodes, no_train, inspect, json, quiet, help;
+    int seeds, trials, jobs; /* 0: not given */
+    const char *study;       /* a folder */
     const char *program; /* as it was called */
     char saved_env[64];  /* the environment of the saved file */
 } options;
@@ -99,6 +101,15 @@ static int is_terminal(int output) {
     return isatty(output);
 #else
     return output > 0;
+#endif
+}
+
+static int processors(void) {
+#ifdef _SC_NPROCESSORS_ONLN
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 1 ? (int)n : 1;
+#else
+    return 1;
 #endif
 }
 
@@ -130,6 +141,12 @@ static const struct flag {
      offsetof(options, export_int8)},
     {"eval-episodes", "N", "fresh episodes of an evaluation, also after the training", NUMBER,
      offsetof(options, eval_episodes)},
+    {"seeds", "N", "trains with N seeds, and tells the mean of their middle half", NUMBER,
+     offsetof(options, seeds)},
+    {"trials", "N", "tries N settings, the best of them longer and longer", NUMBER, offsetof(options, trials)},
+    {"study", "DIR", "where --trials keeps what it has found, and continues [study]", TEXT,
+     offsetof(options, study)},
+    {"jobs", "N", "runs of --seeds and --trials at a time", NUMBER, offsetof(options, jobs)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},
     {"no-train", "", "only evaluates what was loaded, and exports it", SWITCH, offsetof(options, no_train)},
     {"inspect", "", "plays the environment at random, and says what may go wrong", SWITCH,
@@ -149,8 +166,9 @@ static void print_help(const options *o) {
         char name[64];
         snprintf(name, sizeof name, "%s %s", flags[i].name, flags[i].value);
         printf("  --%-24s %s", name, flags[i].help);
-        if (flags[i].kind == NUMBER || flags[i].kind == STEPS)
-            printf(" [%d]", *(const int *)((const char *)o + flags[i].offset));
+        const int *number = (const int *)((const char *)o + flags[i].offset);
+        if ((flags[i].kind == NUMBER || flags[i].kind == STEPS) && *number)
+            printf(" [%d]", *number);
         printf("\n");
     }
     printf("  --steps N                  the same as --total-steps\n\n");
@@ -251,6 +269,15 @@ static int check_together(const options *o) {
         return fail(
             "--watch goes with no --save, --save-best, --eval-every, --target-return, --csv, --tensorboard, "
             "--export, --export-int8, --json, --no-train");
+    if ((o->seeds || o->trials) && (writes || judges || o->watch || o->resume || o->no_train || o->export_to ||
+                                    o->export_int8 || o->inspect || (o->seeds && o->trials)))
+        return fail("--seeds and --trials go with no file to write or to continue, and not together");
+    if (o->trials && (o->load || o->json)) return fail("--trials goes with no --load, --json");
+    if (o->study && !o->trials) return fail("--study goes with --trials");
+    if (o->seeds > 1000 || o->trials > 1000) return fail("--seeds and --trials are 1000 at most");
+#ifdef WITH_MPI
+    if (o->seeds || o->trials) return fail("--seeds and --trials run in one process");
+#endif
     if (o->save_every && !o->save) return fail("--save-every goes with --save");
     if (o->no_train && (writes || judges || !(o->resume || o->load)))
         return fail(
@@ -296,6 +323,7 @@ static int read_options(options *o, int argc, char **argv) {
     o->save_every = 10;
     o->eval_every = 10000;
     o->eval_episodes = 20;
+    o->jobs = processors();
     o->target_return = NAN;
     for (int i = 1; i < argc; i++) o->help |= strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
     if (o->help) return 0;             /* whatever else is wrong */
@@ -316,6 +344,14 @@ static int read_options(options *o, int argc, char **argv) {
     if (!status) status = drop_useless(o, &before, from != NULL);
     if (ppo_group_rank()) o->quiet = 1, o->csv = o->tensorboard = o->export_to = o->export_int8 = NULL;
     return status ? fail("%s", ppo_last_error()) : 0;
+}
+
+/* A new agent and its trainer, or those of a saved file. */
+static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **trainer) {
+    if (o->resume) return ppo_trainer_resume(o->resume, &o->env, &o->config, agent, trainer);
+    ppo_status status =
+        o->load ? ppo_agent_load(o->load, &o->env, agent) : ppo_agent_create(&o->env, &o->config, agent);
+    return status ? status : ppo_trainer_create(&o->env, &o->config, *agent, trainer);
 }
 
 #endif

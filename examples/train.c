@@ -7,7 +7,7 @@
    by the most likely actions, and by sampled ones.
    Ctrl-C ends the training after the iteration: what was learned until then is evaluated all the same, and with --save
    the program says how to continue. A run that was cut short like that exits with 130.
-   The command line is read in options.h. */
+   The command line is read in options.h; seeds.h trains with many seeds, search.h tries many settings. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 #include "companions/ppo_conv.h"
@@ -21,6 +21,8 @@
 #include "options.h"
 #include "best.h"
 #include "watch.h"
+#include "seeds.h"
+#include "search.h"
 
 #include <math.h>
 
@@ -61,14 +63,6 @@ static void keep_warning(const char *symptom, const char *sentence) {
     if (k == warning_count) warning_count++;
     warnings[k].symptom = symptom;
     snprintf(warnings[k].sentence, sizeof warnings[k].sentence, "%s", sentence);
-}
-
-/* A new agent and its trainer, or those of a saved file. */
-static ppo_status start(const options *o, ppo_agent **agent, ppo_trainer **trainer) {
-    if (o->resume) return ppo_trainer_resume(o->resume, &o->env, &o->config, agent, trainer);
-    ppo_status status =
-        o->load ? ppo_agent_load(o->load, &o->env, agent) : ppo_agent_create(&o->env, &o->config, agent);
-    return status ? status : ppo_trainer_create(&o->env, &o->config, *agent, trainer);
 }
 
 /* --export: a C header, or by its name an ONNX model. */
@@ -196,6 +190,8 @@ int main(int argc, char **argv) {
 #endif
     if (o.watch) return watch(&o);
     if (o.inspect) return inspect(&o);
+    if (o.seeds) return report_seeds(&o);
+    if (o.trials) return search(&o);
 
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;

@@ -229,6 +229,31 @@ reaches_the_target() {
 }
 check target_return_ends_the_training reaches_the_target
 
+# --- many seeds, many settings ---
+
+several_seeds() { # the same returns as one by one, and their mean
+    train --seeds 3 --seed 5 --steps 4096 --quiet --json && [ $status -eq 0 ] && cp $work/out $work/several && one= &&
+        for seed in 5 6 7; do train --seed $seed --steps 4096 --quiet --json && one="$one,$(value eval_mean_return)"; done &&
+        grep -qF "\"returns\":[${one#,}]" $work/several && cp $work/several $work/out &&
+        echo "$one,$(value iqm)" | awk -F, '{ d = ($2 + $3 + $4) / 3 - $5; exit !(d < 0.1 && d > -0.1) }'
+}
+check seeds_reach_what_each_reaches_alone several_seeds
+
+searches() { # and goes on where lines are missing, as after an interruption
+    rm -rf $work/study
+    study="--trials 4 --steps 3600 --study $work/study --quiet"
+    train $study && [ $status -eq 0 ] && [ "$(grep -c '^round' $work/out)" -eq 3 ] && grep -q '^the best: .* --env CartPole-v1' $work/out &&
+        [ "$(grep -c 'ten fresh seeds' $work/out)" -eq 2 ] && cp $work/out $work/searched && cp $work/study/study.txt $work/whole &&
+        grep -v '^2 . [35]' $work/whole >$work/study/study.txt && train $study && cmp $work/out $work/searched &&
+        [ "$(sort $work/study/study.txt)" = "$(sort $work/whole)" ] &&
+        is_refused 'another study' --trials 4 --steps 3700 --study $work/study --quiet
+}
+check trials_find_settings_and_continue searches
+
+check refuses_files_of_many_seeds  is_refused seeds --seeds 3 --save $work/no
+check refuses_a_study_without_trials is_refused study --study $work/no
+check refuses_too_many_seeds       is_refused 1000 --seeds 2000
+
 best_of_both_runs() { # what was better before the run was stopped stays
     best=$work/kept-best.safetensors
     train --steps 40960 --quiet --save-best $best --eval-every 20480 --json && cp $best $work/first-best &&

@@ -1,0 +1,276 @@
+/* search.h - --trials N of train.c: tries settings, and gives those that do well more steps and more seeds. It teaches
+   successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best third of them a third, and
+   the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line itself, so that the search never ends
+   below what it began with but by chance. Halfway through the first round, a run below the median of the others ends.
+
+   What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search that was
+   interrupted continues. At the end the best settings and the first ones train with ten seeds that the search has not
+   seen: the best of many trials is partly the luckiest, and only fresh seeds tell how much. */
+#ifndef SEARCH_H
+#define SEARCH_H
+
+#include "seeds.h"
+
+#include <sys/stat.h>
+#ifdef _WIN32
+#include <direct.h>
+#define make_folder(path) _mkdir(path)
+#else
+#define make_folder(path) mkdir(path, 0777)
+#endif
+
+/* What is worth trying, those of the zoo of Stable-Baselines3 in the main. Rows without effect are left out. */
+static const struct searched {
+    const char *name, *also, *words; /* `also` gets the same word */
+} searched[] = {
+    {"learning_rate", NULL, "1e-4 3e-4 7e-4 1e-3 2e-3 4e-3"},
+    {"learning_rate_schedule", NULL, "constant linear"},
+    {"gamma", NULL, "0.9 0.95 0.98 0.99 0.995 0.999 0.9999"},
+    {"gae_lambda", NULL, "0.8 0.9 0.94 0.97 0.99 1"},
+    {"clip_low", "clip_high", "0.1 0.2 0.3 0.4"},
+    {"entropy_coef", NULL, "0 1e-4 1e-3 0.005 0.01 0.03"},
+    {"epochs", NULL, "2 4 10 20"},
+    {"num_envs", NULL, "1 4 8 16"},
+    {"rollout_steps", NULL, "8 16 32 128 256 512"},
+    {"minibatch_size", NULL, "8 32 64 128 256"},
+    {"max_grad_norm", NULL, "0.5 1 5"},
+    {"value_coef", NULL, "0.25 0.5 1"},
+    {"normalize_obs", NULL, "no yes"},
+    {"normalize_reward", NULL, "no yes"},
+    {"hidden", NULL, "32,32 64,64 128,128"},
+    {"activation", NULL, "tanh relu"},
+    {"log_std_init", NULL, "-3 -2 -1 0"},
+};
+enum {
+    SEARCHED = sizeof searched / sizeof *searched,
+    ROUNDS = 3,
+    FIRST_SEEDS = 2,
+    MAX_SEEDS = FIRST_SEEDS << (ROUNDS - 1)
+};
+
+typedef struct trial {
+    ppo_config config;
+    float score[ROUNDS][MAX_SEEDS]; /* NAN: not measured */
+    float half[FIRST_SEEDS];        /* halfway through the first round; NAN: not yet */
+    float mean;                     /* of the round */
+    int alive;
+} trial;
+
+typedef struct study {
+    crew crew;
+    const options *options;
+    trial *trials;
+    int round, *job; /* job k: trial job[k] / MAX_SEEDS with its seed job[k] % MAX_SEEDS */
+    FILE *file;
+    char error[256];
+} study;
+
+/* Word `at` of a list; how many there are if word is NULL. */
+static int word_of(const char *words, int at, char word[32]) {
+    int count = 0;
+    for (; *words; words += strcspn(words, " "), words += strspn(words, " "), count++)
+        if (word && count == at) snprintf(word, 32, "%.*s", (int)strcspn(words, " "), words);
+    return count;
+}
+
+/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library or its environment
+   would refuse is drawn again. */
+static ppo_config settings_of(const options *o, int k) {
+    ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)k);
+    for (;;) {
+        ppo_config c = o->config;
+        for (int i = 0; i < SEARCHED && k > 0; i++) {
+            char word[32];
+            const uint32_t at = ppo_rng_below(&rng, (uint32_t)word_of(searched[i].words, 0, NULL));
+            ppo_config changed = c;
+            if (k % 2 == 0 && ppo_rng_uniform(&rng) >= 0.25f) continue;
+            word_of(searched[i].words, (int)at, word);
+            ppo_config_set(&changed, searched[i].name, word);
+            if (searched[i].also) ppo_config_set(&changed, searched[i].also, word);
+            if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed;
+        }
+        c.threads = 1;
+        if (k == 0 || (!ppo_config_check(&c) && c.minibatch_size <= c.num_envs * c.rollout_steps)) return c;
+    }
+}
+
+static void print_settings(const options *o, const ppo_config *c) {
+    for (int i = 0; i < SEARCHED; i++) {
+        char before[64], now[64];
+        if (ppo_config_get(&o->config, searched[i].name, before, sizeof before) ||
+            ppo_config_get(c, searched[i].name, now, sizeof now) || strcmp(before, now) == 0)
+            continue;
+        for (const char *name = searched[i].name; name;
+             name = name == searched[i].also ? NULL : searched[i].also) {
+            printf(" --");
+            for (const char *at = name; *at; at++) putchar(*at == '_' ? '-' : *at);
+            printf(" %s", now);
+        }
+    }
+    printf("\n");
+}
+
+/* 1: a run of the first round is below the median of those that have come as far. */
+static int is_behind(study *s, int t, int seed, float half) {
+    float x[1000];
+    int n = 0;
+    crew_lock(&s->crew, 1);
+    for (int k = 0; k < s->options->trials; k++)
+        if (!isnan(s->trials[k].half[seed])) x[n++] = s->trials[k].half[seed];
+    s->trials[t].half[seed] = half;
+    crew_lock(&s->crew, 0);
+    qsort(x, (size_t)n, sizeof *x, by_size);
+    return t > 0 && n >= 5 && half < x[n / 2];
+}
+
+static ppo_status train_until(ppo_trainer *trainer, int64_t steps) {
+    ppo_status status = PPO_OK;
+    ppo_progress p;
+    while (!status && !interrupted && !ppo_trainer_done(trainer) && ppo_trainer_steps(trainer) < steps)
+        status = ppo_trainer_iterate(trainer, &p);
+    return status;
+}
+
+/* Trains a trial with one of its seeds to the end of the round, from its checkpoint if there is one. */
+static void try_settings(void *user, int k) {
+    study *s = (study *)user;
+    const int t = s->job[k] / MAX_SEEDS, seed = s->job[k] % MAX_SEEDS;
+    options o = *s->options;
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    char path[1024];
+    int64_t steps = o.config.total_steps;
+    for (int r = s->round; r < ROUNDS - 1; r++) steps /= 3;
+    snprintf(path, sizeof path, "%s/%d-%d.ppo", o.study, t, seed);
+    FILE *there = s->round && seed < FIRST_SEEDS << (s->round - 1) ? fopen(path, "rb") : NULL;
+    if (there) fclose(there), o.resume = path;
+    o.config = s->trials[t].config;
+    o.config.seed += (uint64_t)seed;
+    ppo_status status = start(&o, &agent, &trainer);
+    ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
+    int behind = 0;
+    if (!status && s->round == 0) status = train_until(trainer, steps / 2);
+    if (!status && s->round == 0) e = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, 1);
+    if (!status && s->round == 0) behind = !interrupted && is_behind(s, t, seed, e.mean_return);
+    if (!status && !behind) status = train_until(trainer, steps);
+    if (!status && !behind) e = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, 1);
+    if (!status && !behind && !interrupted) status = ppo_trainer_save(trainer, path);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+    crew_lock(&s->crew, 1);
+    if (status && status != PPO_ERROR_NUMERIC) snprintf(s->error, sizeof s->error, "%s", ppo_last_error());
+    else if (!interrupted) {
+        s->trials[t].score[s->round][seed] =
+            status ? -INFINITY : e.mean_return; /* its numbers became infinite */
+        fprintf(s->file, "%d %d %d %g\n", s->round, t, seed, (double)s->trials[t].score[s->round][seed]);
+        fflush(s->file);
+    }
+    crew_lock(&s->crew, 0);
+}
+
+/* The lines of a study that was interrupted. The first one says what it studies. */
+static int open_study(study *s) {
+    const options *o = s->options;
+    char path[1024], first[256], line[256];
+    int round, t, seed;
+    float score;
+    if (make_folder(o->study) && errno != EEXIST) return fail("%s: %s", o->study, strerror(errno));
+    snprintf(path, sizeof path, "%s/study.txt", o->study);
+    snprintf(first, sizeof first, "%s seed %llu trials %d steps %lld learning rate %g envs %d\n", o->env.name,
+             (unsigned long long)o->config.seed, o->trials, (long long)o->config.total_steps,
+             (double)o->config.learning_rate, o->config.num_envs);
+    s->file = fopen(path, "a+");
+    if (!s->file) return fail("%s: %s", path, strerror(errno));
+    rewind(s->file);
+    if (!fgets(line, sizeof line, s->file)) fputs(first, s->file);
+    else if (strcmp(line, first) != 0)
+        return fail("%s holds another study: name a new folder by --study", path);
+    while (fgets(line, sizeof line, s->file))
+        if (sscanf(line, "%d %d %d %f", &round, &t, &seed, &score) == 4 && round >= 0 && round < ROUNDS &&
+            t >= 0 && t < o->trials && seed >= 0 && seed < MAX_SEEDS)
+            s->trials[t].score[round][seed] = score;
+    fseek(s->file, 0, SEEK_END);
+    return 0;
+}
+
+/* One round of those that are alive; then a third of them is. Returns the best trial, -1 if the round did not end. */
+static int run_round(study *s) {
+    const options *o = s->options;
+    int alive = 0, best = 0;
+    s->crew.count = 0;
+    for (int t = 0; t < o->trials; t++)
+        for (int seed = 0; seed < FIRST_SEEDS << s->round && s->trials[t].alive; seed++)
+            if (isnan(s->trials[t].score[s->round][seed])) s->job[s->crew.count++] = t * MAX_SEEDS + seed;
+    run_crew(&s->crew, o->jobs);
+    if (*s->error || interrupted) return *s->error ? fail("%s", s->error), -1 : -1;
+    for (int t = 0; t < o->trials; t++) {
+        trial *at = &s->trials[t];
+        at->mean = 0;
+        for (int seed = 0; seed < FIRST_SEEDS << s->round; seed++)
+            at->mean += at->score[s->round][seed] / (FIRST_SEEDS << s->round);
+        alive += at->alive;
+    }
+    for (int t = 1; t < o->trials; t++)
+        if (s->trials[t].alive && (!s->trials[best].alive || s->trials[t].mean > s->trials[best].mean))
+            best = t;
+    printf("round %d of %d, %d trials of %d seeds: ", s->round + 1, ROUNDS, alive, FIRST_SEEDS << s->round);
+    if (s->trials[0].alive) printf("the first settings have %.1f, ", s->trials[0].mean);
+    printf("the best %.1f:%s", s->trials[best].mean, best ? "" : " the first");
+    print_settings(o, &s->trials[best].config);
+    for (int kept = (alive + 2) / 3; alive > kept; alive--) {
+        int worst = -1;
+        for (int t = 0; t < o->trials; t++)
+            if (s->trials[t].alive && (worst < 0 || s->trials[t].mean <= s->trials[worst].mean)) worst = t;
+        s->trials[worst].alive = 0;
+    }
+    return best;
+}
+
+/* The best and the first settings with ten fresh seeds. */
+static int judge_fresh(const options *o, const ppo_config *best) {
+    enum { FRESH = 10 };
+    const ppo_config *config[2] = {best, &o->config};
+    static const char *const names[2] = {"best", "first"};
+    for (int k = 0; k < 2; k++) {
+        float x[FRESH];
+        if (train_seeds(o, config[k], o->config.seed + 1000, FRESH, x)) return 1;
+        const several s = tell_several(x, FRESH);
+        printf("the %s settings, ten fresh seeds: interquartile mean %.1f (%.1f to %.1f)\n", names[k], s.mean,
+               s.low, s.high);
+    }
+    return 0;
+}
+
+/* --trials. Returns the exit status. */
+static int search(const options *given) {
+    options o = *given;
+    study s;
+    int best = 0, failed;
+    if (!o.study) o.study = "study";
+    memset(&s, 0, sizeof s);
+    s.options = &o;
+    s.crew.job = try_settings, s.crew.user = &s;
+    s.trials = (trial *)calloc((size_t)o.trials, sizeof *s.trials);
+    s.job = (int *)calloc((size_t)o.trials * MAX_SEEDS, sizeof *s.job);
+    failed = !s.trials || !s.job ? fail("no memory for %d trials", o.trials) : 0;
+    for (int t = 0; t < o.trials && !failed; t++) {
+        s.trials[t].config = settings_of(&o, t);
+        s.trials[t].alive = 1;
+        for (int i = 0; i < FIRST_SEEDS; i++) s.trials[t].half[i] = NAN;
+        for (int i = 0; i < ROUNDS * MAX_SEEDS; i++) s.trials[t].score[i / MAX_SEEDS][i % MAX_SEEDS] = NAN;
+    }
+    if (!failed) failed = open_study(&s);
+    for (s.round = 0; s.round < ROUNDS && !failed; s.round++) failed = (best = run_round(&s)) < 0;
+    if (!failed) {
+        printf("the best: %s --env %s", o.program, o.env.name);
+        print_settings(&o, &s.trials[best].config);
+        failed = judge_fresh(&o, &s.trials[best].config);
+    }
+    if (interrupted) fprintf(stderr, "interrupted: the same command continues\n");
+    if (s.file) fclose(s.file);
+    free(s.trials);
+    free(s.job);
+    return interrupted ? 130 : failed;
+}
+
+#endif
