@@ -197,7 +197,7 @@ COMPANIONS
         ppo_resume.h    trainings that were stopped continue;  ppo_report.h  TensorBoard, charts as SVG files
         ppo_export.h    a policy as a C header for a device that has no room for this file; ppo_onnx.h: ONNX
         ppo_explain.h   what a policy would do in a state;     ppo_flat.h    programs in other languages
-        ppo_teach.h     recorded play is cloned, before PPO; experts that can be asked (DAgger)
+        ppo_teach.h     teachers: recorded play that is cloned, experts that are asked (DAgger), other policies
         ppo_player.h    evaluation in programs with a loop of their own, and of matches
         ppo_conv.h      convolutions over pictures;            ppo_gru.h   memory: a recurrent core
         ppo_ocean.h     environments like PufferLib's Ocean;   ppo_amx.h   large layers on processors with AMX
@@ -9512,8 +9512,7 @@ static ppo_status ppo__check_network(const ppo_env *env, const ppo_config *confi
                        config->squash ? "squash" : "scale_actions", (double)space->low, (double)space->high);
 }
 
-/* The networks that config describes, for the sizes of env. zeros: without initial weights, as they will be
-   loaded. */
+/* The networks that config describes, for the sizes of env. zeros: without initial weights, as they will be loaded. */
 static ppo_status ppo__actor_critic_init(ppo_actor_critic *model, const ppo_env *env,
                                          const ppo_config *config, int zeros) {
     const ppo_space *space = &env->action_space;
@@ -11287,6 +11286,9 @@ struct ppo_trainer {
     int learning;                 /* 1: the rollout is complete, and being learned from */
     int batch, batches, segments; /* the next minibatch of this epoch; of how many */
     int gradients;                /* minibatches of this iteration so far */
+    void *teacher; /* ppo_teach.h: what teach() needs, which adds its term to the loss; NULL: there is none */
+    ppo_tensor *(*teach)(const void *teacher, ppo_tape *tape, const ppo_inputs *inputs, const ppo_outputs *out,
+                         ppo_tensor *loss);
     /* ppo_player.h: a player's, of what was pushed; NULL: it trains */
     void (*observed)(ppo_trainer *trainer, int e, const ppo_outcome *out);
     int64_t dropped; /* pushed beyond a full rollout since others were observed; -1: it was told */
@@ -11502,6 +11504,7 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     }
 
     loss = ppo_tape_sub(tape, loss, ppo_tape_scale(tape, mean_entropy, trainer->entropy_coef, 0));
+    if (trainer->teacher) loss = trainer->teach(trainer->teacher, tape, &shard->inputs, &out, loss);
     if (!loss) return NULL;
     stats->value_loss = value_loss ? value_loss->data[0] : 0;
     stats->entropy = mean_entropy->data[0];
@@ -11771,8 +11774,7 @@ static int ppo__adapts_kl(const ppo_config *config) {
     return config->penalty_target_kl > 0 && config->objective == PPO_KL_PENALTY;
 }
 
-/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next
-   iteration. */
+/* Schulman 2017, section 4: the exact KL(old || new) over the samples adapts the coefficient of the next iteration. */
 static ppo_status ppo__adapt_kl(ppo_trainer *trainer) {
     if (!ppo__adapts_kl(&trainer->config)) return PPO_OK;
     const ppo_actor_critic *model = &trainer->agent->model;

@@ -371,7 +371,176 @@ static void the_expert_labels_what_the_agent_sees(void **state) {
     ppo_agent_free(agent);
 }
 
+/* -- a teacher while PPO trains -- */
+
+static double kl_of(const ppo_explanation *teacher, const ppo_explanation *policy, int n) {
+    double kl = 0;
+    for (int j = 0; j < teacher->options; j++)
+        if (teacher->probability[j] > 0)
+            kl += teacher->probability[j] * log((double)teacher->probability[j] / policy->probability[j]);
+    for (int j = 0; j < n && !teacher->options; j++) {
+        const double off = teacher->mean[j] - policy->mean[j], var = pow(policy->std[j], 2);
+        kl += log((double)policy->std[j] / teacher->std[j]) +
+              (pow(teacher->std[j], 2) + off * off) / (2 * var) - 0.5;
+    }
+    return kl;
+}
+
+/* The mean KL(teacher || policy) over a rollout, by ppo_act_explain(). */
+static double kl_over(ppo_agent *teacher, ppo_agent *policy, const ppo_rollout *r, int size, int options) {
+    double kl = 0;
+    for (int i = 0; i < r->steps * r->envs; i++) {
+        ppo_explanation of[2];
+        const unsigned char *mask = r->mask ? r->mask + i * options : NULL;
+        assert_ok(ppo_act_explain(teacher, r->obs + i * size, mask, &of[0]));
+        assert_ok(ppo_act_explain(policy, r->obs + i * size, mask, &of[1]));
+        kl += kl_of(&of[0], &of[1], policy->model.action_space.n) / (r->steps * r->envs);
+    }
+    return kl;
+}
+
+static void a_teacher_adds_its_kl_to_the_loss(void **state) {
+    (void)state;
+    const struct {
+        ppo_env env;
+        const char *settings;
+    } cases[] = {{walk_env(), ""},         {fenced_env(), ""},
+                 {dials_env(), ""},        {lamps_env(), "recurrent=4"},
+                 {reach_env(), ""},        {reach_env(), "squash=yes"},
+                 {reach_env(), "gsde=yes"}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        const ppo_env *env = &cases[k].env;
+        const int options = k == 2 ? 9 : 3, recurrent = strstr(cases[k].settings, "recurrent") != NULL;
+        ppo_config cfg = ppo_config_default();
+        ppo_agent *teacher = new_agent(env, recurrent ? "hidden=7 seed=9" : cases[k].settings);
+        ppo_agent *agent[2], *before = NULL;
+        ppo_progress p[2];
+        double kl = 0;
+        for (int i = 0; i < teacher->model.actor.layers; i++) /* far from the policy */
+            for (int j = 0; j < teacher->model.actor.weight[i]->rows * teacher->model.actor.weight[i]->cols;
+                 j++)
+                teacher->model.actor.weight[i]->data[j] += 0.8f * sinf(1.7f * (float)j);
+        assert_ok(ppo_config_set_all(
+            &cfg, "num_envs=2 rollout_steps=40 epochs=1 minibatch_size=0 threads=2 shards=2"));
+        assert_ok(ppo_config_set_all(&cfg, cases[k].settings));
+        for (int taught = 0; taught < 2; taught++) {
+            ppo_trainer *trainer = NULL;
+            agent[taught] = NULL;
+            assert_ok(ppo_agent_create(env, &cfg, &agent[taught]));
+            if (taught) assert_ok(ppo_agent_copy(agent[1], &before));
+            assert_ok(ppo_trainer_create(env, &cfg, agent[taught], &trainer));
+            if (taught) assert_ok(ppo_trainer_teach(trainer, teacher, 1)); /* the last one counts */
+            if (taught) assert_ok(ppo_trainer_teach(trainer, teacher, 0.75f));
+            assert_ok(ppo_trainer_iterate(trainer, &p[taught]));
+            if (taught && !recurrent)
+                kl = kl_over(teacher, before, ppo_trainer_rollout(trainer), env->obs_size, options);
+            if (taught && !recurrent) assert_true(kl > 0.01);
+            if (taught) { /* no more: the loss is that of PPO again */
+                float loss = p[1].loss;
+                assert_ok(ppo_trainer_teach(trainer, NULL, 1));
+                assert_ok(ppo_trainer_iterate(trainer, &p[1]));
+                assert_close(p[1].loss, p[1].policy_loss + cfg.value_coef * p[1].value_loss, 1e-5);
+                p[1].loss = loss;
+            }
+            ppo_trainer_free(trainer);
+        }
+        if (!recurrent)
+            assert_close(p[1].loss - p[0].loss, 0.75 * kl, 2e-5 * fmax(1, fabs((double)p[0].loss)));
+        else assert_true(p[1].loss > p[0].loss + 0.01f);
+        ppo_agent_free(agent[0]), ppo_agent_free(agent[1]);
+        ppo_agent_free(before), ppo_agent_free(teacher);
+    }
+}
+
+/* A copy of the policy as it is has no KL to it, with its statistics of the time of the rollout. */
+static void a_teacher_sees_what_the_policy_saw(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_agent *agent = NULL, *teacher = NULL;
+    ppo_trainer *trainer = NULL;
+    ppo_progress p;
+    assert_ok(ppo_config_set_all(&cfg,
+                                 "num_envs=2 rollout_steps=10 epochs=1 minibatch_size=0 normalize_obs=yes "
+                                 "learning_rate=1e-2"));
+    assert_ok(ppo_agent_create(&env, &cfg, &agent));
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_agent_copy(agent, &teacher));
+    assert_ok(ppo_trainer_teach(trainer, teacher, 1e6f)); /* there are no statistics: not yet */
+    assert_ok(ppo_trainer_iterate(trainer, &p));
+    assert_close(p.loss, p.policy_loss + cfg.value_coef * p.value_loss, 1e-5);
+    for (int k = 0; k < 3; k++) {
+        ppo_agent_free(teacher);
+        assert_ok(ppo_agent_copy(agent, &teacher));
+        assert_ok(ppo_trainer_teach(trainer, teacher, 1e4f));
+        assert_ok(ppo_trainer_iterate(trainer, &p));
+        assert_close(p.loss, p.policy_loss + cfg.value_coef * p.value_loss, 1e-2);
+    }
+    assert_ok(ppo_trainer_teach(trainer, teacher, 1e4f)); /* the same teacher is another one now */
+    assert_ok(ppo_trainer_iterate(trainer, &p));
+    assert_true(p.loss > p.policy_loss + cfg.value_coef * p.value_loss + 0.02f);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent), ppo_agent_free(teacher);
+}
+
+static void a_student_follows_its_teacher(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    ppo_config cfg = ppo_config_default();
+    double kl[2];
+    ppo_agent *teacher = new_agent(&env, "");
+    ppo_recording play = {0};
+    const ppo_clone_config how = ppo_clone_config_default();
+    expert e = {0, 0};
+    assert_ok(ppo_record(&env, NULL, 0, walker, &e, 30, 1, &play));
+    assert_ok(ppo_clone(teacher, &play, &how, NULL));
+    assert_ok(ppo_config_set_all(&cfg, "num_envs=4 rollout_steps=64 learning_rate=1e-3 hidden=16"));
+    for (int taught = 0; taught < 2; taught++) {
+        ppo_agent *agent = NULL;
+        ppo_trainer *trainer = NULL;
+        assert_ok(ppo_agent_create(&env, &cfg, &agent));
+        assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+        for (int i = 0; i < 5; i++) {
+            if (taught)
+                assert_ok(ppo_trainer_teach(trainer, teacher, ppo_schedule(PPO_LINEAR, 2, 0.1f * (float)i)));
+            assert_ok(ppo_trainer_iterate(trainer, NULL));
+        }
+        kl[taught] = kl_over(teacher, agent, ppo_trainer_rollout(trainer), env.obs_size, 3);
+        ppo_trainer_free(trainer);
+        ppo_agent_free(agent);
+    }
+    assert_true(kl[1] < 0.5 * kl[0]);
+    ppo_recording_free(&play);
+    ppo_agent_free(teacher);
+}
+
 /* -- refusals -- */
+
+static void who_cannot_teach_is_refused(void **state) {
+    (void)state;
+    const ppo_env env = reach_env(), other = walk_env();
+    ppo_env bytes = reach_env();
+    ppo_config cfg = ppo_config_default();
+    ppo_trainer *trainer = NULL, *pixels = NULL;
+    ppo_agent *agent = new_agent(&env, ""), *stranger = new_agent(&other, ""),
+              *thinker = new_agent(&env, "recurrent=4"), *squasher = new_agent(&env, "squash=yes"),
+              *normal = new_agent(&env, "normalize_obs=yes"), *seer;
+    bytes.byte_scale = 0.01f;
+    seer = new_agent(&bytes, "");
+    assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
+    assert_ok(ppo_trainer_create(&bytes, &cfg, seer, &pixels));
+    WRONG(ppo_trainer_teach(trainer, agent, 1), "the teacher is the agent that is trained");
+    WRONG(ppo_trainer_teach(trainer, stranger, 1), "does not fit the agent that is trained");
+    WRONG(ppo_trainer_teach(trainer, thinker, 1), "has a memory");
+    WRONG(ppo_trainer_teach(trainer, squasher, 1), "brought into the box otherwise");
+    WRONG(ppo_trainer_teach(trainer, stranger, -1), "coef is -1");
+    WRONG(ppo_trainer_teach(trainer, stranger, NAN), "coef is nan");
+    WRONG(ppo_trainer_teach(pixels, normal, 1), "which are bytes here");
+    assert_ok(ppo_trainer_teach(trainer, normal, 1));
+    ppo_trainer_free(trainer), ppo_trainer_free(pixels);
+    ppo_agent_free(agent), ppo_agent_free(stranger), ppo_agent_free(thinker), ppo_agent_free(squasher);
+    ppo_agent_free(normal), ppo_agent_free(seer);
+}
 
 static void what_cannot_be_cloned_is_refused(void **state) {
     (void)state;
@@ -568,6 +737,10 @@ int main(void) {
         cmocka_unit_test(what_is_held_out_is_not_learned),
         cmocka_unit_test(the_best_epoch_is_kept_and_the_policy_stays_wide),
         cmocka_unit_test(the_expert_labels_what_the_agent_sees),
+        cmocka_unit_test(a_teacher_adds_its_kl_to_the_loss),
+        cmocka_unit_test(a_teacher_sees_what_the_policy_saw),
+        cmocka_unit_test(a_student_follows_its_teacher),
+        cmocka_unit_test(who_cannot_teach_is_refused),
         cmocka_unit_test(what_cannot_be_cloned_is_refused),
         cmocka_unit_test(what_cannot_be_recorded_is_refused),
         cmocka_unit_test_teardown(each_allocation_may_fail, restore_allocator),

@@ -1,4 +1,4 @@
-/* ppo_teach.h - teachers for policies of ppo.h: recorded play, and experts that can be asked
+/* ppo_teach.h - teachers for policies of ppo.h: recorded play, experts that can be asked, and other policies
 
        #define PPO_IMPLEMENTATION
        #include "ppo.h"
@@ -37,6 +37,20 @@ AN EXPERT THAT CAN BE ASKED
 
        ppo_dagger_config rounds = ppo_dagger_config_default();
        ppo_dagger(agent, &env, expert, NULL, &rounds, &recording, &report);
+
+A TEACHER WHILE PPO TRAINS
+
+   A policy that was trained before, for the same task or with another network, is a teacher, too (Kickstarting, Schmitt
+   2018): the loss has coef KL(teacher || policy) in addition, on the states that the policy visits, and coef fades:
+
+       while (!ppo_trainer_done(trainer)) {
+           ppo_trainer_teach(trainer, agent, ppo_schedule(PPO_LINEAR, 1, (float)ppo_trainer_steps(trainer) / 50000));
+           ppo_trainer_iterate(trainer, &progress);
+       }
+
+   This direction of the KL has the gradient of cloning: the policy takes up all that the teacher does. The other
+   direction would let it choose the part that it already has. A clone that would be unlearned before PPO has an accurate
+   critic is held by a copy of itself.
 
    License: that of ppo.h. */
 #ifndef PPO_TEACH_H
@@ -137,6 +151,14 @@ PPO_DEF ppo_dagger_config ppo_dagger_config_default(void);
 PPO_DEF ppo_status ppo_dagger(ppo_agent *agent, const ppo_env *env, ppo_expert_fn expert, void *user,
                               const ppo_dagger_config *config, ppo_recording *recording,
                               ppo_clone_report *report);
+
+/* Call it before each iteration: from then on the loss has coef mean(KL(teacher || policy)), exact, in addition; coef
+   0 or teacher NULL: no more. The teacher is borrowed, must outlive the iteration, and does not change. It may have
+   another network, but no memory. What a policy with normalize_obs saw is brought back by the statistics of that
+   rollout; before it has any, as in the first iteration of a new policy, there is no teacher. In a group, each process
+   has the same teacher. Errors: the teacher is the agent that is trained, has a memory, or does not fit it; squash or the
+   scaling of actions differ; byte_scale, and a teacher that normalizes; coef below 0 or not finite. */
+PPO_DEF ppo_status ppo_trainer_teach(ppo_trainer *trainer, const ppo_agent *teacher, float coef);
 
 #ifdef __cplusplus
 }
@@ -882,6 +904,97 @@ PPO_DEF ppo_status ppo_dagger(ppo_agent *agent, const ppo_env *env, ppo_expert_f
         if (!status) status = ppo_clone(agent, recording, &config->clone, report);
     }
     return status;
+}
+
+/* -- a teacher while PPO trains -- */
+
+typedef struct ppo__teacher {
+    const ppo_agent *agent; /* NULL: none now */
+    float coef;
+    int normal;         /* 1: the policy's observations are normalized by these */
+    double *mean, *std; /* [obs_size] */
+} ppo__teacher;
+
+/* What the teacher makes of rows that the policy saw; the tape does not record it. */
+static ppo_outputs ppo__teacher_outputs(const ppo__teacher *t, ppo_tape *tape, const ppo_inputs *seen) {
+    const ppo_actor_critic *model = &t->agent->model;
+    const int size = model->obs_size;
+    ppo_inputs inputs = *seen;
+    memset(&inputs.sequences, 0, sizeof inputs.sequences);
+    float *obs = NULL;
+    ppo_tape_record(tape, 0);
+    if (!seen->obs_bytes) obs = ppo_tape_alloc(tape, ppo__at(seen->rows, size));
+    for (size_t i = 0; obs && i < ppo__at(seen->rows, size); ++i) {
+        const size_t j = i % (size_t)size;
+        obs[i] = t->normal ? (float)(seen->obs[i] * t->std[j] + t->mean[j]) : seen->obs[i];
+    }
+    if (obs) ppo__normalized(&t->agent->obs_norm, t->agent->clip_obs, obs, seen->rows, size, obs);
+    if (obs) inputs.obs = obs;
+    const ppo_outputs out = ppo_actor_critic_forward(tape, model, &inputs, PPO_POLICY);
+    ppo_tape_record(tape, 1);
+    return out;
+}
+
+static ppo_tensor *ppo__teacher_term(const void *teacher, ppo_tape *tape, const ppo_inputs *seen,
+                                     const ppo_outputs *out, ppo_tensor *loss) {
+    const ppo__teacher *t = (const ppo__teacher *)teacher;
+    if (!t->agent || !loss) return loss;
+    const ppo_outputs own = ppo__teacher_outputs(t, tape, seen);
+    float *log_std = NULL;
+    if (!own.policy) return NULL;
+    if (own.log_std) { /* a row for each sample */
+        const size_t n = ppo__size(own.policy), cols = (size_t)own.policy->cols;
+        log_std = ppo_tape_alloc(tape, n);
+        for (size_t i = 0; log_std && i < n; ++i)
+            log_std[i] = ppo__log_std_row(own.log_std, (int)(i / cols))[i % cols];
+        if (!log_std) return NULL;
+    }
+    ppo_tensor *kl = ppo__actor_critic_kl(tape, &t->agent->model, out, own.policy->data, log_std);
+    return ppo_tape_add(tape, loss, ppo_tape_scale(tape, ppo_tape_mean(tape, kl), t->coef, 0));
+}
+
+static ppo_status ppo__check_teacher(const ppo_trainer *trainer, const ppo_agent *teacher) {
+    const ppo_agent *agent = trainer->agent;
+    const ppo_env env = ppo__env_of(agent);
+    if (teacher == agent)
+        return ppo__refuse("ppo_trainer_teach: the teacher is the agent that is trained: copy it");
+    ppo_status status = ppo__check_fits(teacher, &env, "agent that is trained");
+    if (status) return status;
+    if (teacher->model.core.width)
+        return ppo__refuse("ppo_trainer_teach: the teacher has a memory (recurrent)");
+    if (teacher->model.squash != agent->model.squash || teacher->model.scale != agent->model.scale)
+        return ppo__refuse(
+            "ppo_trainer_teach: the teacher's actions are brought into the box otherwise (squash, "
+            "scale_actions)");
+    if (ppo__byte_count(&trainer->collector.envs.env) && teacher->obs_norm.size)
+        return ppo__refuse("ppo_trainer_teach: the teacher normalizes observations, which are bytes here");
+    return PPO_OK;
+}
+
+PPO_DEF ppo_status ppo_trainer_teach(ppo_trainer *trainer, const ppo_agent *teacher, float coef) {
+    if (!PPO__GIVEN("ppo_trainer_teach", trainer)) return PPO_ERROR_ARGUMENT;
+    if (!(coef >= 0) || !ppo__finite(coef)) return ppo__refuse("ppo_trainer_teach: coef is %g", (double)coef);
+    const ppo_normalizer *norm = &trainer->agent->obs_norm;
+    ppo__teacher *t = (ppo__teacher *)trainer->teacher;
+    if (t) t->agent = NULL;
+    if (!teacher || coef == 0 || (norm->size && !(norm->count > 0))) return PPO_OK;
+    ppo_status status = ppo__check_teacher(trainer, teacher);
+    if (status) return status;
+    if (!t) {
+        const int size = trainer->agent->model.obs_size;
+        t = PPO__ZEROS(&trainer->memory, ppo__teacher, 1);
+        double *numbers = PPO__ZEROS(&trainer->memory, double, ppo__at(2, size));
+        status = ppo__arena_status(&trainer->memory);
+        if (status) return status;
+        t->mean = numbers, t->std = numbers + size;
+    }
+    t->agent = teacher;
+    t->coef = coef;
+    t->normal = norm->size > 0;
+    for (int j = 0; j < norm->size; ++j) t->mean[j] = norm->mean[j], t->std[j] = sqrt(norm->var[j]);
+    trainer->teacher = t;
+    trainer->teach = ppo__teacher_term;
+    return PPO_OK;
 }
 
 PPO__WARNINGS_BACK
