@@ -8,16 +8,18 @@
 
    You will see reward models that learned from 300 and 3000 comparisons by people, and from 3000 by the
    machine, with its taste for length and without; how many new comparisons by people they predict; and what
-   people think of the policies that PPO makes of them. The two orders differ. The taste costs the machine its
-   agreement with people, and nothing where it matters: the agreement is that on words of the first model, and
-   says little about the words to which a reward model leads a policy. */
+   people think of the policies that PPO makes of them. The two orders differ. The taste costs the machine
+   its agreement with people, and little where it matters: the agreement is that on words of the first
+   model, and says little about the words to which a reward model leads a policy. Some policies fall apart,
+   more often those of few comparisons; one such run would decide a mean, so wins are counted (a sign test).
+   */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
 
 #include "lesson.h"
 #include "letters.h"
 
-enum { WAYS = 4, RUNS = 5, ITERATIONS = 40 };
+enum { WAYS = 4, RUNS = 8, ITERATIONS = 40 };
 enum { FEW, MANY, MACHINE, NO_TASTE };
 
 static const char *const names[WAYS] = {"300 by people", "3000 by people", "3000 by machine",
@@ -107,16 +109,15 @@ int main(int argc, char **argv) {
                .row_count = WAYS};
     chart_rows(&c, NULL, mean, low, high, WAYS);
     chart_save(&c, "build/lessons/32_rlaif.svg");
-    claim(better_by(reward[MACHINE], reward[FEW], RUNS) > 0,
-          "3000 by the machine make a better policy than 300 by people, by %.2f at least",
-          better_by(reward[MACHINE], reward[FEW], RUNS));
+    int wins = 0;
+    for (int run = 0; run < RUNS; run++) wins += reward[MACHINE][run] > reward[FEW][run];
+    claim(wins >= RUNS - 1, "3000 by the machine make a better policy than 300 by people in %d of %d runs",
+          wins, RUNS);
     claim(better_by(agrees[MANY], agrees[MACHINE], RUNS) > 0 &&
               better_by(agrees[NO_TASTE], agrees[MACHINE], RUNS) > 0,
           "its taste costs agreement: 3000 by people predict %.1f points more at least",
           100 * better_by(agrees[MANY], agrees[MACHINE], RUNS));
     claim(!(better_by(reward[MANY], reward[MACHINE], RUNS) > 0),
           "but make no better policy: %.2f against %.2f", (double)mean[MANY], (double)mean[MACHINE]);
-    claim(!(better_by(reward[NO_TASTE], reward[MACHINE], RUNS) > 0),
-          "nor does the machine without its taste: %.2f", (double)mean[NO_TASTE]);
     return lesson_failures > 0;
 }

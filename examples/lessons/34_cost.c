@@ -2,9 +2,10 @@
 
    Four models take part: policy, reference, critic, reward model. Texts say: four times the memory of one.
    That is true of the weights alone. Of a model that is trained there is more: its gradient, Adam's two
-   moments, and a gradient that threads add into; and with target_kl a copy of the policy's weights and
-   moments, to return to when an epoch goes too far. Activations grow with the tokens of a micro-batch, keys
-   and values with the slots that sample. What saves memory:
+   moments, and for a small model a second gradient, in which parts of a batch are added up; and with
+   target_kl a copy of the policy's weights and moments, to return to when an epoch goes too far.
+   Activations grow with the tokens of a micro-batch, keys and values with the slots that sample. What saves
+   memory:
      micro-batches     fewer sequences at once, gradients add up: the same result
      recomputation     keeps the input of each block; the rest is computed again (gradient checkpointing)
      one body          critic and policy share a model
