@@ -1,11 +1,13 @@
-/* search.h - --trials N of train.c: tries settings, and gives those that do well more steps and more seeds. It teaches
-   successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best third of them a third, and
-   the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line itself, so that the search never ends
-   below what it began with but by chance. Halfway through the first round, a run below the median of the others ends.
+/* search.h - --trials N of train.c: tries settings, and gives those that do well more steps and more seeds.
+   It teaches successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best
+   third of them a third, and the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line
+   itself, so that the search never ends below what it began with but by chance. Halfway through the first
+   round, a run below the median of the others ends.
 
-   What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search that was
-   interrupted continues. At the end the best settings and the first ones train with ten seeds that the search has not
-   seen: the best of many trials is partly the luckiest, and only fresh seeds tell how much. */
+   What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search
+   that was interrupted continues. At the end the best settings and the first ones train with ten seeds that
+   the search has not seen: the best of many trials is partly the luckiest, and only fresh seeds tell how
+   much. */
 #ifndef SEARCH_H
 #define SEARCH_H
 
@@ -19,7 +21,7 @@
 #define make_folder(path) mkdir(path, 0777)
 #endif
 
-/* What is worth trying, those of the zoo of Stable-Baselines3 in the main. Rows without effect are left out. */
+/* What is worth trying: mostly what the zoo of Stable-Baselines3 searches. Rows without effect are left out. */
 static const struct searched {
     const char *name, *also, *words; /* `also` gets the same word */
 } searched[] = {
@@ -57,8 +59,8 @@ typedef struct trial {
 } trial;
 
 typedef struct study {
-    crew crew;
-    const options *options;
+    crew team;
+    const options *o;
     trial *trials;
     int round, *job; /* job k: trial job[k] / MAX_SEEDS with its seed job[k] % MAX_SEEDS */
     FILE *file;
@@ -73,8 +75,8 @@ static int word_of(const char *words, int at, char word[32]) {
     return count;
 }
 
-/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library or its environment
-   would refuse is drawn again. */
+/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library or its
+   environment would refuse is drawn again. */
 static ppo_config settings_of(const options *o, int k) {
     ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)k);
     for (;;) {
@@ -114,11 +116,11 @@ static void print_settings(const options *o, const ppo_config *c) {
 static int is_behind(study *s, int t, int seed, float half) {
     float x[1000];
     int n = 0;
-    crew_lock(&s->crew, 1);
-    for (int k = 0; k < s->options->trials; k++)
+    crew_lock(&s->team, 1);
+    for (int k = 0; k < s->o->trials; k++)
         if (!isnan(s->trials[k].half[seed])) x[n++] = s->trials[k].half[seed];
     s->trials[t].half[seed] = half;
-    crew_lock(&s->crew, 0);
+    crew_lock(&s->team, 0);
     qsort(x, (size_t)n, sizeof *x, by_size);
     return t > 0 && n >= 5 && half < x[n / 2];
 }
@@ -135,7 +137,7 @@ static ppo_status train_until(ppo_trainer *trainer, int64_t steps) {
 static void try_settings(void *user, int k) {
     study *s = (study *)user;
     const int t = s->job[k] / MAX_SEEDS, seed = s->job[k] % MAX_SEEDS;
-    options o = *s->options;
+    options o = *s->o;
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     char path[1024];
@@ -157,7 +159,7 @@ static void try_settings(void *user, int k) {
     if (!status && !behind && !interrupted) status = ppo_trainer_save(trainer, path);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
-    crew_lock(&s->crew, 1);
+    crew_lock(&s->team, 1);
     if (status && status != PPO_ERROR_NUMERIC) snprintf(s->error, sizeof s->error, "%s", ppo_last_error());
     else if (!interrupted) {
         s->trials[t].score[s->round][seed] =
@@ -165,12 +167,12 @@ static void try_settings(void *user, int k) {
         fprintf(s->file, "%d %d %d %g\n", s->round, t, seed, (double)s->trials[t].score[s->round][seed]);
         fflush(s->file);
     }
-    crew_lock(&s->crew, 0);
+    crew_lock(&s->team, 0);
 }
 
 /* The lines of a study that was interrupted. The first one says what it studies. */
 static int open_study(study *s) {
-    const options *o = s->options;
+    const options *o = s->o;
     char path[1024], first[256], line[256];
     int round, t, seed;
     float score;
@@ -193,15 +195,15 @@ static int open_study(study *s) {
     return 0;
 }
 
-/* One round of those that are alive; then a third of them is. Returns the best trial, -1 if the round did not end. */
+/* One round of those that are alive; then a third of them is. Returns the best trial, -1 if it did not end. */
 static int run_round(study *s) {
-    const options *o = s->options;
+    const options *o = s->o;
     int alive = 0, best = 0;
-    s->crew.count = 0;
+    s->team.count = 0;
     for (int t = 0; t < o->trials; t++)
         for (int seed = 0; seed < FIRST_SEEDS << s->round && s->trials[t].alive; seed++)
-            if (isnan(s->trials[t].score[s->round][seed])) s->job[s->crew.count++] = t * MAX_SEEDS + seed;
-    run_crew(&s->crew, o->jobs);
+            if (isnan(s->trials[t].score[s->round][seed])) s->job[s->team.count++] = t * MAX_SEEDS + seed;
+    run_crew(&s->team, o->jobs);
     if (*s->error || interrupted) return *s->error ? fail("%s", s->error), -1 : -1;
     for (int t = 0; t < o->trials; t++) {
         trial *at = &s->trials[t];
@@ -248,8 +250,8 @@ static int search(const options *given) {
     int best = 0, failed;
     if (!o.study) o.study = "study";
     memset(&s, 0, sizeof s);
-    s.options = &o;
-    s.crew.job = try_settings, s.crew.user = &s;
+    s.o = &o;
+    s.team.job = try_settings, s.team.user = &s;
     s.trials = (trial *)calloc((size_t)o.trials, sizeof *s.trials);
     s.job = (int *)calloc((size_t)o.trials * MAX_SEEDS, sizeof *s.job);
     failed = !s.trials || !s.job ? fail("no memory for %d trials", o.trials) : 0;

@@ -1,7 +1,8 @@
-/* seeds.h - --seeds N of train.c: the same training with N seeds, some at a time, and what they reach together. It teaches
-   that one run says little: PPO's returns differ from seed to seed more than from setting to setting. What is told is the
-   interquartile mean, the mean of the middle half, with an interval that holds 95 % of the means of resampled seeds
-   (Agarwal 2021, "Deep Reinforcement Learning at the Edge of the Statistical Precipice"). */
+/* seeds.h - --seeds N of train.c: the same training with N seeds, some at a time, and what they reach
+   together. It teaches that one run says little: PPO's returns differ from seed to seed more than from
+   setting to setting. What is told is the interquartile mean, the mean of the middle half, with an interval
+   that holds 95 % of the means of resampled seeds (Agarwal 2021, "Deep Reinforcement Learning at the Edge of
+   the Statistical Precipice"). */
 #ifndef SEEDS_H
 #define SEEDS_H
 
@@ -82,7 +83,7 @@ typedef struct several { /* of returns */
     float mean, low, high, least, most;
 } several;
 
-/* The interquartile mean, and the interval of those of 2000 samples of n that are drawn from x [n], which is sorted. */
+/* The interquartile mean of x [n], which is sorted, and the interval of those of 2000 resamples. */
 static several tell_several(float *x, int n) {
     enum { DRAWS = 2000 };
     static float mean[DRAWS];
@@ -107,15 +108,15 @@ typedef struct seed_run {
 } seed_run;
 
 typedef struct seed_runs {
-    crew crew;
-    const options *options;
+    crew team;
+    const options *o;
     seed_run *run;
 } seed_runs;
 
 static void train_seed(void *user, int k) {
     seed_runs *all = (seed_runs *)user;
     seed_run *run = &all->run[k];
-    options o = *all->options;
+    options o = *all->o;
     ppo_agent *agent = NULL;
     ppo_trainer *trainer = NULL;
     ppo_progress p;
@@ -129,11 +130,11 @@ static void train_seed(void *user, int k) {
     if (status) snprintf(run->error, sizeof run->error, "%s", ppo_last_error());
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
-    crew_lock(&all->crew, 1);
+    crew_lock(&all->team, 1);
     if (!o.quiet && !status && !interrupted)
         fprintf(stderr, "seed %llu: mean return %.1f\n", (unsigned long long)o.config.seed,
                 run->result.mean_return);
-    crew_lock(&all->crew, 0);
+    crew_lock(&all->team, 0);
 }
 
 /* Trains `config` with n seeds from `first` on; x [n] receives their returns. 0 if all of them ended. */
@@ -142,10 +143,10 @@ static int train_seeds(const options *o, const ppo_config *config, uint64_t firs
     memset(&all, 0, sizeof all);
     all.run = (seed_run *)calloc((size_t)n, sizeof *all.run);
     if (!all.run) return fail("no memory for %d runs", n);
-    all.crew.job = train_seed, all.crew.user = &all, all.crew.count = n;
-    all.options = o;
+    all.team.job = train_seed, all.team.user = &all, all.team.count = n;
+    all.o = o;
     for (int k = 0; k < n; k++) all.run[k].config = *config, all.run[k].config.seed = first + (uint64_t)k;
-    run_crew(&all.crew, o->jobs);
+    run_crew(&all.team, o->jobs);
     int failed = 0;
     for (int k = 0; k < n && !failed && !interrupted; k++) {
         x[k] = all.run[k].result.mean_return;
