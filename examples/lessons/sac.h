@@ -9,7 +9,7 @@
 #ifndef SAC_H
 #define SAC_H
 
-enum { OBS = 3, WIDTH = 64, BATCH = 64, SAC_STEPS = 4000, FIRST = 500 };
+enum { OBS = 3, WIDTH = 64, BATCH = 64, SAC_STEPS = 5000, FIRST = 500 };
 
 static const float discount = 0.98f, keep = 0.99f, reward_scale = 0.2f, wanted_entropy = -1;
 
