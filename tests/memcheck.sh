@@ -14,8 +14,18 @@ under_valgrind() {
 }
 
 train() { under_valgrind build/train --num-envs 4 --rollout-steps 32 --epochs 2 --eval-episodes 1 --quiet "$@"; }
-small="--dir $work/models --quiet --json --iterations 1 --prompts 16 --slots 4 --minibatch-size 8 --max-new-tokens 3"
-rlhf() { under_valgrind build/rlhf $small --fit 'epochs=1 steps=2 batch_size=8' "$@"; }
+
+# build/rlhf with fewer sentences and comparisons
+small_rlhf() {
+    mkdir -p $work/source && cp examples/rlhf.c examples/*.h $work/source &&
+        sed 's/CORPUS = [0-9]*, PAIRS = [0-9]*, PROMPTS = [0-9]*, HELD_OUT = [0-9]*/CORPUS = 200, PAIRS = 8, PROMPTS = 8, HELD_OUT = 4/' \
+            examples/stages.h >$work/source/stages.h && ! cmp -s examples/stages.h $work/source/stages.h &&
+        ${CC:-cc} -O2 -g -w -DPPO_NO_IMPLEMENTATION -I. -Iexamples $work/source/rlhf.c build/ppo.o -o $work/rlhf -lm
+}
+rlhf() {
+    under_valgrind $work/rlhf --dir $work/models --quiet --json --fit 'epochs=1 steps=2 batch_size=4' --iterations 2 \
+        --prompts 4 --slots 4 --minibatch-size 4 "$@"
+}
 
 if ! command -v valgrind >/dev/null; then
     skip memcheck 'there is no valgrind'
@@ -35,9 +45,10 @@ else
     check train_pictures_by_convolutions train --steps 128 --env Breakout --minibatch-size 64
     check train_who_plays_itself train --steps 128 --env TicTacToe-v0 --minibatch-size 64
     check models_fine_tuning_and_ppo_on_tokens under_valgrind build/plain/test_process jobs
-    check rlhf_supervised rlhf sft
-    build/rlhf $small --fit 'epochs=1 steps=2 batch_size=8' reward >/dev/null # with its 10,000 comparisons
-    check rlhf_ppo rlhf ppo
+    check a_small_rlhf_is_compiled small_rlhf
+    for stage in sft reward dpo ppo 'ppo --preset grpo --samples 4'; do
+        check "rlhf $stage" rlhf $stage
+    done
 fi
 
 finish

@@ -521,13 +521,13 @@ def exports():
 
 
 def results_so_far(state):
-    """{(file, line, mutant): (verdict, the programs of that time, the test that killed it)}; verdicts of another library
-    have to be confirmed"""
+    """{(file, line, mutant, which of the lines that read so): (verdict, the programs of that time)}; verdicts of another
+    library have to be confirmed"""
     found, path = {}, os.path.join(BUILD, 'results.tsv')
     for row in read(path).split('\n') if os.path.exists(path) else []:
         row = row.split('\t')
-        if len(row) == 5:
-            found[tuple(row[1:4])] = (row[4], json.load(open(os.path.join(BUILD, row[0] + '.json'))))
+        if len(row) == 6:
+            found[tuple(row[1:4]) + (int(row[4]),)] = (row[5], json.load(open(os.path.join(BUILD, row[0] + '.json'))))
     return found
 
 
@@ -559,7 +559,7 @@ def verdict_of(state, mutant, before, all_tests):
     generation = hashlib.md5(json.dumps([state['shared'], now], sort_keys=True).encode()).hexdigest()[:12]
     write(os.path.join(BUILD, generation + '.json'), json.dumps(dict(now, shared=state['shared'])))
     with open(os.path.join(BUILD, 'results.tsv'), 'a', errors='surrogateescape') as f:
-        f.write('\t'.join([generation, mutant[0], mutant[3].strip(), mutant[4].strip(), verdict]) + '\n')
+        f.write('\t'.join([generation] + [str(part) for part in place_of(mutant)] + [verdict]) + '\n')
     return verdict
 
 
@@ -588,7 +588,7 @@ def main():
     for mutant in drawn(seed): # first by the short tests, then those that are left by all of them
         if len(chosen) == count:
             break
-        verdict = verdict_of(state, mutant, before.get(key_of(mutant)), False)
+        verdict = verdict_of(state, mutant, before.get(place_of(mutant)), False)
         if verdict != 'none':
             chosen.append(mutant)
             tell(len(chosen), mutant, verdict, known)
@@ -596,8 +596,8 @@ def main():
     table, killed_equivalents, survivors = collections.defaultdict(collections.Counter), [], []
     for i, mutant in enumerate(chosen):
         key, row = key_of(mutant), table[mutant[1]]
-        was = before[key][0]
-        verdict = verdict_of(state, mutant, before[key], True)
+        was = before[place_of(mutant)][0]
+        verdict = verdict_of(state, mutant, before[place_of(mutant)], True)
         if verdict != was:
             tell(i + 1, mutant, verdict, known)
         row['mutants'] += 1
@@ -615,6 +615,12 @@ def main():
 
 def key_of(mutant):
     return mutant[0], mutant[3].strip(), mutant[4].strip()
+
+
+def place_of(mutant):
+    """The key, and which of the lines that read so: "return status;" stands in many functions"""
+    above = read(os.path.join(TOP, mutant[0])).split('\n')[:mutant[2]]
+    return key_of(mutant) + (sum(line.strip() == mutant[3].strip() for line in above),)
 
 
 def tell(number, mutant, verdict, known):

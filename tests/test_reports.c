@@ -191,6 +191,10 @@ static void a_rising_curve_rises_from_the_lower_left_to_the_upper_right(void **s
     assert_non_null(strstr(p.line[star_in(last)], "88"));
     assert_non_null(strstr(p.line[star_in(first)], "-10"));
     assert_non_null(strstr(p.line[p.lines - 1], "49"));
+    const char *axis = p.line[p.lines - 2]; /* as wide as the curve */
+    assert_int_equal(strcspn(axis, "-"), first);
+    assert_int_equal(strlen(axis), last + 1);
+    assert_int_equal(strspn(axis + first, "-"), last + 1 - first);
 }
 
 static void points_that_are_not_finite_are_left_out(void **state) {

@@ -660,6 +660,33 @@ static void a_critic_of_its_own_is_trained_and_the_policys_score_is_not(void **s
     ppo_tokens_free(&prompts);
 }
 
+/* A step of Adam is about as long as the rate. */
+static void a_critic_of_its_own_has_its_own_learning_rate(void **state) {
+    (void)state;
+    static const float rates[] = {0, 1e-5f, 1e-1f};
+    for (int k = 0; k < COUNT(rates); k++) {
+        ppo_rlhf_config c = small_config();
+        ppo_lm *policy = small_lm(VOCAB, POSITIONS, 0), *critic = small_lm(VOCAB, POSITIONS, 1);
+        ppo_tokens prompts = some_prompts(3);
+        ppo_rlhf *r = NULL;
+        ppo_rlhf_progress p;
+        const float rate = rates[k] > 0 ? rates[k] : c.learning_rate; /* 0: the policy's */
+        const ppo_params *now = critic->params;
+        float *before = (float *)malloc(now->count * sizeof(float)), most = 0;
+        c.critic_learning_rate = rates[k];
+        memcpy(before, now->data, now->count * sizeof(float));
+        assert_ok(ppo_rlhf_create(policy, NULL, critic, &prompts, count_good, NULL, &c, &r));
+        assert_ok(ppo_rlhf_iterate(r, &p));
+        for (size_t i = 0; i < now->count; i++) most = fmaxf(most, fabsf(now->data[i] - before[i]));
+        assert_true(most > rate / 2 && most < 4 * (float)p.gradient_steps * rate);
+        free(before);
+        ppo_rlhf_free(r);
+        ppo_lm_free(policy);
+        ppo_lm_free(critic);
+        ppo_tokens_free(&prompts);
+    }
+}
+
 /* Without a critic of the caller's the library makes one, which leaves the policy alone. */
 static void the_critic_is_a_copy_unless_one_is_given(void **state) {
     (void)state;
@@ -3135,6 +3162,7 @@ int main(void) {
         cmocka_unit_test(own_samples_and_rewards_train_as_iterate_does),
         cmocka_unit_test(the_reference_follows_when_asked_and_the_coefficient_adapts),
         cmocka_unit_test(a_critic_of_its_own_is_trained_and_the_policys_score_is_not),
+        cmocka_unit_test(a_critic_of_its_own_has_its_own_learning_rate),
         cmocka_unit_test(the_critic_is_a_copy_unless_one_is_given),
         cmocka_unit_test(normalized_rewards_have_no_units),
         cmocka_unit_test(rewards_are_normalized_by_all_so_far),

@@ -774,6 +774,7 @@ static int opens_nothing(void *state, void *user, int copy) { return (void)state
    threads, and across a checkpoint. */
 static void many_copies_do_what_each_would_do_alone(void **state) {
     (void)state;
+    const int episodes = SMALL(40, 8);
     for (int k = 0; k < 4; k++) {
         ppo_env alone = k == 1 ? pursuit_env() : cartpole_env();
         if (k == 2) alone.open = opens_nothing;
@@ -786,7 +787,7 @@ static void many_copies_do_what_each_would_do_alone(void **state) {
             for (int sampled = 0; sampled < 2; sampled++) {
                 ppo_evaluation (*evaluate)(ppo_agent *, const ppo_env *, int, uint64_t) =
                     sampled ? ppo_evaluate_sampled : ppo_evaluate;
-                ppo_evaluation a = evaluate(want, &alone, 40, 1), b = evaluate(got, &many, 40, 1);
+                ppo_evaluation a = evaluate(want, &alone, episodes, 1), b = evaluate(got, &many, episodes, 1);
                 assert_ok(a.status);
                 assert_ok(b.status);
                 assert_true(a.mean_return == b.mean_return && a.std_return == b.std_return);
