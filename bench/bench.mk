@@ -53,6 +53,13 @@ build/bench-products: bench/products.c bench/measure.h $(HEADERS) bench/bench.mk
 mujoco-bench: build/bench-mujoco ## steps per second of MuJoCo's tasks, beside Gymnasium's (PPO_BENCH_PYTHON: a Python with it)
 	@build/bench-mujoco
 
+# What teachers are worth, for bench/learning/teachers.py; and a critic that learns first.
+build/teachers: bench/learning/teachers.cpp build/ppo.o $(HEADERS) bench/bench.mk | build/box2d.found
+	$(CXX) -std=c++17 $(CXXFLAGS) -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ -lbox2d $(LDLIBS)
+
+build/critic: bench/learning/critic.c examples/arithmetic.c build/ppo.o $(HEADERS) bench/bench.mk
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
 build/bench-mujoco: bench/mujoco.c build/ppo.o bench/measure.h $(HEADERS) bench/bench.mk | build/mujoco.found
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
