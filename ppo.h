@@ -357,8 +357,7 @@ PPO_DEF int ppo_rng_below(ppo_rng *rng, int n);                   /* 0 .. n-1, u
 PPO_DEF void ppo_rng_shuffle(ppo_rng *rng, int *x, int n);        /* Fisher and Yates */
 
 /* --------------------------------------------------------------------------------------------------------
-   3 Kernels: the hot loops exist once per instruction set; the best that the processor has is chosen at run
-   time.
+   3 Kernels: the hot loops exist once per instruction set; the best for the processor is chosen at run time
    -------------------------------------------------------------------------------------------------------- */
 
 /* Chooses "plain", "vector16" (on 64-bit x86 with PPO_VECTOR16), "avx2", "avx512", "neon", "fma" or "amx" (with
@@ -660,10 +659,9 @@ typedef struct ppo_settings {
     const char *preset_names; /* "a|b|c" */
 } ppo_settings;
 
-/* _set() sets one from text; _set_all() several, as
-   "gamma=0.9 hidden=64,64", and keeps those before an invalid one. _get() writes one as the text that _set()
-   reads. _preset() sets those of a preset; all others stay as they are. Errors: an unknown name, a value out of
-   range, too little room for the text. */
+/* _set() sets one from text; _set_all() several, as "gamma=0.9 hidden=64,64", and keeps those before an
+   invalid one. _get() writes one as the text that _set() reads. _preset() sets those of a preset; all others
+   stay as they are. Errors: an unknown name, a value out of range, too little room for the text. */
 PPO_DEF ppo_status ppo_settings_set(const ppo_settings *settings, void *config, const char *name,
                                     const char *value);
 PPO_DEF ppo_status ppo_settings_set_all(const ppo_settings *settings, void *config, const char *text);
@@ -1753,16 +1751,21 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     ppo_activation activation;         /* any of section 5 [PPO_GELU] */
     int glu;                           /* 1: feed-forward layers with a gate [0] */
     int qkv_bias, proj_bias, ffn_bias; /* [1, 1, 1] */
-    int qk_norm;            /* 1: RMS norms of queries and keys, before positions; needs ppo_hub.h [0] */
-    int parallel;           /* 1: attention and feed-forward start from the same x [0] */
-    int tied;               /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
-    float attention_scale;  /* see ppo_attention [0] */
-    int window;             /* see ppo_attention [0] */
-    uint64_t window_layers; /* bit k: layer k has the window; 0: all layers have it [0] */
+    int qk_norm; /* RMS norms of queries and keys, 1: of each head, 2: of all; needs ppo_hub.h [0] */
+    int pre_norm, post_norm; /* 1: norms before the attention and the feed-forward, of their results [1, 0] */
+    int parallel;            /* 1: attention and feed-forward start from the same x [0] */
+    int tied;                /* 1: logits by the token embedding; 0: by a matrix of their own [1] */
+    float attention_scale;   /* see ppo_attention [0] */
+    float embedding_scale;   /* of embeddings; 0: sqrt(width) [1] */
+    float residual_scale, logits_scaling; /* factor of what is added to x, divisor of logits [1, 1] */
+    int window;                           /* see ppo_attention [0] */
+    uint64_t window_layers;               /* bit k: layer k has the window; 0: all layers have it [0] */
 
     ppo_positions positions;       /* PPO_LEARNED_POSITIONS or PPO_ROTARY [PPO_LEARNED_POSITIONS] */
     int rotary_size;               /* columns of a head that are rotated; 0: all [0] */
+    uint64_t nope_layers;          /* bit k: layer k has no rotary positions [0] */
     float rope_theta;              /* base of the wavelengths [10000] */
+    float window_theta;            /* the same in layers with the window, unscaled; 0: no difference [0] */
     ppo_rope_scaling rope_scaling; /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
     float rope_factor;             /* linear, Llama 3: wavelengths are multiplied by it [1] */
     float rope_low, rope_high;     /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
@@ -1772,9 +1775,9 @@ PPO_DEF ppo_lm_config ppo_lm_config_default(void);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
 
 typedef struct ppo_lm_block {                  /* sizes as in full; biases may be NULL */
-    ppo_tensor *norm_weight[2], *norm_bias[2]; /* (1, width): before the attention, before the feed-forward */
+    ppo_tensor *norm_weight[4], *norm_bias[4]; /* (1, width) or NULL: before attention, feed-forward; after */
     ppo_tensor *qkv_weight, *qkv_bias;         /* (width, (heads + 2 kv_heads) head_size) */
-    ppo_tensor *q_norm, *k_norm;               /* (1, head_size), or NULL */
+    ppo_tensor *q_norm, *k_norm;               /* (1, head_size), (1, heads head_size), or NULL */
     ppo_tensor *proj_weight, *proj_bias;       /* (heads head_size, width): of the attention's results */
     ppo_tensor *up_weight, *up_bias;           /* (width, hidden); glu: (width, 2 hidden), W and V */
     ppo_tensor *down_weight, *down_bias;       /* (hidden, width) */
@@ -2456,9 +2459,7 @@ PPO__WARNINGS_OFF
 
    Groups of processes. The functions ppo__group_...() are those by which processes exchange what they have;
    ppo_group.h has their bodies. All processes call them in the same order, also after a failure in one of them. */
-
 PPO__COLD
-
 enum { PPO__ERROR_SIZE = 256, PPO__ALIGN = 64 };
 
 static PPO__THREAD_LOCAL char ppo__error[PPO__ERROR_SIZE];
@@ -3181,7 +3182,6 @@ static ppo_status ppo__group_any(const ppo_group *g, int *flag) {
 static ppo_status ppo__group_same(const ppo_group *g, uint64_t hash, const char *what) {
     return g ? ppo__in_group.same(g, hash, what) : PPO_OK;
 }
-
 PPO__COLD_END
 
 /* --------------------------------------------------------------------------------------------------------
@@ -5010,9 +5010,7 @@ PPO_DEF const char *ppo_kernels_name(void) { return ppo__k()->name; }
    tape computes on a device, the set has a mirror there: a copy of the blocks, of which either the host's or the
    device's counts.
    -------------------------------------------------------------------------------------------------------- */
-
 PPO__COLD
-
 PPO__TINY size_t ppo__size(const ppo_tensor *x) { return ppo__at(x->rows, x->cols); }
 
 typedef struct ppo__mirror {
@@ -5480,7 +5478,6 @@ static void ppo__add_to(const float *x, float *y, size_t n) {
 
 /* The gradient of a result, while backward does not need it. */
 #define PPO__LATER(tape) ((float *)(void *)(tape))
-
 PPO__COLD_END
 
 /* Backward comes to x. If that is a result which wants a gradient, it gets room for one, which is zeros until
@@ -5794,7 +5791,6 @@ PPO_DEF ppo_tensor *ppo_tape_mean(ppo_tape *tape, ppo_tensor *x) { return ppo__t
 
 /* y = x - log sum exp x, per row; dx = dy - softmax(x) sum dy. */
 PPO__COLD
-
 static ppo_status ppo__log_softmax_forward(ppo_node *node) {
     enum { PPO__ROWS = 64 };
     int rows = node->in[0]->rows, cols = node->in[0]->cols;
@@ -7718,7 +7714,6 @@ static ppo_status ppo__check_kept(const ppo_settings *settings, const char *name
 /* ========================================================================================================
    @@ PPO'S MATHEMATICS
    ======================================================================================================== */
-
 PPO__COLD_END
 
 /* --------------------------------------------------------------------------------------------------------
@@ -8619,7 +8614,6 @@ PPO_DEF ppo_status ppo_value_loss(const float *value, const float *old_value, co
                                   float *grad_value) {
     return ppo_huber_value_loss(value, old_value, target, mask, n, clip_range, INFINITY, loss, grad_value);
 }
-
 PPO__COLD
 
 /* k1 = -l, k2 = l^2 / 2, k3 = e^l - 1 - l, for l = ref_logp - logp (Schulman 2020) */
@@ -9600,7 +9594,6 @@ static int ppo__tape_given(ppo_tape *tape, int given) {
     if (!given) ppo__tape_fail(tape, PPO_ERROR_ARGUMENT);
     return given;
 }
-
 PPO__COLD_END
 
 /* Columns from .. to - 1 of observations of this size. */
@@ -9622,7 +9615,6 @@ static ppo_tensor *ppo__obs_columns(ppo_tape *tape, const ppo_inputs *inputs, in
     }
     return ppo_tape_constant(tape, obs, inputs->rows, (int)n);
 }
-
 PPO__COLD
 
 /* Numbers that the actor sees beside the picture. */
@@ -9917,7 +9909,6 @@ enum { PPO__MOST_PLAYED = 1 << 24 }; /* numbers that are kept of all environment
 static size_t ppo__played_words(const ppo_env *env) {
     return (size_t)env->max_steps * (size_t)ppo__agents(env) * (size_t)ppo__space_width(&env->action_space);
 }
-
 PPO__COLD_END
 
 /* Guard bytes after each state, observation and mask show if an environment writes beyond it. */
@@ -9928,7 +9919,6 @@ static int ppo__guard_holds(const void *guard) {
     memset(whole, PPO__GUARD_BYTE, sizeof whole);
     return memcmp(guard, whole, sizeof whole) == 0;
 }
-
 PPO__COLD
 
 /* Numbers in the observations of a copy's agents. */
@@ -10152,7 +10142,6 @@ static ppo_status ppo__check_outputs(const ppo_outputs *out, int row, const unsi
     if (!out->log_std) return PPO_OK;
     return ppo__check_numbers(ppo__log_std_row(out->log_std, row), n, "log_std", envs, e, step);
 }
-
 PPO__COLD_END
 
 /* The byte that times scale is nearest to x. */
@@ -10196,7 +10185,6 @@ static ppo_status ppo__check_written(ppo__envs *envs, int c) {
     }
     return status;
 }
-
 PPO__COLD
 
 /* Agent e's episode begins with length and return 0. */
@@ -10621,7 +10609,6 @@ static const float *ppo__view(ppo__collector *c, int e) {
     ppo__player_view(c, c->agent, e, view);
     return view;
 }
-
 PPO__COLD_END
 
 /* -- acting. A batch of agents that the same policy plays -- */
@@ -10849,7 +10836,6 @@ static ppo_status ppo__value_latest(ppo__worker *worker, int e) {
     ppo__keep_next(c, at, view, state);
     return ppo__value_next(worker, at, view, state);
 }
-
 PPO__COLD
 
 /* -- the end of a rollout -- */
@@ -11511,7 +11497,6 @@ static ppo_tensor *ppo__loss(ppo_trainer *trainer, ppo_tape *tape, const ppo__sh
     stats->loss = loss->data[0];
     return loss;
 }
-
 PPO__COLD_END
 
 /* -- minibatches of segments. A segment is consecutive steps of one environment: sequence_steps of them for a
@@ -11617,12 +11602,10 @@ static void ppo__gather(const ppo_trainer *trainer, const ppo__shard *shard) {
         if (bytes == sizeof(float)) { /* most columns; a copy of known size is one instruction */
             for (int i = 0; i < n; ++i)
                 memcpy(target + i * sizeof(float), source + picked[i] * sizeof(float), sizeof(float));
-        } else {
+        } else
             for (int i = 0; i < n; ++i) memcpy(target + i * bytes, source + picked[i] * bytes, bytes);
-        }
     }
 }
-
 PPO__COLD
 
 /* -- shards. A large minibatch is cut into shards, each of which goes forward and backward by itself, on any
@@ -13908,7 +13891,6 @@ PPO_DEF ppo_status ppo_tokenizer_load(const char *path, ppo_tokenizer **tokenize
    ppo__lm_block(); for parameters, rows of ppo__lm_layers; an operation also in ppo_cuda.cuh. Everything else
    uses ppo_lm_forward(), ppo_lm_logits(), ppo_lm_score().
    -------------------------------------------------------------------------------------------------------- */
-
 PPO__COLD_END
 
 /* -- attention -- */
@@ -14138,18 +14120,17 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
     ppo_tensor *in[2] = {x, angle};
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 2, x->rows, x->cols, &args, sizeof args));
 }
-
 PPO__COLD
 
 /* -- a model's parameters -- */
 
 /* ppo_hub.h knows what these stand for. */
-#define PPO__FAMILY_WORDS "gpt2|gpt_neo|gpt_neox|llama|mistral|qwen2|qwen3"
-enum { PPO__FAMILIES = 7 };
+#define PPO__FAMILY_WORDS \
+    "gpt2|gpt_neo|gpt_neox|llama|mistral|qwen2|qwen3|gemma3_text|olmo2|smollm3|phi3|granite|opt"
 
 #define PPO__OF ppo_lm_config
 static const ppo_field ppo__lm_fields[] = {
-    PPO__CHOICE(family, "gpt2", PPO__FAMILIES - 1, PPO__FAMILY_WORDS, "whose layout a saved folder has"),
+    PPO__CHOICE(family, "gpt2", 12, PPO__FAMILY_WORDS, "whose layout a saved folder has"),
     PPO__SCALAR(vocab, INT, NULL, 2, INT_MAX, "tokens"),
     PPO__SCALAR(context, INT, "64", 2, INT_MAX, "tokens of the longest sequence"),
     PPO__SCALAR(width, INT, "64", 2, INT_MAX / 4, "numbers of a token's hidden state"),
@@ -14165,15 +14146,22 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__SWITCH(qkv_bias, "yes", "biases of queries, keys and values"),
     PPO__SWITCH(proj_bias, "yes", "bias after the attention"),
     PPO__SWITCH(ffn_bias, "yes", "biases of the feed-forward layers"),
-    PPO__SWITCH(qk_norm, "no", "norms of queries and keys"),
+    PPO__CHOICE(qk_norm, "no", 2, "no|yes|whole", "norms of queries and keys"),
+    PPO__SWITCH(pre_norm, "yes", "norms before the attention and the feed-forward"),
+    PPO__SWITCH(post_norm, "no", "norms of their results"),
     PPO__SWITCH(parallel, "no", "attention and feed-forward start from the same numbers"),
     PPO__SWITCH(tied, "yes", "logits by the token embedding"),
     PPO__SCALAR(attention_scale, FLOAT, "0", 0, 1e30, "scale of scores; 0: 1 / sqrt(head size)"),
+    PPO__SCALAR(embedding_scale, FLOAT, "1", 0, 1e30, "factor of embeddings; 0: sqrt(width)"),
+    PPO__SCALAR(residual_scale, FLOAT, "1", 1e-30, 1e30, "factor of what a layer adds"),
+    PPO__SCALAR(logits_scaling, FLOAT, "1", 1e-30, 1e30, "logits are divided by it"),
     PPO__SCALAR(window, INT, "0", 0, INT_MAX, "tokens that a token attends to; 0: all"),
     PPO__SCALAR(window_layers, U64, "0", 0, 1.8446744073709552e19, "bit k: layer k has it; 0: all"),
     PPO__CHOICE(positions, "learned", PPO_ROTARY, "learned|rotary", "kind of positions"),
     PPO__SCALAR(rotary_size, INT, "0", 0, INT_MAX / 8, "columns of a head that are rotated; 0: all"),
+    PPO__SCALAR(nope_layers, U64, "0", 0, 1.8446744073709552e19, "bit k: layer k has no positions"),
     PPO__SCALAR(rope_theta, FLOAT, "10000", 1, 1e30, "base of the wavelengths"),
+    PPO__SCALAR(window_theta, FLOAT, "0", 0, 1e30, "the same in layers with the window; 0: no difference"),
     PPO__CHOICE(rope_scaling, "plain", PPO_ROPE_LLAMA3, "plain|linear|llama3", "scaling of the wavelengths"),
     PPO__SCALAR(rope_factor, FLOAT, "1", 1e-30, 1e30, "wavelengths are multiplied by it"),
     PPO__SCALAR(rope_low, FLOAT, "1", 1e-30, 1e30, "Llama 3: low_freq_factor"),
@@ -14186,6 +14174,8 @@ static const ppo_field ppo__lm_fields[] = {
 #undef PPO__OF
 static const ppo_need ppo__lm_needs[] = {
     {"rotary_size", "positions", "rotary"},
+    {"nope_layers", "positions", "rotary"},
+    {"window_theta", "positions", "rotary"},
     {"rope_theta", "positions", "rotary"},
     {"rope_scaling", "positions", "rotary"},
     {"rope_factor", "rope_scaling", "linear|llama3"},
@@ -14221,6 +14211,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (!c->kv_heads) c->kv_heads = c->heads;
     if (!c->hidden) c->hidden = 4 * c->width;
     if (!(c->attention_scale > 0)) c->attention_scale = 1 / sqrtf((float)c->head_size);
+    if (!(c->embedding_scale > 0)) c->embedding_scale = sqrtf((float)c->width);
     if (c->heads % c->kv_heads)
         return ppo__refuse("heads is %d, which %d kv_heads cannot share", c->heads, c->kv_heads);
     if (3.0 * c->heads * c->head_size > INT_MAX)
@@ -14242,14 +14233,15 @@ static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
 }
 
 /* The angles of a position: wavelength j is 2 pi theta^(2j / r). Linear scaling multiplies it by the factor, that
-   of Llama 3 (Dubey 2024) only if it is long, and partly in between. */
-static void ppo__rotary_angles(const ppo_lm_config *c, int position, float *angle) {
+   of Llama 3 (Dubey 2024) only if it is long, and partly in between. local: of a layer with the window_theta. */
+static void ppo__rotary_angles(const ppo_lm_config *c, int local, int position, float *angle) {
     const int half = c->rotary_size / 2;
+    const double theta = (double)(local ? c->window_theta : c->rope_theta);
     for (int j = 0; j < half; ++j) {
-        double frequency = pow((double)c->rope_theta, -2.0 * j / c->rotary_size), share = 0; /* unscaled */
+        double frequency = pow(theta, -2.0 * j / c->rotary_size), share = 0; /* unscaled */
         double waves = c->rope_context * frequency / (2 * 3.14159265358979323846);
-        if (c->rope_scaling == PPO_ROPE_PLAIN) share = 1;
-        if (c->rope_scaling == PPO_ROPE_LLAMA3)
+        if (c->rope_scaling == PPO_ROPE_PLAIN || local) share = 1;
+        else if (c->rope_scaling == PPO_ROPE_LLAMA3)
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
@@ -14263,37 +14255,33 @@ enum { PPO__KEPT_ANGLES = 4096 };
 
 /* The layers of a block, with a weight "transformer.h.3.attn.c_attn.weight" (in, out) and a ".bias" (1,
    out). in is PPO__ONE for a norm, whose weight is a row of ones. */
-enum { PPO__ONE, PPO__WIDTH, PPO__QKV, PPO__HEADS, PPO__HEAD, PPO__UP, PPO__HIDDEN };
-#define PPO__ALWAYS      (SIZE_MAX - 1)
+enum { PPO__ONE, PPO__WIDTH, PPO__QKV, PPO__HEADS, PPO__Q_NORM, PPO__K_NORM, PPO__UP, PPO__HIDDEN };
+#define PPO__ALL         (SIZE_MAX - 1)
 #define PPO__NEVER       SIZE_MAX
 #define PPO__IF(setting) offsetof(ppo_lm_config, setting)
-#define PPO__LAYER(name, weight, bias, in, out, exists, has_bias, ends_branch)                         \
-    {                                                                                                  \
-        name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, exists, has_bias, \
-            ends_branch                                                                                \
-    }
+#define PPO__LAYER(name, weight, bias, in, out, exists, has_bias) \
+    { name, offsetof(ppo_lm_block, weight), offsetof(ppo_lm_block, bias), in, out, exists, has_bias }
 static const struct {
     const char *name;
     size_t weight, bias; /* offsets in ppo_lm_block */
     int in, out;
     size_t exists, has_bias; /* always, never, or if the setting at this offset is not 0 */
-    int ends_branch;         /* 1: smaller initial weights */
 } ppo__lm_layers[] = {
-    PPO__LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALWAYS, PPO__IF(qkv_bias), 0),
-    PPO__LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__HEAD, PPO__IF(qk_norm), PPO__NEVER, 0),
-    PPO__LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__HEAD, PPO__IF(qk_norm), PPO__NEVER, 0),
-    PPO__LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALWAYS, PPO__IF(proj_bias),
-               1),
-    PPO__LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__ALWAYS, PPO__IF(norm), 0),
-    PPO__LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALWAYS, PPO__IF(ffn_bias), 0),
-    PPO__LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALWAYS, PPO__IF(ffn_bias),
-               1),
+    PPO__LAYER("ln_1", norm_weight[0], norm_bias[0], PPO__ONE, PPO__WIDTH, PPO__IF(pre_norm), PPO__IF(norm)),
+    PPO__LAYER("attn.c_attn", qkv_weight, qkv_bias, PPO__WIDTH, PPO__QKV, PPO__ALL, PPO__IF(qkv_bias)),
+    PPO__LAYER("attn.q_norm", q_norm, q_norm, PPO__ONE, PPO__Q_NORM, PPO__IF(qk_norm), PPO__NEVER),
+    PPO__LAYER("attn.k_norm", k_norm, k_norm, PPO__ONE, PPO__K_NORM, PPO__IF(qk_norm), PPO__NEVER),
+    PPO__LAYER("attn.c_proj", proj_weight, proj_bias, PPO__HEADS, PPO__WIDTH, PPO__ALL, PPO__IF(proj_bias)),
+    PPO__LAYER("ln_3", norm_weight[2], norm_bias[2], PPO__ONE, PPO__WIDTH, PPO__IF(post_norm), PPO__IF(norm)),
+    PPO__LAYER("ln_2", norm_weight[1], norm_bias[1], PPO__ONE, PPO__WIDTH, PPO__IF(pre_norm), PPO__IF(norm)),
+    PPO__LAYER("mlp.c_fc", up_weight, up_bias, PPO__WIDTH, PPO__UP, PPO__ALL, PPO__IF(ffn_bias)),
+    PPO__LAYER("mlp.c_proj", down_weight, down_bias, PPO__HIDDEN, PPO__WIDTH, PPO__ALL, PPO__IF(ffn_bias)),
+    PPO__LAYER("ln_4", norm_weight[3], norm_bias[3], PPO__ONE, PPO__WIDTH, PPO__IF(post_norm), PPO__IF(norm)),
 };
 enum { PPO__LM_LAYERS = sizeof ppo__lm_layers / sizeof *ppo__lm_layers };
 
 static int ppo__lm_has(const ppo_lm_config *c, size_t what) {
-    if (what == PPO__ALWAYS || what == PPO__NEVER) return what == PPO__ALWAYS;
+    if (what == PPO__ALL || what == PPO__NEVER) return what == PPO__ALL;
     return *(const int *)(const void *)((const char *)c + what) != 0;
 }
 
@@ -14310,9 +14298,9 @@ static ppo_status ppo__visit_score(ppo_lm *lm, ppo__lm_visit_fn visit, void *use
 
 static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) {
     const ppo_lm_config *c = &lm->full;
-    const int w = c->width, heads = c->heads * c->head_size, kv_heads = c->kv_heads * c->head_size;
-    const int up = c->hidden * (c->glu ? 2 : 1);
-    const int sizes[] = {1, w, heads + 2 * kv_heads, heads, c->head_size, up, c->hidden};
+    const int w = c->width, heads = c->heads * c->head_size, kv = c->kv_heads * c->head_size;
+    const int up = c->hidden * (c->glu ? 2 : 1), whole = c->qk_norm == 2, size = c->head_size;
+    const int sizes[] = {1, w, heads + 2 * kv, heads, whole ? heads : size, whole ? kv : size, up, c->hidden};
     const float std = 0.02f, last = std / sqrtf(2 * (float)c->layers);
     ppo_status status = visit(user, &lm->token_embedding, "transformer.wte.weight", c->vocab, w, 1, std);
     if (!status && c->positions == PPO_LEARNED_POSITIONS)
@@ -14320,10 +14308,11 @@ static ppo_status ppo__lm_visit(ppo_lm *lm, ppo__lm_visit_fn visit, void *user) 
     for (int i = 0; i < c->layers * PPO__LM_LAYERS && !status; ++i) {
         int b = i / PPO__LM_LAYERS, k = i % PPO__LM_LAYERS, random = ppo__lm_layers[k].in != PPO__ONE;
         int in = sizes[ppo__lm_layers[k].in], out = sizes[ppo__lm_layers[k].out];
+        int ends_branch = ppo__lm_layers[k].in == PPO__HEADS || ppo__lm_layers[k].in == PPO__HIDDEN;
         char name[96], *block = (char *)&lm->block[b];
         ppo_tensor **weight = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].weight);
         ppo_tensor **bias = (ppo_tensor **)(void *)(block + ppo__lm_layers[k].bias);
-        float x = !random ? 1 : ppo__lm_layers[k].ends_branch ? last : std;
+        float x = !random ? 1 : ends_branch ? last : std;
         if (!ppo__lm_has(c, ppo__lm_layers[k].exists)) continue;
         snprintf(name, sizeof name, "transformer.h.%d.%s.weight", b, ppo__lm_layers[k].name);
         status = visit(user, weight, name, in, out, random, x);
@@ -14397,10 +14386,11 @@ static ppo_status ppo__lm_make(const ppo_lm_config *config, int random, ppo_lm *
     if (!status) status = ppo__lm_fill(made, ppo__lm_visit, c->seed, random);
     if (!status && c->positions == PPO_ROTARY) {
         const int kept = c->context < PPO__KEPT_ANGLES ? c->context : (int)PPO__KEPT_ANGLES;
-        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(kept, c->rotary_size) * sizeof(float));
+        const int tables = c->window_theta > 0 ? 2 : 1, all = kept * tables; /* of a position side by side */
+        made->rotary = (float *)ppo__alloc_uncleared(ppo__at(all, c->rotary_size) * sizeof(float));
         if (!made->rotary) status = PPO_ERROR_MEMORY;
-        for (int i = 0; i < kept && !status; ++i)
-            ppo__rotary_angles(c, i, made->rotary + ppo__at(i, c->rotary_size));
+        for (int i = 0; i < all && !status; ++i)
+            ppo__rotary_angles(c, i % tables, i / tables, made->rotary + ppo__at(i, c->rotary_size));
     }
     if (status) ppo_lm_free(made);
     else *lm = made;
@@ -14466,6 +14456,11 @@ static ppo_status ppo__check_sequences(const ppo_lm *lm, const ppo_tokens *token
     return PPO_OK;
 }
 
+/* factor x; a factor of 1 costs nothing. */
+static ppo_tensor *ppo__tape_times(ppo_tape *tape, ppo_tensor *x, float factor) {
+    return factor < 1 || factor > 1 ? ppo_tape_scale(tape, x, factor, 0) : x;
+}
+
 /* The attention of block k: from queries, keys and values of the rows to (rows, heads head_size). */
 typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, ppo_tensor *qkv,
                                       const void *user);
@@ -14473,6 +14468,7 @@ typedef ppo_tensor *(*ppo__attend_fn)(ppo_tape *tape, const ppo_lm *lm, int k, p
 static ppo_tensor *ppo__lm_norm(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x, ppo_tensor *weight,
                                 ppo_tensor *bias) {
     const int layer = lm->config.norm == PPO_LAYER_NORM;
+    if (!weight) return x;
     return ppo__tape_norm(tape, layer ? "layer_norm" : "rms_norm", x, weight, bias, layer,
                           lm->config.norm_eps);
 }
@@ -14514,8 +14510,9 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
     if (args->angle) y = ppo_tape_rotary(tape, y, args->angle, c->heads + c->kv_heads, c->head_size);
     y = args->attend(tape, lm, args->k, y, args->user);
     y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_PROJ, y, PPO_IDENTITY);
+    y = ppo__lm_norm(tape, lm, y, b->norm_weight[2], b->norm_bias[2]);
 
-    ppo_tensor *const attended = ppo_tape_add(tape, x, y);
+    ppo_tensor *const attended = ppo_tape_add(tape, x, ppo__tape_times(tape, y, c->residual_scale));
     y = ppo__lm_norm(tape, lm, c->parallel ? x : attended, b->norm_weight[1], b->norm_bias[1]);
     if (c->glu || lm->base) {
         y = ppo__lm_layer(tape, lm, args->k, PPO__LAYER_UP, y, c->glu ? PPO_IDENTITY : c->activation);
@@ -14527,26 +14524,30 @@ static ppo_tensor *ppo__lm_block(ppo_tape *tape, ppo_tensor *x, const void *user
         const int activation[] = {c->activation, PPO_IDENTITY};
         y = ppo__tape_chain(tape, "linear", y, weight, bias, activation, 2);
     }
-    return ppo_tape_add(tape, attended, y);
+    y = ppo__lm_norm(tape, lm, y, b->norm_weight[3], b->norm_bias[3]);
+    return ppo_tape_add(tape, attended, ppo__tape_times(tape, y, c->residual_scale));
 }
 
 /* The model without its heads: from tokens [rows] at positions [rows] of any sequences to (rows, width). */
 static ppo_tensor *ppo__lm_rows(ppo_tape *tape, const ppo_lm *lm, const int *token, const int *position,
                                 int rows, ppo__attend_fn attend, const void *user) {
     const ppo_lm_config *c = &lm->full;
-    ppo_tensor *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle = NULL;
-    if (c->positions == PPO_ROTARY) {
-        const int r = c->rotary_size;
+    ppo_tensor *x = ppo_tape_embedding(tape, lm->token_embedding, token, rows), *angle[2] = {NULL, NULL};
+    x = ppo__tape_times(tape, x, c->embedding_scale);
+    const int r = c->rotary_size, tables = c->positions != PPO_ROTARY ? 0 : c->window_theta > 0 ? 2 : 1;
+    for (int t = 0; t < tables; ++t) { /* the second: of layers with the window_theta */
         float *angles = (float *)ppo__tape_take(tape, ppo__at(rows, r), sizeof *angles), *row = angles;
         for (int i = 0; i < rows && angles; ++i, row += r) {
-            if (position[i] >= PPO__KEPT_ANGLES) ppo__rotary_angles(c, position[i], row);
-            else memcpy(row, lm->rotary + ppo__at(position[i], r), r * sizeof *row);
+            if (position[i] >= PPO__KEPT_ANGLES) ppo__rotary_angles(c, t, position[i], row);
+            else memcpy(row, lm->rotary + ppo__at(position[i] * tables + t, r), r * sizeof *row);
         }
-        angle = ppo_tape_constant(tape, angles, rows, r);
-    } else x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
+        angle[t] = ppo_tape_constant(tape, angles, rows, r);
+    }
+    if (!tables) x = ppo_tape_add(tape, x, ppo_tape_embedding(tape, lm->position_embedding, position, rows));
     ppo__lm_block_args *args = (ppo__lm_block_args *)ppo__tape_take(tape, c->layers, sizeof *args);
     for (int k = 0; k < c->layers && x && args; ++k) {
-        const ppo__lm_block_args block = {lm, k, angle, attend, user};
+        const int t = tables > 1 && ppo__lm_attention(c, k).window, none = c->nope_layers >> k & 1;
+        const ppo__lm_block_args block = {lm, k, none ? NULL : angle[t], attend, user};
         args[k] = block;
         x = ppo__for_large.recompute ? ppo__for_large.recompute(tape, ppo__lm_block, x, &args[k])
                                      : ppo__lm_block(tape, x, &args[k]);
@@ -14582,7 +14583,8 @@ PPO_DEF ppo_tensor *ppo_lm_forward(ppo_tape *tape, const ppo_lm *lm, const ppo_t
 }
 
 PPO_DEF ppo_tensor *ppo_lm_logits(ppo_tape *tape, const ppo_lm *lm, ppo_tensor *x) {
-    return ppo_tape_matmul_transposed(tape, x, lm ? lm->head : NULL);
+    return ppo_tape_matmul_transposed(tape, lm ? ppo__tape_times(tape, x, 1 / lm->full.logits_scaling) : x,
+                                      lm ? lm->head : NULL);
 }
 
 static ppo_status ppo__check_score(const char *function, const ppo_lm *lm) {
@@ -15060,7 +15062,6 @@ PPO_DEF ppo_status ppo_generator_create(const ppo_lm *lm, int slots, ppo_generat
     if (!PPO__GIVEN("ppo_generator_create", lm, generator)) return PPO_ERROR_ARGUMENT;
     return ppo__generator_make(lm, slots, lm->config.context, generator);
 }
-
 PPO__COLD_END
 
 /* -- attention of rows to the cached keys and values of their slots, and their own -- */
@@ -15146,7 +15147,6 @@ static ppo_tensor *ppo__attend_cached(ppo_tape *tape, const ppo_lm *lm, int k, p
     if (!qkv) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, &qkv, 1, qkv->rows, width, &args, sizeof args));
 }
-
 PPO__COLD
 
 /* -- prompts and results -- */
@@ -17950,7 +17950,6 @@ PPO_DEF ppo_status ppo_log_write(ppo_log *log, const ppo_progress *progress) {
 #endif
 
 #endif /* PPO_NO_REPORTS */
-
 PPO__COLD_END
 PPO__WARNINGS_BACK
 #define PPO__IMPLEMENTED

@@ -2977,16 +2977,20 @@ static void ppo__cuda_gated_backward(ppo_node *node) {
 }
 
 #ifdef PPO__HUB_IMPLEMENTED
-/* One thread for each head of a row; a row has few of them, and they are short. */
+/* One thread for each head of a row; a row has few of them, and they are short, but for OLMo 2's, which are wide. */
 struct ppo__cuda_head_norm {
     const float *x, *weight[2], *dy;
-    float *y, *kept, *dx; /* kept (rows, heads): 1 / root mean square */
-    int cols, size, heads, queries;
+    float *y, *kept, *dx;               /* kept (rows, heads): 1 / root mean square */
+    int cols, sizes[2], heads, queries; /* sizes of queries, of keys */
     float eps;
 
+    /* The first column of a head. */
+    __device__ int first(int head) const {
+        return head < queries ? head * sizes[0] : queries * sizes[0] + (head - queries) * sizes[1];
+    }
     __device__ void operator()(size_t i) const {
-        const int head = (int)(i % heads);
-        const size_t at = i / heads * cols + (size_t)head * size;
+        const int head = (int)(i % heads), size = sizes[head >= queries];
+        const size_t at = i / heads * cols + first(head);
         const float *w = weight[head >= queries];
         float sum = 0;
         if (y) {
@@ -3003,31 +3007,24 @@ struct ppo__cuda_head_norm {
     float *dw[2];
     __device__ void add(int i, int j, float *sum) const {
         for (int head = 0; head < heads; ++head) {
-            const size_t at = (size_t)i * cols + (size_t)head * size + j;
+            if (j >= sizes[head >= queries]) continue;
+            const size_t at = (size_t)i * cols + first(head) + j;
             sum[head >= queries] += dy[at] * x[at] * kept[(size_t)i * heads + head];
         }
     }
     __device__ void done(int j, const float *sum) const {
         for (int k = 0; k < 2; ++k)
-            if (dw[k]) dw[k][j] += sum[k];
+            if (dw[k] && j < sizes[k]) dw[k][j] += sum[k];
     }
 };
 
 static ppo__cuda_head_norm ppo__cuda_head_norm_of(const ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
     const ppo_tensor *x = node->in[0], *q = node->in[1], *k = node->in[2];
-    return {x->data,
-            {q->data, k->data},
-            node->out[0]->grad,
-            NULL,
-            (float *)node->kept,
-            x->grad,
-            x->cols,
-            q->cols,
-            args->heads + args->kv_heads,
-            args->heads,
-            args->eps,
-            {q->grad, k->grad}};
+    return {x->data,     {q->data, k->data},  node->out[0]->grad,
+            NULL,        (float *)node->kept, x->grad,
+            x->cols,     {q->cols, k->cols},  args->heads + args->kv_heads,
+            args->heads, args->eps,           {q->grad, k->grad}};
 }
 
 /* The columns after the heads, the values: y = x, or dx += dy. */
@@ -3056,17 +3053,19 @@ static ppo_status ppo__cuda_head_norm_forward(ppo_node *node) {
     if (!node->kept) return PPO_ERROR_MEMORY;
     ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
     job.y = node->out[0]->data;
-    return ppo__cuda_head_norm_run(node, job, {x->data, job.y, x->cols, job.heads * job.size, 0});
+    const int end = args->heads * job.sizes[0] + args->kv_heads * job.sizes[1];
+    return ppo__cuda_head_norm_run(node, job, {x->data, job.y, x->cols, end, 0});
 }
 
 static void ppo__cuda_head_norm_backward(ppo_node *node) {
     const ppo_tensor *x = node->in[0];
     ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
-    if (x->grad)
-        ppo__cuda_keep(
-            node, ppo__cuda_head_norm_run(node, job, {job.dy, x->grad, x->cols, job.heads * job.size, 1}));
+    const int *sizes = job.sizes, queries = job.queries;
+    const int end = queries * sizes[0] + (job.heads - queries) * sizes[1];
+    if (x->grad) ppo__cuda_keep(node, ppo__cuda_head_norm_run(node, job, {job.dy, x->grad, x->cols, end, 1}));
     if (job.dw[0] || job.dw[1])
-        ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, job.size));
+        ppo__cuda_keep(node,
+                       ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, ppo__max_int(sizes[0], sizes[1])));
 }
 #endif
 

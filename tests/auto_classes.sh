@@ -4,7 +4,8 @@
 # (python3); the files are for transformers 4.57 and 5. Reports in TAP.
 work=build/auto-classes
 . "$(dirname "$0")/check.sh"
-kinds="lm_llama lm_mistral lm_qwen2 lm_qwen3 lm_gpt_neox lm_gpt2 lm_gpt_neo chat_0 chat_1 chat_2 lm_merged score_reward score_chat score_library lora lora-score"
+kinds="lm_llama lm_mistral lm_qwen2 lm_qwen3 lm_gpt_neox lm_gpt2 lm_gpt_neo lm_gemma3_text lm_olmo2 lm_smollm3 lm_phi3
+lm_granite lm_opt chat_0 chat_1 chat_2 lm_merged score_reward score_chat score_library lora lora-score"
 able=
 for python in ${PYTHONS:-python3}; do
     "$python" -c 'import torch, transformers, peft' 2>/dev/null && able="$able $python"
@@ -37,7 +38,7 @@ tok["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
 json.dump(tok, open(sys.argv[1] + "/qwen/tokenizer.json", "w"))
 PY
 size="width=32 layers=1 heads=4 context=64"
-for family in llama mistral qwen3 gpt_neox gpt2 gpt_neo; do
+for family in llama mistral qwen3 gpt_neox gpt2 gpt_neo gemma3_text olmo2 smollm3 phi3 granite opt; do
     finetune new model=$work/tok out=$work/lm_$family family=$family $size
 done
 finetune new model=$work/qwen out=$work/lm_qwen2 family=qwen2 $size

@@ -584,8 +584,9 @@ static void fuzz_models(const unsigned char *data, size_t size) {
     ppo_lm_free(again);
 }
 
-static const char *const fuzz_families[] = {"gpt2",    "gpt_neo", "gpt_neox", "llama",
-                                            "mistral", "qwen2",   "qwen3"};
+static const char *const fuzz_families[] = {"gpt2",  "gpt_neo", "gpt_neox",    "llama", "mistral",
+                                            "qwen2", "qwen3",   "gemma3_text", "olmo2", "smollm3",
+                                            "phi3",  "granite", "opt"};
 
 static void fuzz_seed_models(fuzz_give give, void *user) {
     const char *seed = fuzz_path("seed.st");

@@ -77,8 +77,9 @@ WHAT IT READS
    type F32, F16 or BF16. The families are
 
        gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3
+       gemma3_text  olmo2  smollm3  phi3 (without longrope)  granite  opt (but 350m)
 
-   A classifier of one label is a model with a score.
+   A classifier of one label is a model with a score; transformers has none for granite.
 
    Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
    Mistral's tekken, Falcon, OLMo, SmolLM, Phi, Granite), or of characters, as transformers convert SentencePiece's
@@ -2464,12 +2465,13 @@ PPO_DEF ppo_status ppo_encode_as(const ppo_tokenizer *tokenizer, int flags, cons
    adapter, and are all that its params hold.
 
    To add a model family: its name in PPO__FAMILY_WORDS of ppo.h, and a row of ppo__families; if its folders
-   have names of their own for settings and arrays, a layout: a column of ppo__hub_settings and a table of
-   ppo__hub_rows (in 3).
+   have names of their own, a column of ppo__hub_settings, or a table of ppo__hub_rows (in 3).
    -------------------------------------------------------------------------------------------------------- */
 
-/* The layout of a folder: its names of settings and arrays. */
-enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMA, PPO__LAYOUTS };
+/* The layout of a folder: its names of settings, up to OPT's, and those of arrays. */
+enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMA, PPO__OPT, PPO__LAYOUTS };
+enum { PPO__GEMMA3 = PPO__LAYOUTS, PPO__OLMO2, PPO__PHI3, PPO__NAMINGS };
+enum { PPO__OWN_KEYS = 4 };
 
 #define PPO__LLAMA_SETTINGS                                                                           \
     "norm=rms positions=rotary activation=silu glu=yes qkv_bias=no proj_bias=no ffn_bias=no tied=no " \
@@ -2480,30 +2482,134 @@ enum { PPO__GPT2, PPO__GPT_NEO, PPO__GPT_NEOX, PPO__LLAMA, PPO__LAYOUTS };
 static const struct {
     const char *name;                  /* as in PPO__FAMILY_WORDS, and model_type in config.json */
     const char *class_prefix;          /* of transformers' classes */
-    int layout;                        /* of its folders */
+    int layout, arrays;                /* whose settings and arrays its folders have */
     const char *settings;              /* those that differ from the defaults */
     const char *lacks;                 /* settings that others of its layout have */
     const char *lora[PPO_LORA_LAYERS]; /* its names of these layers; NULL: it has no such layer */
+    const char *own[PPO__OWN_KEYS][2]; /* settings, and keys that only it has for them */
 } ppo__families[] = {
-    {"gpt2", "GPT2", PPO__GPT2, "", "", {"c_attn", NULL, NULL, "c_proj", NULL, "c_fc", "c_proj"}},
+    {"gpt2",
+     "GPT2",
+     PPO__GPT2,
+     PPO__GPT2,
+     "",
+     "",
+     {"c_attn", NULL, NULL, "c_proj", NULL, "c_fc", "c_proj"},
+     {{NULL, NULL}}},
     {"gpt_neo",
      "GPTNeo",
      PPO__GPT_NEO,
+     PPO__GPT_NEO,
      "qkv_bias=no attention_scale=1 window=256",
      "",
-     {"q_proj", "k_proj", "v_proj", "out_proj", NULL, "c_fc", "c_proj"}},
+     {"q_proj", "k_proj", "v_proj", "out_proj", NULL, "c_fc", "c_proj"},
+     {{NULL, NULL}}},
     {"gpt_neox",
      "GPTNeoX",
      PPO__GPT_NEOX,
+     PPO__GPT_NEOX,
      "positions=rotary activation=gelu_erf parallel=yes tied=no",
      "",
-     {"query_key_value", NULL, NULL, "dense", NULL, "dense_h_to_4h", "dense_4h_to_h"}},
-    {"llama", "Llama", PPO__LLAMA, PPO__LLAMA_SETTINGS, "window", PPO__LLAMA_LORA},
-    {"mistral", "Mistral", PPO__LLAMA, PPO__LLAMA_SETTINGS, "qkv_bias proj_bias ffn_bias", PPO__LLAMA_LORA},
-    {"qwen2", "Qwen2", PPO__LLAMA, PPO__LLAMA_SETTINGS "qkv_bias=yes", "qkv_bias proj_bias ffn_bias",
-     PPO__LLAMA_LORA},
-    {"qwen3", "Qwen3", PPO__LLAMA, PPO__LLAMA_SETTINGS "qk_norm=yes", "ffn_bias", PPO__LLAMA_LORA},
+     {"query_key_value", NULL, NULL, "dense", NULL, "dense_h_to_4h", "dense_4h_to_h"},
+     {{"rotary_size", "rope.partial_rotary_factor|rotary_pct"}}},
+    {"llama",
+     "Llama",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS,
+     "window",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"mistral",
+     "Mistral",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS,
+     "qkv_bias proj_bias ffn_bias",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"qwen2",
+     "Qwen2",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS "qkv_bias=yes",
+     "qkv_bias proj_bias ffn_bias",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"qwen3",
+     "Qwen3",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS "qk_norm=yes",
+     "ffn_bias",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"gemma3_text",
+     "Gemma3",
+     PPO__LLAMA,
+     PPO__GEMMA3,
+     PPO__LLAMA_SETTINGS "activation=gelu qk_norm=yes post_norm=yes tied=yes embedding_scale=0 "
+                         "attention_scale=0.0625 window=4096 rope_theta=1e6 window_theta=1e4",
+     "ffn_bias",
+     PPO__LLAMA_LORA,
+     {{"activation", "hidden_activation"},
+      {"attention_scale", "query_pre_attn_scalar"},
+      {"window_theta", "local.rope_theta|rope_local_base_freq"}}},
+    {"olmo2",
+     "Olmo2",
+     PPO__LLAMA,
+     PPO__OLMO2,
+     PPO__LLAMA_SETTINGS "norm_eps=1e-5 qk_norm=whole pre_norm=no post_norm=yes",
+     "window ffn_bias",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"smollm3",
+     "SmolLM3",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS "tied=yes rope_theta=2e6",
+     "",
+     PPO__LLAMA_LORA,
+     {{NULL, NULL}}},
+    {"phi3",
+     "Phi3",
+     PPO__LLAMA,
+     PPO__PHI3,
+     PPO__LLAMA_SETTINGS "norm_eps=1e-5",
+     "qkv_bias proj_bias ffn_bias",
+     {"qkv_proj", NULL, NULL, "o_proj", NULL, "gate_up_proj", "down_proj"},
+     {{"rotary_size", "rope.partial_rotary_factor|partial_rotary_factor"}}},
+    {"granite",
+     "Granite",
+     PPO__LLAMA,
+     PPO__LLAMA,
+     PPO__LLAMA_SETTINGS "attention_scale=1",
+     "window",
+     PPO__LLAMA_LORA,
+     {{"attention_scale", "attention_multiplier"},
+      {"embedding_scale", "embedding_multiplier"},
+      {"residual_scale", "residual_multiplier"},
+      {"logits_scaling", "logits_scaling"}}},
+    {"opt",
+     "OPT",
+     PPO__OPT,
+     PPO__OPT,
+     "activation=relu",
+     "",
+     {"q_proj", "k_proj", "v_proj", "out_proj", NULL, "fc1", "fc2"},
+     {{NULL, NULL}}},
 };
+
+static int ppo__family_is(const ppo_lm_config *c, const char *family) {
+    return !strcmp(ppo__families[c->family].name, family);
+}
+
+/* A bit for each layer, but for layers n - 1, 2 n - 1, ... */
+static uint64_t ppo__but_every(int n) {
+    uint64_t bits = 0;
+    for (int k = 0; k < 64; ++k) bits |= (uint64_t)((k + 1) % n != 0) << k;
+    return bits;
+}
 
 PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *family) {
     if (!PPO__GIVEN("ppo_lm_config_family", config, family)) return PPO_ERROR_ARGUMENT;
@@ -2513,6 +2619,8 @@ PPO_DEF ppo_status ppo_lm_config_family(ppo_lm_config *config, const char *famil
         return PPO_ERROR_ARGUMENT;
     if (ppo__families[c.family].layout == PPO__GPT_NEO)
         c.window_layers = UINT64_C(0xaaaaaaaaaaaaaaaa); /* every other layer, from the second on */
+    if (ppo__family_is(&c, "smollm3")) c.nope_layers = UINT64_C(0x8888888888888888); /* every fourth */
+    if (ppo__family_is(&c, "gemma3_text")) c.window_layers = ppo__but_every(6);
     c.vocab = config->vocab;
     c.context = config->context;
     c.width = config->width;
@@ -2677,6 +2785,7 @@ static int ppo__lora_at(const ppo_lm_config *c, int place, ppo__lora_place *at) 
     at->column = column[place];
     at->cols = cols[place];
     if (place == PPO_LORA_Q && !name[PPO_LORA_K]) at->cols += 2 * kv_heads;
+    if (place == PPO_LORA_UP && !name[PPO_LORA_GATE] && c->glu) at->column = 0, at->cols *= 2;
     return at->name && (place != PPO_LORA_GATE || c->glu);
 }
 
@@ -2851,9 +2960,10 @@ PPO_DEF ppo_status ppo_lm_merge(const ppo_lm *lm, ppo_lm **merged) {
 
 /* -- norms of heads -- */
 
-/* RMS norms of queries and keys, head by head: of x (rows, (heads + 2 kv_heads) size), the first `heads`
-   heads with one weight (1, size), the next kv_heads with another. kept: of each, a mean of 0, and 1 /
-   root mean square. */
+/* RMS norms of queries and keys, head by head: of the columns of x, the first `heads` heads with one weight (1,
+   size), the next kv_heads with another (1, its size); the rest, the values, stays. OLMo 2 has one norm of all
+   queries, and one of all keys: here one wide head each. kept: of each, a mean of 0, and 1 / root mean
+   square. */
 typedef struct ppo__head_norm_args {
     int heads, kv_heads;
     float eps;
@@ -2862,31 +2972,34 @@ typedef struct ppo__head_norm_args {
 static ppo_status ppo__head_norm_forward(ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
     const ppo_tensor *x = node->in[0];
-    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const int heads = args->heads + args->kv_heads;
     float *kept = ppo_tape_alloc(node->tape, ppo__at(x->rows, 2 * heads)), *y = node->out[0]->data;
     node->kept = kept;
     if (!kept) return PPO_ERROR_MEMORY;
     memcpy(y, x->data, ppo__size(x) * sizeof(float));
-    for (int i = 0; i < x->rows; ++i)
+    for (int i = 0; i < x->rows; ++i) {
+        size_t at = ppo__at(i, x->cols);
         for (int h = 0; h < heads; ++h, kept += 2) {
-            size_t at = ppo__at(i, x->cols) + ppo__at(h, size);
-            ppo__k()->norm(0, args->eps, x->data + at, node->in[h < args->heads ? 1 : 2]->data, NULL, y + at,
-                           size, &kept[0], &kept[1]);
+            const ppo_tensor *w = node->in[h < args->heads ? 1 : 2];
+            ppo__k()->norm(0, args->eps, x->data + at, w->data, NULL, y + at, w->cols, &kept[0], &kept[1]);
+            at += (size_t)w->cols;
         }
+    }
     return PPO_OK;
 }
 
 static void ppo__head_norm_backward(ppo_node *node) {
     const ppo__head_norm_args *args = (const ppo__head_norm_args *)node->args;
     const ppo_tensor *x = node->in[0];
-    const int size = node->in[1]->cols, heads = args->heads + args->kv_heads;
+    const int heads = args->heads + args->kv_heads;
     const float *kept = (const float *)node->kept, *dy = node->out[0]->grad;
     for (int i = 0; i < x->rows; ++i) {
         size_t at = ppo__at(i, x->cols), end = at + (size_t)x->cols;
-        for (int h = 0; h < heads; ++h, kept += 2, at += (size_t)size) {
+        for (int h = 0; h < heads; ++h, kept += 2) {
             const ppo_tensor *w = node->in[h < args->heads ? 1 : 2];
             ppo__k()->norm_backward(0, x->data + at, w->data, kept[0], kept[1], dy + at,
-                                    x->grad ? x->grad + at : NULL, w->grad, NULL, size);
+                                    x->grad ? x->grad + at : NULL, w->grad, NULL, w->cols);
+            at += (size_t)w->cols;
         }
         for (; at < end && x->grad; ++at) x->grad[at] += dy[at];
     }
@@ -2894,7 +3007,9 @@ static void ppo__head_norm_backward(ppo_node *node) {
 
 static ppo_tensor *ppo__qk_norm(ppo_tape *tape, const ppo_lm *lm, int block, ppo_tensor *x) {
     static const ppo_op op = {"qk_norm", 1, ppo__head_norm_forward, ppo__head_norm_backward};
-    const ppo__head_norm_args args = {lm->full.heads, lm->full.kv_heads, lm->full.norm_eps};
+    const int whole = lm->full.qk_norm == 2;
+    const ppo__head_norm_args args = {whole ? 1 : lm->full.heads, whole ? 1 : lm->full.kv_heads,
+                                      lm->full.norm_eps};
     ppo_tensor *in[3] = {x, lm->block[block].q_norm, lm->block[block].k_norm};
     if (!x) return NULL;
     return ppo_tape_result(ppo_tape_apply(tape, &op, in, 3, x->rows, x->cols, &args, sizeof args));
@@ -2953,45 +3068,63 @@ PPO_DEF ppo_memory ppo_rlhf_memory(const ppo_rlhf *r) {
 static int ppo__layout(const ppo_lm_config *c) { return ppo__families[c->family].layout; }
 
 /* Settings, and their keys in the config.json of each layout; NULL: it has no such key. "a|b": a or b,
-   whichever is there; the last is written. "rope.a": a in the object of rotary positions. */
+   whichever is there; the last is written. "rope.a": a in the object of rotary positions, "local.a": in that of
+   layers with a window. */
 static const struct {
     const char *name;
     int required; /* 1: the key must be there, if the setting has an effect */
     const char *key[PPO__LAYOUTS];
 } ppo__hub_settings[] = {
-    /* GPT-2, GPT-Neo, GPT-NeoX, Llama */
-    {"vocab", 1, {"vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
+    /* GPT-2, GPT-Neo, GPT-NeoX, Llama, OPT */
+    {"vocab", 1, {"vocab_size", "vocab_size", "vocab_size", "vocab_size", "vocab_size"}},
     {"context",
      1,
-     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings"}},
-    {"width", 1, {"n_embd", "hidden_size", "hidden_size", "hidden_size"}},
-    {"layers", 1, {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers"}},
-    {"heads", 1, {"n_head", "num_heads", "num_attention_heads", "num_attention_heads"}},
-    {"kv_heads", 0, {NULL, NULL, NULL, "num_key_value_heads"}},
-    {"head_size", 0, {NULL, NULL, NULL, "head_dim"}},
-    {"hidden", 0, {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size"}},
-    {"activation", 0, {"activation_function", "activation_function", "hidden_act", "hidden_act"}},
-    {"norm_eps", 0, {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps"}},
-    {"window", 0, {NULL, "window_size", NULL, "sliding_window"}},
-    {"parallel", 0, {NULL, NULL, "use_parallel_residual", NULL}},
-    {"qkv_bias", 0, {NULL, NULL, "attention_bias", "attention_bias"}},
-    {"proj_bias", 0, {NULL, NULL, "attention_bias", "attention_bias"}},
-    {"ffn_bias", 0, {NULL, NULL, NULL, "mlp_bias"}},
-    {"rope_theta", 0, {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta"}},
-    {"tied", 0, {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings"}},
-    {"eos", 0, {"eos_token_id", "eos_token_id", "eos_token_id", "eos_token_id"}},
-    {"rope_scaling", 0, {NULL, NULL, "rope.rope_type", "rope.rope_type"}},
+     {"n_positions", "max_position_embeddings", "max_position_embeddings", "max_position_embeddings",
+      "max_position_embeddings"}},
+    {"width", 1, {"n_embd", "hidden_size", "hidden_size", "hidden_size", "hidden_size"}},
+    {"layers", 1, {"n_layer", "num_layers", "num_hidden_layers", "num_hidden_layers", "num_hidden_layers"}},
+    {"heads",
+     1,
+     {"n_head", "num_heads", "num_attention_heads", "num_attention_heads", "num_attention_heads"}},
+    {"kv_heads", 0, {NULL, NULL, NULL, "num_key_value_heads", NULL}},
+    {"head_size", 0, {NULL, NULL, NULL, "head_dim", NULL}},
+    {"hidden", 0, {"n_inner", "intermediate_size", "intermediate_size", "intermediate_size", "ffn_dim"}},
+    {"activation",
+     0,
+     {"activation_function", "activation_function", "hidden_act", "hidden_act", "activation_function"}},
+    {"norm_eps", 0, {"layer_norm_epsilon", "layer_norm_epsilon", "layer_norm_eps", "rms_norm_eps", NULL}},
+    {"attention_scale", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"embedding_scale", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"residual_scale", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"logits_scaling", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"window", 0, {NULL, "window_size", NULL, "sliding_window", NULL}},
+    {"parallel", 0, {NULL, NULL, "use_parallel_residual", NULL, NULL}},
+    {"qkv_bias", 0, {NULL, NULL, "attention_bias", "attention_bias", "enable_bias"}},
+    {"proj_bias", 0, {NULL, NULL, "attention_bias", "attention_bias", "enable_bias"}},
+    {"ffn_bias", 0, {NULL, NULL, NULL, "mlp_bias", "enable_bias"}},
+    {"rotary_size", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"rope_theta", 0, {NULL, NULL, "rope.rope_theta|rotary_emb_base", "rope.rope_theta|rope_theta", NULL}},
+    {"window_theta", 0, {NULL, NULL, NULL, NULL, NULL}},
+    {"tied",
+     0,
+     {"tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings", "tie_word_embeddings",
+      "tie_word_embeddings"}},
+    {"eos", 0, {"eos_token_id", "eos_token_id", "eos_token_id", "eos_token_id", "eos_token_id"}},
+    {"rope_scaling", 0, {NULL, NULL, "rope.rope_type", "rope.rope_type", NULL}},
     {"rope_context",
      0,
-     {NULL, NULL, "rope.original_max_position_embeddings", "rope.original_max_position_embeddings"}},
-    {"rope_factor", 1, {NULL, NULL, "rope.factor", "rope.factor"}},
-    {"rope_low", 1, {NULL, NULL, "rope.low_freq_factor", "rope.low_freq_factor"}},
-    {"rope_high", 1, {NULL, NULL, "rope.high_freq_factor", "rope.high_freq_factor"}},
+     {NULL, NULL, "rope.original_max_position_embeddings", "rope.original_max_position_embeddings", NULL}},
+    {"rope_factor", 1, {NULL, NULL, "rope.factor", "rope.factor", NULL}},
+    {"rope_low", 1, {NULL, NULL, "rope.low_freq_factor", "rope.low_freq_factor", NULL}},
+    {"rope_high", 1, {NULL, NULL, "rope.high_freq_factor", "rope.high_freq_factor", NULL}},
 };
 enum { PPO__HUB_SETTINGS = sizeof ppo__hub_settings / sizeof *ppo__hub_settings };
 
 /* NULL: the family has no such setting. */
 static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
+    const char *const(*own)[2] = ppo__families[c->family].own;
+    for (int i = 0; i < PPO__OWN_KEYS && own[i][0]; ++i)
+        if (!strcmp(own[i][0], ppo__hub_settings[k].name)) return own[i][1];
     const int lacks = ppo__is_word(ppo__hub_settings[k].name, ppo__families[c->family].lacks);
     return lacks ? NULL : ppo__hub_settings[k].key[ppo__layout(c)];
 }
@@ -3030,6 +3163,8 @@ static const char *ppo__hub_word(const char *name, const char *word, int from) {
 /* How an array of the file lies in a parameter. */
 enum {
     PPO__AS_IS,
+    PPO__LESS_ONE,   /* the array is the parameter less 1, */
+    PPO__AFTER_TWO,  /* has two rows more, which come first and are not used */
     PPO__TRANSPOSED, /* the array is (out, in) */
     PPO__QUERIES,    /* transposed, as some of the columns: queries, */
     PPO__KEYS,
@@ -3045,10 +3180,11 @@ typedef struct ppo__hub_row {
     int how;
 } ppo__hub_row;
 
-#define PPO__BLOCK(name) "transformer.h.%d." name
-#define PPO__NEOX(name)  "gpt_neox.layers.%d." name
-#define PPO__MODEL(name) "model.layers.%d." name
-static const ppo__hub_row ppo__hub_rows[PPO__LAYOUTS][17] = {
+#define PPO__BLOCK(name)   "transformer.h.%d." name
+#define PPO__NEOX(name)    "gpt_neox.layers.%d." name
+#define PPO__MODEL(name)   "model.layers.%d." name
+#define PPO__DECODER(name) "model.decoder.layers.%d." name
+static const ppo__hub_row ppo__hub_rows[PPO__NAMINGS][18] = {
     {{"transformer.wte", "transformer.wte", PPO__AS_IS},
      {"transformer.wpe", "transformer.wpe", PPO__AS_IS},
      {PPO__BLOCK("ln_1"), PPO__BLOCK("ln_1"), PPO__AS_IS},
@@ -3101,10 +3237,74 @@ static const ppo__hub_row ppo__hub_rows[PPO__LAYOUTS][17] = {
      {"transformer.ln_f", "model.norm", PPO__AS_IS},
      {"lm_head", "lm_head", PPO__AS_IS},
      {"score", "score", PPO__TRANSPOSED}},
+
+    {{"transformer.wte", "model.decoder.embed_tokens", PPO__AS_IS},
+     {"transformer.wpe", "model.decoder.embed_positions", PPO__AFTER_TWO},
+     {PPO__BLOCK("ln_1"), PPO__DECODER("self_attn_layer_norm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.q_proj"), PPO__QUERIES},
+     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.k_proj"), PPO__KEYS},
+     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.v_proj"), PPO__VALUES},
+     {PPO__BLOCK("attn.c_proj"), PPO__DECODER("self_attn.out_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_2"), PPO__DECODER("final_layer_norm"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__DECODER("fc1"), PPO__TRANSPOSED},
+     {PPO__BLOCK("mlp.c_proj"), PPO__DECODER("fc2"), PPO__TRANSPOSED},
+     {"transformer.ln_f", "model.decoder.final_layer_norm", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
+
+    /* Gemma 3 */
+    {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__MODEL("input_layernorm"), PPO__LESS_ONE},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__LESS_ONE},
+     {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__LESS_ONE},
+     {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_3"), PPO__MODEL("post_attention_layernorm"), PPO__LESS_ONE},
+     {PPO__BLOCK("ln_2"), PPO__MODEL("pre_feedforward_layernorm"), PPO__LESS_ONE},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
+     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_4"), PPO__MODEL("post_feedforward_layernorm"), PPO__LESS_ONE},
+     {"transformer.ln_f", "model.norm", PPO__LESS_ONE},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
+
+    /* OLMo 2 */
+    {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_3"), PPO__MODEL("post_attention_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
+     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_4"), PPO__MODEL("post_feedforward_layernorm"), PPO__AS_IS},
+     {"transformer.ln_f", "model.norm", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
+
+    /* Phi 3 */
+    {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
+     {PPO__BLOCK("ln_1"), PPO__MODEL("input_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.qkv_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_2"), PPO__MODEL("post_attention_layernorm"), PPO__AS_IS},
+     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_up_proj"), PPO__TRANSPOSED},
+     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     {"transformer.ln_f", "model.norm", PPO__AS_IS},
+     {"lm_head", "lm_head", PPO__AS_IS},
+     {"score", "score", PPO__TRANSPOSED}},
 };
 
 /* The rows of a model's layout; the last is followed by one without a parameter. */
-static const ppo__hub_row *ppo__hub_rows_of(const ppo_lm_config *c) { return ppo__hub_rows[ppo__layout(c)]; }
+static const ppo__hub_row *ppo__hub_rows_of(const ppo_lm_config *c) {
+    return ppo__hub_rows[ppo__families[c->family].arrays];
+}
 
 /* What the weight of a parameter that every layout has is called in the file. */
 static const char *ppo__hub_weight(const ppo_lm_config *c, const char *parameter, char text[80]) {
@@ -3127,16 +3327,20 @@ typedef struct ppo__hub_json {
 } ppo__hub_json;
 
 /* The first of "a|b" that is there, or NULL. What begins with "rope." is in the object that transformers 4
-   calls rope_scaling, or else, where 5 writes it, in rope_parameters. */
+   calls rope_scaling, or else, where 5 writes it, in rope_parameters, which has one for each kind of layers if
+   these differ ("local.": those with a window). */
 static ppo__value *ppo__hub_get(ppo__hub_json *hub, const char *keys) {
-    ppo__value *value = NULL;
+    ppo__value *value = NULL, *kind;
     for (size_t n; !value && *keys; keys += n + (keys[n] == '|')) {
         ppo__value *in = hub->all;
-        const int dot = strncmp(keys, "rope.", 5) ? 0 : 4;
+        const int local = !strncmp(keys, "local.", 6), dot = local ? 5 : strncmp(keys, "rope.", 5) ? 0 : 4;
         const char *rope = dot ? "rope_scaling" : "";
-        if (dot) in = ppo__json_get(&hub->json, hub->all, rope);
-        if (dot && (!in || (in->kind == '{' && !in->count)))
+        if (dot) in = local ? NULL : ppo__json_get(&hub->json, hub->all, rope);
+        if (dot && (!in || (in->kind == '{' && !in->count))) {
             in = ppo__json_get(&hub->json, hub->all, rope = "rope_parameters");
+            kind = ppo__json_get(&hub->json, in, local ? "sliding_attention" : "full_attention");
+            if (kind || local) in = kind;
+        }
         n = strcspn(keys, "|");
         snprintf(hub->key, sizeof hub->key, "%s%.*s", rope, (int)n - dot, keys + dot);
         value = ppo__json_get(&hub->json, in, hub->key + strlen(rope) + !!dot);
@@ -3203,27 +3407,49 @@ static ppo_status ppo__hub_layers(ppo__hub_json *hub, ppo__value *list, const ch
 
 /* Which layers have a window; c->window is set. */
 static ppo_status ppo__hub_window(ppo__hub_json *hub, ppo_lm_config *c) {
-    const int layout = ppo__layout(c), mistral = !strcmp(ppo__families[c->family].name, "mistral");
+    const int layout = ppo__layout(c), gemma = ppo__family_is(c, "gemma3_text"),
+              all = ppo__family_is(c, "mistral") || ppo__family_is(c, "phi3");
     const char *rest = "";
     ppo__value *list = layout == PPO__GPT_NEO ? ppo__hub_get(hub, "attention_layers|attention_types") : NULL;
     if (list) return ppo__hub_layers(hub, list, "local", "global", c);
     if (layout != PPO__LLAMA || !c->window) return PPO_OK;
-    if (!mistral && !ppo__hub_is(hub, "use_sliding_window", "yes")) return c->window = 0, PPO_OK;
+    if (!all && !gemma && !ppo__hub_is(hub, "use_sliding_window", "yes")) return c->window = 0, PPO_OK;
     list = ppo__hub_get(hub, "layer_types");
     if (list) return ppo__hub_layers(hub, list, "sliding_attention", "full_attention", c);
-    const char *from = mistral ? NULL : ppo__hub_text(hub, "max_window_layers");
-    int64_t first = from ? ppo__parse_digits(from, &rest) : mistral ? 0 : 28;
-    if (first < 0 || *rest) return ppo__hub_unknown(hub, from);
+    if (ppo__family_is(c, "smollm3")) return c->window_layers = c->nope_layers, PPO_OK;
+    const char *from =
+        all ? NULL : ppo__hub_text(hub, gemma ? "sliding_window_pattern" : "max_window_layers");
+    int64_t first = from ? ppo__parse_digits(from, &rest) : all ? 0 : gemma ? 6 : 28;
+    if (first < gemma || *rest) return ppo__hub_unknown(hub, from);
+    if (gemma) return c->window_layers = ppo__but_every(first < 65 ? (int)first : 65), PPO_OK;
     if (first >= c->layers) c->window = 0;
     for (int64_t k = first; k < c->layers && first && k < 64; ++k) c->window_layers |= (uint64_t)1 << k;
     return PPO_OK;
 }
 
+/* Which layers have no positions: SmolLM3 lists a 1 for those that have. */
+static ppo_status ppo__hub_positions(ppo__hub_json *hub, ppo_lm_config *c) {
+    ppo__value *list = ppo__hub_get(hub, "no_rope_layers"), *item = NULL;
+    const char *rest = "", *text = list ? NULL : ppo__hub_text(hub, "no_rope_layer_interval");
+    const int64_t interval = text ? ppo__parse_digits(text, &rest) : 4;
+    int layer = 0;
+    if (interval < 1 || *rest) return ppo__hub_unknown(hub, text);
+    c->nope_layers = list ? 0 : ~ppo__but_every(interval < 65 ? (int)interval : 65);
+    for (; list && ppo__json_each(&hub->json, list, '[', &item); ++layer)
+        if (!ppo__json_int(&hub->json) && layer < PPO_MAX_LAYERS) c->nope_layers |= (uint64_t)1 << layer;
+    c->nope_layers &= UINT64_MAX >> (64 - c->layers);
+    if (hub->json.status || !list || layer >= c->layers) return hub->json.status;
+    return ppo__file_fail(hub->json.path, "no_rope_layers lists %d layers of %d", layer, c->layers);
+}
+
 static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
-    static const char *const refused[] = {"quantization_config", "scale_attn_by_inverse_layer_idx",
-                                          "add_cross_attention", "is_encoder_decoder"};
+    static const char *const refused[] = {"quantization_config",      "scale_attn_by_inverse_layer_idx",
+                                          "add_cross_attention",      "is_encoder_decoder",
+                                          "_remove_final_layer_norm", "final_logit_softcapping",
+                                          "attn_logit_softcapping",   "use_bidirectional_attention"};
+    static const char *const needed[] = {"do_layer_norm_before", "layer_norm_elementwise_affine"};
     const char *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
-    double share = 1;
+    double number;
     *c = ppo_lm_config_default();
     if (hub->json.status) return hub->json.status;
     if (!family) return ppo__file_fail(path, "there is no model_type");
@@ -3232,14 +3458,20 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
     for (size_t k = 0; k < sizeof refused / sizeof *refused; ++k)
         if (ppo__hub_get(hub, refused[k]) && !ppo__hub_is(hub, refused[k], "no"))
             return ppo__file_fail(path, "%s is there, which is not supported", refused[k]);
-    const int layout = ppo__layout(c);
+    for (size_t k = 0; k < sizeof needed / sizeof *needed; ++k)
+        if (ppo__hub_is(hub, needed[k], "no"))
+            return ppo__file_fail(path, "%s is false, which is not supported", needed[k]);
+    const char *local = ppo__hub_text(hub, "local.rope_type");
+    if (local && strcmp(local, "default")) return ppo__hub_unknown(hub, local);
     if (!strcmp(family, "qwen3")) c->head_size = 128;
+    if (!strcmp(family, "gemma3_text")) c->head_size = 256;
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *name = ppo__hub_settings[k].name, *key = ppo__hub_key(k, c);
         if (!key || !ppo__hub_applies(c, name)) continue;
         const char *text = ppo__hub_text(hub, key), *value;
         if (!text && !strcmp(name, "rope_scaling")) text = ppo__hub_text(hub, "rope.type");
         if (!text && !strcmp(name, "rope_context")) c->rope_context = c->context;
+        if (!text && !strcmp(name, "rotary_size")) text = ppo__layout(c) == PPO__GPT_NEOX ? "0.25" : "1";
         if (hub->json.status) return hub->json.status;
         if (!text && ppo__hub_settings[k].required) return ppo__file_fail(path, "there is no %s", hub->key);
         if (!text) continue;
@@ -3250,19 +3482,27 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
             if (token >= 0 && token < c->vocab) c->eos = (int)token;
             continue;
         }
+        if (!strcmp(name, "rotary_size")) { /* a share of the head's size */
+            if (!ppo__parse_number(text, &number) || !(number > 0 && number <= 1))
+                return ppo__hub_unknown(hub, text);
+            c->rotary_size = (int)(number * (c->head_size ? c->head_size : c->width / c->heads));
+            continue;
+        }
+        if (!strcmp(key, "query_pre_attn_scalar")) {
+            if (!ppo__parse_number(text, &number) || !(number >= 1e-9 && number <= 1e9))
+                return ppo__hub_unknown(hub, text);
+            c->attention_scale = (float)(1 / sqrt(number));
+            continue;
+        }
         value = ppo__hub_word(name, text, PPO__WORD_OF_HUB);
         if (!value) return ppo__hub_unknown(hub, text);
         if (ppo_settings_set(&ppo__lm_settings, c, name, value))
             return ppo__file_fail(path, "%s: %s", hub->key, ppo__error);
     }
     if (ppo__hub_is(hub, "scale_attn_weights", "no")) c->attention_scale = 1;
-    ppo_status status = ppo__hub_window(hub, c);
-    if (status || hub->json.status || layout != PPO__GPT_NEOX) return status ? status : hub->json.status;
-    const char *part = ppo__hub_text(hub, "rope.partial_rotary_factor|rotary_pct");
-    if (!ppo__parse_number(part ? part : "0.25", &share) || !(share > 0 && share <= 1))
-        return ppo__hub_unknown(hub, part);
-    c->rotary_size = (int)(share * (c->width / c->heads));
-    return PPO_OK;
+    ppo_status status = ppo__family_is(c, "smollm3") ? ppo__hub_positions(hub, c) : PPO_OK;
+    if (!status) status = ppo__hub_window(hub, c);
+    return status ? status : hub->json.status;
 }
 
 /* -- arrays -- */
@@ -3348,8 +3588,9 @@ static int ppo__hub_column(const ppo_lm_config *c, int how, int r) {
 
 /* The shape of the array of a parameter: (rows, cols), or (rows) with cols 1 of a bias or a norm. */
 static void ppo__hub_shape(const ppo_lm_config *c, const ppo_tensor *x, int how, int *rows, int *cols) {
-    *rows = how == PPO__AS_IS && x->rows > 1 ? x->rows : x->cols;
-    *cols = how == PPO__AS_IS ? (x->rows > 1 ? x->cols : 1) : x->rows;
+    const int plain = how <= PPO__AFTER_TWO;
+    *rows = plain && x->rows > 1 ? x->rows + 2 * (how == PPO__AFTER_TWO) : x->cols;
+    *cols = plain ? (x->rows > 1 ? x->cols : 1) : x->rows;
     if (how == PPO__QUERIES) *rows = c->heads * c->head_size;
     if (how == PPO__KEYS || how == PPO__VALUES) *rows = c->kv_heads * c->head_size;
     if (how == PPO__GATE_HALF || how == PPO__UP_HALF) *rows = c->hidden;
@@ -3358,10 +3599,13 @@ static void ppo__hub_shape(const ppo_lm_config *c, const ppo_tensor *x, int how,
 /* Copies rows first .. first + rows - 1 of an array to the parameter x, or from it. */
 static void ppo__hub_copy(const ppo_lm_config *c, ppo_tensor *x, int how, int way, float *array, int first,
                           int rows, int cols) {
-    if (how == PPO__AS_IS) {
-        float *part = x->data + ppo__at(first, cols);
-        memcpy(way == PPO__LOAD ? part : array, way == PPO__LOAD ? array : part,
-               ppo__at(rows, cols) * sizeof *array);
+    for (; how == PPO__AFTER_TWO && first < 2 && rows; ++first, --rows, array += cols)
+        if (way == PPO__SAVE) memset(array, 0, cols * sizeof *array);
+    if (how <= PPO__AFTER_TWO) {
+        float *part = x->data + ppo__at(how == PPO__AFTER_TWO ? first - 2 : first, cols);
+        float *from = way == PPO__LOAD ? array : part, *to = way == PPO__LOAD ? part : array;
+        const float more = how != PPO__LESS_ONE ? 0.0f : way == PPO__LOAD ? 1.0f : -1.0f;
+        for (size_t i = 0; i < ppo__at(rows, cols); ++i) to[i] = from[i] + more;
         return;
     }
     for (int j = 0; j < cols; ++j)
@@ -3461,7 +3705,7 @@ static ppo_status ppo__hub_param(ppo__hub *hub, int way, const char *name, ppo_t
         if (strcmp(strcat(text, end), name)) continue;
         snprintf(text, 80, row->array, block);
         ppo__hub_shape(c, x, row->how, &rows, &cols);
-        const int rank = is_bias || (row->how == PPO__AS_IS && x->rows == 1) ? 1 : 2;
+        const int rank = is_bias || (row->how <= PPO__AFTER_TWO && x->rows == 1) ? 1 : 2;
         if ((hub->array ? hub->array : ppo__hub_array)(hub, way, strcat(text, end), x, row->how, rows, cols,
                                                        rank))
             return ppo__failed;
@@ -3672,6 +3916,12 @@ PPO_DEF ppo_status ppo_lm_load_ends(const char *path, int *end, int room, int *c
     return json.status;
 }
 
+/* query_pre_attn_scalar of a scale: a whole number, if it is that of one. */
+static double ppo__hub_scalar(float scale) {
+    const double x = 1 / ((double)scale * (double)scale), whole = floor(x + 0.5);
+    return (float)(1 / sqrt(whole)) == scale ? whole : x;
+}
+
 /* Refuses settings that the family's config.json cannot express and that are not the family's own. */
 static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
     ppo_lm_config family = *c;
@@ -3679,6 +3929,8 @@ static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
     char is[32], other[32];
     ppo_lm_config_family(&family, name);
     family.kv_heads = family.head_size = family.hidden = 0;
+    if (!(family.attention_scale > 0)) family.attention_scale = 1 / sqrtf((float)c->head_size);
+    if (!(family.embedding_scale > 0)) family.embedding_scale = sqrtf((float)c->width);
     for (int k = 1; k < PPO__HUB_SETTINGS; ++k) { /* neighbours may share a key */
         const char *field[2] = {ppo__hub_settings[k - 1].name, ppo__hub_settings[k].name};
         const char *key[2] = {ppo__hub_key(k - 1, c), ppo__hub_key(k, c)};
@@ -3690,13 +3942,15 @@ static ppo_status ppo__hub_check_settings(const ppo_lm_config *c) {
     }
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        int expressed =
-            !strcmp(field, "score") || !strcmp(field, "seed") || !strcmp(field, "attention_scale");
-        expressed |= !strcmp(field, "rotary_size") &&
-                     (ppo__layout(c) == PPO__GPT_NEOX || c->rotary_size == c->head_size);
-        expressed |= !strcmp(field, "window_layers"); /* which have no meaning without a window */
+        int expressed = !strcmp(field, "score") || !strcmp(field, "seed");
+        expressed |= !strcmp(field, "rotary_size") && c->rotary_size == c->head_size;
+        expressed |= !strcmp(field, "nope_layers") && ppo__family_is(c, "smollm3");
+        expressed |= !strcmp(field, "window_layers") &&
+                     !ppo__family_is(c, "phi3"); /* of no meaning without a window */
         for (int k = 0; k < PPO__HUB_SETTINGS; ++k)
             expressed |= !strcmp(ppo__hub_settings[k].name, field) && ppo__hub_key(k, c);
+        if (!strcmp(field, "attention_scale") && ppo__family_is(c, "gemma3_text"))
+            expressed = ppo__hub_scalar(c->attention_scale) == floor(ppo__hub_scalar(c->attention_scale));
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &family, field, other, sizeof other);
         if (expressed || !strcmp(is, other)) continue;
@@ -3722,29 +3976,35 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     const ppo__hub *hub = (const ppo__hub *)user;
     const ppo_lm_config *c = &hub->lm->full;
     const int layout = ppo__layout(c);
-    const char *within = ""; /* the object that is open */
-    char share[64];
+    const char *within = "", *before = NULL; /* the object that is open; the key of the row before */
     ppo__header json = {out, 0};
-    ppo__put(&json,
-             "{\n  \"architectures\": [\"%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
-             ppo__families[c->family].class_prefix,
-             c->score              ? "ForSequenceClassification"
-             : layout == PPO__GPT2 ? "LMHeadModel"
-                                   : "ForCausalLM",
-             ppo__families[c->family].name,
-             hub->type == PPO_F16    ? "float16"
-             : hub->type == PPO_BF16 ? "bfloat16"
-                                     : "float32");
+    ppo__put(
+        &json, "{\n  \"architectures\": [\"%s%s%s\"],\n  \"model_type\": \"%s\",\n  \"torch_dtype\": \"%s\"",
+        ppo__families[c->family].class_prefix, c->score && ppo__family_is(c, "gemma3_text") ? "Text" : "",
+        c->score              ? "ForSequenceClassification"
+        : layout == PPO__GPT2 ? "LMHeadModel"
+                              : "ForCausalLM",
+        ppo__families[c->family].name,
+        hub->type == PPO_F16    ? "float16"
+        : hub->type == PPO_BF16 ? "bfloat16"
+                                : "float32");
     ppo__put(&json, ",\n  \"bos_token_id\": null"); /* else transformers takes one that others have */
     for (int k = 0; k < PPO__HUB_SETTINGS; ++k) {
         const char *key = ppo__hub_key(k, c), *name = ppo__hub_settings[k].name;
-        char value[32];
+        const int repeated = key && before && !strcmp(key, before);
+        char value[64];
+        before = key;
         ppo_settings_get(&ppo__lm_settings, strcmp(name, "eos") ? c : &hub->lm->config, name, value,
                          sizeof value);
-        if (!key || !strcmp(name, "proj_bias") || !ppo__hub_applies(c, name) ||
-            (!strcmp(name, "window") && !c->window) || !strcmp(value, "plain"))
+        if (!key || repeated || !ppo__hub_applies(c, name) || (!strcmp(name, "window") && !c->window) ||
+            !strcmp(value, "plain"))
             continue;
         const char *word = ppo__hub_word(name, value, PPO__WORD_OF_CORE), *quote = word == value ? "" : "\"";
+        if (!strcmp(key, "hidden_activation") && !strcmp(value, "gelu")) word = "gelu_pytorch_tanh";
+        if (!strcmp(key, "query_pre_attn_scalar"))
+            word = ppo__number(value, "%.9g", ppo__hub_scalar(c->attention_scale));
+        if (!strcmp(name, "rotary_size"))
+            word = ppo__number(value, "%.9g", (double)c->rotary_size / c->head_size);
         if (!strcmp(value, "yes")) word = "true";
         if (!strcmp(value, "no")) word = "false";
         if (!strcmp(name, "eos") && hub->lm->config.eos < 0) word = "null";
@@ -3760,12 +4020,12 @@ static ppo_status ppo__write_hub_config(FILE *out, const char *path, void *user)
     if (*within) ppo__put(&json, "}");
     if (layout == PPO__GPT_NEO)
         ppo__put_layers(&json, c, ",\n  \"attention_types\": [[[", "local", "global", "], 1]]");
-    else if (layout == PPO__LLAMA && c->window > 0)
+    else if (layout == PPO__LLAMA && (c->window > 0 || ppo__family_is(c, "gemma3_text")))
         ppo__put_layers(&json, c, ",\n  \"use_sliding_window\": true,\n  \"layer_types\": [",
                         "sliding_attention", "full_attention", "]");
-    if (layout == PPO__GPT_NEOX)
-        ppo__put(&json, ",\n  \"rotary_pct\": %s",
-                 ppo__number(share, "%.9g", (double)c->rotary_size / c->head_size));
+    for (int k = 0; k < c->layers && ppo__family_is(c, "smollm3"); ++k)
+        ppo__put(&json, "%s%d%s", k ? ", " : ",\n  \"no_rope_layers\": [", !(c->nope_layers >> k & 1),
+                 k == c->layers - 1 ? "]" : "");
     if (c->score) ppo__put(&json, ",\n  \"id2label\": {\"0\": \"reward\"},\n  \"label2id\": {\"reward\": 0}");
     ppo__put(&json, "\n}\n");
     return PPO_OK;

@@ -1,6 +1,6 @@
 """Writes families.h: two small models of each family of language models, with numbers of Hugging Face's transformers.
 
-    python make_families.py > families.h    (needs torch, transformers, peft; made with transformers 5.23, peft 0.21)
+    python make_families.py > families.h    (needs torch, transformers, peft; made with transformers 5.24, peft 0.21)
 
 Every weight is a multiple of 1/64, so that floats of two bytes hold it exactly. Logits, loss and gradients are
 computed in float64; of each gradient the header has two sums, weighted by numbers that depend on the place. The same
@@ -14,9 +14,12 @@ import torch
 import transformers
 from transformers import (GPT2Config, GPT2LMHeadModel, GPTNeoConfig, GPTNeoForCausalLM, GPTNeoXConfig,
                           GPTNeoXForCausalLM, LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM,
-                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM)
+                          Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Gemma3TextConfig,
+                          Gemma3ForCausalLM, Olmo2Config, Olmo2ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM,
+                          Phi3Config, Phi3ForCausalLM, GraniteConfig, GraniteForCausalLM, OPTConfig, OPTForCausalLM)
 
 transformers.logging.set_verbosity_error()
+TO_FLOAT32 = torch.Tensor.float
 VOCAB, LENGTHS, PROMPT, NEW = 17, (9, 14), 4, 32
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
               original_max_position_embeddings=16, rope_theta=100.0)
@@ -56,12 +59,37 @@ MODELS = [
                                    num_key_value_heads=3, intermediate_size=5, use_sliding_window=True,
                                    sliding_window=4, max_window_layers=1, attention_bias=True,
                                    tie_word_embeddings=True)),
+    (Gemma3ForCausalLM, Gemma3TextConfig(**BIG, hidden_size=6, num_hidden_layers=2, num_attention_heads=2, head_dim=4,
+                                         num_key_value_heads=1, intermediate_size=5, sliding_window=4,
+                                         query_pre_attn_scalar=3, rms_norm_eps=0.05,
+                                         layer_types=["sliding_attention", "full_attention"],
+                                         rope_parameters=dict(
+                                             sliding_attention=dict(rope_type="default", rope_theta=20.0),
+                                             full_attention=dict(rope_type="linear", factor=2.0, rope_theta=300.0)))),
+    (Olmo2ForCausalLM, Olmo2Config(**BIG, hidden_size=8, num_hidden_layers=1, num_attention_heads=4,
+                                   num_key_value_heads=2, intermediate_size=5, pad_token_id=0)),
+    (SmolLM3ForCausalLM, SmolLM3Config(**BIG, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+                                       num_key_value_heads=1, intermediate_size=5, no_rope_layer_interval=2, pad_token_id=0,
+                                       rope_parameters=dict(rope_type="default", rope_theta=50.0))),
+    (Phi3ForCausalLM, Phi3Config(**BIG, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                                 num_key_value_heads=1, intermediate_size=5, sliding_window=5, pad_token_id=0,
+                                 rope_parameters=dict(rope_type="default", rope_theta=70.0,
+                                                      partial_rotary_factor=0.5))),
+    (GraniteForCausalLM, GraniteConfig(**BIG, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                                       num_key_value_heads=1, intermediate_size=5, attention_multiplier=0.3,
+                                       embedding_multiplier=3.0, residual_multiplier=0.4, logits_scaling=1.5)),
+    (OPTForCausalLM, OPTConfig(**BIG, hidden_size=6, num_hidden_layers=1, num_attention_heads=2, ffn_dim=7, dropout=0.0,
+                               pad_token_id=0)),
 ]
 
 
 SOME = {"gpt2": ["c_attn"], "gpt_neo": ["k_proj", "out_proj", "c_fc"], "gpt_neox": ["dense", "dense_4h_to_h"],
         "llama": ["q_proj", "v_proj"], "mistral": ["down_proj"], "qwen2": ["k_proj", "up_proj"],
-        "qwen3": ["o_proj", "gate_proj"]}
+        "qwen3": ["o_proj", "gate_proj"], "gemma3_text": ["q_proj"], "olmo2": ["v_proj", "down_proj"],
+        "smollm3": ["k_proj"], "phi3": ["qkv_proj", "gate_up_proj"], "granite": ["o_proj"], "opt": ["out_proj", "fc1"]}
+
+
+NO_EFFECT = "transformers_version", "initializer_range", "drop", "use_cache", "summary", "id2label", "label2id"
 
 
 def sums_of(gradient):
@@ -144,9 +172,11 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             text = json.load(open(folder + "/config.json"))
-        known = {k: v for k, v in text.items() if k not in ("transformers_version", "initializer_range")}
+        known = {k: v for k, v in text.items() if not any(w in k for w in NO_EFFECT)}
         configs.append(json.dumps(known, sort_keys=True))
         model = model.double().eval()
+        # Gemma's norms are of small numbers here, whose roundings to float32 would show
+        torch.Tensor.float = (lambda x: x) if model_class is Gemma3ForCausalLM else TO_FLOAT32
         for begin, n in zip((0, LENGTHS[0]), LENGTHS):
             logits += model(torch.tensor([tokens[begin:begin + n]])).logits[0].flatten().tolist()
         loss = loss_of(model, tokens)
@@ -176,7 +206,7 @@ def main():
     numbers("g_family_start", "int", (0, LENGTHS[0], sum(LENGTHS)), "%d")
     numbers("g_family_token", "int", tokens, "%d")
     numbers("g_family_weight", "signed char", weights, "%d")
-    numbers("g_family_logits", "float", logits, "%.6ef")
+    numbers("g_family_logits", "float", logits, "%#.7gf")
     numbers("g_family_loss", "double", losses, "%.10g")
     numbers("g_family_gradient", "double", sums, "%.8g")
     numbers("g_family_greedy", "int", greedy, "%d")
