@@ -278,11 +278,17 @@ static const struct {
     {"gpt2", "gpt2", "tied=no"},
     {"gpt_neox", "gpt_neox", "rotary_size=2"},
     {"gpt_neox", "gpt_neox", "rotary_size=4 parallel=no"},
+    {"gemma3_text", "gemma3_text", "layers=7 window=8 kv_heads=1 head_size=16 attention_scale=0.25 tied=no"},
+    {"olmo2", "olmo2", "kv_heads=2"},
+    {"smollm3", "smollm3", "layers=5 kv_heads=2"},
+    {"phi3", "phi3", "window=12 rotary_size=4"},
+    {"granite", "granite", "attention_scale=0.2 embedding_scale=3 residual_scale=0.5 logits_scaling=2"},
 };
 
 static void models_of_every_family_are_read_back_to_the_bit(void **state) {
     (void)state;
-    static const char differ[] = " family seed kv_heads head_size attention_scale rotary_size ";
+    static const char differ[] =
+        " family seed kv_heads head_size attention_scale rotary_size window_layers nope_layers ";
     for (int k = 0; k < COUNT(models); k++) {
         ppo_lm *lm = model(models[k].family, models[k].settings), *read = NULL;
         ppo_tokenizer *tok = NULL;

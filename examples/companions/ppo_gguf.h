@@ -25,8 +25,10 @@ WHAT IT READS
    them. The model is frozen, as one of a folder is; ppo_params_to_bf16() halves its memory, and LoRA trains
    beside it.
 
-       general.architecture    llama  qwen2  qwen3  gpt2  gptneox
-       family in ppo_hub.h     llama  qwen2  qwen3  gpt2  gpt_neox     (mistral is llama in GGUF)
+       general.architecture    llama  qwen2  qwen3  gpt2  gptneox   gemma3       olmo2  smollm3  phi3  granite
+       family in ppo_hub.h     llama  qwen2  qwen3  gpt2  gpt_neox  gemma3_text  olmo2  smollm3  phi3  granite
+
+   Mistral is llama in GGUF.
 
    Biases, and whether the head is the embedding, follow from the tensors that are there. Scaling of rotary
    positions: linear, and that of Llama 3, whose settings are found from its tensor of factors.
@@ -44,11 +46,11 @@ WHAT IT READS
 
 WHAT IT WRITES
 
-   F32, F16, BF16 or Q8_0 of the families above, and of mistral without a window; norms and biases are F32,
-   as in llama.cpp's own files. The tokenizer must be one of those above: what GGUF has no word for is
-   refused. "prepend_scheme" first of Metaspace becomes llama.cpp's only way, a space also after a special
-   token. Tokens that the model has beyond its tokenizer's are called [PAD123]. Not expressed: a score, LoRA
-   (ppo_lm_merge() it first), the seed.
+   F32, F16, BF16 or Q8_0 of the families above; norms and biases are F32, as in llama.cpp's own files. Only
+   gemma3_text and phi3 have windows there (and llama.cpp does not apply that of phi3). The tokenizer must be
+   one of those above: what GGUF has no word for is refused. "prepend_scheme" first of Metaspace becomes
+   llama.cpp's only way, a space also after a special token. Tokens that the model has beyond its tokenizer's
+   are called [PAD123]. Not expressed: a score, LoRA (ppo_lm_merge() it first), the seed.
 
    With the same weights, logits are llama.cpp's up to its rounding: it computes with halves, and GELU from a
    table of 65,536. gptneox has the exact GELU here, as in transformers, and the tanh form there.
@@ -91,9 +93,10 @@ typedef enum ppo_gguf_type {
 /* Writes a model and its tokenizer to one file, which replaces the one at path in one step. tokenizer NULL:
    none, as for programs that only compute with tokens. chat_template: in Jinja, for programs that chat;
    NULL: that of the folder or file that the tokenizer was read from, if there was one. The token that ends a
-   text is lm->config.eos, or else the tokenizer's. path NULL: nothing is written, but it is checked whether it could be. Errors: those of files; a family or setting that GGUF
-   does not have, a tokenizer that it cannot express or that has more tokens than the model, a score, LoRA,
-   packed weights, a number that the type cannot hold. */
+   text is lm->config.eos, or else the tokenizer's. path NULL: nothing is written, but it is checked whether
+   it could be. Errors: those of files; a family or setting that GGUF does not have, a tokenizer that it
+   cannot express or that has more tokens than the model, a score, LoRA, packed weights, a number that the
+   type cannot hold. */
 PPO_DEF ppo_status ppo_gguf_save(const ppo_lm *lm, const ppo_tokenizer *tokenizer, const char *chat_template,
                                  ppo_gguf_type type, const char *path);
 
@@ -590,35 +593,51 @@ static const struct {
     const char *architecture, *family;
     int fused;         /* 1: queries, keys and values are one tensor */
     int swaps;         /* 1: rows of queries and keys lie in the order that rotates neighbors */
-    const char *lacks; /* settings that it cannot express, of those that others can */
+    const char *lacks; /* settings that it cannot express, of those that others can; */
+    const char *more;  /* those that few can, and it can */
 } ppo__gguf_families[] = {
-    {"llama", "llama", 0, 1, "parallel rotary_size"},
-    {"llama", "mistral", 0, 1, "parallel rotary_size"},
-    {"qwen2", "qwen2", 0, 0, "parallel rotary_size"},
-    {"qwen3", "qwen3", 0, 0, "parallel rotary_size qkv_bias proj_bias ffn_bias"},
-    {"gpt2", "gpt2", 1, 0, "kv_heads head_size parallel qkv_bias proj_bias ffn_bias"},
-    {"gptneox", "gpt_neox", 1, 0, "kv_heads head_size qkv_bias proj_bias ffn_bias tied"},
+    {"llama", "llama", 0, 1, "parallel rotary_size", ""},
+    {"llama", "mistral", 0, 1, "parallel rotary_size", ""},
+    {"qwen2", "qwen2", 0, 0, "parallel rotary_size", ""},
+    {"qwen3", "qwen3", 0, 0, "parallel rotary_size qkv_bias proj_bias ffn_bias", ""},
+    {"gpt2", "gpt2", 1, 0, "kv_heads head_size parallel qkv_bias proj_bias ffn_bias", ""},
+    {"gptneox", "gpt_neox", 1, 0, "kv_heads head_size qkv_bias proj_bias ffn_bias tied", ""},
+    {"gemma3", "gemma3_text", 0, 0, "parallel rotary_size qkv_bias proj_bias ffn_bias",
+     "window window_theta"},
+    {"olmo2", "olmo2", 0, 0, "parallel rotary_size head_size qkv_bias proj_bias ffn_bias tied", ""},
+    {"smollm3", "smollm3", 0, 1, "parallel rotary_size qkv_bias proj_bias ffn_bias", ""},
+    {"phi3", "phi3", 1, 0, "parallel head_size qkv_bias proj_bias ffn_bias", "window"},
+    {"granite", "granite", 0, 1, "parallel rotary_size head_size qkv_bias proj_bias ffn_bias",
+     "attention_scale embedding_scale residual_scale logits_scaling"},
 };
 enum { PPO__GGUF_FAMILIES = sizeof ppo__gguf_families / sizeof *ppo__gguf_families };
 
-/* Settings and their keys, after that of the architecture; of a few, words. */
+/* Settings and their keys, after that of the architecture. kind: 'i', a whole number, 'f', a float, 'b', yes
+   or no, 'w', a word; required: the key must be there. */
 static const struct {
     const char *name, *key;
-    int required;
+    char kind;
+    int required, few; /* few 1: only families that list it have it */
 } ppo__gguf_settings[] = {
-    {"context", "context_length", 1},
-    {"width", "embedding_length", 1},
-    {"layers", "block_count", 1},
-    {"heads", "attention.head_count", 1},
-    {"kv_heads", "attention.head_count_kv", 0},
-    {"head_size", "attention.key_length", 0},
-    {"hidden", "feed_forward_length", 1},
-    {"norm_eps", "attention.layer_norm_rms_epsilon", 0}, /* or layer_norm_epsilon, of layer norms */
-    {"parallel", "use_parallel_residual", 0},
-    {"rotary_size", "rope.dimension_count", 0},
-    {"rope_theta", "rope.freq_base", 0},
-    {"rope_scaling", "rope.scaling.type", 0},
-    {"rope_factor", "rope.scaling.factor", 0},
+    {"context", "context_length", 'i', 1, 0},
+    {"width", "embedding_length", 'i', 1, 0},
+    {"layers", "block_count", 'i', 1, 0},
+    {"heads", "attention.head_count", 'i', 1, 0},
+    {"kv_heads", "attention.head_count_kv", 'i', 0, 0},
+    {"head_size", "attention.key_length", 'i', 0, 0},
+    {"hidden", "feed_forward_length", 'i', 1, 0},
+    {"norm_eps", "attention.layer_norm_rms_epsilon", 'f', 0, 0}, /* or layer_norm_epsilon, of layer norms */
+    {"parallel", "use_parallel_residual", 'b', 0, 0},
+    {"rotary_size", "rope.dimension_count", 'i', 0, 0},
+    {"rope_theta", "rope.freq_base", 'f', 0, 0},
+    {"rope_scaling", "rope.scaling.type", 'w', 0, 0},
+    {"rope_factor", "rope.scaling.factor", 'f', 0, 0},
+    {"window", "attention.sliding_window", 'i', 0, 1},
+    {"window_theta", "rope.freq_base_swa", 'f', 0, 1},
+    {"attention_scale", "attention.scale", 'f', 0, 1},
+    {"embedding_scale", "embedding_scale", 'f', 0, 1},
+    {"residual_scale", "residual_scale", 'f', 0, 1},
+    {"logits_scaling", "logit_scale", 'f', 0, 1},
 };
 enum { PPO__GGUF_SETTINGS = sizeof ppo__gguf_settings / sizeof *ppo__gguf_settings };
 
@@ -634,10 +653,12 @@ static const ppo__hub_row ppo__gguf_rows[2][17] = {
      {PPO__BLOCK("attn.q_norm"), PPO__BLK("attn_q_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.k_norm"), PPO__BLK("attn_k_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.c_proj"), PPO__BLK("attn_output"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_3"), PPO__BLK("post_attention_norm"), PPO__AS_IS},
      {PPO__BLOCK("ln_2"), PPO__BLK("ffn_norm"), PPO__AS_IS},
      {PPO__BLOCK("mlp.c_fc"), PPO__BLK("ffn_gate"), PPO__GATE_HALF},
      {PPO__BLOCK("mlp.c_fc"), PPO__BLK("ffn_up"), PPO__UP_HALF},
      {PPO__BLOCK("mlp.c_proj"), PPO__BLK("ffn_down"), PPO__TRANSPOSED},
+     {PPO__BLOCK("ln_4"), PPO__BLK("post_ffw_norm"), PPO__AS_IS},
      {"transformer.ln_f", "output_norm", PPO__AS_IS},
      {"lm_head", "output", PPO__AS_IS}},
     {{"transformer.wte", "token_embd", PPO__AS_IS},
@@ -652,10 +673,11 @@ static const ppo__hub_row ppo__gguf_rows[2][17] = {
      {"lm_head", "output", PPO__AS_IS}},
 };
 
-/* Does a family have a setting in GGUF, and one that has an effect? */
-static int ppo__gguf_has(const ppo_lm_config *c, int family, const char *name) {
-    if (!strncmp(name, "rope", 4) && c->positions != PPO_ROTARY) return 0;
-    if (!strcmp(name, "rotary_size") && c->positions != PPO_ROTARY) return 0;
+/* Does a family have setting k in GGUF, and one that has an effect? */
+static int ppo__gguf_has(const ppo_lm_config *c, int family, int k) {
+    const char *name = ppo__gguf_settings[k].name;
+    if (ppo__gguf_settings[k].few) return ppo__is_word(name, ppo__gguf_families[family].more);
+    if (!strncmp(ppo__gguf_settings[k].key, "rope", 4) && c->positions != PPO_ROTARY) return 0;
     return !ppo__is_word(name, ppo__gguf_families[family].lacks) || !strcmp(name, "rotary_size");
 }
 
@@ -806,27 +828,29 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
         return g->status =
                    ppo__file_fail(g->path,
                                   "general.architecture \"%.40s\" is not known, only llama, qwen2, qwen3, "
-                                  "gpt2 and gptneox",
+                                  "gpt2, gptneox, gemma3, olmo2, smollm3, phi3 and granite",
                                   architecture);
     *c = ppo_lm_config_default();
     ppo_lm_config_family(c, ppo__gguf_families[g->family].family);
+    if (!ppo__is_word("attention_scale", ppo__gguf_families[g->family].more)) c->attention_scale = 0;
     for (int k = 0; k < PPO__GGUF_SETTINGS && !g->status; ++k) {
         const char *name = ppo__gguf_settings[k].name;
-        const int is_word = !strcmp(name, "rope_scaling");
-        ppo__gguf_value *value =
-            ppo__gguf_has(c, g->family, name) ? ppo__gguf_find(g, ppo__gguf_key(c, g->family, k, key)) : NULL;
-        if (!strcmp(name, "rope_factor") && c->rope_scaling == PPO_ROPE_PLAIN) continue;
-        if (!value && (ppo__gguf_settings[k].required || !strcmp(name, "rope_factor")))
+        const char kind = ppo__gguf_settings[k].kind;
+        const int is_factor = !strcmp(name, "rope_factor");
+        const ppo__gguf_value *value = NULL;
+        if (is_factor && c->rope_scaling == PPO_ROPE_PLAIN) continue;
+        if (ppo__gguf_has(c, g->family, k)) value = ppo__gguf_find(g, ppo__gguf_key(c, g->family, k, key));
+        if (!value && (ppo__gguf_settings[k].required || is_factor))
             return ppo__gguf_fail(g, "there is no ", key);
         if (!value) continue;
-        if (value->is_list || !value->count || (is_word ? !value->texts : !value->numbers))
-            return ppo__gguf_fail(g, is_word ? "no text: " : "not one number: ", key);
-        if (is_word)
-            snprintf(text, sizeof text, "%.40s", strcmp(*value->texts, "none") ? *value->texts : "plain");
+        if (value->is_list || !value->count || (kind == 'w' ? !value->texts : !value->numbers))
+            return ppo__gguf_fail(g, kind == 'w' ? "no text: " : "not one number: ", key);
+        if (kind == 'w') snprintf(text, sizeof text, "%.40s", *value->texts);
         else snprintf(text, sizeof text, "%.9g", *value->numbers);
-        if (!strcmp(name, "parallel")) strcpy(text, *value->numbers != 0 ? "yes" : "no");
+        if (!strcmp(text, "none")) strcpy(text, "plain");
+        else if (!strcmp(text, "llama3")) strcpy(text, "?"); /* which GGUF has no word for */
+        if (kind == 'b') strcpy(text, *value->numbers != 0 ? "yes" : "no");
         if (!strcmp(name, "rotary_size") && c->head_size == *value->numbers) continue;
-        if (is_word && !strcmp(text, "llama3")) strcpy(text, "?"); /* which GGUF has no word for */
         if (ppo_settings_set(&ppo__lm_settings, c, name, text))
             return g->status = ppo__file_fail(g->path, "%s: %s", key, ppo__error);
     }
@@ -1382,9 +1406,11 @@ static void ppo__gguf_put_list(ppo__gguf *g, const char *key, int kind, int coun
 
 /* Refuses settings that neither the family has nor GGUF can express. */
 static ppo_status ppo__gguf_check(const ppo__gguf *g, const ppo_lm_config *c) {
-    static const char own[] =
-        "vocab score seed eos family window_layers attention_scale qkv_bias proj_bias ffn_bias tied";
-    const char *name = ppo__gguf_families[g->family].family;
+    static const char own[] = "vocab score seed eos family attention_scale qkv_bias proj_bias ffn_bias tied";
+    const char *name = ppo__gguf_families[g->family].family, *lacks = ppo__gguf_families[g->family].lacks;
+    const uint64_t all = UINT64_MAX >> (64 - c->layers);
+    const int scales = ppo__is_word("attention_scale", ppo__gguf_families[g->family].more);
+    const int has_window = c->window > 0 && c->window < c->context;
     ppo_lm_config family = *c;
     ppo_lm fresh;
     char is[64], other[64];
@@ -1393,18 +1419,23 @@ static ppo_status ppo__gguf_check(const ppo__gguf *g, const ppo_lm_config *c) {
     fresh.config = family;
     fresh.config.kv_heads = fresh.config.head_size = 0;
     if (ppo__lm_complete(&fresh)) fresh.full = family;
-    if (c->attention_scale > 0 && fabsf(c->attention_scale * sqrtf((float)c->head_size) - 1) > 1e-6f)
+    if (!scales && fabsf(c->attention_scale * sqrtf((float)c->head_size) - 1) > 1e-6f)
         return ppo__refuse("attention_scale is %g, which GGUF cannot express for family %s",
                            (double)c->attention_scale, name);
     if (c->rope_scaling == PPO_ROPE_LLAMA3 && strcmp(ppo__gguf_families[g->family].architecture, "llama"))
         return ppo__refuse("rope_scaling is llama3, which GGUF cannot express for family %s", name);
+    if (has_window && (c->window_layers & all) != (family.window_layers & all))
+        return ppo__refuse("window_layers are not those of family %s, which GGUF cannot express", name);
+    if ((c->nope_layers & all) != (family.nope_layers & all))
+        return ppo__refuse("nope_layers are not those of family %s, which GGUF cannot express", name);
     for (int i = 0; i < ppo__lm_settings.count; ++i) {
         const char *field = ppo__lm_fields[i].name;
-        int expressed = ppo__is_word(field, own) && !ppo__is_word(field, ppo__gguf_families[g->family].lacks);
+        int expressed = ppo__is_word(field, own) && !ppo__is_word(field, lacks);
         for (int k = 0; k < PPO__GGUF_SETTINGS; ++k)
-            expressed |= !strcmp(field, ppo__gguf_settings[k].name) &&
-                         !ppo__is_word(field, ppo__gguf_families[g->family].lacks);
-        expressed |= !strncmp(field, "rope", 4) || (!strcmp(field, "window") && c->window >= c->context);
+            expressed |= !strcmp(field, ppo__gguf_settings[k].name) && ppo__gguf_has(c, g->family, k) &&
+                         !ppo__is_word(field, lacks);
+        expressed |= !strncmp(field, "rope", 4) || ppo__is_word(field, "window_layers nope_layers");
+        expressed |= !has_window && ppo__is_word(field, "window window_theta");
         expressed |= !strcmp(field, "rotary_size") && c->rotary_size == c->head_size;
         ppo_settings_get(&ppo__lm_settings, c, field, is, sizeof is);
         ppo_settings_get(&ppo__lm_settings, &fresh.full, field, other, sizeof other);
@@ -1416,29 +1447,24 @@ static ppo_status ppo__gguf_check(const ppo__gguf *g, const ppo_lm_config *c) {
 
 static void ppo__gguf_put_settings(ppo__gguf *g) {
     const ppo_lm_config *c = &g->hub.lm->full;
-    char key[80];
+    char key[80], text[PPO__SETTING_SIZE];
     for (int k = 0; k < PPO__GGUF_SETTINGS; ++k) {
         const char *name = ppo__gguf_settings[k].name;
-        const int is_word = !strcmp(name, "rope_scaling"), linear = c->rope_scaling == PPO_ROPE_LINEAR;
-        const int is_float =
-            !strcmp(name, "norm_eps") || !strcmp(name, "rope_theta") || !strcmp(name, "rope_factor");
-        if (!ppo__gguf_has(c, g->family, name) || ((is_word || !strcmp(name, "rope_factor")) && !linear))
-            continue;
+        const char kind = ppo__gguf_settings[k].kind;
+        const int scales = !strcmp(name, "rope_scaling") || !strcmp(name, "rope_factor");
+        if (!ppo__gguf_has(c, g->family, k) || (scales && c->rope_scaling != PPO_ROPE_LINEAR)) continue;
+        ppo_settings_get(&ppo__lm_settings, c, name, text, sizeof text);
         ppo__gguf_key(c, g->family, k, key);
-        if (is_word) ppo__gguf_put_string(g, key, "linear");
-        else if (!strcmp(name, "parallel")) ppo__gguf_put_flag(g, key, c->parallel);
-        else if (is_float) {
+        if (kind == 'w') ppo__gguf_put_string(g, key, text);
+        else if (kind == 'b') ppo__gguf_put_flag(g, key, c->parallel);
+        else if (kind == 'i') ppo__gguf_put_int(g, key, atoi(text));
+        else {
+            double number = 0;
+            ppo__parse_number(text, &number);
             ppo__gguf_put_key(g, key, PPO__GGUF_FLOAT);
-            ppo__gguf_put_float(g, !strcmp(name, "norm_eps")     ? c->norm_eps
-                                   : !strcmp(name, "rope_theta") ? c->rope_theta
-                                                                 : c->rope_factor);
-        } else {
-            char text[PPO__SETTING_SIZE];
-            ppo_settings_get(&ppo__lm_settings, c, name, text, sizeof text);
-            ppo__gguf_put_int(g, key, atoi(text));
+            ppo__gguf_put_float(g, (float)number);
         }
-    }
-    if (ppo__gguf_has(c, g->family, "head_size")) {
+        if (strcmp(name, "head_size")) continue;
         snprintf(key, sizeof key, "%s.attention.value_length", ppo__gguf_families[g->family].architecture);
         ppo__gguf_put_int(g, key, c->head_size);
     }
