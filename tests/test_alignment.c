@@ -884,6 +884,7 @@ static void the_loss_of_kto_is_that_of_summed_log_probabilities(void **state) {
     config.seed = 5;
     reference = random_lm(config, 0.2f);
     comparisons(60, N, &chosen, &other);
+    ppo_tokens_free(&other);
     comparisons(61, M, &other, &rejected);
     assert_ok(ppo_tokens_mark_given(&chosen, 3, 1));
     for (int i = 0; i < ALL; i++) {
