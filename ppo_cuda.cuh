@@ -3062,10 +3062,10 @@ static void ppo__cuda_head_norm_backward(ppo_node *node) {
     ppo__cuda_head_norm job = ppo__cuda_head_norm_of(node);
     const int *sizes = job.sizes, queries = job.queries;
     const int end = queries * sizes[0] + (job.heads - queries) * sizes[1];
+    const int widest = sizes[0] > sizes[1] ? sizes[0] : sizes[1];
     if (x->grad) ppo__cuda_keep(node, ppo__cuda_head_norm_run(node, job, {job.dy, x->grad, x->cols, end, 1}));
     if (job.dw[0] || job.dw[1])
-        ppo__cuda_keep(node,
-                       ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, ppo__max_int(sizes[0], sizes[1])));
+        ppo__cuda_keep(node, ppo__cuda_columns(ppo__cuda_of(node), job, x->rows, widest));
 }
 #endif
 
