@@ -15,7 +15,7 @@
 #include "lesson.h"
 #include "letters.h"
 
-enum { WAYS = 4, POINTS = 10, EVERY = 8, PROMPTS = 64, EACH = 8 };
+enum { WAYS = 4, POINTS = 10, EVERY = 8, PROMPTS = 64, EACH = 8, WORLDS = 8 };
 
 typedef struct diversity {
     float different;  /* share of different words of a prompt */
@@ -46,63 +46,81 @@ static diversity measure(const ppo_lm *lm, uint64_t seed) {
     return d;
 }
 
-int main(int argc, char **argv) {
-    static const char *const names[WAYS] = {"neither", "KL 0.3", "entropy 0.02", "entropy target"};
-    static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.3", "kl_coef=0 entropy_coef=0.02",
-                                          "kl_coef=0 entropy_target=0.8"};
-    static float share[WAYS][POINTS + 1], reward[WAYS][POINTS + 1];
-    uint64_t seed = lesson_seed(argc, argv);
+static const char *const names[WAYS] = {"neither", "KL 0.3", "entropy 0.02", "entropy target"};
+static const char *const how[WAYS] = {"kl_coef=0", "kl_coef=0.3", "kl_coef=0 entropy_coef=0.02",
+                                      "kl_coef=0 entropy_target=0.8"};
+
+/* Means over worlds, as training goes on; and of each world, at the end. */
+static float share[WAYS][POINTS + 1], reward[WAYS][POINTS + 1];
+static float different[WAYS + 1][WORLDS], mean[WAYS + 1][WORLDS],
+    best[WAYS + 1][WORLDS]; /* last: at the start */
+
+static void note(int k, int point, int w, diversity d) {
+    share[k][point] += d.different / WORLDS, reward[k][point] += d.mean / WORLDS;
+    different[k][w] = d.different, mean[k][w] = d.mean, best[k][w] = d.best;
+}
+
+/* A first model and people of its own, and a training of each way. */
+static void add_world(int w, uint64_t seed) {
     ppo_rng rng = ppo_rng_stream(seed, PPO_STREAM_USER, 0);
     ppo_tokens prompts = {0}, chosen = {0}, rejected = {0};
     ppo_lm *first = first_model(seed);
-    diversity d[WAYS], start = measure(first, seed);
+    diversity start = measure(first, seed);
+    different[WAYS][w] = start.different, mean[WAYS][w] = start.mean, best[WAYS][w] = start.best;
     ask_people(first, 1000, seed, &chosen, &rejected);
     ppo_lm *judge = learn_reward(first, &chosen, &rejected, seed);
     ppo_reward_model *proxy = make_proxy(&judge, 1, PPO_ENSEMBLE_MEAN, first, seed);
     add_words(256, &rng, &prompts);
-    printf("                  different words   true reward:   one sample   best of %d\n"
-           "first model       %13.0f %% %25.2f %11.2f\n",
-           EACH, 100 * (double)start.different, (double)start.mean, (double)start.best);
-    chart c = {.title = "Diversity, and what it is worth, as training goes on",
-               .x_label = "share of different words among eight samples",
-               .y_label = "true reward",
-               .x = {0, 1}};
     for (int k = 0; k < WAYS; k++) {
-        ppo_lm *policy = NULL;
+        ppo_lm *policy = copy_of(first);
         ppo_rlhf *rlhf = NULL;
         ppo_rlhf_config config = settings(seed);
         must(ppo_rlhf_config_preset(&config, "grpo"));
         config.prompts = 16;
         config.learning_rate = 2e-3f;
         must(ppo_settings_set_all(ppo_rlhf_settings(), &config, how[k]));
-        must(ppo_lm_copy(first, 0, &policy));
         must(ppo_rlhf_create(policy, k == 1 ? first : NULL, NULL, &prompts, ppo_reward_by_model, proxy,
                              &config, &rlhf));
-        share[k][0] = start.different, reward[k][0] = start.mean;
-        for (int i = 0; i < POINTS * EVERY; i++) {
+        note(k, 0, w, start);
+        for (int i = 1; i <= POINTS * EVERY; i++) {
             must(ppo_rlhf_iterate(rlhf, NULL));
-            if ((i + 1) % EVERY) continue;
-            d[k] = measure(policy, seed);
-            share[k][i / EVERY + 1] = d[k].different, reward[k][i / EVERY + 1] = d[k].mean;
+            if (i % EVERY == 0) note(k, i / EVERY, w, measure(policy, seed));
         }
-        printf("%-18s%13.0f %% %25.2f %11.2f  ", names[k], 100 * (double)d[k].different, (double)d[k].mean,
-               (double)d[k].best);
-        show(policy, 4, seed);
-        fflush(stdout);
-        chart_line(&c, names[k], share[k], reward[k], POINTS + 1);
-        ppo_rlhf_free(rlhf);
-        ppo_lm_free(policy);
+        if (w == 0) printf("%-15s", names[k]), show(policy, 4, seed);
+        ppo_rlhf_free(rlhf), ppo_lm_free(policy);
     }
-    chart_points(&c, "first model", &start.different, &start.mean, 1);
+    ppo_reward_model_free(proxy), ppo_lm_free(judge), ppo_lm_free(first);
+    ppo_tokens_free(&prompts), ppo_tokens_free(&chosen), ppo_tokens_free(&rejected);
+}
+
+int main(int argc, char **argv) {
+    uint64_t seed = lesson_seed(argc, argv);
+    for (int w = 0; w < WORLDS; w++) add_world(w, seed * 10 + (uint64_t)w);
+    printf("\nmeans of %d worlds   different words   true reward: one sample   best of %d\n", WORLDS, EACH);
+    chart c = {.title = "Diversity, and what it is worth, as training goes on",
+               .x_label = "share of different words among eight samples",
+               .y_label = "true reward",
+               .x = {0, 1}};
+    for (int k = WAYS, i = 0; i <= WAYS; k = i++) {
+        printf("%-18s%14.0f %% %19.2f +- %.2f %11.2f\n", k == WAYS ? "first model" : names[k],
+               100 * mean_of(different[k], WORLDS), mean_of(mean[k], WORLDS), interval_of(mean[k], WORLDS),
+               mean_of(best[k], WORLDS));
+        if (k < WAYS) chart_line(&c, names[k], share[k], reward[k], POINTS + 1);
+    }
+    chart_points(&c, "first model", share[0], reward[0], 1);
     chart_save(&c, "build/lessons/30_diversity.svg");
-    claim(d[0].different < start.different - 0.3f || d[0].mean < start.mean - 0.5f,
-          "without a remedy words become the same, or worse");
-    claim(d[1].mean > start.mean + 0.1f || d[1].mean > d[0].mean + 0.5f,
-          "a KL penalty: %.0f %% different, reward %.1f", 100 * (double)d[1].different, (double)d[1].mean);
-    claim(d[1].mean > d[2].mean + 0.5f && d[1].mean > d[3].mean + 0.5f,
-          "entropy bonus and target: %.0f and %.0f %% different, reward %.1f and %.1f: noise is diverse",
-          100 * (double)d[2].different, 100 * (double)d[3].different, (double)d[2].mean, (double)d[3].mean);
-    ppo_lm_free(first);
-    ppo_tokens_free(&prompts);
+    claim(better_by(different[WAYS], different[0], WORLDS) > 0,
+          "without a remedy words become the same, %.0f %%", 100 * mean_of(different[0], WORLDS));
+    for (int k = 0; k < WAYS; k++) {
+        int wins = 0; /* a policy that falls apart would decide a mean: wins are counted */
+        for (int w = 0; w < WORLDS; w++) wins += mean[1][w] > mean[k][w];
+        if (k != 1)
+            claim(wins >= WORLDS - 1,
+                  "the KL penalty's words are better than those of \"%s\" in %d of %d worlds", names[k], wins,
+                  WORLDS);
+    }
+    claim(better_by(different[1], different[0], WORLDS) > 0 &&
+              better_by(different[3], different[0], WORLDS) > 0,
+          "both it and the entropy target keep words different: the one good words, the other noise");
     return lesson_failures > 0;
 }
