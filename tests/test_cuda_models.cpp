@@ -30,7 +30,8 @@ static const model_shape model_shapes[] = {
      "head_size=6 kv_heads=2 hidden=20 rope_scaling=llama3 rope_factor=4 rope_context=16"},
     {9, 20, 12, 2, 4, "gemma3_text", "head_size=6 kv_heads=2 hidden=20 window=4 window_layers=1"},
     {9, 20, 12, 1, 4, "olmo2", "head_size=4 kv_heads=2 hidden=20"},
-    {9, 20, 12, 1, 4, "granite", "embedding_scale=3 residual_scale=0.4 logits_scaling=2 hidden=20"},
+    {9, 20, 12, 1, 4, "granite",
+     "head_size=4 embedding_scale=3 residual_scale=0.4 logits_scaling=2 hidden=20"},
 };
 
 static ppo_lm *make_model(const model_shape &s, int score, uint64_t seed) {
