@@ -1,8 +1,8 @@
 /* search.h - --trials N of train.c: tries settings, and gives those that do well more steps and more seeds.
    It teaches successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best
    third of them a third, and the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line
-   itself, so that the search never ends below what it began with but by chance. Halfway through the first
-   round, a run below the median of the others ends.
+   itself, and stays to the last round, so the search ends below what it began with only by chance. Halfway
+   through the first round, a run below the median of the others ends.
 
    What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search
    that was interrupted continues. At the end the best settings and the first ones train with ten seeds that
@@ -21,7 +21,7 @@
 #define make_folder(path) mkdir(path, 0777)
 #endif
 
-/* What is worth trying: mostly what the zoo of Stable-Baselines3 searches. Rows without effect are left out. */
+/* What is worth trying: mostly what Stable-Baselines3's zoo searches. Rows without effect are left out. */
 static const struct searched {
     const char *name, *also, *words; /* `also` gets the same word */
 } searched[] = {
@@ -75,8 +75,8 @@ static int word_of(const char *words, int at, char word[32]) {
     return count;
 }
 
-/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library or its
-   environment would refuse is drawn again. */
+/* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library
+   would refuse is drawn again. */
 static ppo_config settings_of(const options *o, int k) {
     ppo_rng rng = ppo_rng_stream(o->config.seed, PPO_STREAM_USER, (uint32_t)k);
     for (;;) {
@@ -152,10 +152,10 @@ static void try_settings(void *user, int k) {
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
     int behind = 0;
     if (!status && s->round == 0) status = train_until(trainer, steps / 2);
-    if (!status && s->round == 0) e = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, 1);
+    if (!status && s->round == 0) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1);
     if (!status && s->round == 0) behind = !interrupted && is_behind(s, t, seed, e.mean_return);
     if (!status && !behind) status = train_until(trainer, steps);
-    if (!status && !behind) e = ppo_evaluate_sampled(agent, &o.env, o.eval_episodes, 1);
+    if (!status && !behind) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1);
     if (!status && !behind && !interrupted) status = ppo_trainer_save(trainer, path);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
@@ -195,7 +195,7 @@ static int open_study(study *s) {
     return 0;
 }
 
-/* One round of those that are alive; then a third of them is. Returns the best trial, -1 if it did not end. */
+/* One round of those that are alive. Returns the best trial, -1 if the round did not end. */
 static int run_round(study *s) {
     const options *o = s->o;
     int alive = 0, best = 0;
@@ -219,9 +219,10 @@ static int run_round(study *s) {
     if (s->trials[0].alive) printf("the first settings have %.1f, ", s->trials[0].mean);
     printf("the best %.1f:%s", s->trials[best].mean, best ? "" : " the first");
     print_settings(o, &s->trials[best].config);
-    for (int kept = (alive + 2) / 3; alive > kept; alive--) {
+    for (int kept = 1 + (alive + 1) / 3; alive > kept;
+         alive--) { /* the first settings and a third of the others */
         int worst = -1;
-        for (int t = 0; t < o->trials; t++)
+        for (int t = 1; t < o->trials; t++)
             if (s->trials[t].alive && (worst < 0 || s->trials[t].mean <= s->trials[worst].mean)) worst = t;
         s->trials[worst].alive = 0;
     }
