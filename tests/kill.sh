@@ -90,7 +90,7 @@ report some_of_the_kills_were_in_time $?
 
 sort -n $work/steps.fit | awk '
     NR == 1 { first = $1 } { last = $1 }
-    END { printf "# %d kills of a fine-tuning when %d to %d of 60 steps were saved; and\n", NR, first, last }'
+    END { printf "# %d kills of a fine-tuning when %d to %d of 300 steps were saved; and\n", NR, first, last }'
 sort -n $work/steps.train | awk -v kills=$kills -v early=$early -v left=$left '
     NR == 1 { first = $1 } { last = $1 }
     END {

@@ -13,7 +13,7 @@ static ppo_file *read_file(const char *path) {
     exit(2);
 }
 
-/* 60 steps, and a checkpoint after each; prints the seconds. */
+/* 300 steps, and a checkpoint after each; prints the seconds. */
 static int fit(const char *path) {
     ppo_lm_config shape = ppo_lm_config_default();
     ppo_fit_config c = ppo_fit_config_default();
@@ -24,7 +24,7 @@ static int fit(const char *path) {
     int token[2000];
     for (int i = 0; i < 2000; i++) token[i] = i ? (token[i - 1] + ppo_rng_below(&rng, 3)) % 16 : 0;
     shape.vocab = 16, shape.width = 16, shape.layers = 1, shape.context = 16;
-    c.window = 16, c.random_windows = 1, c.batch_size = 8, c.steps = 60;
+    c.window = 16, c.random_windows = 1, c.batch_size = 8, c.steps = 300;
     c.held_out = &text, c.patience = 100, c.evaluate_every = 50, c.checkpoint = path, c.checkpoint_every = 1;
     if (!ppo_tokens_add(&text, token, 2000, 0) && !ppo_lm_create(&shape, &lm) && !ppo_fit_sft(lm, &text, &c))
         return printf("%.3f\n", ppo_clock() - began) < 0;
