@@ -144,7 +144,7 @@ static const struct flag {
     {"seeds", "N", "trains with N seeds, and tells the mean of their middle half", NUMBER,
      offsetof(options, seeds)},
     {"trials", "N", "tries N settings, the best of them longer and longer", NUMBER, offsetof(options, trials)},
-    {"study", "DIR", "where --trials keeps what it has found, and continues [study]", TEXT,
+    {"study", "DIR", "where --trials keeps what it has found, and continues [build/study]", TEXT,
      offsetof(options, study)},
     {"jobs", "N", "runs of --seeds and --trials at a time", NUMBER, offsetof(options, jobs)},
     {"kernels", "NAME", "plain or a set like avx2; else the best here", TEXT, offsetof(options, kernels)},

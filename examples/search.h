@@ -2,7 +2,8 @@
    It teaches successive halving (Jamieson and Talwalkar 2016): N trials get a ninth of the steps, the best
    third of them a third, and the best third of those all, with 2, 4 and 8 seeds. Trial 0 is the command line
    itself, and stays to the last round, so the search ends below what it began with only by chance. Halfway
-   through the first round, a run below the median of the others ends.
+   through the first round, a run below the median of the others ends; which
+   those are depends on which were first.
 
    What is found stands in a folder, a line per run in its study.txt and a checkpoint per run, so a search
    that was interrupted continues. At the end the best settings and the first ones train with ten seeds that
@@ -75,6 +76,8 @@ static int word_of(const char *words, int at, char word[32]) {
     return count;
 }
 
+static int rollout_of(const ppo_config *c) { return c->num_envs * c->rollout_steps; }
+
 /* Settings of trial k: even ones change a quarter of the first settings, odd ones all. What the library
    would refuse is drawn again. */
 static ppo_config settings_of(const options *o, int k) {
@@ -92,22 +95,24 @@ static ppo_config settings_of(const options *o, int k) {
             if (!ppo_config_check_effect(&changed, &o->env, searched[i].name)) c = changed;
         }
         c.threads = 1;
-        if (k == 0 || (!ppo_config_check(&c) && c.minibatch_size <= c.num_envs * c.rollout_steps)) return c;
+        if (k == 0 || (!ppo_config_check(&c) && c.minibatch_size <= rollout_of(&c) &&
+                       9 * (int64_t)rollout_of(&c) <= c.total_steps))
+            return c;
     }
 }
 
-static void print_settings(const options *o, const ppo_config *c) {
-    for (int i = 0; i < SEARCHED; i++) {
-        char before[64], now[64];
-        if (ppo_config_get(&o->config, searched[i].name, before, sizeof before) ||
-            ppo_config_get(c, searched[i].name, now, sizeof now) || strcmp(before, now) == 0)
+/* The flags that make settings `to` of settings `from`. */
+static void print_flags(const ppo_config *from, const ppo_config *to) {
+    const ppo_settings *all = ppo_config_settings();
+    for (int i = 0; i < all->count; i++) {
+        const char *name = all->field[i].name;
+        char before[1024], now[1024];
+        if (strcmp(name, "threads") == 0 || ppo_config_get(from, name, before, sizeof before) ||
+            ppo_config_get(to, name, now, sizeof now) || strcmp(before, now) == 0)
             continue;
-        for (const char *name = searched[i].name; name;
-             name = name == searched[i].also ? NULL : searched[i].also) {
-            printf(" --");
-            for (const char *at = name; *at; at++) putchar(*at == '_' ? '-' : *at);
-            printf(" %s", now);
-        }
+        printf(" --");
+        for (; *name; name++) putchar(*name == '_' ? '-' : *name);
+        printf(" %s", now);
     }
     printf("\n");
 }
@@ -144,7 +149,8 @@ static void try_settings(void *user, int k) {
     int64_t steps = o.config.total_steps;
     for (int r = s->round; r < ROUNDS - 1; r++) steps /= 3;
     snprintf(path, sizeof path, "%s/%d-%d.ppo", o.study, t, seed);
-    FILE *there = s->round && seed < FIRST_SEEDS << (s->round - 1) ? fopen(path, "rb") : NULL;
+    if (!s->round || seed >= FIRST_SEEDS << (s->round - 1)) remove(path); /* of another study */
+    FILE *there = fopen(path, "rb");
     if (there) fclose(there), o.resume = path;
     o.config = s->trials[t].config;
     o.config.seed += (uint64_t)seed;
@@ -152,10 +158,10 @@ static void try_settings(void *user, int k) {
     ppo_evaluation e = {PPO_OK, 0, 0, 0, 0, 0, 0};
     int behind = 0;
     if (!status && s->round == 0) status = train_until(trainer, steps / 2);
-    if (!status && s->round == 0) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1);
+    if (!status && s->round == 0) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
     if (!status && s->round == 0) behind = !interrupted && is_behind(s, t, seed, e.mean_return);
     if (!status && !behind) status = train_until(trainer, steps);
-    if (!status && !behind) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1);
+    if (!status && !behind) e = ppo_evaluate(agent, &o.env, o.eval_episodes, 1), status = e.status;
     if (!status && !behind && !interrupted) status = ppo_trainer_save(trainer, path);
     ppo_trainer_free(trainer);
     ppo_agent_free(agent);
@@ -170,35 +176,64 @@ static void try_settings(void *user, int k) {
     crew_lock(&s->team, 0);
 }
 
-/* The lines of a study that was interrupted. The first one says what it studies. */
+/* A number for all settings, by FNV-1a, and for what else a study's results depend on. */
+static uint32_t mark_of(const options *o) {
+    const ppo_settings *all = ppo_config_settings();
+    uint32_t mark = 2166136261u ^ (uint32_t)o->eval_episodes;
+    for (int i = 0; i < all->count; i++) {
+        char value[1024] = "";
+        if (strcmp(all->field[i].name, "threads") == 0) continue;
+        ppo_config_get(&o->config, all->field[i].name, value, sizeof value);
+        for (const char *c = value; *c; c++) mark = (mark ^ (unsigned char)*c) * 16777619u;
+        mark = (mark ^ '\n') * 16777619u;
+    }
+    return mark;
+}
+
+/* Makes the study's folder, and those above it. */
+static int make_folders(const char *path) {
+    char part[1024];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *c = part + 1; *c; c++) {
+        if (*c != '/') continue;
+        *c = 0;
+        make_folder(part); /* the last one tells */
+        *c = '/';
+    }
+    return make_folder(part) && errno != EEXIST ? fail("%s: %s", path, strerror(errno)) : 0;
+}
+
+/* Reads the lines of a study that was interrupted. The first one says what it studies, and one that was cut off
+   does not count. */
 static int open_study(study *s) {
     const options *o = s->o;
-    char path[1024], first[256], line[256];
-    int round, t, seed;
+    char path[1024], first[256], line[256] = "\n";
+    int round, t, seed, lines = 0;
     float score;
-    if (make_folder(o->study) && errno != EEXIST) return fail("%s: %s", o->study, strerror(errno));
+    if (make_folders(o->study)) return 1;
     snprintf(path, sizeof path, "%s/study.txt", o->study);
-    snprintf(first, sizeof first, "%s seed %llu trials %d steps %lld learning rate %g envs %d\n", o->env.name,
-             (unsigned long long)o->config.seed, o->trials, (long long)o->config.total_steps,
-             (double)o->config.learning_rate, o->config.num_envs);
-    s->file = fopen(path, "a+");
-    if (!s->file) return fail("%s: %s", path, strerror(errno));
-    rewind(s->file);
-    if (!fgets(line, sizeof line, s->file)) fputs(first, s->file);
-    else if (strcmp(line, first) != 0)
-        return fail("%s holds another study: name a new folder by --study", path);
-    while (fgets(line, sizeof line, s->file))
-        if (sscanf(line, "%d %d %d %f", &round, &t, &seed, &score) == 4 && round >= 0 && round < ROUNDS &&
-            t >= 0 && t < o->trials && seed >= 0 && seed < MAX_SEEDS)
+    snprintf(first, sizeof first, "%s, %d trials, settings %08x\n", o->env.name, o->trials,
+             (unsigned)mark_of(o));
+    FILE *before = fopen(path, "r");
+    while (before && fgets(line, sizeof line, before)) {
+        if (!lines++ && strcmp(line, first) != 0)
+            return fclose(before), fail("%s holds another study: name a new folder by --study", path);
+        if (strchr(line, '\n') && sscanf(line, "%d %d %d %f", &round, &t, &seed, &score) == 4 && round >= 0 &&
+            round < ROUNDS && t >= 0 && t < o->trials && seed >= 0 && seed < MAX_SEEDS && score < INFINITY)
             s->trials[t].score[round][seed] = score;
-    fseek(s->file, 0, SEEK_END);
+    }
+    if (before) fclose(before);
+    s->file = fopen(path, "a");
+    if (!s->file) return fail("%s: %s", path, strerror(errno));
+    if (!lines) fputs(first, s->file);
+    if (!strchr(line, '\n')) fputs("\n", s->file);
     return 0;
 }
 
 /* One round of those that are alive. Returns the best trial, -1 if the round did not end. */
 static int run_round(study *s) {
     const options *o = s->o;
-    int alive = 0, best = 0;
+    int alive = 0, top = 0;
     s->team.count = 0;
     for (int t = 0; t < o->trials; t++)
         for (int seed = 0; seed < FIRST_SEEDS << s->round && s->trials[t].alive; seed++)
@@ -213,12 +248,11 @@ static int run_round(study *s) {
         alive += at->alive;
     }
     for (int t = 1; t < o->trials; t++)
-        if (s->trials[t].alive && (!s->trials[best].alive || s->trials[t].mean > s->trials[best].mean))
-            best = t;
+        if (s->trials[t].alive && (!s->trials[top].alive || s->trials[t].mean > s->trials[top].mean)) top = t;
     printf("round %d of %d, %d trials of %d seeds: ", s->round + 1, ROUNDS, alive, FIRST_SEEDS << s->round);
     if (s->trials[0].alive) printf("the first settings have %.1f, ", s->trials[0].mean);
-    printf("the best %.1f:%s", s->trials[best].mean, best ? "" : " the first");
-    print_settings(o, &s->trials[best].config);
+    printf("the best %.1f:%s", s->trials[top].mean, top ? "" : " the first");
+    print_flags(&o->config, &s->trials[top].config);
     for (int kept = 1 + (alive + 1) / 3; alive > kept;
          alive--) { /* the first settings and a third of the others */
         int worst = -1;
@@ -226,20 +260,21 @@ static int run_round(study *s) {
             if (s->trials[t].alive && (worst < 0 || s->trials[t].mean <= s->trials[worst].mean)) worst = t;
         s->trials[worst].alive = 0;
     }
-    return best;
+    return top;
 }
 
 /* The best and the first settings with ten fresh seeds. */
-static int judge_fresh(const options *o, const ppo_config *best) {
+static int judge_fresh(const options *o, const ppo_config *found, int is_first) {
     enum { FRESH = 10 };
-    const ppo_config *config[2] = {best, &o->config};
-    static const char *const names[2] = {"best", "first"};
-    for (int k = 0; k < 2; k++) {
+    for (int k = is_first; k < 2; k++) {
         float x[FRESH];
-        if (train_seeds(o, config[k], o->config.seed + 1000, FRESH, x)) return 1;
+        if (train_seeds(o, k ? &o->config : found, o->config.seed + 1000, FRESH, x)) return 1;
         const several s = tell_several(x, FRESH);
-        printf("the %s settings, ten fresh seeds: interquartile mean %.1f (%.1f to %.1f)\n", names[k], s.mean,
-               s.low, s.high);
+        printf("the %s settings, ten fresh seeds: interquartile mean %.1f (%.1f to %.1f)\n",
+               is_first ? "first, which are the best,"
+               : k      ? "first"
+                        : "best",
+               s.mean, s.low, s.high);
     }
     return 0;
 }
@@ -248,14 +283,17 @@ static int judge_fresh(const options *o, const ppo_config *best) {
 static int search(const options *given) {
     options o = *given;
     study s;
-    int best = 0, failed;
-    if (!o.study) o.study = "study";
+    int top = 0, failed;
+    if (!o.study) o.study = "build/study";
     memset(&s, 0, sizeof s);
     s.o = &o;
     s.team.job = try_settings, s.team.user = &s;
     s.trials = (trial *)calloc((size_t)o.trials, sizeof *s.trials);
     s.job = (int *)calloc((size_t)o.trials * MAX_SEEDS, sizeof *s.job);
     failed = !s.trials || !s.job ? fail("no memory for %d trials", o.trials) : 0;
+    if (9 * (int64_t)rollout_of(&o.config) > o.config.total_steps)
+        failed =
+            fail("--trials needs --total-steps of nine rollouts, %lld", 9 * (long long)rollout_of(&o.config));
     for (int t = 0; t < o.trials && !failed; t++) {
         s.trials[t].config = settings_of(&o, t);
         s.trials[t].alive = 1;
@@ -263,14 +301,17 @@ static int search(const options *given) {
         for (int i = 0; i < ROUNDS * MAX_SEEDS; i++) s.trials[t].score[i / MAX_SEEDS][i % MAX_SEEDS] = NAN;
     }
     if (!failed) failed = open_study(&s);
-    for (s.round = 0; s.round < ROUNDS && !failed; s.round++) failed = (best = run_round(&s)) < 0;
+    for (s.round = 0; s.round < ROUNDS && !failed; s.round++) failed = (top = run_round(&s)) < 0;
     if (!failed) {
-        printf("the best: %s --env %s", o.program, o.env.name);
-        print_settings(&o, &s.trials[best].config);
-        failed = judge_fresh(&o, &s.trials[best].config);
+        ppo_config usual = ppo_config_default();
+        ppo_config_set_all(&usual, environments[find_environment(&o, NULL)].settings);
+        printf("the best: %s --env %s", o.program, environments[find_environment(&o, NULL)].name);
+        print_flags(&usual, &s.trials[top].config);
+        failed = judge_fresh(&o, &s.trials[top].config, top == 0);
     }
     if (interrupted) fprintf(stderr, "interrupted: the same command continues\n");
-    if (s.file) fclose(s.file);
+    if (s.file && (ferror(s.file) | fclose(s.file)) && !failed)
+        failed = fail("%s cannot be written", o.study);
     free(s.trials);
     free(s.job);
     return interrupted ? 130 : failed;

@@ -161,7 +161,10 @@ static int train_seeds(const options *o, const ppo_config *config, uint64_t firs
 static int report_seeds(const options *o) {
     float x[1000];
     const int n = o->seeds;
-    if (train_seeds(o, &o->config, o->config.seed, n, x)) return interrupted ? 130 : 1;
+    if (train_seeds(o, &o->config, o->config.seed, n, x)) {
+        if (interrupted) fprintf(stderr, "interrupted: not all seeds have ended\n");
+        return interrupted ? 130 : 1;
+    }
     if (o->json) {
         printf("{\"env\":\"%s\",\"seed\":%llu,\"seeds\":%d,\"returns\":[", o->env.name,
                (unsigned long long)o->config.seed, n);

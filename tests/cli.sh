@@ -241,12 +241,12 @@ check seeds_reach_what_each_reaches_alone several_seeds
 
 searches() { # and goes on where lines are missing, as after an interruption
     rm -rf $work/study
-    study="--trials 4 --steps 3600 --study $work/study --quiet"
-    train $study && [ $status -eq 0 ] && [ "$(grep -c '^round' $work/out)" -eq 3 ] && grep -q '^the best: .* --env CartPole-v1' $work/out &&
+    study="--trials 4 --rollout-steps 64 --study $work/study --quiet --steps"
+    train $study 3600 && [ $status -eq 0 ] && [ "$(grep -c '^round' $work/out)" -eq 3 ] && grep -q '^the best: .* --env CartPole-v1' $work/out &&
         [ "$(grep -c 'ten fresh seeds' $work/out)" -eq 2 ] && cp $work/out $work/searched && cp $work/study/study.txt $work/whole &&
-        grep -v '^2 . [35]' $work/whole >$work/study/study.txt && train $study && cmp $work/out $work/searched &&
-        [ "$(sort $work/study/study.txt)" = "$(sort $work/whole)" ] &&
-        is_refused 'another study' --trials 4 --steps 3700 --study $work/study --quiet
+        { grep -v '^2 . [35]' $work/whole && printf '2 0 3 1'; } >$work/study/study.txt && train $study 3600 && cmp $work/out $work/searched &&
+        [ "$(grep -vx '2 0 3 1' $work/study/study.txt | sort)" = "$(sort $work/whole)" ] &&
+        is_refused 'another study' $study 3700 && is_refused 'another study' $study 3600 --gamma 0.9 && is_refused 'nine rollouts' $study 1000
 }
 check trials_find_settings_and_continue searches
 
