@@ -2099,7 +2099,7 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
 
     /* advantages */
     ppo_advantage_kind advantage; /* PPO_ADVANTAGE_... [GAE] */
-    float gamma, gae_lambda, critic_lambda; /* GAE; gamma: RETURN, too; critic_lambda: targets, -1: same [1, 0.95, -1] */
+    float gamma, gae_lambda, critic_lambda; /* of GAE; the critic's, below 0: the same [1, 0.95, -1] */
     int whiten_rewards;           /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
@@ -17247,7 +17247,8 @@ static void ppo__rlhf_warn(ppo_rlhf *r, ppo_rlhf_progress *p) {
     } table[] = {
         {1, r->config.mask_truncated && !r->trained,
          "no sample ended, and mask_truncated is yes: nothing was learned", 0, 0},
-        {0, same, "the samples of every prompt earned the same: the rewards taught nothing", 0, 0},
+        {0, same && r->config.gamma > 0, /* at 0 the KL of each token teaches */
+         "the samples of every prompt earned the same: the rewards taught nothing", 0, 0},
         {0, p->reward_std < 0.05 * std,
          "the rewards' standard deviation is %.3g, of all so far %.3g: outliers hide the others",
          p->reward_std, std},
@@ -17363,7 +17364,7 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                     "how much better a token was than expected"),
         PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
         PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1, "GAE: lambda of the critic's targets; -1: the same"),
+        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1, "GAE: lambda of the critic's targets; below 0: the same"),
         PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
         PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),

@@ -180,6 +180,7 @@ typedef struct grade_run grade_run;
 
 typedef struct grade_exercise {
     const char *file;             /* "gae.c" */
+    int on_paper;                 /* 1: numbers are asked for, so a case shows none of them */
     grade_part part[GRADE_PARTS]; /* their points add up to 10 */
     /* Fills case `number` of a part: 0, 1, ...; small ones first, so that the first failure can be read. */
     void (*make)(grade_case *c, int part, int number, ppo_rng *rng);
@@ -536,8 +537,8 @@ static int grade_print_case(int part) {
     for (int k = 0; k < c.count; k++)
         if (!strchr("ow", c.array[k].kind)) grade_print(&c.array[k]);
     exercise.solve(&c, 0);
-    printf("/* what your function should write */\n");
-    for (int k = 0; k < c.count; k++)
+    if (!exercise.on_paper) printf("/* what your function should write */\n");
+    for (int k = 0; k < c.count && !exercise.on_paper; k++)
         if (c.array[k].kind == 'o') grade_print(&c.array[k]);
     grade_free(&c);
     return 0;

@@ -103,7 +103,8 @@ hint() { # EX
 
 cases() { # EX PART
     folder=$(folders "$1")
-    [ "$1" ] && [ "$folder" ] || { echo "make case EX=02 PART=3 prints a case of exercise 2" >&2; exit 1; }
+    [ "$1" ] || { echo "make case EX=02 PART=3 prints a case of exercise 2" >&2; exit 1; }
+    [ "$folder" ] || { echo "there is no exercise $1" >&2; exit 1; }
     $built/"${folder##*/}"/judge case "${2:-1}"
 }
 

@@ -33,7 +33,7 @@ static void solve(grade_case *c, int mistake) {
     if (mistake == 3) truncated[2] = 0;
     if (mistake == 4) lambda = 1;
     if (mistake == 5) gamma = 1;
-    if (mistake == 6) lambda = 1, gamma = 0.5f;
+    if (mistake == 6) lambda = 1, gamma = 1;
     if (mistake == 8) next[2] = value[3];
     must(ppo_gae(reward, value, next, terminated, truncated, STEPS, 1, gamma, 0, floats(c, "delta"),
                  floats(c, "value_target")));
@@ -47,6 +47,7 @@ static void solve(grade_case *c, int mistake) {
 
 static const grade_exercise exercise = {
     .file = "gae_on_paper.c",
+    .on_paper = 1,
     .part = {{4, 1, "in the TD errors"}, {4, 1, "in the advantages"}, {2, 1, "in value_target"}},
     .make = make,
     .solve = solve,
@@ -57,7 +58,7 @@ static const grade_exercise exercise = {
             "The advantage of step 3, another episode, reaches back over step 2.",
             "lambda is left out.",
             "gamma is left out.",
-            "lambda is left out.",
+            "gamma and lambda are left out.",
             "value_target is the advantage; the value has to be added.",
             "At step 2 the value of step 3 is used, which belongs to another episode.",
             "The value is not subtracted.",
