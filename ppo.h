@@ -2098,9 +2098,9 @@ typedef struct ppo_rlhf_config { /* defaults in brackets */
     int reference_every; /* > 0: the policy becomes the library's reference this often, by ppo_methods.h [0] */
 
     /* advantages */
-    ppo_advantage_kind advantage; /* PPO_ADVANTAGE_... [GAE] */
+    ppo_advantage_kind advantage;           /* PPO_ADVANTAGE_... [GAE] */
     float gamma, gae_lambda, critic_lambda; /* of GAE; the critic's, below 0: the same [1, 0.95, -1] */
-    int whiten_rewards;           /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
+    int whiten_rewards;      /* GAE: 1: unit variance over the batch's tokens, mean unchanged [0] */
     int bootstrap_truncated; /* GAE: 1: bootstrap sequences that were cut off, with their last value [0] */
     int whiten_advantages;   /* 1: mean 0, std 1 over the batch's tokens; -1: GAE, SEQUENCE, RETURN [-1] */
 
@@ -11273,8 +11273,8 @@ struct ppo_trainer {
     int batch, batches, segments; /* the next minibatch of this epoch; of how many */
     int gradients;                /* minibatches of this iteration so far */
     void *teacher; /* ppo_teach.h: what teach() needs, which adds its term to the loss; NULL: there is none */
-    ppo_tensor *(*teach)(const void *teacher, ppo_tape *tape, const ppo_inputs *inputs, const ppo_outputs *out,
-                         ppo_tensor *loss);
+    ppo_tensor *(*teach)(const void *teacher, ppo_tape *tape, const ppo_inputs *inputs,
+                         const ppo_outputs *out, ppo_tensor *loss);
     /* ppo_player.h: a player's, of what was pushed; NULL: it trains */
     void (*observed)(ppo_trainer *trainer, int e, const ppo_outcome *out);
     int64_t dropped; /* pushed beyond a full rollout since others were observed; -1: it was told */
@@ -17322,18 +17322,18 @@ static const ppo_need ppo__rlhf_needs[] = {
     "whiten_rewards bootstrap_truncated whiten_advantages entropy_coef entropy_target entropy_step "    \
     "critic_learning_rate gamma gae_lambda critic_lambda value_coef value_clip"
 #define PPO__METHOD_ROW(ROW, name, values) ROW(name, PPO__METHOD, "samples=8 kl_coef=0 " values)
-#define PPO__RLHF_PRESETS(ROW)                                                                           \
-    PPO__METHOD_ROW(ROW, "ppo", "advantage=gae samples=1 kl_coef=0.05")                                  \
-    PPO__METHOD_ROW(ROW, "rloo", "advantage=leave-one-out kl_coef=0.05")                                 \
-    PPO__METHOD_ROW(ROW, "grpo",                                                                         \
-                    "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")  \
-    PPO__METHOD_ROW(ROW, "dr-grpo", "advantage=group-mean aggregation=constant")                         \
-    PPO__METHOD_ROW(ROW, "dapo", "advantage=group clip_high=0.28 refills=3")                             \
-    PPO__METHOD_ROW(ROW, "gspo",                                                                         \
-                    "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4") \
-    PPO__METHOD_ROW(ROW, "cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")              \
-    PPO__METHOD_ROW(ROW, "reinforce++", "samples=1 advantage=return kl_coef=0.01")                       \
-    PPO__METHOD_ROW(ROW, "reinforce++-baseline",                                                         \
+#define PPO__RLHF_PRESETS(ROW)                                                                               \
+    PPO__METHOD_ROW(ROW, "ppo", "advantage=gae samples=1 kl_coef=0.05")                                      \
+    PPO__METHOD_ROW(ROW, "rloo", "advantage=leave-one-out kl_coef=0.05")                                     \
+    PPO__METHOD_ROW(ROW, "grpo",                                                                             \
+                    "advantage=group aggregation=sequences kl_place=loss kl_estimator=k3 kl_coef=0.04")      \
+    PPO__METHOD_ROW(ROW, "dr-grpo", "advantage=group-mean aggregation=constant")                             \
+    PPO__METHOD_ROW(ROW, "dapo", "advantage=group clip_high=0.28 refills=3")                                 \
+    PPO__METHOD_ROW(ROW, "gspo",                                                                             \
+                    "advantage=group aggregation=sequences ratio=sequence clip_low=3e-4 clip_high=4e-4")     \
+    PPO__METHOD_ROW(ROW, "cispo", "advantage=group objective=cispo clip_low=1 clip_high=4")                  \
+    PPO__METHOD_ROW(ROW, "reinforce++", "samples=1 advantage=return kl_coef=0.01")                           \
+    PPO__METHOD_ROW(ROW, "reinforce++-baseline",                                                             \
                     "advantage=group-mean whiten_advantages=yes kl_place=loss kl_estimator=k2 kl_coef=0.01") \
     PPO__METHOD_ROW(ROW, "distill", "samples=1 advantage=return gamma=0 kl_coef=1 whiten_advantages=no")
 static const ppo_preset ppo__rlhf_presets[] = {PPO__RLHF_PRESETS(PPO__PRESET_ROW){NULL, NULL, NULL}};
@@ -17364,7 +17364,8 @@ PPO_DEF const ppo_settings *ppo_rlhf_settings(void) {
                     "how much better a token was than expected"),
         PPO__SCALAR(gamma, FLOAT, "1", 0, 1, "GAE, return: discount per token"),
         PPO__SCALAR(gae_lambda, FLOAT, "0.95", 0, 1, "GAE: 0: one-step TD, 1: Monte Carlo"),
-        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1, "GAE: lambda of the critic's targets; below 0: the same"),
+        PPO__SCALAR(critic_lambda, FLOAT, "-1", -1, 1,
+                    "GAE: lambda of the critic's targets; below 0: the same"),
         PPO__SWITCH(whiten_rewards, "no", "GAE: rewards to unit variance"),
         PPO__SWITCH(bootstrap_truncated, "no", "GAE: bootstrap truncated sequences"),
         PPO__SETTING(whiten_advantages, CHOICE, "auto", -1, 1, "auto|no|yes", "advantages to mean 0, std 1"),
