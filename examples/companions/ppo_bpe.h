@@ -655,9 +655,10 @@ static void ppo__cut_words(ppo__encoder *encoder, int k, const char *text, size_
 static ppo_status ppo__bpe_complete(ppo_tokenizer *tok) {
     tok->split = ppo__split_bytes;
     ppo__add_find(tok, 0, tok->added_count);
-    if (tok->kind != PPO__BPE) return PPO_OK;
-    tok->kinds = ppo__make_kinds(&tok->memory);
-    ppo__add_step(tok, ppo__cut_words);
+    if (tok->kind == PPO__BPE) {
+        tok->kinds = ppo__make_kinds(&tok->memory);
+        ppo__add_step(tok, ppo__cut_words);
+    }
     return ppo__arena_status(&tok->memory);
 }
 

@@ -706,7 +706,7 @@ static int ppo__pattern_read(ppo__pattern *p) {
         } else n = ppo__pattern_atom(p);
         if (!*p->problem) ppo__add_part(p, p->group->then, ppo__pattern_repeat(p, n));
     }
-    if (!*p->problem && p->group != p->groups) ppo__pattern_fail(p, "a ( without a )");
+    if (!p->memory->failed && !*p->problem && p->group != p->groups) ppo__pattern_fail(p, "a ( without a )");
     if (*p->problem || p->memory->failed) return 0;
     ppo__add_part(p, p->group->either, ppo__simple(p, p->group->then));
     return ppo__simple(p, p->group->either);
