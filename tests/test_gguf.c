@@ -778,7 +778,7 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
     (void)state;
     take_golden();
     write_bytes("a.gguf");
-    assert_true(fail_each_allocation(read_and_write, NULL) > 20);
+    assert_true(fail_each_site(read_and_write, NULL, 1) > 20);
 }
 
 #define TEST(name) cmocka_unit_test(name)

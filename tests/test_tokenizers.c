@@ -917,9 +917,9 @@ static ppo_status use_all(void *user) {
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
     int kind = 0;
-    assert_true(fail_each_allocation(use_all, &kind) >= 10);
+    assert_true(fail_each_site(use_all, &kind, 1) >= 10);
     kind = 1;
-    assert_true(fail_each_allocation(use_all, &kind) >= 40);
+    assert_true(fail_each_site(use_all, &kind, 1) >= 40);
 }
 
 static int enter_folder(void **state) {

@@ -318,7 +318,7 @@ static ppo_status use_expression(void *user) {
 
 static void every_failing_allocation_of_an_expression_is_reported(void **state) {
     (void)state;
-    assert_true(fail_each_allocation(use_expression, NULL) >= 10);
+    assert_true(fail_each_site(use_expression, NULL, 1) >= 10);
 }
 
 /* --- Normal forms, and tokenizers --------------------------------------------------------------------------- */
