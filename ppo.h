@@ -4468,11 +4468,10 @@ PPO__FN void PPO__(gemm_narrow)(int rows, int cols, const ppo__gemm_job *job) {
     rest.inner %= 4;
     fours.inner -= rest.inner;
     for (int j = 0, n; j < cols; j += n) {
+        static int (*const narrow[])(const ppo__gemm_job *, int, ptrdiff_t) = {
+            NULL, PPO__(narrow_1), PPO__(narrow_2), NULL, PPO__(narrow_4)};
         n = cols - j >= 4 ? 4 : cols - j >= 2 ? 2 : 1;
-        int (*narrow)(const ppo__gemm_job *, int, ptrdiff_t) = n == 4   ? PPO__(narrow_4)
-                                                               : n == 2 ? PPO__(narrow_2)
-                                                                        : PPO__(narrow_1);
-        PPO__(gemm_wide)(narrow(&fours, rows, j), rows, j, j + n, &fours);
+        PPO__(gemm_wide)(narrow[n](&fours, rows, j), rows, j, j + n, &fours);
     }
     if (!rest.inner) return;
     rest.a += fours.inner;
