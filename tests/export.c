@@ -7,29 +7,9 @@
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_export.h"
+#include "random_policies.h"
 
-#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
-enum { CHANNELS = 2, HEIGHT = 3, WIDTH = 5, OBS = CHANNELS * HEIGHT * WIDTH, LINES = 400, OUTPUTS = 16 };
-
-/* Observations are noise around a place of their own, which normalized agents have to find out. */
-static float place, spread;
-
-static void noise(ppo_rng *rng, float *obs) {
-    for (int j = 0; j < OBS; j++) obs[j] = place * (float)(j + 1) + spread * ppo_rng_normal(rng);
-}
-
-static void noise_reset(void *state, ppo_rng *rng, float *obs) {
-    *(float *)state = 0;
-    noise(rng, obs);
-}
-
-static void noise_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    float *last = (float *)state;
-    out->reward = action->box ? action->box[0] * *last : (float)action->choices[0] * *last;
-    noise(rng, obs);
-    *last = (obs[0] - place) / spread;
-}
+enum { LINES = 400, OUTPUTS = 16 };
 
 static const struct {
     const char *name, *space, *settings;
@@ -88,26 +68,6 @@ static const struct {
 
 /* An environment's name goes into a comment. */
 static const char strange[] = "*/ an end, a \\\n line, ?\?/ \" and \303\251 /*";
-
-static void check(ppo_status status) {
-    if (status == PPO_OK) return;
-    fprintf(stderr, "%s\n", ppo_last_error());
-    exit(1);
-}
-
-/* An agent that was trained a little, and whose weights are then large enough to tell actions apart. */
-static ppo_agent *train(int i, const ppo_env *env) {
-    ppo_config cfg = ppo_config_default();
-    ppo_agent *agent = NULL;
-    check(ppo_config_set_all(&cfg, "total_steps=400 rollout_steps=50 hidden=8,8 learning_rate=0.01"));
-    check(ppo_config_set_all(&cfg, agents[i].settings));
-    if (cfg.recurrent) cfg.sequence_steps = 10;
-    check(ppo_train(env, &cfg, &agent));
-    ppo_rng rng = ppo_rng_stream(2, PPO_STREAM_USER, (uint32_t)i);
-    for (size_t k = 0; k < agent->model.params->count; k++)
-        agent->model.params->data[k] += 0.5f * ppo_rng_normal(&rng);
-    return agent;
-}
 
 static FILE *create(const char *folder, const char *name, const char *end) {
     char path[512];
@@ -208,7 +168,7 @@ static void write_agent(const char *folder, int i) {
     env.step = noise_step;
     place = agents[i].place;
     spread = agents[i].spread;
-    ppo_agent *agent = train(i, &env);
+    ppo_agent *agent = train(&env, agents[i].settings, 0.5f, i);
     const char *name = agents[i].name;
     int kind = env.action_space.kind, n_outputs = ppo__space_outputs(&env.action_space);
     int n_numbers = ppo__space_width(&env.action_space), heads;

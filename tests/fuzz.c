@@ -23,6 +23,7 @@
 
 #define FUZZ_FAIL(text) (fprintf(stderr, "%s\n", text), abort())
 #include "fuzz.h"
+#include "odd_texts.h"
 #include "corpus.h"
 
 size_t LLVMFuzzerMutate(unsigned char *data, size_t size, size_t most);
@@ -40,64 +41,7 @@ static ppo_rng rng; /* of one mutation */
 
 static int below(size_t n) { return n ? ppo_rng_below(&rng, (int)n) : 0; }
 
-static const char *word(void) {
-    static const char *const words[] = {"0",
-                                        "1",
-                                        "2",
-                                        "3",
-                                        "5",
-                                        "-1",
-                                        "0.5",
-                                        "1e-12",
-                                        "1e6",
-                                        "1e15",
-                                        "1e308",
-                                        "1e999",
-                                        "-0",
-                                        "1024",
-                                        "65536",
-                                        "16777217",
-                                        "2147483647",
-                                        "2147483648",
-                                        "4294967296",
-                                        "9223372036854775807",
-                                        "9223372036854775808",
-                                        "99999999999999999999",
-                                        "nan",
-                                        "inf",
-                                        "-inf",
-                                        "yes",
-                                        "no",
-                                        "none",
-                                        "relu",
-                                        "identity",
-                                        "custom",
-                                        "cosine",
-                                        "unclipped",
-                                        "kl-penalty",
-                                        "uniform",
-                                        "2,2",
-                                        "1,1,1,1,1",
-                                        "65536,65536",
-                                        "1x1x1",
-                                        "8x4x2,2x2x1",
-                                        "discrete 2",
-                                        "discrete 2147483647",
-                                        "box 2 -1 1",
-                                        "box 2 -inf inf",
-                                        "box 1 nan 1",
-                                        "multi-discrete 3,2",
-                                        "multi-discrete 16777215,16777215",
-                                        "multi-binary 2",
-                                        "0123456789abcdef",
-                                        "\033[2J",
-                                        "*/",
-                                        "\360\237\230\200",
-                                        "a b",
-                                        "/",
-                                        ""};
-    return words[below(FUZZ_COUNT(words))];
-}
+static const char *word(void) { return odd_texts[below(FUZZ_COUNT(odd_texts))]; }
 
 static const char *value(void) {
     static const char *const values[] = {

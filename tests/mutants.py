@@ -534,7 +534,7 @@ def results_so_far(state):
 def verdict_of(state, mutant, before, all_tests):
     """The verdict, from an earlier run where nothing changed that matters: 'killed by ...', 'survived', 'none', or without
     all tests 'open', if it survived the short ones."""
-    now = dict(state['programs'], **{'export.sh': fingerprint(['tests/export.sh', 'tests/export.c', 'tests/export_compare.c'])})
+    now = dict(state['programs'], **{'export.sh': fingerprint(['tests/export.sh', 'tests/export.c', 'tests/random_policies.h', 'tests/export_compare.c'])})
     every, short, long = list(now), [(0, SHORT), (SHORT, 1)], [(1, LONG), (LONG, 1e9)]
     verdict, then = before or (None, {})
     known = then.get('shared') == state['shared']

@@ -15,6 +15,7 @@
 
 #undef fsync
 
+#include "odd_texts.h"
 #include "test.h"
 #include "system.h"
 
@@ -2196,56 +2197,7 @@ static void a_file_starts_no_more_threads_than_there_are_processors(void **state
 
 enum { DATA = 1 << 13 };
 
-static const char *any_text(ppo_rng *rng) {
-    static const char *const texts[] = {"",
-                                        "0",
-                                        "1",
-                                        "2",
-                                        "3",
-                                        "5",
-                                        "-1",
-                                        "0.5",
-                                        "1e-12",
-                                        "1e6",
-                                        "1e15",
-                                        "1024",
-                                        "65536",
-                                        "16777216",
-                                        "2147483647",
-                                        "4294967296",
-                                        "99999999999999999999",
-                                        "nan",
-                                        "inf",
-                                        "yes",
-                                        "no",
-                                        "none",
-                                        "relu",
-                                        "identity",
-                                        "custom",
-                                        "cosine",
-                                        "unclipped",
-                                        "kl-penalty",
-                                        "uniform",
-                                        "2,2",
-                                        "1,1,1,1,1",
-                                        "65536,65536,65536",
-                                        "discrete 2",
-                                        "discrete 6",
-                                        "discrete 2147483647",
-                                        "box 2 -1 1",
-                                        "box 2 -inf inf",
-                                        "box 2147483647 -1 1",
-                                        "multi-discrete 2,3",
-                                        "multi-discrete 3,2",
-                                        "multi-discrete 16777215,16777215",
-                                        "multi-binary 2",
-                                        "multi-binary 128",
-                                        "0123456789abcdef",
-                                        "\033[2J",
-                                        "*/",
-                                        "\360\237\230\200"};
-    return texts[ppo_rng_below(rng, COUNT(texts))];
-}
+static const char *any_text(ppo_rng *rng) { return odd_texts[ppo_rng_below(rng, COUNT(odd_texts))]; }
 
 static double any_number(ppo_rng *rng) {
     static const double numbers[] = {0,          1,

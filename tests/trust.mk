@@ -60,7 +60,7 @@ fuzz: build/stb_ds.found build/fuzzer.found ## looks for inputs that do harm, T=
 	@$(MAKE) --no-print-directory -s build/fuzz/fuzz
 	@T="$(T)" KEEP="$(KEEP)" PROCESSORS=$(PROCESSORS) sh tests/fuzz.sh $(TARGETS)
 
-build/fuzz/fuzz: tests/fuzz.c tests/fuzz.h tests/corpus.h tests/golden/gguf.h tests/golden/hub.h tests/golden/unicode.h $(HEADERS) tests/trust.mk
+build/fuzz/fuzz: tests/fuzz.c tests/fuzz.h tests/odd_texts.h tests/corpus.h tests/golden/gguf.h tests/golden/hub.h tests/golden/unicode.h $(HEADERS) tests/trust.mk
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(FUZZ_FLAGS) -I. $< -o $@ $(LDLIBS)
 

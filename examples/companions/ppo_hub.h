@@ -1174,7 +1174,7 @@ static const char *ppo__tokfile_next(ppo__tokfile *file, ppo__value *whole, cons
 static ppo__rewrite_rule *ppo__tokfile_step(ppo__tokfile *file, ppo__cut_fn cut) {
     ppo_tokenizer *tok = file->tok;
     const int room = tok->step_count < PPO__MAX_STEPS - 2; /* for those that are no component */
-    ppo__tokfile_need(file, room, "so many components", NULL);
+    ppo__tokfile_need(file, room, "more than 22 steps", NULL);
     if (!room) --tok->step_count;
     ppo__add_step(tok, cut)->rewrite = ppo__rewrite;
     return &tok->rules->rewrite[tok->step_count - 1];
@@ -3184,6 +3184,18 @@ typedef struct ppo__hub_row {
 #define PPO__NEOX(name)    "gpt_neox.layers.%d." name
 #define PPO__MODEL(name)   "model.layers.%d." name
 #define PPO__DECODER(name) "model.decoder.layers.%d." name
+#define PPO__QKV_ROWS(attention)                                      \
+    {PPO__BLOCK("attn.c_attn"), attention "q_proj", PPO__QUERIES},    \
+        {PPO__BLOCK("attn.c_attn"), attention "k_proj", PPO__KEYS}, { \
+        PPO__BLOCK("attn.c_attn"), attention "v_proj", PPO__VALUES    \
+    }
+#define PPO__GATED_ROWS                                                        \
+    {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},     \
+        {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF}, {   \
+        PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED \
+    }
+#define PPO__HEAD_ROWS(lm_head) \
+    {"lm_head", lm_head, PPO__AS_IS}, { "score", "score", PPO__TRANSPOSED }
 static const ppo__hub_row ppo__hub_rows[PPO__NAMINGS][18] = {
     {{"transformer.wte", "transformer.wte", PPO__AS_IS},
      {"transformer.wpe", "transformer.wpe", PPO__AS_IS},
@@ -3194,22 +3206,18 @@ static const ppo__hub_row ppo__hub_rows[PPO__NAMINGS][18] = {
      {PPO__BLOCK("mlp.c_fc"), PPO__BLOCK("mlp.c_fc"), PPO__AS_IS},
      {PPO__BLOCK("mlp.c_proj"), PPO__BLOCK("mlp.c_proj"), PPO__AS_IS},
      {"transformer.ln_f", "transformer.ln_f", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     {{"transformer.wte", "transformer.wte", PPO__AS_IS},
      {"transformer.wpe", "transformer.wpe", PPO__AS_IS},
      {PPO__BLOCK("ln_1"), PPO__BLOCK("ln_1"), PPO__AS_IS},
-     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.q_proj"), PPO__QUERIES},
-     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.k_proj"), PPO__KEYS},
-     {PPO__BLOCK("attn.c_attn"), PPO__BLOCK("attn.attention.v_proj"), PPO__VALUES},
+     PPO__QKV_ROWS(PPO__BLOCK("attn.attention.")),
      {PPO__BLOCK("attn.c_proj"), PPO__BLOCK("attn.attention.out_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("ln_2"), PPO__BLOCK("ln_2"), PPO__AS_IS},
      {PPO__BLOCK("mlp.c_fc"), PPO__BLOCK("mlp.c_fc"), PPO__TRANSPOSED},
      {PPO__BLOCK("mlp.c_proj"), PPO__BLOCK("mlp.c_proj"), PPO__TRANSPOSED},
      {"transformer.ln_f", "transformer.ln_f", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     {{"transformer.wte", "gpt_neox.embed_in", PPO__AS_IS},
      {PPO__BLOCK("ln_1"), PPO__NEOX("input_layernorm"), PPO__AS_IS},
@@ -3219,74 +3227,55 @@ static const ppo__hub_row ppo__hub_rows[PPO__NAMINGS][18] = {
      {PPO__BLOCK("mlp.c_fc"), PPO__NEOX("mlp.dense_h_to_4h"), PPO__TRANSPOSED},
      {PPO__BLOCK("mlp.c_proj"), PPO__NEOX("mlp.dense_4h_to_h"), PPO__TRANSPOSED},
      {"transformer.ln_f", "gpt_neox.final_layer_norm", PPO__AS_IS},
-     {"lm_head", "embed_out", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("embed_out")},
 
     {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
      {PPO__BLOCK("ln_1"), PPO__MODEL("input_layernorm"), PPO__AS_IS},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     PPO__QKV_ROWS(PPO__MODEL("self_attn.")),
      {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("ln_2"), PPO__MODEL("post_attention_layernorm"), PPO__AS_IS},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
-     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     PPO__GATED_ROWS,
      {"transformer.ln_f", "model.norm", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     {{"transformer.wte", "model.decoder.embed_tokens", PPO__AS_IS},
      {"transformer.wpe", "model.decoder.embed_positions", PPO__AFTER_TWO},
      {PPO__BLOCK("ln_1"), PPO__DECODER("self_attn_layer_norm"), PPO__AS_IS},
-     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.q_proj"), PPO__QUERIES},
-     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.k_proj"), PPO__KEYS},
-     {PPO__BLOCK("attn.c_attn"), PPO__DECODER("self_attn.v_proj"), PPO__VALUES},
+     PPO__QKV_ROWS(PPO__DECODER("self_attn.")),
      {PPO__BLOCK("attn.c_proj"), PPO__DECODER("self_attn.out_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("ln_2"), PPO__DECODER("final_layer_norm"), PPO__AS_IS},
      {PPO__BLOCK("mlp.c_fc"), PPO__DECODER("fc1"), PPO__TRANSPOSED},
      {PPO__BLOCK("mlp.c_proj"), PPO__DECODER("fc2"), PPO__TRANSPOSED},
      {"transformer.ln_f", "model.decoder.final_layer_norm", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     /* Gemma 3 */
     {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
      {PPO__BLOCK("ln_1"), PPO__MODEL("input_layernorm"), PPO__LESS_ONE},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     PPO__QKV_ROWS(PPO__MODEL("self_attn.")),
      {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__LESS_ONE},
      {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__LESS_ONE},
      {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("ln_3"), PPO__MODEL("post_attention_layernorm"), PPO__LESS_ONE},
      {PPO__BLOCK("ln_2"), PPO__MODEL("pre_feedforward_layernorm"), PPO__LESS_ONE},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
-     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     PPO__GATED_ROWS,
      {PPO__BLOCK("ln_4"), PPO__MODEL("post_feedforward_layernorm"), PPO__LESS_ONE},
      {"transformer.ln_f", "model.norm", PPO__LESS_ONE},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     /* OLMo 2 */
     {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.q_proj"), PPO__QUERIES},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.k_proj"), PPO__KEYS},
-     {PPO__BLOCK("attn.c_attn"), PPO__MODEL("self_attn.v_proj"), PPO__VALUES},
+     PPO__QKV_ROWS(PPO__MODEL("self_attn.")),
      {PPO__BLOCK("attn.q_norm"), PPO__MODEL("self_attn.q_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.k_norm"), PPO__MODEL("self_attn.k_norm"), PPO__AS_IS},
      {PPO__BLOCK("attn.c_proj"), PPO__MODEL("self_attn.o_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("ln_3"), PPO__MODEL("post_attention_layernorm"), PPO__AS_IS},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_proj"), PPO__GATE_HALF},
-     {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.up_proj"), PPO__UP_HALF},
-     {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
+     PPO__GATED_ROWS,
      {PPO__BLOCK("ln_4"), PPO__MODEL("post_feedforward_layernorm"), PPO__AS_IS},
      {"transformer.ln_f", "model.norm", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 
     /* Phi 3 */
     {{"transformer.wte", "model.embed_tokens", PPO__AS_IS},
@@ -3297,8 +3286,7 @@ static const ppo__hub_row ppo__hub_rows[PPO__NAMINGS][18] = {
      {PPO__BLOCK("mlp.c_fc"), PPO__MODEL("mlp.gate_up_proj"), PPO__TRANSPOSED},
      {PPO__BLOCK("mlp.c_proj"), PPO__MODEL("mlp.down_proj"), PPO__TRANSPOSED},
      {"transformer.ln_f", "model.norm", PPO__AS_IS},
-     {"lm_head", "lm_head", PPO__AS_IS},
-     {"score", "score", PPO__TRANSPOSED}},
+     PPO__HEAD_ROWS("lm_head")},
 };
 
 /* The rows of a model's layout; the last is followed by one without a parameter. */
