@@ -377,7 +377,7 @@ for compiler in gcc clang; do
     fi
 done
 training=$(switches_of _language_reports)
-if [ "${PPO_TEST_FULL-}" ]; then # make test has test_math_short with -O3 -march=native
+if [ "${PPO_TEST_FULL-}" ]; then # make test has test_math_native with -O3 -march=native
     have gcc && check gcc_O3_native build_and_run gcc "-O3 -march=native $training" whole.c
     have clang && check clang_O1_native build_and_run clang "-O1 -march=native $training" whole.c
 fi

@@ -3,7 +3,9 @@
    share its batch, and each set's error bounds. */
 #define PPO_NO_LANGUAGE
 #define PPO_NO_REPORTS
+#ifndef PPO_TEST_NO_VECTOR16
 #define PPO_VECTOR16
+#endif
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #include "../examples/companions/ppo_amx.h"

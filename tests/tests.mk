@@ -12,13 +12,14 @@ TSAN_FLAGS  := -O1 -g1 -fsanitize=thread -DPPO_TEST_SMALL -DPPO_TEST_TSAN
 TOGETHER := test_autograd test_checkpoints test_corpus test_diagnose test_families test_generation test_math \
             test_memory test_models test_normalizers test_recurrent test_rlhf test_tensors test_threads \
             test_tokenizers
-ALONE    := test_files test_math_short
+ALONE    := test_files test_math_tuned
 THREADED := test_agents test_base test_checkpoints test_control test_game test_ocean test_recurrent test_rollouts \
     test_spaces test_threads
 NAMES    := $(filter-out test_mujoco,$(basename $(notdir $(wildcard tests/test_*.c))))
 LINKED   := $(filter-out $(TOGETHER) $(ALONE),$(NAMES))
-PLAIN    := $(patsubst %,build/plain/%,$(filter-out test_abuse,$(NAMES))) # which only a sanitizer makes worth while
-NUMBERS  := test_math_short test_unbiased test_unbiased_tokens # whose code other tests have, too
+TUNED    := $(patsubst %,build/plain/test_math_%,skylake zen native) # test_math_tuned.c
+PLAIN    := $(patsubst %,build/plain/%,$(filter-out test_abuse test_math_tuned,$(NAMES))) $(TUNED) # test_abuse needs a sanitizer
+NUMBERS  := test_math_tuned test_unbiased test_unbiased_tokens # whose code other tests have, too
 ASAN     := $(patsubst %,build/asan/%,$(filter-out $(NUMBERS),$(NAMES)))
 TSAN     := $(THREADED:%=build/tsan/%)
 CUDA_HEADERS := $(wildcard ppo_cuda.cuh examples/companions/*.cuh tests/cuda_*.h)
@@ -57,6 +58,9 @@ test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
 	@PPO_TEST_FULL=1 $(RUN_ALL) tests/compile.sh $(filter %_cuda_%,$(OPTIONAL)) $(ASAN) $(TSAN)
 
+tunings: build/stb_ds.found build/cmocka.found ## tests the kernels as gcc and clang compile them for a dozen processors; TUNINGS="znver2 ..." for some
+	@sh tests/tunings.sh
+
 systems: build/stb_ds.found ## builds and runs ppo.h on other systems, as far as there are cross compilers and emulators
 	@PPO_SYSTEMS=run sh tests/run.sh tests/systems.sh
 
@@ -79,13 +83,16 @@ build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
 $(LINKED:%=build/plain/%):                         OWN = -O1
 $(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
 
-# For a Zen processor GCC fuses some products and sums, and leaves others.
-ZEN = $(shell for zen in '-march=native -mtune=znver2' -march=native; do \
-    echo | $(CC) $$zen -E - >/dev/null 2>&1 && echo $$zen && break; done)
-build/plain/test_math_short: OWN = -O3 $(ZEN)
+# What compilers made of the kernels when they tuned for some processor: gcc 12 called the wrong one of three functions for
+# Skylake's servers, and fused some products and sums for Zen, and left others. -O3 -march=native is what users add by themselves.
+# Of the flags, those that this compiler takes. `make tunings` tries all.
+tuning = $(shell for f in $(1); do echo | $(CC) $$f -E - >/dev/null 2>&1 && printf '%s ' $$f; done)
+build/plain/test_math_skylake: OWN = $(call tuning,-mtune=skylake-avx512) -DPPO_TEST_NO_VECTOR16
+build/plain/test_math_zen:     OWN = $(call tuning,-march=native -mtune=znver2) -DPPO__SHORT_VECTORS
+build/plain/test_math_native:  OWN = -O3 $(call tuning,-march=native) -DPPO_TEST_NO_VECTOR16
 
 # The library for the test program $@: an object, or a static copy.
-LIBRARY = $(if $(filter $(@F),$(ALONE)),-DPPO_STATIC,$(filter %.o,$^))
+LIBRARY = $(if $(filter $(@F),$(ALONE) $(notdir $(TUNED))),-DPPO_STATIC,$(filter %.o,$^))
 
 # Calls of all public functions, by the declarations of the headers.
 build/abuse/calls.h: tests/abuse.awk tests/abuse.txt ppo.h $(wildcard examples/companions/*.h)
@@ -107,12 +114,13 @@ $(TOGETHER:%=build/plain/%): build/plain/private.o
 $(filter-out $(ALONE:%=build/asan/%),$(ASAN)) build/asan/test_lunarlander build/asan/test_mujoco: build/asan/private.o
 $(filter-out $(ALONE:%=build/tsan/%),$(TSAN)): build/tsan/private.o
 
-$(PLAIN): build/plain/%: tests/%.c
+$(filter-out $(TUNED),$(PLAIN)): build/plain/%: tests/%.c
+$(TUNED): tests/test_math_tuned.c tests/test_math.c
 $(ASAN):  build/asan/%:  tests/%.c
 $(TSAN):  build/tsan/%:  tests/%.c
 $(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) tests/tests.mk
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(FLAVOUR) $(OWN) -I. $(if $(filter $(@F),$(TOGETHER)),,tests/$(@F).c) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(FLAVOUR) $(OWN) -I. $(if $(filter $(@F),$(TOGETHER)),,$(firstword $(filter tests/%.c,$^))) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
 
 $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) tests/tests.mk
 	@mkdir -p $(@D); rm -f $@
@@ -172,4 +180,4 @@ build/cov/test_ocean: OWN = --coverage
 build/cov/test_files build/cov/export: build/cov/%: tests/%.c build/cov/exit.o $(TEST_HEADERS)
 	$(CC) $(COV_FLAGS) -DPPO_STATIC -I. $< build/cov/exit.o -Wl,--wrap=_exit -o $@ -lcmocka $(LDLIBS)
 
-.PHONY: coverage coverage-run coverage-programs test test-all test-long test-programs systems traps
+.PHONY: coverage coverage-run coverage-programs test test-all test-long test-programs systems traps tunings
