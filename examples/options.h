@@ -23,6 +23,7 @@
 #include "envs/gridworld.h"
 #include "envs/invaders.h"
 #include "envs/memory.h"
+#include "envs/minatar.h"
 #include "envs/mountaincar.h"
 #include "envs/mountaincar_continuous.h"
 #include "envs/pendulum.h"
@@ -62,6 +63,11 @@ static const struct {
     {"Breakout", breakout_env, of_pixels},
     {"Gold", gold_env, of_pixels},
     {"Invaders", invaders_env, of_pixels},
+    {"MinAtar/Asterix-v1", minatar_asterix_env, of_pixels},
+    {"MinAtar/Breakout-v1", minatar_breakout_env, of_pixels},
+    {"MinAtar/Freeway-v1", minatar_freeway_env, of_pixels},
+    {"MinAtar/Seaquest-v1", minatar_seaquest_env, of_pixels},
+    {"MinAtar/SpaceInvaders-v1", minatar_space_invaders_env, of_pixels},
     {"GridWorld-v0", gridworld_env, "gamma=1 hidden=none learning_rate=3e-3"},
 #ifdef MORE_ENVIRONMENTS
     MORE_ENVIRONMENTS

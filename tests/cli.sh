@@ -360,8 +360,8 @@ logging() {
 check csv_and_tensorboard_are_written logging
 
 for env in CartPole-v1 Acrobot-v1 MountainCar-v0 MountainCarContinuous-v0 Pendulum-v1 Memory-v0 TicTacToe-v0 Breakout Gold Invaders \
-    GridWorld-v0; do
-    name=$(echo $env | tr 'A-Z-' 'a-z_')
+    GridWorld-v0 MinAtar/Seaquest-v1; do
+    name=$(echo $env | tr 'A-Z/-' 'a-z__')
     known() { train --env $env --steps 512 --eval-episodes 1 --quiet --json && [ $status -eq 0 ] && grep -q "\"env\":\"$env\"" $work/out; }
     check trains_$name known
 done

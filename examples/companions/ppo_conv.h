@@ -19,7 +19,7 @@ A POLICY THAT SEES PICTURES
    pixel. Actor and critic share these layers. Numbers after the picture, such as health or the next piece, join
    its result before the hidden layers; they may be missing. Everything else is as for other policies: training,
    files, checkpoints, export to C. If the picture's numbers are bytes, set env.byte_scale: a rollout then keeps bytes, a
-   fourth of the memory. examples/envs/breakout.h, gold.h and invaders.h are such environments.
+   fourth of the memory. examples/envs/breakout.h, gold.h, invaders.h and minatar.h are such environments.
 
 A NETWORK OF YOUR OWN
 

@@ -14,13 +14,14 @@
         +--------------------+
 
    The ball moves one pixel diagonally per step. It bounces off the walls, the ceiling, the bricks and the paddle. The
-   first brick that it touches disappears and pays 1; it breaks no further one before it has moved through free air.
+   first brick that it touches disappears and pays 1; it breaks no further one before it has moved through free air,
+   but flies through them.
    On the paddle's pixel the ball goes back up; at the paddle's edge it also turns back sideways. When it passes the
    paddle the episode is over. A cleared wall is built anew when the ball comes down. Only the start is random: the
    ball comes from the left or from the right.
 
    The rules are those of Breakout in MinAtar (Young and Tian 2019), with its three actions that matter and without its
-   sticky actions. A random player breaks about one brick in two episodes.
+   sticky actions, which minatar.h adds. A random player breaks about one brick in two episodes.
 
    Train with --conv 8x3x1, a convolution, or without: hidden layers learn it as well, since each brick and the paddle's
    row have their place. */
@@ -96,9 +97,9 @@ static inline void breakout_step(void *state, ppo_rng *rng, const ppo_action *ac
         s->dy = 1;
     } else if (brick) {
         struck = 1;
-        y = s->y;
-        s->dy = -s->dy;
         if (!s->struck) {
+            y = s->y;
+            s->dy = -s->dy;
             *brick = 0;
             s->bricks--;
             out->reward = 1;

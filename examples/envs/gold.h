@@ -19,8 +19,8 @@
    free lane at a random edge, and all of them fly one pixel every fifth step. Every hundred steps the former interval
    becomes a step shorter, and every two hundred the latter, down to a step each.
 
-   The rules are those of Asterix in MinAtar (Young and Tian 2019), without its sticky actions. A random player finds one
-   piece of gold in two episodes.
+   The rules are like those of Asterix in MinAtar (Young and Tian 2019; minatar.h), whose timers differ by a step, and
+   whose actions may repeat by chance. A random player finds one piece of gold in two episodes.
 
    Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
 
@@ -90,6 +90,15 @@ static inline void gold_touch(gold *s, ppo_outcome *out) {
     }
 }
 
+/* All things move by one pixel. */
+static inline void gold_fly(gold *s, ppo_outcome *out) {
+    for (int k = 0; k < GOLD_LANES; k++) {
+        s->lane[k].x += s->lane[k].dx;
+        if (s->lane[k].x < 0 || s->lane[k].x >= GOLD_SIZE) s->lane[k].there = 0;
+    }
+    gold_touch(s, out);
+}
+
 static inline void gold_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs,
                              ppo_outcome *out) {
     gold *s = (gold *)state;
@@ -104,11 +113,7 @@ static inline void gold_step(void *state, ppo_rng *rng, const ppo_action *action
     gold_touch(s, out);
     if (--s->fly == 0) {
         s->fly = hundreds < 8 ? 5 - hundreds / 2 : 1;
-        for (int k = 0; k < GOLD_LANES; k++) {
-            s->lane[k].x += s->lane[k].dx;
-            if (s->lane[k].x < 0 || s->lane[k].x >= GOLD_SIZE) s->lane[k].there = 0;
-        }
-        gold_touch(s, out);
+        gold_fly(s, out);
     }
     s->steps++;
     gold_observe(s, obs);

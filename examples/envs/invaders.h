@@ -20,8 +20,8 @@
    cannon, or a ship the lowest row. When all ships are hit, 24 new ones come, which move every eleventh step, and so on,
    down to every sixth. They start in the upper four rows, at a random column, to the left or to the right.
 
-   The rules are like those of Space Invaders in MinAtar (Young and Tian 2019), where the block's start and the ships' shots
-   are not random, but actions may repeat by chance. A random player hits seven or eight ships in an episode.
+   The rules are like those of Space Invaders in MinAtar (Young and Tian 2019; minatar.h), where the block's start and the
+   ships' shots are not random, but actions may repeat by chance. A random player hits seven or eight ships in an episode.
 
    Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
 
