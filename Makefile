@@ -37,11 +37,15 @@ words: build/rlhf build/words.found ## the same with real words, from a word lis
 runaway: build/rlhf ## how PPO on tokens runs away, and what holds it, with build/runaway.svg, in three minutes
 	@build/rlhf --quiet $(ARGS) sft reward runaway
 
-# The longest come first. Each leaves what it prints in build/lessons/NAME.txt.
+# The longest come first. Each leaves what it prints in build/lessons/NAME.txt. Kernels round differently, and a training
+# follows the smallest difference: with one set of kernels, where the processor has it, the figures are those of the course.
+LESSON_ARGS = 1 $(shell grep -qsw avx2 /proc/cpuinfo && echo avx2)
+
 lessons: $(LESSONS) ## runs all lessons of examples/lessons/ and checks their claims; drawings are build/lessons/*.svg
 	@printf '%s\n' $(sort $(filter %_details %_mistakes %_objectives,$(LESSONS))) $(filter-out %_details %_mistakes %_objectives,$(LESSONS)) | \
-	    xargs -n 1 -P $(PROCESSORS) sh -c '$$0 >$$0.txt 2>&1; s=$$?; echo "$$0: $$(grep -c "^  holds:" $$0.txt) claims hold"; \
+	    xargs -n 1 -P $(PROCESSORS) sh -c '$$0 $(LESSON_ARGS) >$$0.txt 2>&1; s=$$?; echo "$$0: $$(grep -c "^  holds:" $$0.txt) claims hold"; \
 	    test $$s = 0 || { tail -n 20 $$0.txt; exit 1; }'
+	@sh examples/lessons/drawings.sh $(if $(findstring avx2,$(LESSON_ARGS)),exact)
 
 lunarlander: build/lunarlander ## builds build/train with LunarLander, which needs Box2D, as build/lunarlander
 
@@ -152,6 +156,22 @@ docs: ## writes the manual as pages, build/docs/index.html, from the comments of
 	@awk -v out=build/docs -v source='$(SOURCE)' -v script=examples/docs/search.js -f examples/docs/pages.awk ppo.h ppo_cuda.cuh $(COMPANIONS)
 	@echo build/docs/index.html
 
+# The course's pages. The answers to the lessons' questions are in them with TEACHER=1.
+course: docs build/course-pages ## writes the lessons as pages, build/course/index.html, after `make lessons`; TEACHER=1: with answers
+	@mkdir -p build/course; cp examples/docs/style.css build/course/docs.css; cp examples/lessons/course/style.css build/course/course.css
+	@build/course-pages build/course $(if $(TEACHER),teacher)
+	@$(MAKE) --no-print-directory build/course/card.pdf
+	@echo build/course/index.html
+
+build/course-pages: examples/docs/course.c examples/docs/formula.h Makefile
+	@mkdir -p $(@D)
+	$(CC) -std=c99 -D_POSIX_C_SOURCE=200809L -O1 -Wall -Wextra $< -o $@
+
+# One sheet of paper, where there is a Chromium.
+build/course/card.pdf: examples/lessons/course/card.md examples/lessons/course/style.css examples/docs/course.c examples/docs/formula.h
+	@if command -v chromium >/dev/null; then chromium --headless --no-sandbox --disable-gpu --no-pdf-header-footer --print-to-pdf=$@ $(@D)/card.html \
+	    >build/card.log 2>&1 && echo $@ || cat build/card.log; fi
+
 # --- the rest ------------------------------------------------------------------------------------------------------
 
 include examples/package/package.mk tests/tests.mk tests/trust.mk tests/doors.mk tests/cuda.mk bench/bench.mk
@@ -167,4 +187,4 @@ clean: ## removes build/
 help: ## prints this
 	@cat $(MAKEFILE_LIST) | sed -n 's/^\([a-z-]*\):.* ## \(.*\)/\1 - \2/p' | awk -F' - ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-.PHONY: all run plot rlhf words runaway lessons lunarlander mujoco mpi grade hint case grade-all judges always web docs clean help
+.PHONY: all run plot rlhf words runaway lessons lunarlander mujoco mpi grade hint case grade-all judges always web docs course clean help

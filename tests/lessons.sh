@@ -1,14 +1,15 @@
 #!/bin/sh
-# lessons.sh - the lessons that run in a second: the claims of each hold, and its drawing is one. Reports in TAP.
-# `make lessons` runs all of them.
+# lessons.sh - the lessons that run in a second: the claims of each hold, and its drawing is one; and the pages that
+# `make course` writes. Reports in TAP. `make lessons` runs all lessons.
 work=build/lessons-test
 . "$(dirname "$0")/check.sh"
 built=build/lessons
+kernels=$(grep -qsw avx2 /proc/cpuinfo && echo avx2) # as `make lessons`
 
 # A lesson returns 0 if its claims hold, and there are some; its drawing is for light and for dark pages.
 holds() {
     rm -f $built/$1.svg
-    $built/$1 1 >$built/$1.txt 2>&1 && grep -q '^  holds: ' $built/$1.txt && ! grep -q '^  FAILS: ' $built/$1.txt &&
+    $built/$1 1 $kernels >$built/$1.txt 2>&1 && grep -q '^  holds: ' $built/$1.txt && ! grep -q '^  FAILS: ' $built/$1.txt &&
         grep -q 'prefers-color-scheme:dark' $built/$1.svg && tail -n 1 $built/$1.svg | grep -q '^</svg>$' && return 0
     cat $built/$1.txt
     return 1
@@ -28,6 +29,28 @@ for file in examples/lessons/*.c; do
 done
 
 check a_lesson_takes_a_seed_and_kernels $built/07_clip 5 plain
+# What `make course` writes, beside what `make docs` writes. Quoted numbers are those of these kernels, compiled by gcc.
+course=$work/course
+exact=$([ -n "$kernels" ] && ${CC:-cc} --version 2>/dev/null | grep -q 'Free Software' && echo check)
+is_written() {
+    mkdir -p $course $work/docs
+    awk -v out=$work/docs -v script=examples/docs/search.js -f examples/docs/pages.awk ppo.h ppo_cuda.cuh examples/companions/* &&
+        ${MAKE:-make} -s build/course-pages && build/course-pages $course teacher $exact &&
+        cp examples/docs/style.css $course/docs.css && cp examples/lessons/course/style.css $course/course.css
+}
+leads_somewhere() { awk -v root=$work -f tests/links.awk $work/docs/*.html $course/*.html; }
+has() { grep -qF "$1" $course/$2; }
+has_formulas() {
+    power='<msup><mrow><mrow><mo>(</mo><mi>γ</mi><mo>&#x2062;</mo><mi>λ</mi><mo>)</mo></mrow></mrow><mrow><mi>k</mi></mrow></msup>'
+    has "<munder><mo>∑</mo><mrow><mi>k</mi></mrow></munder><mo>&#x2062;</mo>$power" 04_gae.html &&
+        has '<mfrac><mrow><msup><mrow><mi>l</mi></mrow><mrow><mn>2</mn></mrow></msup></mrow><mrow><mn>2</mn></mrow></mfrac>' 23_kl_estimators.html
+}
+check drawings_are_those_of_the_lessons sh examples/lessons/drawings.sh
+check course_is_written_and_quotes_what_lessons_print is_written
+check links_of_the_course_lead_somewhere leads_somewhere
+check formulas_become_mathml has_formulas
+check answers_are_folded_in has '<summary>Answer</summary>' 07_clip.html
+
 has_failed() { ! "$@"; }
 check a_lesson_refuses_unknown_kernels has_failed $built/07_clip 1 none
 
