@@ -147,7 +147,7 @@ build/web/web.wasm: $(wildcard $(WEB)/*.[ch]) $(HEADERS) Makefile | build/stb_ds
 
 build/web/index.html: build/web/web.wasm $(wildcard $(WEB)/*.html $(WEB)/*.css $(WEB)/*.js)
 	@base64 <$< | tr -d '\n' >$(<:.wasm=.wasm.txt)
-	@sed $(foreach f,$(WEB)/style.css $(WEB)/page.js $(WEB)/worker.js build/web/web.wasm.txt,-e '/^@$(notdir $(f))@$$/{r $(f)' -e 'd}') \
+	@sed $(foreach f,$(WEB)/style.css $(WEB)/page.js $(WEB)/figures.js $(WEB)/worker.js build/web/web.wasm.txt,-e '/^@$(notdir $(f))@$$/{r $(f)' -e 'd}') \
 	    $(WEB)/page.html >$@ && echo $@
 
 # The manual's pages. SOURCE=https://.../ppo.h#L lets links to lines lead into a repository.

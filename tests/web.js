@@ -84,7 +84,8 @@ async function key(name) {
     await call("Input.dispatchKeyEvent", {type: text ? "keyDown" : "rawKeyDown", text, ...event});
     await call("Input.dispatchKeyEvent", {type: "keyUp", ...event});
 }
-const choose = (selector, index) => evaluate(`{ const e = document.querySelector("${selector}"); e.selectedIndex = ${index};
+const choose = (selector, index) =>
+    evaluate(`{ const e = document.querySelector("${selector}"); e.selectedIndex = ${index};
     e.dispatchEvent(new Event("change")); }`);
 const focus = selector => evaluate(`document.querySelector(${JSON.stringify(selector)}).focus()`);
 
@@ -109,7 +110,9 @@ async function check(name, what) {
     let passed = false, said = "";
     try {
         passed = await what();
-    } catch (error) { said = error.message; }
+    } catch (error) {
+        said = error.message;
+    }
     console.log(`${passed ? "ok" : "not ok"} ${++number} - ${name}`);
     if (said) console.log("# " + said);
     if (!passed) failures++;
@@ -186,7 +189,7 @@ async function main() {
         const more = await until(async () => await gradientStep() >= 4, 20), steps = await gradientStep();
         await click("#control .run");
         await choose("#control .pace", 0);
-        return one && more && steps < 60; // in that time it takes hundreds at full speed
+        return one && more && steps < 60;  // in that time it takes hundreds at full speed
     });
     await check("an_experiment_sets_the_sliders_and_runs", async () => {
         const valueOf = name => evaluate(`document.getElementById("control-${name}").value`);
@@ -200,18 +203,19 @@ async function main() {
 
     let fastest = 0, reached = 0;
     await check("cartpole_reaches_475", async () => {
+        await choose("#control .pace", 0);
         await evaluate(
             `window.longest = 0; { let last = performance.now(); (function frame() { const now = performance.now();
             longest = Math.max(longest, now - last); last = now; requestAnimationFrame(frame); })(); }`);
         await click("#control .reset");
         await click("#control .run");
-        const defaults = await until(
-            () => evaluate(`document.getElementById("control-gae_lambda").value === "0.95"`), 20);
+        const defaults =
+            await until(() => evaluate(`document.getElementById("control-gae_lambda").value === "0.95"`), 20);
         return defaults && until(async () => {
-            fastest = Math.max(fastest, await numberOf("speed"));
-            reached = await numberOf("steps");
-            return await numberOf("mean-return") >= 475;
-        }, 180);
+                   fastest = Math.max(fastest, await numberOf("speed"));
+                   reached = await numberOf("steps");
+                   return await numberOf("mean-return") >= 475;
+               }, 180);
     });
     note(
         `${reached} steps, fastest second ${fastest} steps, longest time without a picture ` +
@@ -219,6 +223,21 @@ async function main() {
     await check("fits_1400_pixels", () => picture("control-1400", 1400));
     await check("fits_800_pixels_in_the_dark", () => picture("control-800-dark", 800, true));
     await check("fits_360_pixels", () => picture("control-360", 360));
+
+    await check("run_before_stays_in_grey", async () => {
+        const records = await evaluate("state.history.control.length");
+        await click("#control .reset");
+        return records > 1 && await evaluate("state.ghost.control.length") >= records &&
+            await evaluate("state.history.control.length") === 0;
+    });
+    await check("long_history_keeps_its_peaks", () => evaluate(`(() => {
+        const before = state.history.control;
+        state.history.control = [];
+        for (let k = 0; k < 1700; k++) remember("control", {kl: k === 300 || k === 501 ? 9 : 0, clip_fraction: 0});
+        const kept = state.history.control;
+        state.history.control = before;
+        return kept.length <= 800 && kept.filter(r => r.kl === 9).length === 2;
+    })()`));
 
     for (const [index, task] of ["Pendulum", "Lander"].entries())
         await check(task.toLowerCase() + "_trains", async () => {
@@ -230,11 +249,61 @@ async function main() {
                 ["0.95", "0.98"][index];
         });
 
-    await check("arrow_key_opens_the_second_tab", async () => {
+    const visible = id =>
+        evaluate(`!document.getElementById("${id}").hidden && document.getElementById("control").hidden`);
+    await check("arrow_key_opens_the_tab_of_the_clip", async () => {
         await focus("#tab-control");
         await key("ArrowRight");
-        return await evaluate(
-                   `!document.getElementById("words").hidden && document.getElementById("control").hidden`) &&
+        return visible("clip");
+    });
+    await check("gradient_is_0_where_the_gain_is_flat", async () => {
+        const says = async at => {
+            await evaluate(`{ const e = document.getElementById("clip-ratio"); e.value = ${at};
+                e.dispatchEvent(new Event("input")); }`);
+            return textOf("clip-text");
+        };
+        return / gradient 1\.19\. The arrow/.test(await says(1.19)) &&
+            / gradient 0\.00\. /.test(await says(1.21));
+    });
+    await check("a_drag_sets_the_ratio", async () => {
+        await click("#clip-curve");
+        const ratio = Number(await evaluate(`document.getElementById("clip-ratio").value`));
+        return ratio > 0.8 && ratio < 1;
+    });
+    await check(
+        "a_ratio_moves_on_outside_the_range",
+        async () => {  // the numbers of lesson 7 with a weight of -1
+            await click("#clip-epoch");
+            const one = await textOf("clip-shared-text");
+            await click("#clip-epochs");
+            return /ratio 1\.44, gradient 0\.00/.test(one) &&
+                /ratio 2\.5\d, gradient 0\.00/.test(await textOf("clip-shared-text"));
+        });
+    await check("tab_of_the_clip_fits_360_pixels", () => picture("clip-360", 360));
+    await check("tab_of_gae_says_which_lambda_is_best", async () => {
+        await click("#tab-gae");
+        const best = async mean => {
+            await choose("#gae-mean", mean);
+            return Number(/Least at lambda ([\d.]+)/.exec(await textOf("gae-text"))[1]);
+        };
+        const few = await best(1), more = await best(2);
+        await choose("#gae-critic", 0);
+        return await visible("gae") && few < more && more < 1 &&
+            await best(1) === 0;  // exact: no bias to fear
+    });
+    await check("tab_of_gae_fits_360_pixels", () => picture("gae-360", 360));
+    await check("address_holds_the_state", async () => {
+        const address = await evaluate("location.hash");
+        await call("Page.navigate", {url: "about:blank"});
+        await call(
+            "Page.navigate", {url: "file://" + path.resolve(page) + "#clip?ratio=0.5&clip=0.3&advantage=9"});
+        const clip = await until(async () => / 0\.50 times as likely/.test(await textOf("clip-text")), 20);
+        return /^#gae\?gae-critic=0&gae-mean=1&/.test(address) && clip &&
+            await evaluate(`document.getElementById("clip-advantage").value`) === "1";  // 9 is out of range
+    });
+    await check("last_tab_opens", async () => {
+        await click("#tab-words");
+        return await visible("words") &&
             until(() => evaluate(`document.getElementById("words-kl_coef").value === "0.05"`), 20);
     });
     await check("model_reads_and_then_is_rewarded", async () => {
@@ -246,12 +315,12 @@ async function main() {
         "letters_have_colours",
         () => evaluate(
             `[...document.querySelectorAll("#samples span")].filter(e => /rgba/.test(e.style.background)).length > 30`));
-    await check("second_tab_fits_1400_pixels", () => picture("words-1400", 1400));
-    await check("second_tab_fits_800_pixels_in_the_dark", async () => {
+    await check("tab_of_words_fits_1400_pixels", () => picture("words-1400", 1400));
+    await check("tab_of_words_fits_800_pixels_in_the_dark", async () => {
         await click("[value=log_ratio]");
         return picture("words-800-dark", 800, true);
     });
-    await check("second_tab_fits_360_pixels", () => picture("words-360", 360));
+    await check("tab_of_words_fits_360_pixels", () => picture("words-360", 360));
     await check(
         "every_control_has_a_name",
         () => evaluate(`[...document.querySelectorAll("button, input, select, canvas")].every(

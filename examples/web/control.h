@@ -35,6 +35,8 @@ enum {
     FIELD(episodes, 1)                                                             \
     FIELD(kl, 1) /* of the latest iteration, and so on */                          \
     FIELD(clip_fraction, 1)                                                        \
+    FIELD(most_kl, 1) /* the largest since the frame before */                     \
+    FIELD(most_clip_fraction, 1)                                                   \
     FIELD(entropy, 1)                                                              \
     FIELD(explained_variance, 1)                                                   \
     FIELD(value_loss, 1)                                                           \
@@ -82,6 +84,7 @@ static struct {
     float recent[CONTROL_RECENT]; /* returns of episodes, a ring */
     int64_t episodes, steps, learned, iteration;
     ppo_progress latest;
+    float most_kl, most_clip_fraction; /* since the latest frame */
 
     /* samples of the latest rollout, as they were collected */
     ppo_tape *tape;
@@ -222,6 +225,8 @@ static ppo_status control_learn(double milliseconds) {
     if (first) control_keep_samples();
     if (status || !progress.iteration) return status;
     control.latest = progress;
+    control.most_kl = fmaxf(control.most_kl, progress.approx_kl);
+    control.most_clip_fraction = fmaxf(control.most_clip_fraction, progress.clip_fraction);
     control.learning = 0;
     control.learned = control.steps;
     control.iteration++;
@@ -323,6 +328,9 @@ static ppo_status control_fill(void) {
     f->episodes[0] = (float)control.episodes;
     f->kl[0] = control.latest.approx_kl;
     f->clip_fraction[0] = control.latest.clip_fraction;
+    f->most_kl[0] = control.most_kl;
+    f->most_clip_fraction[0] = control.most_clip_fraction;
+    control.most_kl = control.most_clip_fraction = 0;
     f->entropy[0] = control.latest.entropy;
     f->explained_variance[0] = control.latest.explained_variance;
     f->value_loss[0] = control.latest.value_loss;

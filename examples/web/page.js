@@ -49,7 +49,18 @@ const sliders = {
             to: Math.log10
         },
     ],
+    clip: [
+        {names: ["ratio"], label: "Ratio r", min: 0, max: 2, step: 0.01, digits: 2, value: 1.1},
+        {names: ["advantage"], label: "Advantage A", min: -2, max: 2, step: 0.1, digits: 1, value: 1},
+        {names: ["clip"], label: "Clip, epsilon", min: 0.02, max: 0.6, step: 0.01, digits: 2, value: 0.2},
+    ],
+    gae: [
+        {names: ["lambda"], label: "Lambda", min: 0, max: 1, step: 0.05, digits: 2, value: 0.8},
+        {names: ["gamma"], label: "Discount, gamma", min: 0.8, max: 1, step: 0.01, digits: 2, value: 1},
+    ],
 };
+const tabs = ["control", "clip", "gae", "words"], engines = ["control", "words"];
+const figures = {};  // of the tabs without an engine, in figures.js: what draws them
 const valueOf = s => Number((s.of || same)(Number(s.input.value)).toPrecision(4));
 const settingsOf = tab => sliders[tab].flatMap(s => s.names.map(name => name + "=" + valueOf(s))).join(" ");
 
@@ -58,7 +69,7 @@ function showSlider(s) {
     s.input.setAttribute("aria-valuetext", s.output.textContent);
 }
 
-for (const tab of ["control", "words"])
+for (const tab of tabs)
     for (const s of sliders[tab]) {
         const row = document.createElement("div");
         const id = tab + "-" + s.names[0];
@@ -68,9 +79,13 @@ for (const tab of ["control", "words"])
         $(tab).querySelector(".sliders").append(row);
         s.input = row.querySelector("input");
         s.output = row.querySelector("output");
+        if (s.value !== undefined) s.input.value = s.value;
+        showSlider(s);
         s.input.addEventListener("input", () => {
             showSlider(s);
-            set(tab);
+            if (figures[tab]) figures[tab]();
+            else set(tab);
+            writeAddress();
         });
     }
 
@@ -80,6 +95,7 @@ function adopt(tab, frame) {
         s.input.value = (s.to || same)(frame[s.names[0]]);
         showSlider(s);
     }
+    writeAddress();
 }
 
 /* -- what is running -- */
@@ -89,12 +105,52 @@ const state = {
     running: false,
     fresh: {control: true, words: true},
     history: {control: [], words: []},
+    ghost: {control: [], words: []},  // the history of the run before
     spoken: 0,
     frame: {},
     start: {control: 0, words: 0},
-    asked: {control: "", words: ""} // the settings of a start whose first frame has not come yet
+    asked: {control: "", words: ""}  // the settings of a start whose first frame has not come yet
 };
 const seedOf = id => Math.max(1, Math.floor(Number($(id).value)) || 1);
+
+/* The state in the address, as "#clip?ratio=1.2&advantage=1&clip=0.2": a link or a bookmark brings it back. */
+const fieldsOf = {
+    control: ["task", "seed"],
+    clip: [],
+    gae: ["gae-critic", "gae-mean"],
+    words: ["wish", "words-seed"]
+};
+const partOf = e => e.tagName === "SELECT" ? "selectedIndex" : "value";
+
+function writeAddress() {
+    const tab = state.tab, query = new URLSearchParams();
+    for (const id of fieldsOf[tab]) query.set(id, $(id)[partOf($(id))]);
+    if (tab === "gae") query.set("episode", walk.episode);
+    for (const s of sliders[tab]) query.set(s.names[0], valueOf(s));
+    history.replaceState(null, "", "#" + tab + "?" + query);
+}
+
+/* Opens what the address says; returns 0 if it names no tab. What is no number, or out of range, is left out. */
+function readAddress() {
+    const [tab, text] = location.hash.slice(1).split("?"), query = new URLSearchParams(text || "");
+    if (!tabs.includes(tab)) return 0;
+    for (const id of fieldsOf[tab]) {
+        const e = $(id), v = Number(query.get(id));
+        if (query.get(id) !== null && Number.isInteger(v) && v >= 0 && !(e.options && v >= e.options.length))
+            e[partOf(e)] = v;
+    }
+    if (Number(query.get("episode")) > 0) walk.episode = Math.floor(Number(query.get("episode"))) % 1e9;
+    const settings = [];
+    for (const s of sliders[tab]) {
+        const v = Number(query.get(s.names[0])), at = (s.to || same)(v);
+        if (query.get(s.names[0]) === null || !(at >= s.min && at <= s.max)) continue;
+        s.input.value = at;
+        showSlider(s);
+        settings.push(...s.names.map(name => name + "=" + valueOf(s)));
+    }
+    open(tab, settings.join(" "));
+    return 1;
+}
 
 function set(tab) { tell("set", {settings: settingsOf(tab), wish: $("wish").selectedIndex}); }
 
@@ -110,6 +166,7 @@ function start(keep, settings = "") {
     if (keep) settings = state.fresh[tab] ? state.asked[tab] : settingsOf(tab);
     else state.fresh[tab] = true;
     state.asked[tab] = settings;
+    if (state.history[tab].length > 1) state.ghost[tab] = state.history[tab];
     state.history[tab] = [];
     state.start[tab]++;
     $("error").hidden = true;
@@ -123,21 +180,23 @@ function start(keep, settings = "") {
 }
 
 const started = {};
-function open(tab) {
+function open(tab, settings = "") {
     run(false);
     state.tab = tab;
-    tell("tab", {tab});
-    for (const name of ["control", "words"]) {
+    for (const name of tabs) {
         $(name).hidden = name !== tab;
         $("tab-" + name).setAttribute("aria-selected", name === tab);
         $("tab-" + name).tabIndex = name === tab ? 0 : -1;
     }
+    if (figures[tab]) writeAddress(), draw();
+    if (!engines.includes(tab)) return;
+    tell("tab", {tab});
     tell("pace", {pace: $(tab).querySelector(".pace").selectedIndex});
-    if (!started[tab]) started[tab] = true, start(false);
-    else if (state.frame[tab]) draw();
+    if (!started[tab] || settings) started[tab] = true, start(false, settings);
+    else if (state.frame[tab]) writeAddress(), draw();
 }
 
-for (const tab of ["control", "words"]) {
+for (const tab of engines) {
     const panel = $(tab);
     panel.querySelector(".run").addEventListener("click", () => run(!state.running));
     panel.querySelector(".step").addEventListener("click", () => {
@@ -152,18 +211,29 @@ for (const tab of ["control", "words"]) {
             start(false, button.dataset.settings);
             run(true);
         });
-    panel.querySelector(".pace").addEventListener("change", e => tell("pace", {pace: e.target.selectedIndex}));
+    panel.querySelector(".pace").addEventListener(
+        "change", e => tell("pace", {pace: e.target.selectedIndex}));
+}
+tabs.forEach((tab, k) => {
     $("tab-" + tab).addEventListener("click", () => open(tab));
     $("tab-" + tab).addEventListener("keydown", e => {
-        if (e.key !== "ArrowLeft" && e.key !== "ArrowRight") return;
-        open(tab === "control" ? "words" : "control");
+        const by = {ArrowLeft: -1, ArrowRight: 1}[e.key];
+        if (!by) return;
+        open(tabs[(k + by + tabs.length) % tabs.length]);
         $("tab-" + state.tab).focus();
     });
-}
-$("task").addEventListener("change", () => start(false));
+});
+window.addEventListener("hashchange", readAddress);
+$("task").addEventListener("change", () => {
+    state.history.control = state.ghost.control = [];  // returns of another task say nothing
+    start(false);
+});
 $("seed").addEventListener("change", () => start(true));
 $("words-seed").addEventListener("change", () => start(true));
-$("wish").addEventListener("change", () => set("words"));
+$("wish").addEventListener("change", () => {
+    set("words");
+    writeAddress();
+});
 for (const radio of document.querySelectorAll("[name=colour]"))
     radio.addEventListener("change", () => drawSamples());
 
@@ -205,12 +275,18 @@ const short = (x, digits) => Math.abs(x) >= 1e6 ? number(x / 1e6, 1) + "M" :
     Math.abs(x) >= 1e4                          ? number(x / 1e3) + "k" :
                                                   number(x, digits);
 
-/* Axes in a canvas, and functions from numbers to places. box: [left, right, bottom, top]; tall: room for a label */
-function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}) {
-    const {g, w, h} = clear(id), pad = {left: 46, right: 10, top: 8, bottom: label ? 36 : 22};
+/* Axes in a canvas, and functions from numbers to places. box: [left, right, bottom, top]; label: below; root: the
+   heights are square roots; room: on the right, for an axis of its own; head: above. */
+function axes(
+    id, [left, right, bottom, top], {bottomTicks = 5, label = "", root = false, room = 10, head = 8} = {}) {
+    const {g, w, h} = clear(id), pad = {left: 46, right: room, top: head, bottom: label ? 36 : 22};
+    const up = root ? Math.sqrt : same;
     const x = v => pad.left + (v - left) / (right - left) * (w - pad.left - pad.right);
-    const y = v => h - pad.bottom - (v - bottom) / (top - bottom) * (h - pad.top - pad.bottom);
-    const rows = ticks(bottom, top, 4), columns = ticks(left, right, bottomTicks);
+    const y = v =>
+        h - pad.bottom - (up(v) - up(bottom)) / (up(top) - up(bottom)) * (h - pad.top - pad.bottom);
+    const rows =
+        root ? {list: [0, 1, 5, 20, 50, 100, 200].filter(v => v <= top), digits: 0} : ticks(bottom, top, 4);
+    const columns = ticks(left, right, bottomTicks);
     g.strokeStyle = colours.grid;
     g.fillStyle = colours.soft;
     g.lineWidth = 1;
@@ -228,37 +304,47 @@ function axes(id, [left, right, bottom, top], {bottomTicks = 5, label = ""} = {}
     return {g, x, y, w, h, pad};
 }
 
-/* Lines over the history: each {of, colour}, of a record's field. low and high: what the axis has at least. */
-function lines(id, history, across, list, low, high) {
-    const all = list.flatMap(l => history.map(r => r[l.of])).filter(Number.isFinite);
-    const bottom = all.length ? Math.min(low, ...all) : 0, top = all.length ? Math.max(high, ...all) : 1,
-          last = history.at(-1);
-    const {g, x, y} =
-        axes(id, [0, Math.max(1, last ? last[across] : 1), bottom, top + (top - bottom) * 0.04]);
-    for (const l of list) {
-        g.strokeStyle = l.colour;
-        g.lineWidth = 2;
-        g.beginPath();
+/* Lines over a tab's history: each {of, colour}, of a record's field; and those of the run before, in grey. low and
+   high: what the axis has at least. */
+function lines(id, tab, across, list, low, high) {
+    const now = state.history[tab], before = state.ghost[tab];
+    const all = list.flatMap(l => [...before, ...now].map(r => r[l.of])).filter(Number.isFinite);
+    const bottom = all.length ? Math.min(low, ...all) : 0, top = all.length ? Math.max(high, ...all) : 1;
+    const end = Math.max(1, now.at(-1)?.[across] || 0, before.at(-1)?.[across] || 0);
+    const {g, x, y, w} = axes(id, [0, end, bottom, top + (top - bottom) * 0.04]);
+    const line = (history, of, colour) => {
         let down = false;
+        g.strokeStyle = colour, g.beginPath();
         for (const r of history) {
-            if (!Number.isFinite(r[l.of])) {
-                down = false;
-                continue;
-            }
-            down ? g.lineTo(x(r[across]), y(r[l.of])) : g.moveTo(x(r[across]), y(r[l.of]));
-            down = true;
+            if (Number.isFinite(r[of]))
+                down ? g.lineTo(x(r[across]), y(r[of])) : g.moveTo(x(r[across]), y(r[of]));
+            down = Number.isFinite(r[of]);
         }
         g.stroke();
-    }
-    return last;
+    };
+    g.lineWidth = 2, g.globalAlpha = 0.5;
+    for (const l of list) line(before, l.of, colours.soft);
+    g.globalAlpha = 1;
+    for (const l of list) line(now, l.of, l.colour);
+    if (!before.length) return;
+    g.fillStyle = colours.soft, g.textAlign = "right", g.textBaseline = "top";
+    g.fillText("grey: the run before", w - 12, 2);
 }
 
-/* Adds a record to a history, which keeps at most 800: of every two, one stays. */
+/* Adds a record to a history, which keeps at most 800: then every two become one, with the larger `peaks`. */
+const peaks = ["kl", "clip_fraction"];
 function remember(tab, record) {
     const history = state.history[tab];
     history.push(record);
-    if (history.length > 800)
-        state.history[tab] = history.filter((_, k) => k % 2 || k === history.length - 1);
+    if (history.length <= 800) return;
+    const halved = [];
+    for (let k = 0; k < history.length; k += 2) {
+        const merged = {...(history[k + 1] || history[k])};
+        if (tab === "control")
+            for (const of of peaks) merged[of] = Math.max(merged[of], history[k][of]);
+        halved.push(merged);
+    }
+    state.history[tab] = halved;
 }
 
 /* -- the tasks -- */
@@ -336,43 +422,50 @@ const worlds = [
 
 /* -- the first tab -- */
 
-/* The clipped objective, for an advantage of 1 and of -1, and a histogram of ratios. */
+/* A histogram of ratios, whose bins begin at the borders of the clip; and the clipped objective, for an advantage of 1
+   and of -1, on an axis of its own. */
 function drawRatios(f) {
-    const clip = f.clip_low, span = Math.max(0.4, 1.6 * clip), bins = 41, plus = Array(bins).fill(0),
+    const clip = Math.max(0.005, f.clip_low), half = 5, width = clip / half;
+    const below = Math.min(2 * half, Math.floor(1 / width)), bins = below + 2 * half;
+    const low = 1 - below * width, high = 1 + 2 * clip, plus = Array(bins).fill(0),
           minus = Array(bins).fill(0);
     for (let k = 0; k < f.samples; k++) {
-        const bin = Math.floor((f.ratio[k] - 1 + span) / (2 * span) * bins);
+        const bin = Math.floor((f.ratio[k] - low) / width + 1e-6);
         (f.advantage[k] > 0 ? plus : minus)[Math.max(0, Math.min(bins - 1, bin))]++;
     }
-    const most = Math.max(8, ...plus.map((n, k) => n + minus[k]));
-    const {g, x, y, w, h, pad} =
-        axes("ratio", [1 - span, 1 + span, 0, most], {label: "ratio: probability now / then"});
-    const width = x(2 * span / bins) - x(0), base = y(0);
-    g.fillStyle = colours.shade;
-    g.fillRect(x(1 + clip), pad.top, x(1 + span) - x(1 + clip), base - pad.top);
-    g.fillRect(x(1 - span), pad.top, x(1 - clip) - x(1 - span), base - pad.top);
+    const {g, x, y, w, h, pad} = axes(
+        "ratio", [low, high, 0, Math.max(8, ...plus, ...minus)],
+        {label: "ratio: probability now / then", root: true, room: 40});
+    const wide = x(low + width) - x(low), base = y(0), most = 1.1 * high;
+    const gain = v => pad.top + (base - pad.top) * (0.5 - 0.5 * v / most);
+    drawShade(g, {x, pad, base}, 1 + clip, high, colours.plus, gain(0.7));
+    drawShade(g, {x, pad, base}, low, 1 - clip, colours.minus, gain(-0.3));
     for (let k = 0; k < bins; k++) {
-        const left = x(1 - span + 2 * span * k / bins);
-        g.fillStyle = `rgba(${colours.plusRgb}, 0.75)`,
-        g.fillRect(left, y(plus[k]), width - 1, base - y(plus[k]));
+        const left = x(low + k * width) + 0.5;
+        g.fillStyle = `rgba(${colours.plusRgb}, 0.75)`;
+        g.fillRect(left, y(plus[k]), wide / 2 - 0.5, base - y(plus[k]));
         g.fillStyle = `rgba(${colours.minusRgb}, 0.75)`;
-        g.fillRect(left, y(plus[k] + minus[k]), width - 1, y(plus[k]) - y(plus[k] + minus[k]));
+        g.fillRect(left + wide / 2, y(minus[k]), wide / 2 - 0.5, base - y(minus[k]));
     }
-    const gain = v => pad.top + (base - pad.top) * (0.5 - 0.42 * v / (1 + span));
     for (const sign of [1, -1]) {
         g.strokeStyle = sign > 0 ? colours.plus : colours.minus, g.lineWidth = 2;
         g.beginPath();
         for (let k = 0; k <= 100; k++) {
-            const r = 1 - span + 2 * span * k / 100,
-                  v = Math.min(sign * r, sign * Math.max(1 - clip, Math.min(1 + clip, r)));
-            k ? g.lineTo(x(r), gain(v)) : g.moveTo(x(r), gain(v));
+            const r = low + (high - low) * k / 100;
+            g.lineTo(x(r), gain(clipped(r, sign, clip)));
         }
         g.stroke();
+        g.fillStyle = g.strokeStyle;
+        g.beginPath(), g.arc(x(1), gain(sign), 3.5, 0, 7), g.fill();
     }
     g.strokeStyle = colours.soft, g.lineWidth = 1, g.setLineDash([4, 4]);
-    for (const v of [1 - clip, 1 + clip])
+    for (const v of [1 - clip, 1, 1 + clip])
         g.beginPath(), g.moveTo(x(v), pad.top), g.lineTo(x(v), base), g.stroke();
+    g.beginPath(), g.moveTo(pad.left, gain(0)), g.lineTo(w - pad.right, gain(0)), g.stroke();
     g.setLineDash([]);
+    g.fillStyle = colours.soft, g.textAlign = "left", g.textBaseline = "middle";
+    for (const v of [-1, 0, 1]) g.fillText(number(v), w - pad.right + 6, gain(v));
+    g.textBaseline = "top", g.fillText("gain", w - pad.right + 6, pad.top - 6);
     describe(
         "ratio",
         `Ratios of ${f.samples} samples. Beyond the clip of ${number(clip, 2)}: ` +
@@ -400,20 +493,20 @@ function drawValues(f) {
 }
 
 function drawControl(f) {
-    const world = worlds[$("task").selectedIndex], history = state.history.control;
+    const world = worlds[$("task").selectedIndex];
     const canvas = clear("world");
     world.draw(f.state, canvas);
     canvas.g.fillStyle = colours.soft, canvas.g.textBaseline = "top";
     canvas.g.fillText("return so far " + number(f.shown_return), 2, 2);
     $("world-text").textContent = world.text;
     lines(
-        "return", history, "steps", [{of: "mean_return", colour: colours.plus}], Infinity,
+        "return", "control", "steps", [{of: "mean_return", colour: colours.plus}], Infinity,
         $("task").selectedIndex ? -Infinity : 500);
     drawRatios(f);
     drawValues(f);
-    lines("kl", history, "steps", [{of: "kl", colour: colours.plus}], 0, 0.01);
-    lines("clip", history, "steps", [{of: "clip_fraction", colour: colours.plus}], 0, 0.2);
-    lines("entropy", history, "steps", [{of: "entropy", colour: colours.plus}], 0, 0.1);
+    lines("kl", "control", "steps", [{of: "kl", colour: colours.plus}], 0, 0.01);
+    lines("clip-fraction", "control", "steps", [{of: "clip_fraction", colour: colours.plus}], 0, 0.2);
+    lines("entropy", "control", "steps", [{of: "entropy", colour: colours.plus}], 0, 0.1);
     $("mean-return").textContent = number(f.mean_return, Math.abs(f.mean_return) < 100 ? 1 : 0);
     $("steps").textContent = number(f.steps);
     $("speed").textContent = number(state.running ? f.speed : 0);
@@ -423,7 +516,7 @@ function drawControl(f) {
     describe("world", `${$("task").value}. Return of this episode so far ${number(f.shown_return)}.`);
     describe("return", `Mean return ${number(f.mean_return, 1)} after ${number(f.steps)} steps.`);
     describe("kl", `KL of the latest iteration ${number(f.kl, 4)}.`);
-    describe("clip", `Clip fraction of the latest iteration ${number(f.clip_fraction, 3)}.`);
+    describe("clip-fraction", `Clip fraction of the latest iteration ${number(f.clip_fraction, 3)}.`);
     describe("entropy", `Entropy ${number(f.entropy, 3)}.`);
 }
 
@@ -434,8 +527,8 @@ function takeControl(f) {
             iteration: f.iteration,
             steps: f.learned_steps,
             mean_return: f.mean_return,
-            kl: f.kl,
-            clip_fraction: f.clip_fraction,
+            kl: f.most_kl,  // of all iterations since the frame before
+            clip_fraction: f.most_clip_fraction,
             entropy: f.entropy
         });
 }
@@ -488,12 +581,11 @@ function drawSamples() {
 }
 
 function drawWords(f) {
-    const history = state.history.words;
     drawSamples();
-    lines("words-reward", history, "iteration", [{of: "reward", colour: colours.plus}], 0, 1);
-    lines("words-kls", history, "iteration", [{of: "kl", colour: colours.plus}], 0, 5);
+    lines("words-reward", "words", "iteration", [{of: "reward", colour: colours.plus}], 0, 1);
+    lines("words-kls", "words", "iteration", [{of: "kl", colour: colours.plus}], 0, 5);
     lines(
-        "words-variety", history, "iteration",
+        "words-variety", "words", "iteration",
         [{of: "entropy", colour: colours.minus}, {of: "distinct", colour: colours.plus}], 0, 1);
     $("reward").textContent = f.iteration ? number(f.reward, 2) : "\u2013";
     $("words-kl").textContent = f.iteration ? number(f.kl, 1) : "\u2013";
@@ -524,8 +616,9 @@ function draw() {
     drawn = false;
     requestAnimationFrame(() => {
         drawn = true;
-        if (!state.frame[state.tab]) return;
-        if (state.tab === "control") drawControl(state.frame.control);
+        if (figures[state.tab]) figures[state.tab]();
+        else if (!state.frame[state.tab]) return;
+        else if (state.tab === "control") drawControl(state.frame.control);
         else drawWords(state.frame.words);
     });
 }
@@ -543,7 +636,7 @@ function speak() {
 worker.onmessage = ({data}) => {
     if (data.type === "ready") {
         $("kernels").textContent = data.kernels;
-        open("control");
+        if (!readAddress()) open("control");
     } else if (data.type === "error") {
         run(false);
         $("error").textContent = data.text;
