@@ -2,13 +2,14 @@
 
        build/chat FOLDER --temperature 0.7 --system "You answer in one sentence."
 
-   It teaches how a program samples: ppo_tokens_add_chat() writes the chat in the model's form; a watch shows each token
+   It teaches how a program samples: ppo_tokens_add_chat_as() writes the chat in the model's form; a watch shows each token
    when it is sampled, and ends the answer at Ctrl-C; several tokens can end it; and with `prefix_cache` nothing is computed
    again for the turns before. You will see the answer while it is written. A model without a form of chat continues
    your text. At the prompt, Ctrl-C or the end of the input ends the program. Only answers go to stdout, so that
    echo "Hello!" | build/chat FOLDER works, too. */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_chat.h"
 #include "companions/ppo_gguf.h"
 #include "companions/ppo_methods.h"
 #include "chat_options.h"
@@ -79,10 +80,10 @@ static ppo_status write_tokens(chat *c) {
     ppo_status status = PPO_OK;
     for (;; forget(c, first, 2)) {
         ppo_tokens_clear(&c->tokens);
-        if (c->form != RAW)
-            status = ppo_tokens_add_chat(&c->tokens, c->tokenizer, c->form, c->turns, c->count, 1);
+        if (c->written.form != RAW)
+            status = ppo_tokens_add_chat_as(&c->tokens, c->tokenizer, &c->written, c->turns, c->count, 1);
         else status = ppo_tokens_add_text(&c->tokens, c->tokenizer, c->start, c->turns[0].text, NULL, -1);
-        for (int k = 1; k < c->count && c->form == RAW && !status; k++)
+        for (int k = 1; k < c->count && c->written.form == RAW && !status; k++)
             status = ppo_tokens_append_text(&c->tokens, c->tokenizer, c->turns[k].text, 0);
         if (!status) status = check_tokens(&c->tokens, c->tokenizer, c->lm);
         if (status || c->tokens.start[1] + room <= c->lm->config.context) return status;
@@ -116,7 +117,7 @@ static ppo_status reply(chat *c, const char *line) {
         fprintf(stderr, "(cut off: %s)\n",
                 samples.tokens.start[1] < c->lm->config.context ? "see --max-new-tokens"
                                                                 : "the context is full");
-    if (c->form != RAW || !samples.ended[0] || interrupted) return say(c, "assistant", c->answer);
+    if (c->written.form != RAW || !samples.ended[0] || interrupted) return say(c, "assistant", c->answer);
     fprintf(stderr, "(the text has ended: the next one is new)\n");
     return forget(c, first, c->count - first), PPO_OK;
 }
@@ -129,7 +130,8 @@ int main(int argc, char **argv) {
     c.how.watch = show;
     c.how.watch_user = &c;
     c.how.prefix_cache = 1;
-    c.form = AUTO, c.context = 2048, c.threads = 1;
+    c.written = ppo_chat_how_default();
+    c.written.form = AUTO, c.context = 2048, c.threads = 1;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return usage(&c);
     status = read_options(&c, argc, argv);
     if (!status && !c.folder) status = ppo_fail(PPO_ERROR_ARGUMENT, "which folder? see --help");

@@ -10,11 +10,12 @@
 
 #include "lm_options.h"
 
-enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = MOST_ENDS + ALL_ENDS };
+enum { RAW = -1, AUTO = -2, ANSWER = 1 << 20, TURNS = 4096, ENDS = MOST_ENDS + ALL_ENDS + 1 };
 
 typedef struct chat {
     ppo_sampling how;
-    int form, context, threads; /* form: RAW, AUTO or one of ppo_tokens_add_chat() */
+    ppo_chat_how written; /* its form: RAW, AUTO or one of ppo_chat.h */
+    int context, threads;
     const char *folder, *system, *start_name;
     ppo_lm *lm;
     ppo_tokenizer *tokenizer;
@@ -28,8 +29,10 @@ typedef struct chat {
 } chat;
 
 static const ppo_field own[] = {
-    {"form", PPO_FIELD_CHOICE, offsetof(chat, form), NULL, AUTO, PPO_CHAT_ZEPHYR,
-     "auto|raw|chatml|llama3|zephyr", "of the chat; raw: continues your text", 0, 0},
+    {"form", PPO_FIELD_CHOICE, offsetof(chat, written.form), NULL, AUTO, PPO_CHAT_FORMS - 1,
+     "auto|raw|" CHAT_FORMS, "of the chat; auto: that of the folder, raw: continues your text", 0, 0},
+    {"thinking", PPO_FIELD_CHOICE, offsetof(chat, written.thinking), NULL, 0, 1, "no|yes",
+     "before an answer, of models that were trained to", 0, 0},
     {"context", PPO_FIELD_INT, offsetof(chat, context), NULL, 2, 1e9, NULL, "tokens that it remembers", 0, 0},
     {"seed", PPO_FIELD_U64, offsetof(chat, how.seed), NULL, 0, 1.8446744073709552e19, NULL,
      "of all random numbers", 0, 0},
@@ -40,6 +43,7 @@ static int usage(const chat *c) {
     printf(
         "usage: chat FOLDER [--name value | --name=value | name=value] ...       in brackets: the default\n\n"
         "  --system TEXT              what the system says first\n"
+        "  --date TEXT                instead of that of today, for forms that tell it\n"
         "  --raw                      the same as --form raw\n"
         "  --start NAME               token before a raw text, or none [what tokenizer.json says]\n");
     print_settings(&own_settings, c, "--", NULL, NULL);
@@ -50,7 +54,8 @@ static int usage(const chat *c) {
 static ppo_status set(chat *c, const char *name, const char *value) {
     const ppo_settings *all = ppo_sampling_settings();
     char text[64];
-    if (!strcmp(name, "raw")) return c->form = RAW, PPO_OK;
+    if (!strcmp(name, "raw")) return c->written.form = RAW, PPO_OK;
+    if (!strcmp(name, "date")) return c->written.date = value, PPO_OK;
     if (!strcmp(name, "system")) return c->system = value, PPO_OK;
     if (!strcmp(name, "start")) return c->start_name = value, PPO_OK;
     if (is_no_option(name)) return ppo_fail(PPO_ERROR_ARGUMENT, "--%s is not for you to choose", name);
@@ -83,22 +88,27 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {
     static const ppo_message empty = {"user", ""};
-    int n = 0, found[ALL_ENDS];
+    int n = 0, own = -1, found[ALL_ENDS], *form = &c->written.form;
     ppo_status status = read_ends(c->folder, c->lm->config.vocab, c->ends, &n);
     if (!status) status = find_start(c->tokenizer, c->start_name, &c->start);
     for (int k = 0; k < ALL_ENDS; k++) {
         found[k] = ppo_tokenizer_special(c->tokenizer, end_names[k]);
         if (found[k] >= 0 && found[k] < c->lm->config.vocab) c->ends[n++] = found[k];
     }
+    if (!status && *form == AUTO && ppo_chat_form(c->tokenizer, &own))
+        return ppo_fail(PPO_ERROR_ARGUMENT, "%s; --form chooses one, or raw", ppo_last_error());
+    if (*form == AUTO && own >= 0) *form = own;
+    if (*form == AUTO && found[PPO_CHATML] >= 0) *form = PPO_CHATML;
+    if (*form == AUTO) *form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
+    const int end = ppo_chat_end(c->tokenizer, *form);
+    if (end >= 0 && end < c->lm->config.vocab) c->ends[n++] = end;
     c->how.stop_tokens = c->ends;
     c->how.stop_token_count = n;
-    if (c->form == AUTO && found[PPO_CHATML] >= 0) c->form = PPO_CHATML;
-    if (c->form == AUTO) c->form = found[PPO_CHAT_LLAMA3] >= 0 ? (int)PPO_CHAT_LLAMA3 : (int)RAW;
     if (*ppo_tokenizer_note(c->tokenizer)) fprintf(stderr, "%s\n", ppo_tokenizer_note(c->tokenizer));
-    if (*ppo_tokenizer_chat_note(c->tokenizer, c->form))
-        fprintf(stderr, "%s\n", ppo_tokenizer_chat_note(c->tokenizer, c->form));
-    if (!status && c->form != RAW) /* has the tokenizer its tokens? */
-        status = ppo_tokens_add_chat(&c->tokens, c->tokenizer, c->form, &empty, 1, 1);
+    if (*ppo_tokenizer_chat_note(c->tokenizer, *form))
+        fprintf(stderr, "%s\n", ppo_tokenizer_chat_note(c->tokenizer, *form));
+    if (!status && *form != RAW && !c->system) /* has the tokenizer its tokens? */
+        status = ppo_tokens_add_chat_as(&c->tokens, c->tokenizer, &c->written, &empty, 1, 1);
     return status;
 }
 

@@ -26,6 +26,7 @@
 #endif
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
+#include "companions/ppo_chat.h"
 #include "companions/ppo_gguf.h"
 #include "companions/ppo_hub.h"
 #include "companions/ppo_judge.h"
@@ -96,7 +97,9 @@ static ppo_status read_data(const job *j, const char *paths, ppo_tokens *tokens,
     const int first = tokens == &j->data[0] || j->held_out_path; /* else the same lines are read again */
     const int kind = j->method->kind, pairs = kind == REWARD || kind == DPO || kind == KTO;
     ppo_lines lines = ppo_lines_default();
-    if (j->form) lines.form = j->form - 1;
+    lines.form = j->written;
+    lines.thinking = j->thinking;
+    lines.date = j->date;
     lines.start = j->start;
     lines.end = j->end;
     if (kind != TEXT) lines.max_tokens = j->lm->config.context - (kind == RL); /* room for a reply */
@@ -291,9 +294,9 @@ static int writes_whole(const job *j) { return j->merge || j->method->kind == ME
 
 static int exists(const char *path) { return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR); }
 
-/* Was a form of chats given, for a model without a template of another one? */
+/* Was a form of chats given that we have a template of, for a model without a template of another one? */
 static int trains_chats(const job *j) {
-    return j->form && !*ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
+    return *ppo_chat_template(j->form - 1) && !*ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
 }
 
 /* path NULL: only checks whether llama.cpp has such models and tokenizers. */
@@ -400,8 +403,7 @@ static void set_base(const job *j) {
 /* How Python may see the folder otherwise. */
 static void say_notes(const job *j) {
     char family[32] = "";
-    const int form = j->form ? j->form - 1 : PPO_CHATML;
-    const char *chat = j->method->kind == TEXT ? "" : ppo_tokenizer_chat_note(j->tokenizer, form);
+    const char *chat = j->method->kind == TEXT ? "" : ppo_tokenizer_chat_note(j->tokenizer, j->form - 1);
     if (*ppo_tokenizer_note(j->tokenizer)) printf("%s: %s\n", j->model, ppo_tokenizer_note(j->tokenizer));
     if (*chat) printf("%s: %s\n", j->model, chat);
     ppo_settings_get(ppo_lm_settings(), &j->base->config, "family", family, sizeof family);

@@ -26,10 +26,11 @@ enum { METHODS = sizeof methods / sizeof *methods };
 
 typedef struct job {
     const training *method;
-    const char *model, *out, *data_path, *held_out_path, *reward_path, *teacher_path, *judge, *log,
-        *specials; /* NULL: not given */
+    const char *model, *out, *data_path, *held_out_path, *reward_path, *teacher_path, *judge, *log, *specials,
+        *date; /* NULL: not given */
     const char *start_name, *end_name, *kernels, *adapter;
-    int form, dtype, vocab, context, show, threads, checkpoint_every, merge, pack, read_specials, help;
+    int form, written, thinking, dtype, vocab, context, show, threads, checkpoint_every, merge, pack,
+        read_specials, help;
     ppo_lora lora;
     ppo_lm_config shape;
     ppo_fit_config fit;
@@ -69,6 +70,7 @@ static const struct {
     {"start", offsetof(job, start_name), "token before a text, or none [what tokenizer.json says]"},
     {"end", offsetof(job, end_name),
      "token that ends a text, or none [that of the form, <|endoftext|>, or </s>]"},
+    {"date", offsetof(job, date), "instead of that of today, in chats whose form tells it"},
     {"specials", offsetof(job, specials), "special tokens of `tokenizer`"},
     {"adapter", offsetof(job, adapter), "a folder with LoRA for the model, to train further, or to merge"},
     {"lora_layers", offsetof(job, lora.layers),
@@ -83,7 +85,9 @@ static const ppo_settings *own_settings(int with_checkpoints) {
     { #name, PPO_FIELD_##type, offsetof(job, place), NULL, min, max, choices, help, 0, 0 }
 #define OWN(name, type, min, max, choices, help) OWN_AT(name, name, type, min, max, choices, help)
     static const ppo_field fields[] = {
-        OWN(form, CHOICE, 0, 3, "none|chatml|llama3|zephyr", "of chats"),
+        OWN(form, CHOICE, 0, PPO_CHAT_FORMS, "auto|" CHAT_FORMS,
+            "of chats; auto: that of the folder, chatml if it has no template"),
+        OWN(thinking, CHOICE, 0, 1, "no|yes", "before an answer, in chats of models that were trained to"),
         OWN(dtype, CHOICE, 0, 3, "f32|f16|bf16|q8_0", "of the numbers in the folder; q8_0: of .gguf"),
         OWN(vocab, INT, 0, 65536, NULL, "tokens of `tokenizer`; 0: one per character, only in a file"),
         OWN_AT(lora, lora.rank, INT, 0, 65536, NULL, "rank of LoRA; 0: all weights are trained"),
@@ -127,6 +131,8 @@ static const struct {
     {"patience", FITS, "held_out"},
     {"log", TRAINS, NULL},
     {"form", TRAINS, NULL},
+    {"thinking", TRAINS, NULL},
+    {"date", TRAINS, NULL},
     {"start", TRAINS, NULL},
     {"end", TRAINS, NULL},
     {"read_specials", TRAINS, NULL},
@@ -326,18 +332,30 @@ static ppo_status read_options(job *j, int argc, char **argv) {
 
 /* The tokens around a text, or the one that ends the assistant's turn; and others that the folder says end one. */
 static ppo_status find_ends(job *j) {
-    const char *end = j->end_name ? j->end_name : j->form ? end_names[j->form - 1] : NULL;
+    const char *end = j->end_name;
+    const int chat_end = ppo_chat_end(j->tokenizer, j->form - 1);
     ppo_sampling *how = &j->rlhf.sampling;
     ppo_status status = find_start(j->tokenizer, j->start_name, &j->start);
     how->stop_tokens = j->ends;
     if (!status && (!is_file(j->model) || is_gguf(j->model)))
         status = read_ends(j->model, ppo_tokenizer_vocab(j->tokenizer), j->ends, &how->stop_token_count);
-    for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end; k--)
+    j->written = j->form - 1; /* -1: the form of the folder, which may be refused where there are chats */
+    if (!status && !j->form && !ppo_chat_form(j->tokenizer, &j->written) && j->written < 0) j->written = PPO_CHATML;
+    const int own_end = ppo_chat_end(j->tokenizer, j->written);
+    if (!j->form && own_end >= 0 && how->stop_token_count < MOST_ENDS)
+        j->ends[how->stop_token_count++] = own_end;
+    for (int k = ALL_ENDS - 1; k >= END_OF_TEXT && !end && !j->form; k--)
         if (ppo_tokenizer_special(j->tokenizer, end_names[k]) >= 0) end = end_names[k];
-    j->end = end ? ppo_tokenizer_special(j->tokenizer, end) : how->stop_token_count ? j->ends[0] : -1;
+    j->end = !end && j->form         ? chat_end
+             : end                   ? ppo_tokenizer_special(j->tokenizer, end)
+             : how->stop_token_count ? j->ends[0]
+                                     : -1;
     if (end && !strcmp(end, "none")) j->end = -1;
     else if (!status && end && j->end < 0)
         return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token %.60s", end);
+    else if (!status && j->form && j->end < 0)
+        return ppo_fail(PPO_ERROR_ARGUMENT, "the tokenizer has no token that ends a turn of %s",
+                        ppo_chat_name(j->form - 1));
     how->eos = j->end;
     return status;
 }

@@ -6,7 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The usual names of tokens that end a turn, by the forms of ppo_tokens_add_chat(), then of those that end a
+/* The names of the forms of ppo_chat.h. */
+#define CHAT_FORMS                                                                                         \
+    "chatml|llama3|zephyr|llama3.1|llama3.2|qwen2|qwen2.5|qwen3|smollm2|smollm3|gemma|gemma3|phi3|phi3.5|" \
+    "olmo2|"                                                                                               \
+    "granite3.0|granite|granite3.3|granite4"
+
+/* The usual names of tokens that end a turn, by the first forms, then of those that end a
    text. */
 enum { END_OF_TEXT = PPO_CHAT_ZEPHYR, ALL_ENDS = 5, MOST_ENDS = 16 };
 static const char *const end_names[ALL_ENDS] = {"<|im_end|>", "<|eot_id|>", "</s>", "<|end_of_text|>",

@@ -4,6 +4,7 @@
 #include "ppo.h"
 
 /* Companions: those that the program uses. */
+#include "companions/ppo_chat.h"
 #include "companions/ppo_check.h"
 #include "companions/ppo_conv.h"
 #include "companions/ppo_explain.h"

@@ -5,7 +5,7 @@
        auto_classes make FOLDER       saves a model and its tokenizer by the library alone */
 #define PPO_IMPLEMENTATION
 #include "ppo.h"
-#include "companions/ppo_hub.h"
+#include "companions/ppo_chat.h"
 
 static int fails(void) { return fprintf(stderr, "auto_classes: %s\n", ppo_last_error()), 1; }
 

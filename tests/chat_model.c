@@ -1,7 +1,7 @@
 /* For chat.sh: two folders as the model hub has them, in the folder argv[1]. "chat" has learned two answers by heart,
    in ChatML; "text" has random weights, no special tokens, and no end. */
 #include "../ppo.h"
-#include "../examples/companions/ppo_hub.h"
+#include "../examples/companions/ppo_chat.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include "examples/companions/ppo_explain.h"
 #include "examples/companions/ppo_export.h"
 #include "examples/companions/ppo_flat.h"
+#include "examples/companions/ppo_chat.h"
 #include "examples/companions/ppo_gguf.h"
 #include "examples/companions/ppo_hub.h"
 #include "examples/companions/ppo_judge.h"

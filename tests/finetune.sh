@@ -215,7 +215,7 @@ check refuses_data_of_another_kind is_refused "line 1" dpo model=$work/sft data=
 check refuses_a_line_without_a_completion is_refused 'odd.jsonl: line 10 has no token to learn after its prompt: a completion, or' sft model=$work/base data=$work/odd.jsonl
 check refuses_a_setting_of_the_tokenizer is_refused eos $sft eos=3
 check refuses_a_token_that_is_not_there is_refused '<none>' $sft end='<none>'
-check refuses_a_chat_without_its_tokens is_refused eot_id sft model=$work/base data=$work/chat.jsonl form=llama3
+check refuses_a_chat_without_its_tokens is_refused 'ends a turn of llama3' sft model=$work/base data=$work/chat.jsonl form=llama3
 check refuses_a_judge_of_words   is_refused 'no number: hello' grpo model=$work/sft data=$work/sft.jsonl judge='echo hello'
 check refuses_two_numbers_in_a_line is_refused 'no number: 1 2' grpo model=$work/sft data=$work/sft.jsonl judge='yes 1 2'
 check tells_what_ended_the_judge is_refused 'signal 9' grpo model=$work/sft data=$work/sft.jsonl judge='kill -9 $$'

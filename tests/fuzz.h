@@ -532,8 +532,9 @@ static void fuzz_use_tokenizer(ppo_tokenizer *tok, const char *text, size_t byte
         }
         free(tokens);
     }
-    for (int form = 0; form < 3; ++form) fuzz_ok(ppo_tokens_add_chat(&chat, tok, form, said, 3, form == 1));
-    for (int form = 0; form < 3; ++form) FUZZ(ppo_tokenizer_chat_note(tok, form) && ppo_tokenizer_note(tok));
+    for (int form = PPO_CHAT_OWN; form < PPO_CHAT_FORMS; ++form)
+        fuzz_ok(ppo_tokens_add_chat(&chat, tok, form, said, 3, form == 1));
+    for (int form = PPO_CHAT_OWN; form < PPO_CHAT_FORMS; ++form) FUZZ(ppo_tokenizer_chat_note(tok, form) && ppo_tokenizer_note(tok));
     fuzz_ok(ppo_tokenizer_fits(tok, "llama"));
     FUZZ(ppo_tokenizer_pad(tok, 0) < ppo_tokenizer_vocab(tok));
     FUZZ(ppo_tokenizer_find(tok, text) < ppo_tokenizer_vocab(tok));

@@ -22,6 +22,7 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #include "../examples/companions/ppo_group.h"
 #include "../examples/companions/ppo_gru.h"
 #include "../examples/companions/ppo_gguf.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"

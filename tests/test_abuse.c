@@ -12,6 +12,7 @@ int main(void) { return 0; } /* which lacks what follows */
 #include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_flat.h"
 #include "../examples/companions/ppo_gguf.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"
@@ -96,6 +97,7 @@ static ppo_rlhf_progress RLHF_PROGRESS;
 static ppo_rlhf *RLHF;
 static ppo_lora LORA;
 static ppo_lines LINES;
+static ppo_chat_how CHAT_HOW;
 static ppo_reward_model *JUDGE;
 static ppo_lm_evaluation LM_EVALUATION;
 static const ppo_message MESSAGES[] = {{"user", "the cat"}, {"assistant", "sat"}};
@@ -557,6 +559,7 @@ static void make_language(void) {
     assert_non_null(RLHF);
     JUDGE = new_reward_model();
     LINES = ppo_lines_default();
+    CHAT_HOW = ppo_chat_how_default();
 }
 
 static void *limited_memory(void *user, void *pointer,

@@ -1,6 +1,7 @@
 /* Section 21: supervised fine-tuning, reward models and DPO, on small languages whose entropy and preferences are
    known, and against Hugging Face's and TRL's numbers. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"

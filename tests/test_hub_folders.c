@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "../ppo.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 
 #include "test.h"
@@ -356,27 +357,27 @@ static void a_chat_template_is_compared_with_the_forms(void **state) {
         int says; /* the form whose note says: */
         const char *words;
     } cases[] = {
-        {zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "it writes chats in another form"},
+        {zephyr, PPO_CHAT_ZEPHYR, PPO_CHATML, "in another form"},
         {"<|im_start|>", -1, PPO_CHATML, "compare what it writes"},
-        {"<|im_start|> bos_token You are", -1, PPO_CHATML, "it may add the start token, a system message"},
-        {"<|im_start|><think>", -1, PPO_CHATML, "it may add <think> to answers"},
-        {"<|start_header_id|> bos_token Cutting Knowledge strftime", -1, PPO_CHAT_LLAMA3,
-         "it may add dates, the date"},
-        {"anything", -1, PPO_CHAT_ZEPHYR, "it writes chats in another form"}};
+        {"anything", -1, PPO_CHAT_ZEPHYR, "none of the forms"}};
     for (int i = 0; i < COUNT(cases) + 3; i++) {
         const char *text = i < COUNT(cases) ? cases[i].text : ppo_chat_template(i - COUNT(cases));
         const int form = i < COUNT(cases) ? cases[i].form : i - COUNT(cases);
         ppo_tokenizer *tok = with_config(NULL, text);
-        for (int f = 0; f < 3; f++) assert_int_equal(*ppo_tokenizer_chat_note(tok, f) == 0, f == form);
+        int own = -2;
+        const ppo_status status = ppo_chat_form(tok, &own);
+        assert_int_equal(own, form);
+        assert_int_equal(status, form < 0 ? PPO_ERROR_ARGUMENT : PPO_OK);
+        for (int f = 0; f < PPO_CHAT_FORMS; f++) assert_int_equal(*ppo_tokenizer_chat_note(tok, f) == 0, f == form);
         if (i < COUNT(cases))
             assert_non_null(strstr(ppo_tokenizer_chat_note(tok, cases[i].says), cases[i].words));
         assert_string_equal(ppo_tokenizer_chat_note(tok, -1), "");
-        assert_string_equal(ppo_tokenizer_chat_note(tok, 3), "");
+        assert_string_equal(ppo_tokenizer_chat_note(tok, PPO_CHAT_FORMS), "");
         ppo_tokenizer_free(tok);
     }
     assert_string_equal(ppo_tokenizer_chat_note(NULL, 0), "");
     assert_string_equal(ppo_chat_template(-1), "");
-    assert_string_equal(ppo_chat_template(3), "");
+    assert_string_equal(ppo_chat_template(PPO_CHAT_ZEPHYR + 1), "");
     /* in tokenizer_config.json: a text, or several with names */
     static const char *const in_config[][2] = {
         {"{\"chat_template\": \"<|im_start|>\"}", "compare what it writes"},

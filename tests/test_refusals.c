@@ -7,6 +7,7 @@
 #include "../examples/companions/ppo_conv.h"
 #include "../examples/companions/ppo_explain.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_judge.h"
 #include "../examples/companions/ppo_methods.h"

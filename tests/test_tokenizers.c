@@ -5,6 +5,7 @@
 #define PPO_NO_REPORTS
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_methods.h"
 
@@ -1088,7 +1089,7 @@ static void chats_are_those_of_the_hubs_templates(void **state) {
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form == PPO_CHAT_ZEPHYR ? PPO_CHATML : PPO_CHAT_ZEPHYR,
                                          messages, 1, 0),
                      PPO_ERROR_ARGUMENT, "no token \"");
-        assert_fails(ppo_tokens_add_chat(&tokens, tok, 3, messages, 1, 0), PPO_ERROR_ARGUMENT, "form 3");
+        assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_FORMS, messages, 1, 0), PPO_ERROR_ARGUMENT, "form 19");
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form, messages, -1, 0), PPO_ERROR_ARGUMENT,
                      "-1 messages");
         assert_fails(ppo_tokens_add_chat(&tokens, tok, form, NULL, 1, 0), PPO_ERROR_ARGUMENT, "NULL");

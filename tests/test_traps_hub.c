@@ -2,6 +2,7 @@
    cannot be read, special tokens in data, files beside the model that change its tokens. */
 #include "../ppo.h"
 #include "../examples/companions/ppo_export.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/companions/ppo_onnx.h"
 #include "../examples/companions/ppo_report.h"
@@ -605,10 +606,8 @@ static void what_a_chat_template_adds_is_told(void **state) {
         const char *template_of_chat, *words;
     } cases[] = {{CHATML, ""},
                  {"{% if not system %}<|im_start|>system\\nYou are helpful.<|im_end|>{% endif %}" CHATML,
-                  "a system message"},
-                 {"<|im_start|> <think>\\n\\n</think>", "<think>"},
-                 {"<|im_start|> {{ messages }}", "not run"},
-                 {"[INST] {{ messages }}", "another form"}};
+                  "none of the forms"},
+                 {"<|im_start|> {{ messages }}", "not run"}};
     ppo_tokenizer *made = words("<a>", "<b>"), *tok = NULL;
     char text[1024];
     mkdir("chats", 0777);
@@ -628,7 +627,7 @@ static void what_a_chat_template_adds_is_told(void **state) {
     put_text("chats/tokenizer_config.json", "{}");
     put_text("chats/chat_template.jinja", "[INST] {{ messages }}");
     assert_ok(ppo_tokenizer_load("chats", &tok));
-    assert_non_null(strstr(ppo_tokenizer_chat_note(tok, PPO_CHATML), "another form"));
+    assert_non_null(strstr(ppo_tokenizer_chat_note(tok, PPO_CHATML), "none of the forms"));
     ppo_tokenizer_free(tok), ppo_tokenizer_free(made);
 }
 

@@ -1,5 +1,6 @@
 /* What a call says that got NULL where it needs something: which argument that was. */
 #include "../ppo.h"
+#include "../examples/companions/ppo_chat.h"
 #include "../examples/companions/ppo_hub.h"
 #include "../examples/envs/cartpole.h"
 

@@ -1327,7 +1327,6 @@ static ppo_status ppo__gguf_fill(ppo__gguf *g, const ppo__gguf_vocab *v, ppo_tok
     }
     rules->eos = kept[0];
     rules->template_of_chat = kept[1];
-    ppo__note_template(tok);
     return ppo__arena_status(&tok->memory);
 }
 

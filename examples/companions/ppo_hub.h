@@ -1,4 +1,4 @@
-/* ppo_hub.h - published language models for ppo.h: folders, tokenizers, chats, LoRA, data sets in JSON Lines
+/* ppo_hub.h - published language models for ppo.h: folders, tokenizers, LoRA, data sets in JSON Lines
 
 SYNOPSIS
 
@@ -11,9 +11,8 @@ SYNOPSIS
        ppo_lm_load("SmolLM2-135M-Instruct", &lm);
        ppo_tokenizer_load("SmolLM2-135M-Instruct", &tok);
 
-       ppo_message said[] = {{"user", "Name three colors."}};
-       ppo_tokens chat = {0};
-       ppo_tokens_add_chat(&chat, tok, PPO_CHATML, said, 1, 1);       // ready for ppo_generate()
+       ppo_tokens prompt = {0};
+       ppo_tokens_add_text(&prompt, tok, -1, "Three colors are", NULL, -1);      // ready for ppo_generate()
 
    Each call returns a ppo_status; after a failure ppo_last_error() says what was wrong. examples/chat.c and
    examples/finetune.c are whole programs. Copy this file, ppo_unicode.h and ppo_bpe.h, which it includes, beside
@@ -31,14 +30,14 @@ STEP BY STEP
 
    1. Open a model and its tokenizer, as above. If memory is short, lower lm->config.context before sampling
       or training: caches and batches are made for sequences of that length.
-   2. Talk. The model ends its turn by one of the tokens in its folder:
+   2. Sample; ppo_chat.h has chats. The model ends its text or turn by one of the tokens in its folder:
 
        int ends[8];
        ppo_sampling sampling = ppo_sampling_default();
        ppo_lm_load_ends("SmolLM2-135M-Instruct", ends, 8, &sampling.stop_token_count);
        sampling.stop_tokens = ends;
        ppo_generator_create(lm, 1, &generator);
-       ppo_generate(generator, &chat, &sampling, &samples);    // ppo_stop_at(): until a text
+       ppo_generate(generator, &prompt, &sampling, &samples);  // ppo_stop_at(): until a text
        ppo_tokens_text(&samples.tokens, 0, PPO_RESPONSE_TEXT, tok, text, sizeof text);
 
    3. Fine-tune. A model that was loaded is frozen until a training begins; ppo_fit_sft() and the others do
@@ -130,7 +129,7 @@ PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
 #ifndef PPO_NO_LANGUAGE
 
 /* --------------------------------------------------------------------------------------------------------
-   1 Tokenizers, chats, and texts that end a sequence
+   1 Tokenizers, and texts that end a sequence
    -------------------------------------------------------------------------------------------------------- */
 
 /* ppo_tokenizer_load() opens a tokenizer.json, or a folder that has one; its tokens are those of Hugging
@@ -147,11 +146,6 @@ PPO_DEF void ppo_tape_checkpointing(ppo_tape *tape, int on);
 /* What Python's AutoTokenizer may do otherwise with the folder that the tokenizer was read from, in a sentence or
    several, each a line; "": nothing. */
 PPO_DEF const char *ppo_tokenizer_note(const ppo_tokenizer *tokenizer);
-/* The same of apply_chat_template() and ppo_tokens_add_chat() in this form, for the folder's chat template, which
-   is not run; "": it has none, or one that writes the same. */
-PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form);
-/* A chat template of Python's transformers that writes chats in this form; "": there is no such form. */
-PPO_DEF const char *ppo_chat_template(int form);
 /* An error if Python's transformers would give models of a family another tokenizer than this one. */
 PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family);
 /* The special token with which shorter texts of a batch can be filled up for a model with a score: none at which a
@@ -160,24 +154,11 @@ PPO_DEF int ppo_tokenizer_pad(const ppo_tokenizer *tokenizer, int eos);
 /* The first special token whose name is in a text that ends with a 0; -1: there is none. */
 PPO_DEF int ppo_tokenizer_find(const ppo_tokenizer *tokenizer, const char *text);
 
-/* Adds a chat as one sequence, with the tokens of transformers' apply_chat_template(). What the assistant
-   says, with the token that ends its turn, is learned; all else is given. reply not 0: the chat ends where
-   the assistant's next turn begins, and all of it is the prompt, for ppo_generate(). The forms, and the
-   tokens that end a turn:
-       PPO_CHATML       <|im_end|>   Qwen 2 and 2.5, SmolLM2; does not add the system message that
-                                     their templates add to a chat without one
-       PPO_CHAT_LLAMA3  <|eot_id|>   Llama 3; spaces around a text are left out
-       PPO_CHAT_ZEPHYR  </s>         Zephyr, TinyLlama
-   An assistant's text is encoded separately from what precedes it, as it is sampled: its tokens differ from
-   the template's where it begins with a space or line break. Errors: another role, a token that the
-   tokenizer lacks. */
+/* A message of a chat, for ppo_chat.h, and for lines with messages. */
 typedef struct ppo_message {
     const char *role; /* "system", "user" or "assistant" */
     const char *text; /* ends with a 0; no special tokens, whatever it contains */
 } ppo_message;
-enum { PPO_CHATML, PPO_CHAT_LLAMA3, PPO_CHAT_ZEPHYR };
-PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
-                                       const ppo_message *messages, int count, int reply);
 
 /* A ppo_watch_fn (ppo_methods.h) that ends a sequence after one of some texts, which stays in its response; watch_user
    points to a ppo_stops. The text may begin and end within a token, and contain names of special tokens.
@@ -288,10 +269,12 @@ typedef struct ppo_named {
     char name[64]; /* its beginning */
 } ppo_named;
 typedef struct ppo_lines {
-    int form;       /* of chats: as in ppo_tokens_add_chat() [PPO_CHATML] */
-    int start, end; /* tokens around texts: as in ppo_tokens_add_text() [-1, -1] */
-    int max_tokens; /* > 0: longer sequences are cut after this number of tokens [0] */
-    int needs;      /* what a line must have, unless it is skipped: 0, or one of the above [0] */
+    int form;         /* of chats, which need ppo_chat.h: one of its forms [PPO_CHATML] */
+    int thinking;     /* the same: as in ppo_chat_how [0] */
+    const char *date; /* the same [NULL] */
+    int start, end;   /* tokens around texts: as in ppo_tokens_add_text() [-1, -1] */
+    int max_tokens;   /* > 0: longer sequences are cut after this number of tokens [0] */
+    int needs;        /* what a line must have, unless it is skipped: 0, or one of the above [0] */
     /* 1: the names of special tokens in texts become those tokens, as in chats that were written out, or where
        a text ends with one; `start` and `end` are not added where they are. Not for somebody else's texts [0] */
     int specials;
@@ -821,7 +804,7 @@ typedef struct ppo__tokfile_rules {
     char *config;                       /* all of it, or NULL */
     const char *eos, *template_of_chat; /* its eos_token; how it writes chats; NULL: it does not say */
     int pad, bos;                       /* pad_token, bos_token, -1: none */
-    char note[1024], chat_note[3][256]; /* for each form of ppo_tokens_add_chat() */
+    char note[1024];
 } ppo__tokfile_rules;
 
 /* A kind of tokenizer besides PPO__CHARACTERS and PPO__BPE: its merges begin with characters, as
@@ -1901,63 +1884,6 @@ static void ppo__config_flag(ppo_tokenizer *tok, ppo__json *json, ppo__value *al
                   says ? "true" : "false", is ? "" : "no ", what);
 }
 
-/* A template without what makes no difference to its text. */
-static void ppo__plain_template(const char *text, char *out, size_t room) {
-    size_t n = 0;
-    for (; *text && n < room - 1; ++text) {
-        if (text[0] == '\\' && text[1] == 'n') ++text;
-        else if (!strchr(" \t\r\n'\"+-", *text)) out[n++] = *text;
-    }
-    out[n] = 0;
-}
-
-PPO_DEF const char *ppo_chat_template(int form) {
-    static const char *const forms[] = {
-        "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + "
-        "'<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% "
-        "endif %}",
-        "{{ '<|begin_of_text|>' }}{% for message in messages %}{{ '<|start_header_id|>' + message['role'] + "
-        "'<|end_header_id|>\n\n' + message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-        "{% if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
-        "{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '</s>' + "
-        "'\n' }}"
-        "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"};
-    return form >= PPO_CHATML && form <= PPO_CHAT_ZEPHYR ? forms[form] : "";
-}
-
-/* Does the folder's template write the same as a form of ppo_tokens_add_chat()? */
-static void ppo__note_template(ppo_tokenizer *tok) {
-    static const char *const marks[] = {"<|im_start|>", "<|start_header_id|>", "<|assistant|>"};
-    static const char zephyr[] = /* TinyLlama's own */
-        "{%formessageinmessages%}{%ifmessage[role]==user%}{{<|user|>message[content]eos_token}}"
-        "{%elifmessage[role]==system%}{{<|system|>message[content]eos_token}}"
-        "{%elifmessage[role]==assistant%}{{<|assistant|>message[content]eos_token}}"
-        "{%endif%}{%ifloop.lastandadd_generation_prompt%}{{<|assistant|>}}{%endif%}{%endfor%}";
-    static const char *const adds[][2] = {{"bos_token", "the start token"},
-                                          {"You are", "a system message"},
-                                          {"Cutting Knowledge", "dates"},
-                                          {"strftime", "the date"},
-                                          {"<think>", "<think> to answers"}};
-    const char *text = tok->rules->template_of_chat;
-    char plain[512], same[512];
-    if (!text) return;
-    ppo__plain_template(text, plain, sizeof plain);
-    for (int f = 0; f < 3; ++f) {
-        char what[160] = "it writes chats in another form";
-        ppo__plain_template(ppo_chat_template(f), same, sizeof same);
-        if (!strcmp(plain, same) || (f == PPO_CHAT_ZEPHYR && !strcmp(plain, zephyr))) continue;
-        if (strstr(text, marks[f])) {
-            size_t used = (size_t)sprintf(what, "it may add");
-            for (size_t k = f == PPO_CHAT_LLAMA3; k < sizeof adds / sizeof *adds; ++k)
-                if (strstr(text, adds[k][0]))
-                    used += (size_t)sprintf(what + used, "%s %s", used > 10 ? "," : "", adds[k][1]);
-            if (used == 10) strcpy(what, "compare what it writes");
-        }
-        snprintf(tok->rules->chat_note[f], sizeof tok->rules->chat_note[f],
-                 "the chat template of the folder is not run here: %s", what);
-    }
-}
-
 static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
     static const char *const lists[] = {"added_tokens_decoder", "additional_special_tokens",
                                         "extra_special_tokens"};
@@ -2013,7 +1939,6 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
         char *copy = PPO__ARRAY(&tok->memory, char, strlen(text) + 1);
         rules->template_of_chat = copy ? strcpy(copy, text) : NULL;
     }
-    if (!status) ppo__note_template(tok);
     ppo_text_free(text);
     ppo__arena_free(&memory);
     return status;
@@ -2021,11 +1946,6 @@ static ppo_status ppo__config_read(ppo_tokenizer *tok, const char *folder) {
 
 PPO_DEF const char *ppo_tokenizer_note(const ppo_tokenizer *tokenizer) {
     return tokenizer && tokenizer->rules ? tokenizer->rules->note : "";
-}
-
-PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form) {
-    const int known = tokenizer && tokenizer->rules && form >= PPO_CHATML && form <= PPO_CHAT_ZEPHYR;
-    return known ? tokenizer->rules->chat_note[form] : "";
 }
 
 PPO_DEF ppo_status ppo_tokenizer_fits(const ppo_tokenizer *tokenizer, const char *family) {
@@ -2277,145 +2197,6 @@ static ppo_status ppo__tokfile_load(const char *path, const ppo_array *array, pp
         *tokenizer = NULL;
     }
     return ppo__arena_free(&memory), status;
-}
-
-/* -- chats -- */
-
-/* The text before the first message, and around each one. {name} is a special token, % the role. `close` is
-   learned. */
-static const struct {
-    const char *start, *before, *close, *after;
-    int trim; /* 1: without the spaces at the ends of the message */
-} ppo__chat_forms[] = {
-    {"", "{<|im_start|>}%\n", "{<|im_end|>}", "\n", 0},
-    {"{<|begin_of_text|>}", "{<|start_header_id|>}%{<|end_header_id|>}\n\n", "{<|eot_id|>}", "", 1},
-    {"", "<|%|>\n", "{</s>}", "\n", 0},
-};
-
-/* A chat while it is encoded. The text between two special tokens is encoded as one. */
-typedef struct ppo__chat {
-    ppo__encoder encoder;
-    char *text; /* since the last special token */
-    size_t bytes;
-    int is_start; /* 1: nothing was encoded yet */
-    int specials; /* PPO_ENCODE_SPECIALS, or 0 */
-} ppo__chat;
-
-static void ppo__chat_encode(ppo__chat *chat, int flags) {
-    if (!chat->bytes || chat->encoder.memory.failed) return;
-    ppo__encode_text(&chat->encoder, flags | chat->specials, chat->text, chat->bytes,
-                     chat->is_start || flags);
-    chat->bytes = chat->is_start = 0;
-}
-
-static void ppo__chat_text(ppo__chat *chat, const char *text, size_t bytes) {
-    memcpy(chat->text + chat->bytes, text, bytes);
-    chat->bytes += bytes;
-}
-
-/* Adds a part of a form: text, and special tokens. */
-static void ppo__chat_form(ppo__chat *chat, const char *form, const char *role) {
-    for (char name[32]; *form && !chat->encoder.memory.failed; ++form) {
-        if (*form == '%') ppo__chat_text(chat, role, strlen(role));
-        else if (*form != '{') ppo__chat_text(chat, form, 1);
-        else {
-            size_t n = strcspn(form, "}");
-            snprintf(name, sizeof name, "%.*s", (int)n - 1, form + 1);
-            int token = ppo_tokenizer_special(chat->encoder.tok, name);
-            form += n;
-            ppo__chat_encode(chat, 0);
-            chat->is_start = 0;
-            if (chat->encoder.memory.failed) return;
-            if (token >= 0) ppo__emit(&chat->encoder, token);
-            else
-                chat->encoder.memory.failed =
-                    ppo__refuse("ppo_tokens_add_chat: the tokenizer has no token \"%s\"", name);
-        }
-    }
-}
-
-/* Leaves out the spaces at the ends of a text, as Python does. */
-static const char *ppo__trim(const ppo_tokenizer *tok, const char *text, size_t *bytes) {
-    size_t end = 0, begin = *bytes, n;
-    for (size_t at = 0; at < *bytes; at += n) {
-        if (ppo__is_space(tok, text + at, *bytes - at, &n) || (text[at] >= 28 && text[at] < 32)) continue;
-        if (begin > at) begin = at;
-        end = at + n;
-    }
-    *bytes = end > begin ? end - begin : 0;
-    return text + begin;
-}
-
-/* Encodes the messages, and last the beginning of a reply if one is asked for, and adds the tokens. */
-static void ppo__encode_chat(ppo__chat *chat, int form, const ppo_message *messages, int count, int reply,
-                             ppo_tokens *tokens) {
-    static const ppo_message asked = {"assistant", ""};
-    ppo__encoder *encoder = &chat->encoder;
-    int prompt = -1,
-        (*learned)[2] = (int(*)[2])ppo__arena_array(&encoder->memory, (size_t)count + 1, 2 * sizeof(int));
-    if (count && learned) ppo__chat_form(chat, ppo__chat_forms[form].start, "");
-    for (int m = 0; m < count + reply && !encoder->memory.failed; ++m) {
-        const ppo_message *message = m < count ? &messages[m] : &asked;
-        const char *text = message->text;
-        size_t bytes = strlen(text);
-        int is_answer = strcmp(message->role, asked.role) == 0;
-        if (ppo__chat_forms[form].trim) text = ppo__trim(encoder->tok, text, &bytes);
-        ppo__chat_form(chat, ppo__chat_forms[form].before, message->role);
-        if (is_answer) ppo__chat_encode(chat, 0);
-        learned[m][0] = learned[m][1] = encoder->count;
-        if (m == count || encoder->memory.failed) break;
-        ppo__chat_text(chat, text, bytes);
-        if (is_answer) ppo__chat_encode(chat, PPO_ENCODE_CONTINUES);
-        ppo__chat_form(chat, ppo__chat_forms[form].close, "");
-        if (is_answer) learned[m][1] = encoder->count;
-        ppo__chat_form(chat, ppo__chat_forms[form].after, "");
-    }
-    ppo__chat_encode(chat, 0);
-    if (encoder->memory.failed) return;
-    int n = encoder->count;
-    for (int m = 0; m < count && prompt < 0; ++m)
-        if (learned[m][1] > learned[m][0]) prompt = learned[m][0];
-    encoder->memory.failed = ppo_tokens_add(tokens, encoder->tokens, n, reply || prompt < 0 ? n : prompt);
-    learned[count][1] = (learned[count][0] = n) + 1;
-    for (int m = 0, done = prompt; m <= count && !encoder->memory.failed && !reply && prompt >= 0; ++m) {
-        if (learned[m][1] == learned[m][0]) continue;
-        if (learned[m][0] > done) ppo_tokens_mark_given(tokens, done, learned[m][0] - done);
-        done = learned[m][1];
-    }
-}
-
-/* ppo_tokens_add_chat(); specials: PPO_ENCODE_SPECIALS, or 0 */
-static ppo_status ppo__add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
-                                const ppo_message *messages, int count, int reply, int specials) {
-    size_t most = 64; /* bytes of a message and of what stands around it */
-    ppo__chat chat;
-    if (!PPO__GIVEN("ppo_tokens_add_chat", tokens, tokenizer)) return PPO_ERROR_ARGUMENT;
-    if (count && !PPO__GIVEN("ppo_tokens_add_chat", messages)) return PPO_ERROR_ARGUMENT;
-    if (form < PPO_CHATML || form > PPO_CHAT_ZEPHYR || count < 0)
-        return ppo__refuse("ppo_tokens_add_chat: form %d, %d messages", form, count);
-    if (!tokenizer->kinds) return ppo__refuse("ppo_tokens_add_chat: a tokenizer of characters");
-    for (int m = 0; m < count; ++m) {
-        const char *role = messages[m].role;
-        if (!PPO__GIVEN("ppo_tokens_add_chat", role, messages[m].text)) return PPO_ERROR_ARGUMENT;
-        if (strcmp(role, "system") && strcmp(role, "user") && strcmp(role, "assistant"))
-            return ppo__refuse("ppo_tokens_add_chat: the role of message %d is \"%.40s\", none of system, "
-                               "user and assistant",
-                               m, role);
-        if (most < strlen(messages[m].text) + 64) most = strlen(messages[m].text) + 64;
-    }
-    if (most > INT_MAX) return ppo__refuse("ppo_tokens_add_chat: a message of %.0f bytes", (double)most);
-    memset(&chat, 0, sizeof chat);
-    chat.is_start = 1;
-    chat.specials = specials;
-    chat.encoder = ppo__encoder_start(tokenizer);
-    chat.text = PPO__ARRAY(&chat.encoder.memory, char, most);
-    if (chat.text) ppo__encode_chat(&chat, form, messages, count, reply != 0, tokens);
-    return ppo__encoder_end(&chat.encoder);
-}
-
-PPO_DEF ppo_status ppo_tokens_add_chat(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, int form,
-                                       const ppo_message *messages, int count, int reply) {
-    return ppo__add_chat(tokens, tokenizer, form, messages, count, reply, 0);
 }
 
 /* -- stops -- */
@@ -4322,6 +4103,13 @@ static const struct {
                        {0, 0, {PPO__NO_MEMBER, PPO__TEXT, PPO__NO_MEMBER}},
                        {0, 0, {PPO__PROMPT, PPO__NO_MEMBER, PPO__NO_MEMBER}}};
 
+/* What ppo_chat.h adds: a chat as one sequence. */
+typedef struct ppo__chat_functions {
+    ppo_status (*add)(ppo_tokens *tokens, const ppo_tokenizer *tokenizer, const ppo_lines *lines,
+                      const ppo_message *messages, int count, int reply);
+} ppo__chat_functions;
+PPO__COMPANION(ppo__chat_functions, ppo__in_chat);
+
 /* A file while it is read, and its current line. */
 typedef struct ppo__line_reader {
     const char *path;
@@ -4487,9 +4275,9 @@ static ppo_status ppo__add_messages(ppo__line_reader *lines, int member) {
 /* Adds a chat: the prompt's messages, all of them given, and those of the response; -1: there is none. */
 static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, int prompt, int response,
                                      int *only_prompt) {
-    const int specials = lines->how.specials ? PPO_ENCODE_SPECIALS : 0;
-    int count = 0, given = 0;
+    int count = 0, given = 0, *prompt_tokens = NULL;
     ppo_status status = PPO_OK;
+    if (!ppo__in_chat.add) return ppo__needs("a line with messages", "ppo_chat.h");
     if (lines->chat) stbds_header(lines->chat)->length = 0;
     if (prompt >= 0) {
         status = ppo__add_messages(lines, prompt);
@@ -4502,14 +4290,20 @@ static ppo_status ppo__add_chat_line(ppo__line_reader *lines, ppo_tokens *to, in
         if (strcmp(lines->chat[count].role, "assistant") != 0)
             return ppo__refuse("what follows the prompt begins with the role \"%.40s\"",
                                lines->chat[count].role);
-        status = ppo__add_chat(to, lines->tokenizer, lines->how.form, lines->chat, count, 1, specials);
+        status = ppo__in_chat.add(to, lines->tokenizer, &lines->how, lines->chat, count, 1);
         if (status) return status;
         given = to->start[to->count] - to->start[to->count - 1];
-        --to->count;
+        prompt_tokens = PPO__ARRAY(&lines->memory, int, given);
+        if (!prompt_tokens) return PPO_ERROR_MEMORY;
+        memcpy(prompt_tokens, to->token + to->start[--to->count], (size_t)given * sizeof *prompt_tokens);
     }
     *only_prompt = strcmp(lines->chat[all - 1].role, "assistant") != 0;
-    status = ppo__add_chat(to, lines->tokenizer, lines->how.form, lines->chat, all, *only_prompt, specials);
-    if (!status && given && !*only_prompt) to->prompt[to->count - 1] = given;
+    status = ppo__in_chat.add(to, lines->tokenizer, &lines->how, lines->chat, all, *only_prompt);
+    if (status || !given || *only_prompt) return status;
+    const int *whole = to->token + to->start[to->count - 1];
+    int same = 0; /* an answer with a thought does not begin as one without */
+    while (same < given && whole[same] == prompt_tokens[same]) ++same;
+    to->prompt[to->count - 1] = same;
     return status;
 }
 
@@ -4571,7 +4365,7 @@ static ppo_status ppo__add_line(ppo__line_reader *lines) {
 }
 
 PPO_DEF ppo_lines ppo_lines_default(void) {
-    const ppo_lines lines = {PPO_CHATML, -1, -1, 0, 0, 0, NULL};
+    const ppo_lines lines = {0, 0, NULL, -1, -1, 0, 0, 0, NULL};
     return lines;
 }
 

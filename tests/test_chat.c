@@ -1,0 +1,355 @@
+/* ppo_chat.h: the forms of chats, and the templates by which they are recognized. */
+#define _XOPEN_SOURCE 700
+#include <time.h>
+#include <unistd.h>
+
+#include "../ppo.h"
+#include "../examples/companions/ppo_chat.h"
+
+#include "golden/chat.h"
+#include "test.h"
+#include "system.h"
+
+static char home[] = "/tmp/test_chat.XXXXXX";
+
+static int begin(void **state) {
+    (void)state;
+    return !mkdtemp(home) || chdir(home) || mkdir("chat", 0700);
+}
+
+static int end(void **state) {
+    static const char *const files[] = {"chat/tokenizer.json", "chat/tokenizer_config.json",
+                                        "chat/chat_template.jinja", "chat.jsonl"};
+    (void)state;
+    for (int i = 0; i < COUNT(files); i++) remove(files[i]);
+    return rmdir("chat") || chdir("/") || rmdir(home);
+}
+
+static const char *const specials[] = {"<|im_start|>",
+                                       "<|im_end|>",
+                                       "<|begin_of_text|>",
+                                       "<|start_header_id|>",
+                                       "<|end_header_id|>",
+                                       "<|eot_id|>",
+                                       "<s>",
+                                       "</s>",
+                                       "<bos>",
+                                       "<eos>",
+                                       "<start_of_turn>",
+                                       "<end_of_turn>",
+                                       "<|endoftext|>",
+                                       "<|start_of_role|>",
+                                       "<|end_of_role|>",
+                                       "<|end_of_text|>",
+                                       "<|system|>",
+                                       "<|user|>",
+                                       "<|assistant|>",
+                                       "<|end|>"};
+
+/* A tokenizer of bytes in a folder with these tokens, or with a template. */
+static ppo_tokenizer *in_folder(const char *bos, const char *eos, const char *jinja) {
+    ppo_tokenizer *bytes = NULL, *tok = NULL;
+    char config[200];
+    snprintf(config, sizeof config, "{\"bos_token\": \"%s\", \"eos_token\": \"%s\"}", bos, eos);
+    assert_ok(ppo_tokenizer_bytes(specials, COUNT(specials), &bytes));
+    assert_ok(ppo_tokenizer_save(bytes, "chat"));
+    assert_ok(ppo_text_save("chat/tokenizer_config.json", config, strlen(config)));
+    remove("chat/chat_template.jinja");
+    if (jinja) assert_ok(ppo_text_save("chat/chat_template.jinja", jinja, strlen(jinja)));
+    assert_ok(ppo_tokenizer_load("chat", &tok));
+    ppo_tokenizer_free(bytes);
+    return tok;
+}
+
+/* -- the chats of make_chat.py -- */
+
+static uint64_t number;
+
+static int below(int n) {
+    number = number * 6364136223846793005u + 1442695040888963407u;
+    return (int)((number >> 33) % (uint64_t)n);
+}
+
+static void add_text(char *text) {
+    static const char *const words[] = {"Name",
+                                        " three",
+                                        "It's",
+                                        " ",
+                                        "  ",
+                                        "\n",
+                                        "\n\n",
+                                        "\t",
+                                        "\xc3\xa9",
+                                        "\xe6\x97\xa5",
+                                        " 42",
+                                        "\xc2\xa0",
+                                        "{x}",
+                                        " $5",
+                                        " 100%",
+                                        "<think>",
+                                        "</think>",
+                                        "<think>\nfirst\n</think>\n\n",
+                                        "<tool_response>",
+                                        "</tool_response>",
+                                        "'",
+                                        "\\n"};
+    *text = 0;
+    for (int n = below(8); n > 0; n--) strcat(text, words[below(COUNT(words))]);
+}
+
+static uint64_t fnv1a(uint64_t hash, const char *bytes, size_t n) {
+    for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+static int make_chat(ppo_message *said, char text[7][256]) {
+    static const char *const orders[] = {"/no_think", "/think", "/system_override", " be brief", ""};
+    static const char *const roles[] = {"user", "assistant", "system"};
+    int n = 0;
+    if (below(2)) {
+        add_text(text[n]);
+        if (!below(3)) strcat(text[n], orders[below(COUNT(orders))]);
+        said[n++].role = "system";
+    }
+    for (int turn = 0, turns = 1 + below(5); turn < turns; turn++) {
+        said[n].role = below(20) ? roles[turn % 2] : roles[below(3)];
+        add_text(text[n++]);
+    }
+    for (int m = 0; m < n; m++) said[m].text = text[m];
+    return n;
+}
+
+static void texts_are_those_of_apply_chat_template(void **state) {
+    (void)state;
+    static const char *const bounds[PPO_CHAT_FORMS][2] = {
+        [PPO_CHAT_GEMMA] = {"<bos>", "<eos>"},
+        [PPO_CHAT_GEMMA3] = {"<bos>", "<eos>"},
+        [PPO_CHAT_PHI3] = {"<s>", "<|endoftext|>"},
+        [PPO_CHAT_PHI35] = {"<s>", "<|endoftext|>"},
+        [PPO_CHAT_OLMO2] = {"<|endoftext|>", "<|endoftext|>"}};
+    static char text[7][256], made[8192];
+    for (int form = 0; form < PPO_CHAT_FORMS; form++) {
+        const int own = bounds[form][0] != NULL;
+        ppo_tokenizer *tok = in_folder(own ? bounds[form][0] : "<s>", own ? bounds[form][1] : "</s>", NULL);
+        const char *date = form == PPO_CHAT_LLAMA31   ? NULL
+                           : form == PPO_CHAT_LLAMA32 ? "03 Feb 2026"
+                           : form == PPO_CHAT_SMOLLM3 ? "03 February 2026"
+                                                      : "February 03, 2026";
+        for (int thinking = 0; thinking < 2; thinking++) {
+            const ppo_chat_how how = {form, thinking, date};
+            uint64_t hash = 0xcbf29ce484222325u;
+            number = 1;
+            for (int c = 0; c < g_chats; c++) {
+                ppo_message said[7];
+                const int n = make_chat(said, text);
+                for (int reply = 0; reply < 2; reply++) {
+                    ppo_tokens tokens = {0};
+                    size_t bytes = 7;
+                    strcpy(made, "refused");
+                    if (!ppo_tokens_add_chat_as(&tokens, tok, &how, said, n, reply))
+                        assert_ok(ppo_decode(tok, tokens.token, tokens.start[1], made, sizeof made, &bytes));
+                    hash = fnv1a(hash, made, bytes + 1);
+                    ppo_tokens_free(&tokens);
+                }
+            }
+            const unsigned *want = &g_chat_hash[2 * (2 * form + thinking)];
+            if (hash != ((uint64_t)want[0] << 32 | want[1]))
+                fail_msg("%s, thinking %d: the texts differ", ppo_chat_name(form), thinking);
+        }
+        ppo_tokenizer_free(tok);
+    }
+}
+
+/* -- templates -- */
+
+static int form_of(const char *jinja) {
+    ppo_tokenizer *tok = in_folder("<s>", "</s>", jinja);
+    int form = -1;
+    if (ppo_chat_form(tok, &form)) {
+        assert_int_equal(form, -1);
+        assert_non_null(strstr(ppo_last_error(), "none of the forms that are known: chatml, llama3,"));
+        form = -2;
+    }
+    ppo_tokenizer_free(tok);
+    return form;
+}
+
+static void a_template_is_recognized_however_it_is_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *jinja;
+        int form;
+    } cases[] = {
+        {NULL, -1},
+        {"{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message['content'] + "
+         "\"<|im_end|>\\n\" }}{% endfor %}{%- if add_generation_prompt -%}\n{{ '<|im_start|>assistant\n' }}"
+         "{%- endif %}\n",
+         PPO_CHATML},
+        {"{# as ChatML #}\n{%- for message in messages %}\n    {{- '<|im_start|>' ~ message.role ~ '\\n' ~ "
+         "message.content ~ '<|im_end|>' ~ '\\n' }}\n{%- endfor %}\n{%- if add_generation_prompt %}\n    "
+         "{% generation %}{{- '<|im_start|>assistant\\n' }}{% endgeneration %}\n{%- endif %}\n",
+         PPO_CHATML},
+        /* the line break after a message is printed; and a message has none after its role */
+        {"{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message['content'] + "
+         "'<|im_end|>\\n' }}\n{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% "
+         "endif %}",
+         -2},
+        {"{% for message in messages %}{{ '<|im_start|>' + message.role + message['content'] + "
+         "'<|im_end|>\\n' }}"
+         "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+         -2},
+        {"{{ bos_token }}{% set date_string = strftime_now('%d %b %Y') %}{{ 'Cutting Knowledge Date: "
+         "December 2023\\n' }}"
+         "{{ 'Today Date: ' + date_string + '\\n\\n' }}{{ '<|start_header_id|>' + message['role'] + "
+         "'<|end_header_id|>\\n\\n' + message['content'] | trim + '<|eot_id|>' }}",
+         PPO_CHAT_LLAMA32},
+        {"{{ bos_token }}{% set date_string = strftime_now('%d %b %Y') %}{{ 'Cutting Knowledge Date: "
+         "December 2023\\n' }}"
+         "{{ 'Today Date: ' + date_string + '\\n\\n' }}{{ '<|start_header_id|>' + message['role'] + "
+         "'<|end_header_id|>\\n\\n<think>' + message['content'] | trim + '<|eot_id|>' }}",
+         -2},
+        {"{{ unfinished", -2},
+        {"{% 'unfinished", -2},
+        {"{# unfinished", -2},
+        {"{", -2},
+        {"", -2},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        const int form = form_of(cases[i].jinja);
+        if (form != cases[i].form) fail_msg("case %d: form %d, not %d", i, form, cases[i].form);
+    }
+    for (int form = 0; form < PPO_CHAT_FORMS; form++)
+        if (*ppo_chat_template(form)) assert_int_equal(form_of(ppo_chat_template(form)), form);
+    assert_string_equal(ppo_chat_name(PPO_CHAT_GRANITE4), "granite4");
+    assert_string_equal(ppo_chat_name(-1), "");
+    assert_string_equal(ppo_chat_name(PPO_CHAT_FORMS), "");
+}
+
+static void the_form_of_the_folder_is_used_by_its_number(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"user", "a"}};
+    static const char *const templates[] = {NULL, "{{ messages }}"};
+    for (int i = 0; i < 3; i++) {
+        ppo_tokenizer *tok =
+            in_folder("<s>", "</s>", i < 2 ? templates[i] : ppo_chat_template(PPO_CHAT_LLAMA3));
+        ppo_tokens tokens = {0};
+        const ppo_status status = ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_OWN, said, 1, 1);
+        assert_int_equal(status, i == 1 ? PPO_ERROR_ARGUMENT : PPO_OK);
+        if (i != 1)
+            assert_int_equal(tokens.token[0],
+                             ppo_tokenizer_special(tok, i ? "<|begin_of_text|>" : "<|im_start|>"));
+        ppo_tokens_free(&tokens);
+        ppo_tokenizer_free(tok);
+    }
+}
+
+/* -- what is learned -- */
+
+static void what_the_assistant_says_and_its_end_are_learned(void **state) {
+    (void)state;
+    static const struct {
+        int form, thinking;
+        const char *answer, *learned;
+    } cases[] = {{PPO_CHAT_LLAMA32, 0, "b", "b<|eot_id|>"},
+                 {PPO_CHAT_QWEN3, 0, "b", "b<|im_end|>"},
+                 {PPO_CHAT_QWEN3, 1, "b", "<think>\n\n</think>\n\nb<|im_end|>"},
+                 {PPO_CHAT_QWEN3, 0, "<think>\nc\n</think>\n\nb", "<think>\nc\n</think>\n\nb<|im_end|>"},
+                 {PPO_CHAT_SMOLLM3, 0, "b", "b<|im_end|>"},
+                 {PPO_CHAT_GEMMA3, 0, "b", "b<end_of_turn>"},
+                 {PPO_CHAT_PHI3, 0, "b", "b<|end|>"},
+                 {PPO_CHAT_OLMO2, 0, "b", "b<|endoftext|>"},
+                 {PPO_CHAT_GRANITE, 0, "b", "b<|end_of_text|>"}};
+    ppo_tokenizer *tok = in_folder("<bos>", "<|endoftext|>", NULL);
+    for (int i = 0; i < COUNT(cases); i++) {
+        const ppo_message said[] = {{"system", "s"}, {"user", "a"}, {"assistant", cases[i].answer}};
+        const ppo_chat_how how = {cases[i].form, cases[i].thinking, NULL};
+        ppo_tokens tokens = {0};
+        char text[256], end[64];
+        int n = 0, learned[64];
+        assert_ok(ppo_tokens_add_chat_as(&tokens, tok, &how, said, 3, 0));
+        for (int t = tokens.prompt[0]; t < tokens.start[1]; t++)
+            if (!tokens.given || !tokens.given[t]) learned[n++] = tokens.token[t];
+        assert_ok(ppo_decode(tok, learned, n, text, sizeof text, NULL));
+        assert_string_equal(text, cases[i].learned);
+        const int last = ppo_chat_end(tok, cases[i].form);
+        assert_ok(ppo_decode(tok, &last, 1, end, sizeof end, NULL));
+        assert_string_equal(strstr(text, end), end);
+        ppo_tokens_free(&tokens);
+    }
+    assert_int_equal(ppo_chat_end(tok, -1), -1);
+    assert_int_equal(ppo_chat_end(NULL, 0), -1);
+    ppo_tokenizer_free(tok);
+}
+
+static void a_prompt_and_its_completion_are_one_chat(void **state) {
+    (void)state;
+    static const char line[] =
+        "{\"prompt\": [{\"role\": \"user\", \"content\": \"a\"}], \"completion\": \"%s\"}\n";
+    static const char *const answers[] = {"b", "<think>\\nc\\n</think>\\n\\nb"};
+    static const char *const learned[] = {"b<|im_end|>\n", "c\n</think>\n\nb<|im_end|>\n"};
+    ppo_tokenizer *tok = in_folder("<bos>", "<|endoftext|>", NULL);
+    for (int i = 0; i < 2; i++) {
+        ppo_lines lines = ppo_lines_default();
+        ppo_tokens tokens = {0};
+        char text[256];
+        lines.form = PPO_CHAT_QWEN3;
+        snprintf(text, sizeof text, line, answers[i]);
+        assert_ok(ppo_text_save("chat.jsonl", text, strlen(text)));
+        assert_ok(ppo_tokens_add_lines(&tokens, NULL, "chat.jsonl", tok, &lines, NULL));
+        const int first = tokens.prompt[0];
+        assert_ok(ppo_decode(tok, tokens.token + first, tokens.start[1] - first, text, sizeof text, NULL));
+        assert_string_equal(text, learned[i]);
+        ppo_tokens_free(&tokens);
+    }
+    ppo_tokenizer_free(tok);
+}
+
+static void a_chat_without_a_place_in_the_form_is_refused(void **state) {
+    (void)state;
+    static const ppo_message twice[] = {{"user", "a"}, {"user", "b"}},
+                             system[] = {{"system", "a"}, {"user", "b"}};
+    ppo_tokenizer *tok = in_folder("<bos>", "<eos>", NULL);
+    ppo_tokens tokens = {0};
+    ppo_chat_how how = ppo_chat_how_default();
+    assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_GEMMA3, twice, 2, 0), PPO_ERROR_ARGUMENT,
+                 "message 1 is of the role user, but in gemma3");
+    assert_fails(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_GEMMA, system, 2, 0), PPO_ERROR_ARGUMENT,
+                 "gemma has no system message");
+    how.form = PPO_CHAT_SMOLLM3, how.thinking = 1;
+    assert_fails(ppo_tokens_add_chat_as(&tokens, tok, &how, twice, 1, 1), PPO_ERROR_ARGUMENT,
+                 "smollm3 with thinking needs a system message");
+    how.date = "a date that is longer than any date that was ever written in a chat with a model";
+    assert_fails(ppo_tokens_add_chat_as(&tokens, tok, &how, twice, 1, 1), PPO_ERROR_ARGUMENT,
+                 "a date of 80 bytes");
+    assert_int_equal(tokens.count, 0);
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
+static void today_is_the_date(void **state) {
+    (void)state;
+    static const ppo_message said[] = {{"user", "a"}};
+    const time_t now = time(NULL);
+    char today[32], text[1024];
+    ppo_tokenizer *tok = in_folder("<bos>", "<eos>", NULL);
+    ppo_tokens tokens = {0};
+    strftime(today, sizeof today, "Today Date: %d %b %Y\n", localtime(&now));
+    assert_ok(ppo_tokens_add_chat(&tokens, tok, PPO_CHAT_LLAMA32, said, 1, 1));
+    assert_ok(ppo_decode(tok, tokens.token, tokens.start[1], text, sizeof text, NULL));
+    assert_non_null(strstr(text, today));
+    ppo_tokens_free(&tokens);
+    ppo_tokenizer_free(tok);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_are_those_of_apply_chat_template),
+        cmocka_unit_test(a_template_is_recognized_however_it_is_written),
+        cmocka_unit_test(the_form_of_the_folder_is_used_by_its_number),
+        cmocka_unit_test(what_the_assistant_says_and_its_end_are_learned),
+        cmocka_unit_test(a_prompt_and_its_completion_are_one_chat),
+        cmocka_unit_test(a_chat_without_a_place_in_the_form_is_refused),
+        cmocka_unit_test(today_is_the_date),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
