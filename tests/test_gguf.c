@@ -75,6 +75,21 @@ static void put_floats(const float *x, int n) {
     }
 }
 
+/* A value by its form: "7" is a whole number, "-2" one with a sign, "1.5" a float, "[" an empty list of numbers, "[]" of
+   texts, "[7" or "[x" a list of one; all else is a text. */
+static void put_value(const char *key, const char *value) {
+    const int list = *value == '[', empty = list && (!value[1] || value[1] == ']');
+    const char *one = value + list;
+    const int kind = !strchr("-0123456789", *one) ? 8 : strchr(one, '.') ? 6 : *one == '-' ? 5 : 4;
+    const float number = (float)atof(one);
+    put_key(key, list ? 9 : kind);
+    if (list) put_whole((uint64_t)kind, 4), put_whole(!empty, 8);
+    if (empty) return;
+    if (kind == 8) put_text(one);
+    else if (kind == 6) put_floats(&number, 1);
+    else put_whole((uint64_t)strtoll(one, NULL, 10), 4);
+}
+
 static void begin(uint64_t tensors, uint64_t keys) {
     size = 0;
     put("GGUF", 4);
@@ -116,6 +131,23 @@ static void rename_in_file(const char *from, const char *to) {
     assert_true(at + n <= size && strlen(to) == n);
     memcpy(bytes + at, to, n);
     write_bytes("a.gguf");
+}
+
+/* The first place of these bytes in `bytes`. */
+static unsigned char *find(const void *what, size_t n) {
+    for (size_t at = 0; at + n <= size; at++)
+        if (!memcmp(bytes + at, what, n)) return bytes + at;
+    fail_msg("they are not there");
+    return NULL;
+}
+
+static void take_file(const char *path) {
+    char *whole = NULL;
+    size_t n;
+    assert_ok(ppo_text_load(path, &whole, &n));
+    size = 0;
+    put(whole, n);
+    ppo_text_free(whole);
 }
 
 static void refuses_model(const char *words) {
@@ -181,8 +213,7 @@ static void the_tokenizer_of_a_file_cuts_as_its_name_says(void **state) {
     ppo_tokenizer_free(tok);
 }
 
-/* A model of width 256 whose matrices are of one type: each row is the golden blocks of that; and a key, which is a
-   number if the value is one. */
+/* A model of width 256 whose matrices are of one type: each row is the golden blocks of that; and a key. */
 static void write_kind(int kind, const char *raw, int row, const char *key, const char *value) {
     static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                            "ffn_gate", "ffn_up", "ffn_down"};
@@ -197,8 +228,7 @@ static void write_kind(int kind, const char *raw, int row, const char *key, cons
     put_int("llama.feed_forward_length", 256);
     put_int("llama.attention.head_count", 2);
     put_int("general.alignment", 64);
-    if (*value >= '0' && *value <= '9') put_int(key, (uint64_t)atoi(value));
-    else put_string(key, value);
+    put_value(key, value);
     for (int pass = 0; pass < 2; pass++) {
         while (pass && size % 64) bytes[size++] = 0;
         for (int t = 0; t < 11; t++) {
@@ -272,6 +302,7 @@ static const struct {
     {"llama", "llama", "kv_heads=2 norm_eps=1e-5 rope_theta=50000"},
     {"llama", "llama", "qkv_bias=yes proj_bias=yes ffn_bias=yes tied=yes head_size=16"},
     {"llama", "llama", "rope_scaling=linear rope_factor=2"},
+    {"llama", "llama", "heads=3 kv_heads=3 head_size=8"}, /* which do not divide the width */
     {"mistral", "llama", "kv_heads=1"},
     {"qwen2", "qwen2", "kv_heads=2 tied=yes"},
     {"qwen3", "qwen3", "kv_heads=2 head_size=16"},
@@ -283,6 +314,7 @@ static const struct {
     {"olmo2", "olmo2", "kv_heads=2"},
     {"smollm3", "smollm3", "layers=5 kv_heads=2"},
     {"phi3", "phi3", "window=12 rotary_size=4"},
+    {"phi3", "phi3", "window=16"}, /* of the whole context */
     {"granite", "granite", "attention_scale=0.2 embedding_scale=3 residual_scale=0.5 logits_scaling=2"},
 };
 
@@ -377,45 +409,55 @@ static void fewer_bits_round_to_the_nearest(void **state) {
     ppo_lm_free(lm);
 }
 
+/* What the files below have besides: a key, unless it is NULL. */
+static const char *more_key, *more_value, *architecture = "llama";
+
+static void put_more(void) {
+    if (more_key) put_value(more_key, more_value);
+}
+
 /* SentencePiece's BPE, with merges that are scores, and bytes. */
-static void write_pieces(float score_of_the, int ends) {
-    static const char *const pieces[] = {"<unk>",
-                                         "<s>",
-                                         "</s>",
-                                         "\342\226\201",
-                                         "t",
-                                         "h",
-                                         "e",
-                                         "c",
-                                         "a",
-                                         "\342\226\201t",
-                                         "he",
-                                         "\342\226\201the",
-                                         "\342\226\201c",
-                                         "ea",
-                                         "<end>",
-                                         "[x]"};
-    enum { N = 16 };
-    begin(0, 7);
+enum { PIECES = 16 };
+static const char *pieces[PIECES] = {"<unk>",
+                                     "<s>",
+                                     "</s>",
+                                     "\342\226\201",
+                                     "t",
+                                     "h",
+                                     "e",
+                                     "c",
+                                     "a",
+                                     "\342\226\201t",
+                                     "he",
+                                     "\342\226\201the",
+                                     "\342\226\201c",
+                                     "ea",
+                                     "<end>",
+                                     "[x]"};
+static float scores[PIECES] = {0, 0, 0, 0, 0, 0, 0, 0, 0, -9, -10, -11, -12, -13, -14, -15};
+static int kinds[PIECES] = {2, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 4};
+
+static void write_pieces(int starts, int ends) {
+    begin(0, 7 + (more_key != NULL));
     put_string("general.architecture", "llama");
     put_string("tokenizer.ggml.model", "llama");
-    put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(N + 256, 8);
-    for (int t = 0; t < N; t++) put_text(pieces[t]);
+    put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(PIECES + 256, 8);
+    for (int t = 0; t < PIECES; t++) put_text(pieces[t]);
     for (int b = 0; b < 256; b++) {
         char name[8];
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
         put_text(name);
     }
-    put_key("tokenizer.ggml.scores", 9), put_whole(6, 4), put_whole(N + 256, 8);
-    for (int t = 0; t < N + 256; t++) {
-        const float score = t == 11 ? score_of_the : t > 8 ? -(float)t : 0;
+    put_key("tokenizer.ggml.scores", 9), put_whole(6, 4), put_whole(PIECES + 256, 8);
+    for (int t = 0; t < PIECES + 256; t++) {
+        const float score = t < PIECES ? scores[t] : -(float)t;
         put_floats(&score, 1);
     }
-    put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(N + 256, 8);
-    for (int t = 0; t < N + 256; t++)
-        put_whole(t >= N ? 6 : t == 0 ? 2 : t < 3 || t == 14 ? 3 : t == 15 ? 4 : 1, 4);
-    put_key("tokenizer.ggml.add_bos_token", 7), put_whole(1, 1);
+    put_key("tokenizer.ggml.token_type", 9), put_whole(5, 4), put_whole(PIECES + 256, 8);
+    for (int t = 0; t < PIECES + 256; t++) put_whole(t < PIECES ? (uint64_t)kinds[t] : 6, 4);
+    put_key("tokenizer.ggml.add_bos_token", 7), put_whole((uint64_t)starts, 1);
     put_key("tokenizer.ggml.add_eos_token", 7), put_whole((uint64_t)ends, 1);
+    put_more();
     write_bytes("a.gguf");
 }
 
@@ -428,7 +470,7 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
     for (int pass = 0; pass < 2; pass++) {
         int ids[64], n;
         char back[64];
-        if (!pass) write_pieces(-11, 0);
+        if (!pass) write_pieces(1, 0);
         assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
         assert_ok(
             ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, line, sizeof line - 1, ids, 64, &n));
@@ -440,8 +482,67 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
         assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
         ppo_tokenizer_free(tok);
     }
-    write_pieces(-9, 0); /* that of another piece */
+    ppo_lm_free(lm);
+    scores[11] = -9; /* that of a shorter piece */
+    write_pieces(1, 0);
     refuses_tokenizer("same score");
+    scores[11] = -11, scores[10] = -13; /* that of another of as many bytes */
+    write_pieces(1, 0);
+    refuses_tokenizer("same score");
+    scores[10] = -10;
+    char *long_one = (char *)malloc(514);
+    memset(long_one, 'a', 513), long_one[513] = 0;
+    pieces[13] = long_one;
+    write_pieces(1, 0);
+    refuses_tokenizer("more than 512 bytes|aaaa");
+    pieces[13] = "ea";
+    free(long_one);
+}
+
+/* A piece that several pairs make; one with the form of a byte, but none; one that two pieces make, but is only found by
+   its name; and what a tokenizer of pieces is told of spaces, starts and ends. */
+static void pieces_of_any_form_are_read_and_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *key, *value, *line;
+        int starts, ends, expected[8]; /* -1 ends */
+    } cases[] = {
+        {NULL, NULL, "the the", 1, 0, {1, 11, 11, -1}},
+        {NULL, NULL, "ht", 0, 0, {15, -1}},
+        {"tokenizer.ggml.add_space_prefix", "0", "the the", 0, 0, {4, 10, 11, -1}},
+        {"tokenizer.ggml.padding_token_id", "2", "the", 0, 1, {11, 2, -1}},
+        {"tokenizer.ggml.bos_token_id", "2", "the", 1, 1, {2, 11, 2, -1}},
+        {"tokenizer.ggml.bos_token_id", "9999", "the", 1, 0, {11, -1}},
+        {"tokenizer.ggml.eos_token_id", "9999", "the", 1, 1, {1, 11, -1}},
+    };
+    static const char types[] = "tokenizer.ggml.token_type";
+    ppo_lm *lm = model("llama", "vocab=300 eos=-1");
+    pieces[12] = "<0xZZ>", pieces[13] = "\342\226\201th", pieces[15] = "ht";
+    for (int k = 0; k < COUNT(cases); k++) {
+        more_key = cases[k].key, more_value = cases[k].value;
+        write_pieces(cases[k].starts, cases[k].ends);
+        for (int pass = 0; pass < 2; pass++) {
+            ppo_tokenizer *tok = NULL;
+            char form[16];
+            int ids[16], n;
+            const int no_byte = 12;
+            assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
+            assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS | PPO_ENCODE_BOUNDS, cases[k].line,
+                                    strlen(cases[k].line), ids, 16, &n));
+            for (int i = 0; i <= n; i++)
+                if (cases[k].expected[i] != (i < n ? ids[i] : -1))
+                    fail_msg("case %d, pass %d: token %d is %d, not %d", k, pass, i, i < n ? ids[i] : -1,
+                             cases[k].expected[i]);
+            assert_ok(ppo_decode(tok, &no_byte, 1, form, sizeof form, NULL));
+            assert_string_equal(form, "<0xZZ>");
+            assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
+            ppo_tokenizer_free(tok);
+            take_file("b.gguf"); /* after two kinds and a count: <unk> is unknown */
+            assert_int_equal(find(types, sizeof types - 1)[sizeof types - 1 + 16], 2);
+        }
+    }
+    more_key = NULL;
+    pieces[12] = "\342\226\201c", pieces[13] = "ea", pieces[15] = "[x]";
     ppo_lm_free(lm);
 }
 
@@ -467,12 +568,13 @@ static void write_tokens(const char *model_name, const char *cut, int lists) {
     static const char *const words[] = {"<unk>", "<s>", "</s>", "t", "h", "e", "th", "the", "\304\240"};
     static const char *const merges[] = {"t h", "th e"};
     const float zero = 0;
-    int keys = 2 + (cut != NULL);
+    int keys = 1 + (cut != NULL) + (model_name != NULL) + (more_key != NULL);
     for (int bit = 1; bit < 64; bit *= 2) keys += (lists & bit) != 0;
     begin(0, (uint64_t)(keys + 11 + (lists & 64 ? 4 : 0)));
     assert_int_equal(put_numbers(), 11);
-    put_string("general.architecture", "llama");
-    put_string("tokenizer.ggml.model", model_name);
+    put_string("general.architecture", architecture);
+    if (model_name) put_string("tokenizer.ggml.model", model_name);
+    put_more();
     if (cut) put_string("tokenizer.ggml.pre", cut);
     if (lists & 1) put_key("tokenizer.ggml.tokens", 9), put_whole(8, 4), put_whole(COUNT(words), 8);
     for (int t = 0; t < COUNT(words) && lists & 1; t++) put_text(words[t]);
@@ -518,7 +620,7 @@ static void names_of_cuts_are_read_and_written(void **state) {
         static const int around[] = {1, 11, 2};
         ppo_tokenizer *tok = NULL;
         int ids[8], n;
-        if (!pass) write_pieces(-11, 1);
+        if (!pass) write_pieces(1, 1);
         assert_ok(ppo_tokenizer_load(pass ? "b.gguf" : "a.gguf", &tok));
         assert_ok(ppo_encode_as(tok, PPO_ENCODE_BOUNDS, "the", 3, ids, 8, &n));
         assert_int_equal(n, 3);
@@ -550,46 +652,175 @@ static void tokenizers_that_are_not_known_are_refused(void **state) {
                  {"gpt2", "gpt-2", 1 + 8 + 64, "TemplateProcessing|<s>"}, /* which is no special token */
                  {"llama", NULL, 1, "tokenizer.ggml.scores"},
                  {"llama", NULL, 1 + 2, "same score"},
-                 {"llama", NULL, 1 + 2 + 32, "remove_extra_whitespaces"}};
+                 {"llama", NULL, 1 + 2 + 32, "remove_extra_whitespaces"},
+                 {NULL, NULL, 1, "no tokenizer"},
+                 {"no_vocab", NULL, 1, "no tokenizer"}};
+    /* lists of another kind or length than they must have */
+    static const struct {
+        const char *model, *key, *value;
+        int lists;
+        const char *words;
+    } odd[] = {{"gpt2", "tokenizer.ggml.tokens", "[7", 8, "no list of tokens"},
+               {"gpt2", "tokenizer.ggml.tokens", "[]", 8, "no list of tokens"},
+               {"gpt2", "tokenizer.ggml.token_type", "[x", 1 + 8, "token_type"},
+               {"gpt2", "tokenizer.ggml.merges", "[7", 1, "no list of merges"},
+               {"llama", "tokenizer.ggml.scores", "[x", 1, "no list of a score"},
+               {"llama", "tokenizer.ggml.scores", "[0.5", 1, "no list of a score"},
+               {"gpt2", "tokenizer.chat_template", "3", 1 + 8, "no text|chat_template"},
+               {"gpt2", "tokenizer.ggml.padding_token_id", "-2", 1 + 8, "no whole number|padding_token_id"}};
+    ppo_tokenizer *tok = NULL;
+    int ids[8], n;
     for (int k = 0; k < COUNT(cases); k++) {
         write_tokens(cases[k].model, cases[k].cut, cases[k].lists);
         refuses_tokenizer(cases[k].words);
     }
+    for (int k = 0; k < COUNT(odd); k++) {
+        more_key = odd[k].key, more_value = odd[k].value;
+        write_tokens(odd[k].model, "gpt-2", odd[k].lists);
+        refuses_tokenizer(odd[k].words);
+    }
+    more_key = NULL, architecture = "gpt2"; /* whose files say nothing of cuts */
+    write_tokens("gpt2", NULL, 1 + 8);
+    architecture = "llama";
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    ppo_tokenizer_free(tok);
+    more_key = "tokenizer.ggml.bos_token_id", more_value = "999"; /* which Llama 3 would put before a text */
+    write_tokens("gpt2", "llama-bpe", 1 + 8);
+    more_key = NULL;
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    assert_ok(ppo_encode_as(tok, PPO_ENCODE_BOUNDS, "the", 3, ids, 8, &n));
+    assert_true(n == 1 && ids[0] == 7);
+    ppo_tokenizer_free(tok);
 }
 
-/* Replaces a text in tokenizer.json by one that is not longer, and spaces. */
+/* Replaces a text in tokenizer.json, if it is there, by another. */
 static void edit_json(const char *from, const char *to) {
     char *json = NULL, *at;
     size_t n;
     assert_ok(ppo_text_load("tokenizer.json", &json, &n));
     at = strstr(json, from);
-    assert_non_null(at);
-    memset(at, ' ', strlen(from));
-    memcpy(at, to, strlen(to));
-    assert_ok(ppo_text_save("tokenizer.json", json, n));
+    if (!at) fail_msg("there is no %s in %s", from, json);
+    char *edited = (char *)malloc(n + strlen(to) + 1);
+    assert_non_null(edited);
+    sprintf(edited, "%.*s%s%s", (int)(at - json), json, to, at + strlen(from));
+    assert_ok(ppo_text_save("tokenizer.json", edited, strlen(edited)));
+    free(edited);
     ppo_text_free(json);
 }
 
+#define SPACE "\342\226\201"
+#define NFC   "\"normalizer\": {\"type\": \"NFC\"}"
+#define STEP  "\"normalizers\": ["
+#define SPLIT "{\"type\": \"Split\", \"pattern\": {\"String\": \"x\"}, \"behavior\": \"Isolated\"}, "
+#define CUT(text, behavior)                                                      \
+    "\"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": {\"String\": \"" text \
+    "\"}, \"behavior\": \"" behavior "\"}"
+#define AROUND "{\"SpecialToken\": {\"id\": \"<s>\", \"type_id\": 0}}"
+#define TEXT   "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}"
+
+/* p: of pieces, b: of bytes; words NULL: it is saved. */
+static const struct {
+    char of;
+    const char *from, *to, *words;
+} edits[] = {
+    {'p', "\"byte_fallback\": true", "\"byte_fallback\": false", "of characters"},
+    {'p', "\"ignore_merges\": false", "\"ignore_merges\": true", "of characters"},
+    {'p', ", [\"" SPACE "t\", \"he\"]", "", "lack one that makes"},
+    {'p', "[\"" SPACE "\", \"t\"], ", "", "lack one that makes"},
+    {'p', "[\"" SPACE "t\", \"he\"], ", "", "lack one that makes"},
+    {'p', STEP, STEP "{\"type\": \"NFC\"}, ", "of characters"},
+    {'p', STEP, STEP "{\"type\": \"Strip\"}, ", "of characters"},
+    {'p', STEP, STEP "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"x+\"}, \"content\": \"y\"}, ",
+     "of characters"},
+    {'p', STEP, STEP "{\"type\": \"Replace\", \"pattern\": {\"String\": \"x\"}, \"content\": \"y\"}, ",
+     "of characters"},
+    {'p', "{\"String\": \" \"}, \"content\": \"" SPACE "\"", "{\"String\": \" \"}, \"content\": \"_\"",
+     "of characters"},
+    {'p', "\"prepend\": \"" SPACE "\"", "\"prepend\": \"x\"", "of characters"},
+    {'p', "\"pre_tokenizer\": null", CUT(" ", "MergedWithPrevious"), NULL},
+    {'p', "\"pre_tokenizer\": null", CUT("x", "MergedWithPrevious"), "of characters"},
+    {'p', "\"pre_tokenizer\": null", CUT(SPACE, "MergedWithNext"), NULL},
+    {'p', "\"pre_tokenizer\": null", CUT("x", "MergedWithNext"), "of characters"},
+    {'p', "\"pre_tokenizer\": null", CUT("x", "Isolated"), "of characters"},
+    {'p', "\"unk_token\": \"<unk>\"", "\"unk_token\": null", NULL},
+    {'p', "\"ea\": 13", "\"ea\": 280", NULL}, /* 13, and 272 to 279, are no tokens */
+    {'p', "\"added_tokens\": [",
+     "\"added_tokens\": [{\"id\": 272, \"content\": \"new " SPACE
+     "\", \"normalized\": false, \"special\": false}, ",
+     NULL},
+    {'p', "[" AROUND ", " TEXT "]", "[" AROUND ", " AROUND ", " TEXT "]", "around a text"},
+    {'p', "[" AROUND ", " TEXT "]", "[" TEXT ", " AROUND "]", "around a text"},
+    {'p', "[" AROUND ", " TEXT "]", "[" TEXT ", " AROUND ", " AROUND "]", "around a text"},
+    {'b', NFC, "\"normalizer\": {\"type\": \"NFD\"}", "no name for how"},
+    {'b', NFC, "\"normalizer\": {\"type\": \"Prepend\", \"prepend\": \"x\"}", "no name for how"},
+    {'b', NFC, "\"normalizer\": {\"type\": \"Strip\"}", "no name for how"},
+    {'b', NFC, "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"Regex\": \"x\"}, \"content\": \"\"}",
+     "no name for how"},
+    {'b', NFC, "\"normalizer\": {\"type\": \"Replace\", \"pattern\": {\"String\": \"x\"}, \"content\": \"\"}",
+     "no name for how"},
+    {'b', "\"behavior\": \"Isolated\"", "\"behavior\": \"Removed\"", "no name for how"},
+    {'b', "\"Isolated\", \"invert\": false", "\"Isolated\", \"invert\": true", "no name for how"},
+    {'b', "\"Isolated\", \"invert\": false", "\"Removed\", \"invert\": true", NULL}, /* which is the same */
+    {'b', "\"pretokenizers\": [", "\"pretokenizers\": [" SPLIT SPLIT SPLIT, "no name for how"},
+    {'b', "\"ignore_merges\": false", "\"ignore_merges\": true", "no name for how"},
+    {'g', "\"use_regex\": true}]}", "\"use_regex\": false}]}", "no name for how"},
+    {'g', "\"add_prefix_space\": false", "\"add_prefix_space\": true", "no name for how"},
+};
+
 static void tokenizers_that_gguf_has_no_word_for_are_refused(void **state) {
     (void)state;
-    static const char *const cases[][4] = {
-        {"p", "\"byte_fallback\": true", "\"byte_fallback\":false", "of characters"},
-        {"p", ", [\"\342\226\201t\", \"he\"]", "", "lack one that makes"},
-        {"b", "\"normalizer\": {\"type\": \"NFC\"}", "\"normalizer\": {\"type\":\"NFD\"}", "no name for how"},
-        {"b", "\"behavior\": \"Isolated\"", "\"behavior\":\"Removed\" ", "no name for how"}};
-    ppo_lm *lm = model("llama", "vocab=300");
-    for (int k = 0; k < COUNT(cases); k++) {
-        ppo_tokenizer *tok = NULL;
-        if (*cases[k][0] == 'p') write_pieces(-11, 0);
-        else write_tokens("gpt2", "qwen2", 1 + 8);
+    ppo_lm *lm = model("llama", "vocab=300 eos=-1");
+    ppo_tokenizer *tok = NULL;
+    for (int k = 0; k < COUNT(edits); k++) {
+        if (edits[k].of == 'p') write_pieces(1, 0);
+        else write_tokens("gpt2", edits[k].of == 'g' ? "gpt-2" : "qwen2", 1 + 8);
         assert_ok(ppo_tokenizer_load("a.gguf", &tok));
         assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
         ppo_tokenizer_free(tok);
-        edit_json(cases[k][1], cases[k][2]);
+        edit_json(edits[k].from, edits[k].to);
         assert_ok(ppo_tokenizer_load("tokenizer.json", &tok));
-        assert_fails(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, cases[k][3]);
+        const ppo_status status = ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, "b.gguf");
+        if (status != (edits[k].words ? PPO_ERROR_ARGUMENT : PPO_OK) ||
+            (edits[k].words && !strstr(ppo_last_error(), edits[k].words)))
+            fail_msg("edit %d to %s: %s", k, edits[k].to, status ? ppo_last_error() : "it is saved");
+        ppo_tokenizer *again = NULL; /* what is saved cuts as before */
+        if (!status) {
+            static const char line[] = "the cathea  x";
+            int a[64], b[64], n, m;
+            assert_ok(ppo_tokenizer_load("b.gguf", &again));
+            assert_ok(ppo_encode_as(tok, PPO_ENCODE_SPECIALS, line, sizeof line - 1, a, 64, &n));
+            assert_ok(ppo_encode_as(again, PPO_ENCODE_SPECIALS, line, sizeof line - 1, b, 64, &m));
+            if (n != m || memcmp(a, b, (size_t)n * sizeof *a))
+                fail_msg("edit %d to %s changes tokens", k, edits[k].to);
+            if (strstr(edits[k].to, "new")) /* as llama.cpp writes a token that is found in a text */
+                assert_int_equal(ppo_tokenizer_special(again, "new  "), 272);
+            ppo_tokenizer_free(again);
+        }
         ppo_tokenizer_free(tok);
     }
+    pieces[13] = SPACE "th"; /* one piece of two pairs, with another one between */
+    write_pieces(1, 0);
+    pieces[13] = "ea";
+    assert_ok(ppo_tokenizer_load("a.gguf", &tok));
+    assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+    ppo_tokenizer_free(tok);
+    edit_json("[\"" SPACE "th\", \"e\"], ", "");
+    edit_json("]]}}", "], [\"" SPACE "th\", \"e\"]]}}");
+    assert_ok(ppo_tokenizer_load("tokenizer.json", &tok));
+    assert_fails(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "order of the merges");
+    ppo_tokenizer_free(tok);
+    static const char unigram[] =
+        "{\"version\": \"1.0\", \"added_tokens\": [], \"normalizer\": null, \"pre_tokenizer\": {\"type\": "
+        "\"Metaspace\", \"replacement\": \"" SPACE
+        "\", \"prepend_scheme\": \"always\"}, \"post_processor\": null, "
+        "\"decoder\": {\"type\": \"Metaspace\", \"replacement\": \"" SPACE
+        "\", \"prepend_scheme\": \"always\"}, \"model\": {\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": "
+        "[[\"<unk>\", 0.0], [\"a\", "
+        "-1.0]]}}";
+    assert_ok(ppo_text_save("tokenizer.json", unigram, sizeof unigram - 1));
+    assert_ok(ppo_tokenizer_load("tokenizer.json", &tok));
+    assert_fails(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "no name for how");
+    ppo_tokenizer_free(tok);
     ppo_lm_free(lm);
 }
 
@@ -601,6 +832,13 @@ static void models_that_are_not_known_are_refused(void **state) {
         {"llama.rope.scaling.type", "yarn", "rope.scaling.type|yarn"},
         {"llama.rope.scaling.type", "llama3", "rope.scaling.type"},
         {"llama.rope.scaling.type", "linear", "no llama.rope.scaling.factor"},
+        {"llama.rope.scaling.type", "3", "no text: llama.rope.scaling.type"},
+        {"llama.attention.head_count_kv", "[8", "not one number|head_count_kv"},
+        {"llama.attention.head_count_kv", "3", "kv_heads"},
+        {"tokenizer.ggml.eos_token_id", "[7", "no whole number|eos_token_id"},
+        {"tokenizer.ggml.eos_token_id", "1.5", "no whole number|eos_token_id"},
+        {"tokenizer.ggml.eos_token_id", "-2", "no whole number|eos_token_id"},
+        {"tokenizer.ggml.eos_token_id", "4294967295", "no whole number|eos_token_id"},
         {"tokenizer.ggml.eos_token_id", "end", "no whole number|eos_token_id"}};
     static char row[256 / 32 * 34];
     ppo_lm *lm = model("llama", ""), *read = NULL;
@@ -611,6 +849,17 @@ static void models_that_are_not_known_are_refused(void **state) {
     write_kind(8, row, sizeof row, "llama.rope.scaling.type", "none");
     assert_ok(ppo_lm_load("a.gguf", &read));
     ppo_lm_free(read);
+    write_kind(8, row, sizeof row, "tokenizer.ggml.eos_token_id",
+               "5000"); /* of a tokenizer with more tokens */
+    assert_ok(ppo_lm_load("a.gguf", &read));
+    assert_int_equal(read->config.eos, -1);
+    ppo_lm_free(read);
+    for (int k = 0; k < 3; k++) { /* multiples that are too small, too large, and none of 8 */
+        static const unsigned char bad[][8] = {
+            {4, 0, 0, 0, 0}, {4, 0, 0, 0, 0, 0, 32, 0}, {4, 0, 0, 0, 20, 0, 0, 0}};
+        write_kind(8, row, sizeof row, "general.name", "x");
+        change("general.alignment", bad[k], 8), refuses_model("no multiple of 8");
+    }
     for (int k = 0; k < 3; k++) { /* what was written, with one thing changed */
         static const unsigned char one[] = {4, 0, 0, 0, 1}, nine[] = {4, 0, 0, 0, 9},
                                    twelve[] = {4, 0, 0, 0, 12};
@@ -630,9 +879,25 @@ static void models_that_are_not_known_are_refused(void **state) {
     put_int("general.architecture", 3);
     write_bytes("a.gguf");
     refuses_model("no text|general.architecture");
+    begin(0, 1);
+    put_value("general.architecture", "[llama");
+    write_bytes("a.gguf");
+    refuses_model("no text|general.architecture");
     begin(0, 0);
     write_bytes("a.gguf");
     refuses_model("no general.architecture");
+    for (int k = 0; k < 2; k++) { /* an alignment that is no number is not one; and there are no tensors */
+        begin(0, 7);
+        put_string("general.architecture", "llama");
+        put_int("llama.context_length", 8);
+        put_int("llama.embedding_length", 8);
+        put_int("llama.block_count", 1);
+        put_int("llama.feed_forward_length", 8);
+        put_int("llama.attention.head_count", 1);
+        put_value("general.alignment", k ? "[" : "x");
+        write_bytes("a.gguf");
+        refuses_model("no token_embd.weight");
+    }
     remove("a.gguf");
     refuses_model("a.gguf");
     refuses_tokenizer("a.gguf");
@@ -643,14 +908,17 @@ static void models_that_are_not_known_are_refused(void **state) {
 
 static void what_gguf_cannot_express_is_refused(void **state) {
     (void)state;
-    static const char *const cases[][3] = {{"gpt_neo", "", "gpt_neo"},
-                                           {"mistral", "window=8", "window"},
-                                           {"llama", "attention_scale=1", "attention_scale"},
-                                           {"llama", "activation=relu", "activation"},
-                                           {"qwen2", "rope_scaling=llama3 rope_factor=8", "rope_scaling"},
-                                           {"qwen3", "qkv_bias=yes", "qkv_bias"},
-                                           {"gpt_neox", "tied=yes", "tied"},
-                                           {"llama", "score=1", "score"}};
+    static const char *const cases[][3] = {
+        {"gpt_neo", "", "gpt_neo"},
+        {"mistral", "window=8", "window"},
+        {"llama", "attention_scale=1", "attention_scale"},
+        {"llama", "activation=relu", "activation"},
+        {"qwen2", "rope_scaling=llama3 rope_factor=8", "rope_scaling"},
+        {"qwen3", "qkv_bias=yes", "qkv_bias"},
+        {"gpt_neox", "tied=yes", "tied"},
+        {"gemma3_text", "window=8 window_layers=2 attention_scale=0.25 head_size=16", "window_layers"},
+        {"smollm3", "layers=5 nope_layers=1", "nope_layers"},
+        {"llama", "score=1", "score"}};
     ppo_lm *lm = NULL, *policy = NULL;
     ppo_tokenizer *tok = NULL;
     const ppo_lora lora = ppo_lora_default();
@@ -664,6 +932,7 @@ static void what_gguf_cannot_express_is_refused(void **state) {
     lm = model("llama", "vocab=260 eos=2");
     assert_fails(ppo_gguf_save(lm, trained, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "268 tokens|260");
     assert_fails(ppo_gguf_save(lm, NULL, NULL, (ppo_gguf_type)2, NULL), PPO_ERROR_ARGUMENT, "type is 2");
+    assert_fails(ppo_gguf_save(NULL, NULL, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "lm is NULL");
     assert_ok(ppo_lm_adapt(lm, &lora, 0, &policy));
     assert_fails(ppo_gguf_save(policy, NULL, NULL, PPO_GGUF_F32, NULL), PPO_ERROR_ARGUMENT, "ppo_lm_merge");
     ppo_lm_free(policy);
@@ -690,6 +959,8 @@ static void bad_files_are_refused_by_a_sentence(void **state) {
     } cases[] = {
         {"GGUF", {1, 0, 0, 0}, 4, "version 1"},
         {"GGUF", {4, 0, 0, 0}, 4, "version"},
+        {"GGUF", {0, 0, 0, 0}, 4, "version"},
+        {"smo", {0}, 1, "byte 0|tokenizer.ggml.pre"},
         {"GGUF", {0, 0, 0, 3}, 4, "big-endian"},
         {"general.architecture", {8, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 'b'}, 13, "blama"},
         {"general.architecture", {77}, 1, "unknown type|general.architecture"},
@@ -763,6 +1034,117 @@ static void names_that_are_wrong_or_there_twice_are_refused(void **state) {
     assert_fails(ppo_lm_load("x.bin", &lm), PPO_ERROR_FILE, "GGUF|.gguf");
 }
 
+static void tensors_of_impossible_sizes_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t rank, sizes[4];
+        const char *words;
+    } cases[] = {{0, {0}, "without one to four sizes"},
+                 {2, {8, 0}, "0 or too large"},
+                 {2, {8, (uint64_t)1 << 31}, "0 or too large"},
+                 {3, {1, 1, 2}, "more than two dimensions"},
+                 {4, {1, 1, 1, 2}, "more than two dimensions"},
+                 {2, {INT_MAX, INT_MAX}, "a tensor that is too large: x"},
+                 {1, {1}, "truncated|y"}};
+    for (int k = 0; k < COUNT(cases); k++) {
+        begin(2, 1);
+        put_string("general.architecture", "llama");
+        put_text("x");
+        put_whole(cases[k].rank, 4);
+        for (uint64_t i = 0; i < cases[k].rank; i++) put_whole(cases[k].sizes[i], 8);
+        put_whole(0, 4), put_whole(0, 8);
+        put_text("y");
+        put_whole(1, 4), put_whole(1, 8), put_whole(0, 4), put_whole(32, 8);
+        while (size % 32) put_whole(0, 1);
+        put_whole(0, 4); /* the file ends with x, before y begins */
+        write_bytes("a.gguf");
+        refuses_model(cases[k].words);
+    }
+}
+
+/* A vector may say that it has one row, and 0 is a number as any other. */
+static void rows_of_zeros_and_vectors_of_one_row_are_read(void **state) {
+    (void)state;
+    static const unsigned char two[] = {2, 0, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0};
+    static const char name[] = "output_norm.weight";
+    ppo_lm *lm = model("llama", ""), *read = NULL;
+    float *x = lm->token_embedding->data;
+    memset(x + 32, 0, 32 * sizeof *x);
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_Q8_0, "b.gguf"));
+    assert_ok(ppo_lm_load("b.gguf", &read));
+    for (int i = 32; i < 64; i++) assert_true(read->token_embedding->data[i] == 0);
+    ppo_lm_free(read);
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "b.gguf"));
+    take_file("b.gguf");
+    const float nan = NAN;
+    memcpy(find(x + 64, 4 * sizeof *x), &nan, sizeof nan); /* in the first of many rows */
+    write_bytes("a.gguf");
+    refuses_model("token_embd.weight|not finite");
+    take_file("b.gguf"); /* eight bytes more before the numbers, and as many less of what is between */
+    unsigned char *at = find(name, sizeof name - 1) + sizeof name - 1, *data = find(x, 4 * sizeof *x);
+    size_t gap = 0;
+    while (!data[-1 - (ptrdiff_t)gap]) gap++;
+    assert_true(gap >= 8 + 7); /* the last number before them has zeros, too */
+    memmove(at + 20, at + 12, (size_t)(data - at) - 20);
+    memcpy(at, two, sizeof two);
+    write_bytes("a.gguf");
+    assert_ok(ppo_lm_load("a.gguf", &read));
+    assert_memory_equal(lm->params->data, read->params->data, lm->params->count * sizeof(float));
+    ppo_lm_free(read);
+    ppo_lm_free(lm);
+}
+
+static void factors_that_are_not_llama_3s_are_refused(void **state) {
+    (void)state;
+    static const char name[] = "rope_freqs.weight";
+    static const float other[][8] = {{1, 1, 1, 1, 1, 1, 1, 8},   {1, 2, 3, 4, 5, 6, 7, 8},
+                                     {1, 1, 1, 2, 3, 4, 5, -8},  {8, 6, 4, 3, 2, 1.5f, 1.2f, 8},
+                                     {1, 1, 1, NAN, 2, 3, 4, 8}, {1, 1, 1, 1, 1, 1, 4, 8}};
+    static const unsigned char infos[][16] = {{1, 0, 0, 0, 7}, {1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1}};
+    ppo_lm *lm = model("llama", "rope_scaling=llama3 rope_factor=8 rope_context=128 head_size=16");
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "b.gguf"));
+    for (int k = 0; k < COUNT(other); k++) {
+        static const float last = 8;
+        unsigned char *at;
+        take_file("b.gguf");
+        for (at = find(name, sizeof name - 1); memcmp(at, &last, 4) || (at - bytes) % 32 != 28;) at++;
+        for (int j = 0; j < 8; j++) memcpy(at - 28 + 4 * j, &other[k][j], 4);
+        write_bytes("a.gguf");
+        refuses_model(isnan(other[k][3]) ? "rope_freqs.weight|not finite"
+                                         : "not those of Llama 3|rope_freqs");
+    }
+    for (int k = 0; k < COUNT(infos); k++) {
+        take_file("b.gguf");
+        memcpy(find(name, sizeof name - 1) + sizeof name - 1, infos[k], 16);
+        write_bytes("a.gguf");
+        refuses_model("no list of a float for each frequency: rope_freqs.weight");
+    }
+    ppo_lm_free(lm);
+}
+
+static void ends_are_told_once_and_as_far_as_there_is_room(void **state) {
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        int ends[3] = {-5, -5, -5}, n = 7;
+        begin(0, 4);
+        put_string("general.architecture", "llama");
+        put_value("tokenizer.ggml.eos_token_id", "7");
+        put_value("tokenizer.ggml.eot_token_id", "7");
+        put_value("tokenizer.ggml.eom_token_id", k ? "end" : "9");
+        write_bytes("a.gguf");
+        if (k) {
+            assert_fails(ppo_lm_load_ends("a.gguf", ends, 3, &n), PPO_ERROR_FILE, "eom_token_id");
+            assert_int_equal(n, 0);
+            continue;
+        }
+        assert_ok(ppo_lm_load_ends("a.gguf", ends, 3, &n));
+        assert_true(n == 2 && ends[0] == 7 && ends[1] == 9 && ends[2] == -5);
+        ends[1] = -5;
+        assert_ok(ppo_lm_load_ends("a.gguf", ends, 1, &n));
+        assert_true(n == 2 && ends[0] == 7 && ends[1] == -5);
+    }
+}
+
 static ppo_status read_and_write(void *user) {
     ppo_tokenizer *tok = NULL;
     ppo_lm *lm = NULL;
@@ -775,11 +1157,33 @@ static ppo_status read_and_write(void *user) {
     return status;
 }
 
+static ppo_status read_tokenizer(void *user) {
+    ppo_tokenizer *tok = NULL;
+    (void)user;
+    ppo_status status = ppo_tokenizer_load("a.gguf", &tok);
+    ppo_tokenizer_free(tok);
+    return status;
+}
+
+static ppo_status read_model(void *user) {
+    ppo_lm *lm = NULL;
+    (void)user;
+    ppo_status status = ppo_lm_load("a.gguf", &lm);
+    ppo_lm_free(lm);
+    return status;
+}
+
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state) {
     (void)state;
     take_golden();
     write_bytes("a.gguf");
     assert_true(fail_each_site(read_and_write, NULL, 1) > 20);
+    write_pieces(1, 0);
+    assert_true(fail_each_site(read_tokenizer, NULL, 1) > 5);
+    ppo_lm *lm = model("llama", "layers=1 width=8 heads=1 hidden=8 vocab=9 eos=1 rope_scaling=llama3");
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F32, "a.gguf"));
+    ppo_lm_free(lm);
+    assert_true(fail_each_site(read_model, NULL, 1) > 5);
 }
 
 #define TEST(name) cmocka_unit_test(name)
@@ -793,6 +1197,7 @@ int main(void) {
         TEST(the_scaling_of_llama3_is_found_from_its_factors),
         TEST(fewer_bits_round_to_the_nearest),
         TEST(merges_follow_from_the_scores_of_pieces),
+        TEST(pieces_of_any_form_are_read_and_written),
         TEST(names_of_cuts_are_read_and_written),
         TEST(tokenizers_that_are_not_known_are_refused),
         TEST(tokenizers_that_gguf_has_no_word_for_are_refused),
@@ -800,6 +1205,10 @@ int main(void) {
         TEST(what_gguf_cannot_express_is_refused),
         TEST(bad_files_are_refused_by_a_sentence),
         TEST(names_that_are_wrong_or_there_twice_are_refused),
+        TEST(tensors_of_impossible_sizes_are_refused),
+        TEST(rows_of_zeros_and_vectors_of_one_row_are_read),
+        TEST(factors_that_are_not_llama_3s_are_refused),
+        TEST(ends_are_told_once_and_as_far_as_there_is_room),
         TEST(every_failing_allocation_is_reported_and_leaks_nothing),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -337,8 +337,8 @@ typedef struct ppo__gguf_value {
 
 typedef struct ppo__gguf_tensor {
     const char *name;
-    int type, rank;                   /* a row of ppo__gguf_types; 1 or 2 */
-    int64_t cols, rows, begin, bytes; /* rows is 1 with rank 1; begin: from the start of the file */
+    int type;                         /* a row of ppo__gguf_types */
+    int64_t cols, rows, begin, bytes; /* rows is 1 of a vector; begin: from the start of the file */
     int taken;                        /* 1: a model has read it */
 } ppo__gguf_tensor;
 
@@ -467,7 +467,6 @@ static void ppo__gguf_read_info(ppo__gguf *g, ppo__gguf_tensor *tensor) {
     } else if (size[0] % ppo__gguf_types[tensor->type].count)
         ppo__gguf_fail(g, "a row that is no whole number of blocks: ", tensor->name);
     if (g->status) return;
-    tensor->rank = size[1] > 1 || rank > 1 ? 2 : 1;
     tensor->cols = size[0];
     tensor->rows = size[1];
     tensor->bytes = size[0] / ppo__gguf_types[tensor->type].count * ppo__gguf_types[tensor->type].bytes;
@@ -481,7 +480,7 @@ static int ppo__gguf_by_name(const void *a, const void *b) {
 }
 
 static ppo__gguf_tensor *ppo__gguf_tensor_of(const ppo__gguf *g, const char *name) {
-    const ppo__gguf_tensor key = {name, 0, 0, 0, 0, 0, 0, 0};
+    const ppo__gguf_tensor key = {name, 0, 0, 0, 0, 0, 0};
     if (!g->tensor_count) return NULL;
     return (ppo__gguf_tensor *)bsearch(&key, g->tensors, (size_t)g->tensor_count, sizeof key,
                                        ppo__gguf_by_name);
@@ -523,8 +522,7 @@ static ppo_status ppo__gguf_open(ppo__gguf *g, const char *path) {
     g->left = g->size;
     if (g->size < 4) return ppo__gguf_fail(g, "not GGUF: it is shorter than its first word", "");
     ppo__gguf_read(g, magic, 4);
-    if (!g->status && memcmp(magic, "GGUF", 4))
-        return ppo__gguf_fail(g, "not GGUF", ppo__other_kind(magic, 4));
+    if (memcmp(magic, "GGUF", 4)) return ppo__gguf_fail(g, "not GGUF", ppo__other_kind(magic, 4));
     const uint64_t version = ppo__gguf_whole(g, 4);
     if (!g->status && version && !(version & 0xffff))
         return ppo__gguf_fail(g, "its numbers are big-endian, which is not read", "");
@@ -735,10 +733,10 @@ static ppo_status ppo__gguf_fetch(ppo__gguf *g, const ppo__gguf_tensor *tensor, 
 static ppo_status ppo__gguf_load_array(ppo__gguf *g, const char *name, ppo_tensor *x, int how, int rows,
                                        int cols, int rank) {
     ppo__gguf_tensor *tensor = ppo__gguf_tensor_of(g, name);
-    const int64_t is_rows = !tensor || rank == 2 ? (tensor ? tensor->rows : 0) : tensor->cols;
-    const int64_t is_cols = !tensor || rank == 2 ? (tensor ? tensor->cols : 0) : tensor->rows;
     if (!tensor) return ppo__gguf_fail(g, "there is no tensor ", name);
-    if (is_rows != rows || is_cols != cols || tensor->rank != rank)
+    const int64_t is_rows = rank == 2 ? tensor->rows : tensor->cols;
+    const int64_t is_cols = rank == 2 ? tensor->cols : tensor->rows;
+    if (is_rows != rows || is_cols != cols)
         return g->status = ppo__file_fail(g->path, "\"%.80s\" has %lld rows of %lld, not %d of %d", name,
                                           (long long)is_rows, (long long)is_cols, rows, cols);
     if (rank == 1 && ppo__gguf_types[tensor->type].count > 1)
@@ -785,7 +783,7 @@ static ppo_status ppo__gguf_find_scaling(ppo__gguf *g, ppo_lm_config *c) {
     double first[2] = {0, 0}, last[2] = {0, 0};
     int between = 0;
     if (!tensor) return PPO_OK;
-    if (tensor->rank != 1 || tensor->cols != n || tensor->type)
+    if (tensor->rows != 1 || tensor->cols != n || tensor->type)
         return ppo__gguf_fail(g, "it is no list of a float for each frequency: ", tensor->name);
     float *factors = PPO__ARRAY(&g->memory, float, n);
     unsigned char *raw = PPO__ARRAY(&g->memory, unsigned char, 4 * (size_t)n);
@@ -833,17 +831,16 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
     *c = ppo_lm_config_default();
     ppo_lm_config_family(c, ppo__gguf_families[g->family].family);
     if (!ppo__is_word("attention_scale", ppo__gguf_families[g->family].more)) c->attention_scale = 0;
-    for (int k = 0; k < PPO__GGUF_SETTINGS && !g->status; ++k) {
+    for (int k = 0; k < PPO__GGUF_SETTINGS; ++k) {
         const char *name = ppo__gguf_settings[k].name;
         const char kind = ppo__gguf_settings[k].kind;
         const int is_factor = !strcmp(name, "rope_factor");
         const ppo__gguf_value *value = NULL;
         if (is_factor && c->rope_scaling == PPO_ROPE_PLAIN) continue;
         if (ppo__gguf_has(c, g->family, k)) value = ppo__gguf_find(g, ppo__gguf_key(c, g->family, k, key));
-        if (!value && (ppo__gguf_settings[k].required || is_factor))
-            return ppo__gguf_fail(g, "there is no ", key);
-        if (!value) continue;
-        if (value->is_list || !value->count || (kind == 'w' ? !value->texts : !value->numbers))
+        if (!value && !ppo__gguf_settings[k].required && !is_factor) continue;
+        if (!value) return ppo__gguf_fail(g, "there is no ", key);
+        if (value->is_list || (kind == 'w' ? !value->texts : !value->numbers))
             return ppo__gguf_fail(g, kind == 'w' ? "no text: " : "not one number: ", key);
         if (kind == 'w') snprintf(text, sizeof text, "%.40s", *value->texts);
         else snprintf(text, sizeof text, "%.9g", *value->numbers);
@@ -855,7 +852,7 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
             return g->status = ppo__file_fail(g->path, "%s: %s", key, ppo__error);
     }
     const ppo__gguf_tensor *embedding = ppo__gguf_tensor_of(g, "token_embd.weight");
-    if (g->status || !embedding) return ppo__gguf_fail(g, "there is no token_embd.weight", "");
+    if (!embedding) return ppo__gguf_fail(g, "there is no token_embd.weight", "");
     c->vocab = (int)embedding->rows;
     c->tied = !ppo__gguf_there(g, "output.weight", "");
     c->qkv_bias = ppo__gguf_there(g, "blk.0.attn_q.bias", "blk.0.attn_qkv.bias");
@@ -1179,7 +1176,7 @@ static int ppo__gguf_by_score(const void *a, const void *b) {
     const ppo__gguf_merge *x = (const ppo__gguf_merge *)a, *y = (const ppo__gguf_merge *)b;
     if (x->score != y->score) return x->score > y->score ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x->left < y->left ? -1 : x->left > y->left;
+    return x->left < y->left ? -1 : 1;
 }
 
 /* The merges that the scores of SentencePiece's pieces stand for: each pair of pieces that is a piece. */
@@ -1321,9 +1318,10 @@ static ppo_status ppo__gguf_fill(ppo__gguf *g, const ppo__gguf_vocab *v, ppo_tok
     rules->pad = ppo__gguf_token(v, v->pad) ? v->pad : -1;
     const char *kept[2] = {ppo__gguf_token(v, v->eos), chat}; /* in a memory that is given back */
     for (int k = 0; k < 2; ++k) {
-        char *copy = kept[k] ? PPO__ARRAY(&tok->memory, char, strlen(kept[k]) + 1) : NULL;
-        if (kept[k] && !copy) return PPO_ERROR_MEMORY;
-        if (copy) kept[k] = strcpy(copy, kept[k]);
+        if (!kept[k]) continue;
+        char *copy = PPO__ARRAY(&tok->memory, char, strlen(kept[k]) + 1);
+        if (!copy) return PPO_ERROR_MEMORY;
+        kept[k] = strcpy(copy, kept[k]);
     }
     rules->eos = kept[0];
     rules->template_of_chat = kept[1];
@@ -1513,7 +1511,7 @@ static int ppo__gguf_cut_of(const ppo_tokenizer *tok) {
    */
 static ppo_status ppo__gguf_check_pieces(const ppo_tokenizer *tok, const int *rank, int *prefix) {
     const ppo__tokfile_rules *rules = tok->rules;
-    int plain = rules->fallback[0] >= 0 && !rules->whole && !rules->is_unigram, replaces = 0;
+    int plain = rules->fallback[0] >= 0 && !rules->whole, replaces = 0;
     uint64_t slot;
     *prefix = 0;
     for (int k = 0; k < tok->step_count; ++k) {
@@ -1523,8 +1521,11 @@ static ppo_status ppo__gguf_check_pieces(const ppo_tokenizer *tok, const int *ra
                  !(rule->prefix && strcmp(rule->prefix, PPO__METASPACE));
         if (rule->from) replaces |= !strcmp(rule->from, " ") && !strcmp(rule->to, PPO__METASPACE) ? 1 : 2;
         *prefix |= rule->prefix != NULL;
-        plain &= !cut->expression || cut->behavior == PPO__WITH_PREVIOUS ||
-                 (cut->behavior == PPO__WITH_NEXT && ppo__tokfile_may_cut(tok));
+        if (!cut->expression) continue; /* else it cuts at spaces, which are no more, or before words */
+        plain &= cut->behavior == PPO__WITH_PREVIOUS
+                     ? !strcmp(cut->expression->text, "\\ ")
+                     : cut->behavior == PPO__WITH_NEXT && !strcmp(cut->expression->text, PPO__METASPACE) &&
+                           ppo__tokfile_may_cut(tok);
     }
     if (!plain || replaces != 1)
         return ppo__refuse("ppo_gguf_save: the tokenizer is of characters, but not as GGUF can express it: "
@@ -1541,7 +1542,7 @@ static ppo_status ppo__gguf_check_pieces(const ppo_tokenizer *tok, const int *ra
             const int a = ppo__find_key(tok, key, (size_t)k, &slot),
                       b = a < 0 ? -1 : ppo__find_key(tok, key + k, (size_t)(n - k), &slot);
             const int merge = b < 0 ? -1 : ppo__map_find(&tok->by_unit, ppo__pair_key(a, b));
-            if (b >= 0 && !ppo__added_of(tok, t) && (merge < 0 || tok->joined[merge] != t))
+            if (b >= 0 && merge < 0 && !ppo__added_of(tok, t))
                 return ppo__refuse(
                     "ppo_gguf_save: the merges lack one that makes \"%.40s\", which llama.cpp would make",
                     key);
@@ -1558,7 +1559,7 @@ static int ppo__gguf_spell(const ppo__gguf_names *names, int t, char *out) {
     uint64_t slot;
     char *at = out;
     if (added) {
-        const int pieces = tok->kind != PPO__BPE && !added->special;
+        const int of_pieces = tok->kind != PPO__BPE, pieces = of_pieces && !added->special;
         for (int i = 0; i < added->name_bytes;) { /* spaces that are found in a text are spaces there */
             const int space =
                 pieces && added->name_bytes - i >= 3 && !memcmp(added->name + i, PPO__METASPACE, 3);
@@ -1566,9 +1567,9 @@ static int ppo__gguf_spell(const ppo__gguf_names *names, int t, char *out) {
             i += space ? 3 : 1;
         }
         *at = 0;
-        return rules && t == rules->unknown && pieces ? PPO__GGUF_UNKNOWN
-               : added->special                       ? PPO__GGUF_CONTROL
-                                                      : PPO__GGUF_ADDED;
+        return of_pieces && t == rules->unknown ? PPO__GGUF_UNKNOWN
+               : added->special                 ? PPO__GGUF_CONTROL
+                                                : PPO__GGUF_ADDED;
     }
     const char *text = rules ? rules->key[t] : tok->bytes + tok->start[t];
     const int n = !text ? 0 : rules ? rules->key_bytes[t] : ppo__token_length(tok, t);
@@ -1581,12 +1582,12 @@ static int ppo__gguf_spell(const ppo__gguf_names *names, int t, char *out) {
     }
     *at = 0;
     if (!n) sprintf(out, "[PAD%d]", t);
-    if (tok->kind != PPO__BPE && rules && n == 6 && !strncmp(out, "<0x", 3) &&
+    if (tok->kind != PPO__BPE && n == 6 && !strncmp(out, "<0x", 3) &&
         rules->fallback[strtol(out + 3, NULL, 16) & 255] == t)
         return PPO__GGUF_BYTE;
-    return !n                                                      ? PPO__GGUF_UNUSED
-           : rules && tok->kind != PPO__BPE && t == rules->unknown ? PPO__GGUF_UNKNOWN
-                                                                   : PPO__GGUF_NORMAL;
+    return !n                                             ? PPO__GGUF_UNUSED
+           : tok->kind != PPO__BPE && t == rules->unknown ? PPO__GGUF_UNKNOWN
+                                                          : PPO__GGUF_NORMAL;
 }
 
 static ppo_status ppo__gguf_make_names(ppo__gguf *g, ppo__gguf_names *names) {
@@ -1789,7 +1790,7 @@ static ppo_status ppo__gguf_write(FILE *out, const char *path, void *user) {
     ppo__gguf_put_whole(g, keys, 8);
     status = ppo__gguf_put_keys(g);
     if (!status) status = ppo__gguf_put_tensors(g, PPO__GGUF_INFOS);
-    if (!status) ppo__gguf_pad(g);
+    ppo__gguf_pad(g);
     return status ? status : ppo__gguf_put_tensors(g, PPO__GGUF_DATA);
 }
 
