@@ -14,6 +14,7 @@ holds() {
     cat $built/$1.txt
     return 1
 }
+check a_lesson_takes_a_seed_and_kernels $built/07_clip 5 plain # first: the lesson's own drawing follows
 for lesson in 00_loop 01_policy_gradient 01b_theorem 02_baseline 03_actor_critic 04_gae 05_time_limits 06_ratio 06b_surrogate 07_clip 08_natural_gradient \
     09_trust_region 11_value_loss 13_environment 13b_ppo 14_own_loss 22_ppo_on_tokens 23_kl_estimators 24_kl_place 29_ensembles 32b_critique \
     35_human_evaluation; do
@@ -28,7 +29,6 @@ for file in examples/lessons/*.c; do
     is_named "$file" || check "${file}_is_on_the_page" false
 done
 
-check a_lesson_takes_a_seed_and_kernels $built/07_clip 5 plain
 # What `make course` writes, beside what `make docs` writes. Quoted numbers are those of these kernels, compiled by gcc.
 course=$work/course
 exact=$([ -n "$kernels" ] && ${CC:-cc} --version 2>/dev/null | grep -q 'Free Software' && echo check)

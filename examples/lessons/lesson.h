@@ -190,6 +190,7 @@ static inline void chart_save(const chart *c, const char *path) {
                                        "#f0c24b", "#ff8cc4", "#4fd3e0", "#bbb"};
     static const char *const dash[] = {"", "7 3", "2 2", "9 2 2 2", "", "5 5", "1 3", "8 4"};
     double rx[2], ry[2], left = 46, right = 388, top = 40, at = 46;
+    int colors = c->count ? c->series[c->count - 1].color + 1 : 0;
     int height = c->row_count > 8 ? 120 + 16 * c->row_count : 260; /* rows need room */
     double bottom = height - 42;
     FILE *file = fopen(path, "w");
@@ -202,12 +203,14 @@ static inline void chart_save(const chart *c, const char *path) {
             "font-family=\"sans-serif\" font-size=\"11\">\n<style>\n.p{fill:#fff}text{fill:#222}.m{fill:#555}"
             ".g{stroke:#ddd}.a{stroke:#777}.s{fill:#888;fill-opacity:.16}\n",
             height, 2 * height);
-    for (int i = 0; i < 8; i++) fprintf(file, ".c%d{stroke:%s}.f%d{fill:%s}\n", i, light[i], i, light[i]);
+    for (int i = 0; i < 8 && i < colors; i++)
+        fprintf(file, ".c%d{stroke:%s}.f%d{fill:%s}\n", i, light[i], i, light[i]);
     fprintf(
         file,
         "@media (prefers-color-scheme:dark){.p{fill:#15181c}text{fill:#eee}.m{fill:#bbb}.g{stroke:#343a40}"
         ".a{stroke:#999}\n");
-    for (int i = 0; i < 8; i++) fprintf(file, ".c%d{stroke:%s}.f%d{fill:%s}\n", i, dark[i], i, dark[i]);
+    for (int i = 0; i < 8 && i < colors; i++)
+        fprintf(file, ".c%d{stroke:%s}.f%d{fill:%s}\n", i, dark[i], i, dark[i]);
     fprintf(file, "}</style>\n<rect width=\"400\" height=\"%d\" class=\"p\"/>\n", height);
     chart_text(file, 10, 16, "font-weight=\"bold\" font-size=\"12.5\"", c->title);
     for (int i = 0; i < c->row_count; i++) left = fmax(left, 14 + chart_width(c->rows[i]));
