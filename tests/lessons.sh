@@ -49,6 +49,7 @@ check drawings_are_those_of_the_lessons sh examples/lessons/drawings.sh
 check course_is_written_and_quotes_what_lessons_print is_written
 check links_of_the_course_lead_somewhere leads_somewhere
 check formulas_become_mathml has_formulas
+check steps_become_a_list has '<li>a reward for each whole sequence, R</li>' 22_ppo_on_tokens.html
 check answers_are_folded_in has '<summary>Answer</summary>' 07_clip.html
 
 has_failed() { ! "$@"; }

@@ -366,7 +366,7 @@ static void put_markdown(text *t, char **lines, style how, const char *where) {
                 check_numbers(lines[i + n], where), check_hours(lines[i + n], where),
                     put_row(t, lines[i + n], s, how);
             put(t, "</tbody></table></div>\n");
-        } else if (is_item(s)) {
+        } else if (is_item(s) && indent_of(s) < (size_t)how.indent) {
             const char *tag = s[indent_of(s)] == '-' ? "ul" : "ol";
             putf(t, "<%s>\n", tag);
             for (n = 0; lines[i + n] && is_item(lines[i + n]);) {
@@ -549,9 +549,13 @@ static void write_lesson(const lesson *l) {
     for (int i = 0; lines[i]; i++) /* without the indentation of the comment */
         if (indent_of(lines[i]) >= 3) lines[i] += 3;
     putf(&title, "%s. %s", l->number, l->title);
-    put(&t, "<h1>"), put_escaped(&t, title.s, title.n), put(&t, "</h1>\n<p class=\"idea\">");
-    put_inline(&t, l->idea, strlen(l->idea), plain);
-    putf(&t, "</p>\n<p class=\"facts\">%s minutes", l->minutes);
+    put(&t, "<h1>"), put_escaped(&t, title.s, title.n), put(&t, "</h1>\n");
+    if (strlen(l->idea) > strlen(l->title) + 1) { /* more than the title and a full stop */
+        put(&t, "<p class=\"idea\">");
+        put_inline(&t, l->idea, strlen(l->idea), plain);
+        put(&t, "</p>\n");
+    }
+    putf(&t, "<p class=\"facts\">%s minutes", l->minutes);
     if (l->after) put(&t, " · after lesson "), put_numbers(&t, l->after);
     put(&t, "</p>\n");
     put_field(&t, "Read", l->read);
@@ -640,6 +644,18 @@ static void write_markdown(const char *path, const char *body_class, int math) {
     char **lines = lines_of(needed_text(path));
     put_markdown(&t, lines, (style){from.s, math, 4}, path);
     save_page(page_of(path), lines[0] + strspn(lines[0], "# "), body_class, t.s);
+}
+
+/* A lesson that no week has is forgotten. */
+static void check_timetable(const char *path) {
+    const char *s = needed_text(path);
+    for (int k = 0; k < lesson_count; k++) {
+        text link = {0};
+        putf(&link, "(../%s.c)", lessons[k].name);
+        if (strstr(s, link.s)) continue;
+        fprintf(stderr, "%s: lesson %s is in no week\n", path, lessons[k].number);
+        wrong = 1;
+    }
 }
 
 static void write_header(const char *path) {
@@ -778,6 +794,7 @@ int main(int argc, char **argv) {
         putf(&path, "examples/lessons/course/%s.md", pages[k]);
         write_markdown(path.s, pages[k], strcmp(pages[k], "settings") ? 2 : 0);
     }
+    check_timetable("examples/lessons/course/timetable.md");
     write_markdown("examples/lessons/course/card.md", "card", 2);
     exercise_count = list("examples/exercises", "", exercises);
     for (int k = 0; k < exercise_count; k++) {
