@@ -175,6 +175,7 @@ static void a_clone_does_what_its_teacher_did(void **state) {
         {reach_env(), reacher, "scale_actions=yes", 0.05f},
         {reach_env(), reacher, "gsde=yes", 0.06f},
         {reach_env(), reacher, "use_critic=no", 0.05f},
+        {walk_env(), walker, "recurrent=8 sequence_steps=4 gamma=0.9", 0.02f}, /* sequences of any length */
     };
     for (int k = 0; k < COUNT(cases); ++k) {
         const ppo_env *env = &cases[k].env;
@@ -371,6 +372,71 @@ static void the_expert_labels_what_the_agent_sees(void **state) {
     ppo_agent_free(agent);
 }
 
+/* What a policy does by itself is recorded as it acts: with a mask, and its choices of several kinds. */
+static void the_play_of_an_agent_is_recorded(void **state) {
+    (void)state;
+    const ppo_env envs[] = {fenced_env(), dials_env()};
+    static const int options[] = {3, 9}, widths[] = {1, DIALS};
+    for (int k = 0; k < 2; ++k) {
+        ppo_agent *agent = new_agent(&envs[k], "");
+        ppo_recording own = {0};
+        assert_ok(ppo_record(&envs[k], agent, 0, NULL, NULL, 3, 1, &own));
+        assert_true(own.steps > 3);
+        for (int i = 0; i < own.steps; ++i) {
+            ppo_action action;
+            assert_ok(ppo_act_masked(agent, own.obs + i * envs[k].obs_size, own.mask + i * options[k], NULL,
+                                     &action));
+            assert_memory_equal(action.choices, own.actions.discrete + i * widths[k],
+                                (size_t)widths[k] * sizeof(int));
+        }
+        ppo_recording_free(&own);
+        ppo_agent_free(agent);
+    }
+}
+
+/* Rewards, masks and ends may be left out: no rewards teach no critic, no masks forbid nothing, and without ends all
+   is one episode, whose end is held out. And DAgger goes on from what is recorded already. */
+static void a_recording_may_lack_what_is_optional(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    ppo_agent *agent = new_agent(&env, "");
+    ppo_clone_config how = ppo_clone_config_default();
+    ppo_dagger_config dagger = ppo_dagger_config_default();
+    ppo_clone_report report, of_one;
+    ppo_recording play = {0}, bare;
+    expert e = {0, 0};
+    how.epochs = 3, how.batch_size = 1;
+    assert_ok(ppo_record(&env, NULL, 0, walker, &e, 4, 1, &play));
+    bare = play;
+    bare.reward = NULL, bare.mask = NULL, bare.terminated = NULL, bare.truncated = NULL;
+    assert_ok(ppo_clone(agent, &bare, &how, &report));
+    assert_nan(report.value_loss[0]);
+    assert_int_equal(report.critic_epochs, 0);
+    assert_int_equal(report.steps[1], (int)(0.1f * (float)play.steps + 0.5f));
+    ppo_agent_free(agent);
+    agent = new_agent(&env, "");
+    bare.steps -= report.steps[1], how.held_out = 0;
+    assert_ok(ppo_clone(agent, &bare, &how, &of_one));
+    assert_close(of_one.loss[0], report.loss[0], 0.2); /* the others were learned */
+    ppo_agent_free(agent);
+
+    ppo_outcome both = {0};
+    const ppo_action right = {2, NULL, NULL};
+    both.terminated = both.truncated = 1;
+    assert_ok(ppo_recording_add(&play, play.obs, NULL, &right, &both)); /* the task's end is that */
+    assert_true(play.terminated[play.steps - 1] && !play.truncated[play.steps - 1]);
+    const int before = play.steps;
+    dagger.rounds = 0, dagger.clone = how;
+    e.calls = 0;
+    agent = new_agent(&env, "normalize_reward=yes");
+    assert_ok(ppo_dagger(agent, &env, walker, &e, &dagger, &play, &report));
+    assert_int_equal(e.calls, 0);
+    assert_int_equal(play.steps, before);
+    assert_true(isfinite(report.value_loss[0]));
+    ppo_agent_free(agent);
+    ppo_recording_free(&play);
+}
+
 /* -- a teacher while PPO trains -- */
 
 static double kl_of(const ppo_explanation *teacher, const ppo_explanation *policy, int n) {
@@ -524,9 +590,10 @@ static void who_cannot_teach_is_refused(void **state) {
     ppo_trainer *trainer = NULL, *pixels = NULL;
     ppo_agent *agent = new_agent(&env, ""), *stranger = new_agent(&other, ""),
               *thinker = new_agent(&env, "recurrent=4"), *squasher = new_agent(&env, "squash=yes"),
-              *normal = new_agent(&env, "normalize_obs=yes"), *seer;
+              *normal = new_agent(&env, "normalize_obs=yes"), *raw = new_agent(&env, "scale_actions=yes"),
+              *seer, *watcher;
     bytes.byte_scale = 0.01f;
-    seer = new_agent(&bytes, "");
+    seer = new_agent(&bytes, ""), watcher = new_agent(&bytes, "seed=2");
     assert_ok(ppo_trainer_create(&env, &cfg, agent, &trainer));
     assert_ok(ppo_trainer_create(&bytes, &cfg, seer, &pixels));
     WRONG(ppo_trainer_teach(trainer, agent, 1), "the teacher is the agent that is trained");
@@ -535,11 +602,15 @@ static void who_cannot_teach_is_refused(void **state) {
     WRONG(ppo_trainer_teach(trainer, squasher, 1), "brought into the box otherwise");
     WRONG(ppo_trainer_teach(trainer, stranger, -1), "coef is -1");
     WRONG(ppo_trainer_teach(trainer, stranger, NAN), "coef is nan");
+    WRONG(ppo_trainer_teach(trainer, stranger, INFINITY), "coef is inf");
+    WRONG(ppo_trainer_teach(trainer, raw, 1), "brought into the box otherwise");
+    WRONG(ppo_trainer_teach(NULL, stranger, 1), "trainer is NULL");
+    assert_ok(ppo_trainer_teach(pixels, watcher, 1)); /* of bytes, as they are */
     WRONG(ppo_trainer_teach(pixels, normal, 1), "which are bytes here");
     assert_ok(ppo_trainer_teach(trainer, normal, 1));
     ppo_trainer_free(trainer), ppo_trainer_free(pixels);
     ppo_agent_free(agent), ppo_agent_free(stranger), ppo_agent_free(thinker), ppo_agent_free(squasher);
-    ppo_agent_free(normal), ppo_agent_free(seer);
+    ppo_agent_free(normal), ppo_agent_free(seer), ppo_agent_free(raw), ppo_agent_free(watcher);
 }
 
 static void what_cannot_be_cloned_is_refused(void **state) {
@@ -631,6 +702,12 @@ static void what_cannot_be_cloned_is_refused(void **state) {
     how = usual;
     how.epochs = -1;
     WRONG(ppo_clone(agent, &sound, &how, NULL), "epochs -1");
+    how = usual;
+    how.patience = -1;
+    WRONG(ppo_clone(agent, &sound, &how, NULL), "patience -1");
+    WRONG(ppo_clone(NULL, &sound, &usual, NULL), "agent is NULL");
+    WRONG(ppo_clone(agent, NULL, &usual, NULL), "recording is NULL");
+    WRONG(ppo_clone(agent, &sound, NULL, NULL), "config is NULL");
 
     /* A loss that is not finite: the agent is as it was. */
     const size_t n = agent->model.params->count;
@@ -643,9 +720,22 @@ static void what_cannot_be_cloned_is_refused(void **state) {
     play.reward = reward;
     assert_fails(ppo_clone(agent, &play, &how, NULL), PPO_ERROR_NUMERIC, "the critic's loss is");
     assert_false(bits_differ(before, agent->model.params->data, n));
+    for (size_t i = 0; i < n; ++i) agent->model.params->data[i] = NAN;
+    assert_fails(ppo_clone(agent, &sound, &usual, NULL), PPO_ERROR_NUMERIC,
+                 "the policy's loss is|after 0 epochs");
     free(before);
     ppo_agent_free(agent);
     ppo_agent_free(box);
+}
+
+static void no_action(const void *state, unsigned char *mask) {
+    fenced_mask(state, mask);
+    memset(mask, 0, 3);
+}
+
+static void no_reward(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    fenced_step(state, rng, action, obs, out);
+    if (((const walk *)state)->x) out->reward = NAN;
 }
 
 static void what_cannot_be_recorded_is_refused(void **state) {
@@ -680,8 +770,34 @@ static void what_cannot_be_recorded_is_refused(void **state) {
                  "the expert's action[0] is nan, outside -1 to 1");
     ppo_recording_free(&mine);
 
+    /* What fails in the environment or the agent leaves the recording as it was. */
+    ppo_env ill = env;
+    for (int k = 0; k < 3; ++k) {
+        static const char *const words[] = {"env.action_mask leaves no action", "reward is", "is NaN"};
+        ill = env;
+        if (k == 0) ill.action_mask = no_action;
+        if (k == 1) ill.step = no_reward;
+        if (k == 2) agent->model.params->data[0] = NAN;
+        const ppo_status status = ppo_record(&ill, agent, 0, NULL, NULL, 2, 1, &play);
+        if (status != (k ? PPO_ERROR_NUMERIC : PPO_ERROR_ARGUMENT) || !strstr(ppo_last_error(), words[k]))
+            fail_msg("fault %d: %d, %s", k, status, ppo_last_error());
+        assert_int_equal(play.steps, 26);
+    }
+    ppo_dagger_config dagger = ppo_dagger_config_default();
+    WRONG(ppo_dagger(NULL, &env, walker, &e, &dagger, &play, NULL), "agent is NULL");
+    dagger.rounds = -1;
+    WRONG(ppo_dagger(agent, &env, walker, &e, &dagger, &play, NULL), "rounds is -1");
+    WRONG(ppo_record(NULL, agent, 0, NULL, NULL, 1, 1, &play), "env is NULL");
+    WRONG(ppo_record(&env, agent, 0, NULL, NULL, 1, 1, NULL), "recording is NULL");
+    mine.steps = 3;
+    WRONG(ppo_record(&env, agent, 0, NULL, NULL, 1, 1, &mine), "obs_size is 0");
+    mine.steps = 0, mine.obs_size = 5, mine.action_space = env.action_space;
+    WRONG(ppo_record(&env, agent, 0, NULL, NULL, 1, 1, &mine), "(5 observed, discrete 3) is not of this");
+    memset(&mine, 0, sizeof mine);
+
     ppo_action action = {2, NULL, NULL};
     const float obs[2] = {0, 1};
+    WRONG(ppo_recording_add(NULL, obs, NULL, &action, NULL), "recording is NULL");
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "obs_size is 0");
     mine.obs_size = 2;
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "action_space.kind is 0");
@@ -692,12 +808,20 @@ static void what_cannot_be_recorded_is_refused(void **state) {
     mine.obs = (float *)obs;
     action.box = obs;
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "the arrays are not the library's");
-    mine.obs = NULL;
+    mine.obs = NULL, mine.steps = 1;
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "the arrays are not the library's");
+    mine.steps = 0;
     assert_ok(ppo_recording_add(&mine, obs, NULL, &action, NULL));
     const float far[2] = {0, 2};
     action.box = far;
     WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "action[1] is 2, outside -1 to 1 (step 1)");
+    const float near[2] = {-2, 0};
+    action.box = near;
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "action[0] is -2, outside -1 to 1 (step 1)");
     assert_int_equal(mine.steps, 1);
+    mine.steps = INT_MAX;
+    WRONG(ppo_recording_add(&mine, obs, NULL, &action, NULL), "too many steps");
+    mine.steps = 1;
     ppo_recording_free(&mine);
     assert_true(!mine.memory && !mine.steps);
     ppo_recording_free(&play);
@@ -724,9 +848,26 @@ static ppo_status teach(void *user) {
     return status;
 }
 
+static ppo_status be_taught(void *user) {
+    const ppo_env env = reach_env();
+    ppo_config cfg = tiny_config();
+    ppo_agent *agent = NULL, *teacher = NULL;
+    ppo_trainer *trainer = NULL;
+    (void)user;
+    ppo_status status = ppo_agent_create(&env, &cfg, &agent);
+    if (!status) status = ppo_agent_copy(agent, &teacher);
+    if (!status) status = ppo_trainer_create(&env, &cfg, agent, &trainer);
+    if (!status) status = ppo_trainer_teach(trainer, teacher, 1);
+    if (!status) status = ppo_trainer_iterate(trainer, NULL);
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent), ppo_agent_free(teacher);
+    return status;
+}
+
 static void each_allocation_may_fail(void **state) {
     (void)state;
     assert_true(fail_each_allocation(teach, NULL) > 20);
+    assert_true(fail_each_allocation(be_taught, NULL) > 20);
 }
 
 int main(void) {
@@ -737,6 +878,8 @@ int main(void) {
         cmocka_unit_test(what_is_held_out_is_not_learned),
         cmocka_unit_test(the_best_epoch_is_kept_and_the_policy_stays_wide),
         cmocka_unit_test(the_expert_labels_what_the_agent_sees),
+        cmocka_unit_test(the_play_of_an_agent_is_recorded),
+        cmocka_unit_test(a_recording_may_lack_what_is_optional),
         cmocka_unit_test(a_teacher_adds_its_kl_to_the_loss),
         cmocka_unit_test(a_teacher_sees_what_the_policy_saw),
         cmocka_unit_test(a_student_follows_its_teacher),
