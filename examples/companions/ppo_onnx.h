@@ -310,20 +310,17 @@ static void ppo__onnx_parameter(ppo__onnx *x, const ppo_tensor *tensor) {
 
 /* -- nodes -- */
 
-/* Adds an operation; inputs are names, separated by spaces. Returns its output: the name that is given, or NULL: a new
-   one. */
-static PPO__PRINTF(6, 7) ppo__onnx_value
-    ppo__onnx_node(ppo__onnx *x, const char *output, const char *op, const ppo__onnx_attribute *attribute,
-                   int attributes, const char *inputs, ...) {
-    char text[40 * PPO_MAX_CHOICES + 512];
+/* Adds an operation. Inputs are names, of which one text may have several, separated by spaces; NULL: no more. Returns
+   its output: the name that is given, or NULL: a new one. */
+static ppo__onnx_value ppo__onnx_node(ppo__onnx *x, const char *output, const char *op,
+                                      const ppo__onnx_attribute *attribute, int attributes, const char *first,
+                                      const char *second, const char *third, const char *fourth) {
+    const char *const inputs[4] = {first, second, third, fourth};
     ppo__onnx_value value = ppo__onnx_new_name(x, op);
     const size_t node = ppo__onnx_begin(x, PPO__ONNX_GRAPH_NODE);
-    va_list args;
-    va_start(args, inputs);
-    vsnprintf(text, sizeof text, inputs, args);
-    va_end(args);
-    for (const char *at = text; *at; at += strcspn(at, " "), at += strspn(at, " "))
-        ppo__onnx_bytes(x, PPO__ONNX_NODE_INPUT, at, strcspn(at, " "));
+    for (int k = 0; k < 4 && inputs[k]; ++k)
+        for (const char *at = inputs[k]; *at; at += strcspn(at, " "), at += strspn(at, " "))
+            ppo__onnx_bytes(x, PPO__ONNX_NODE_INPUT, at, strcspn(at, " "));
     ppo__onnx_string(x, PPO__ONNX_NODE_NAME, value.name);
     if (output) snprintf(value.name, sizeof value.name, "%s", output);
     ppo__onnx_string(x, PPO__ONNX_NODE_OUTPUT, value.name);
@@ -343,11 +340,11 @@ static PPO__PRINTF(6, 7) ppo__onnx_value
 
 /* An operation of one or two values, without attributes. */
 static ppo__onnx_value ppo__onnx_of(ppo__onnx *x, const char *op, ppo__onnx_value a) {
-    return ppo__onnx_node(x, NULL, op, NULL, 0, "%s", a.name);
+    return ppo__onnx_node(x, NULL, op, NULL, 0, a.name, NULL, NULL, NULL);
 }
 
 static ppo__onnx_value ppo__onnx_of_two(ppo__onnx *x, const char *op, ppo__onnx_value a, ppo__onnx_value b) {
-    return ppo__onnx_node(x, NULL, op, NULL, 0, "%s %s", a.name, b.name);
+    return ppo__onnx_node(x, NULL, op, NULL, 0, a.name, b.name, NULL, NULL);
 }
 
 static ppo__onnx_value ppo__onnx_by(ppo__onnx *x, const char *op, ppo__onnx_value a, double number) {
@@ -359,13 +356,13 @@ static ppo__onnx_value ppo__onnx_columns(ppo__onnx *x, ppo__onnx_value a, int fr
     const ppo__onnx_value begin = ppo__onnx_shape(x, 1, from, 0, 0, 0),
                           end = ppo__onnx_shape(x, 1, to, 0, 0, 0);
     const ppo__onnx_value axis = ppo__onnx_shape(x, 1, 1, 0, 0, 0);
-    return ppo__onnx_node(x, NULL, "Slice", NULL, 0, "%s %s %s %s", a.name, begin.name, end.name, axis.name);
+    return ppo__onnx_node(x, NULL, "Slice", NULL, 0, a.name, begin.name, end.name, axis.name);
 }
 
 /* Columns of a, then those of b. */
 static ppo__onnx_value ppo__onnx_concat(ppo__onnx *x, ppo__onnx_value a, ppo__onnx_value b) {
     static const ppo__onnx_attribute axis = {"axis", 0, {1}};
-    return ppo__onnx_node(x, NULL, "Concat", &axis, 1, "%s %s", a.name, b.name);
+    return ppo__onnx_node(x, NULL, "Concat", &axis, 1, a.name, b.name, NULL, NULL);
 }
 
 /* Rows of n numbers. */
@@ -405,23 +402,23 @@ static ppo__onnx_value ppo__onnx_linear(ppo__onnx *x, ppo__onnx_value a, const p
                                         const ppo_tensor *b) {
     ppo__onnx_parameter(x, w);
     ppo__onnx_parameter(x, b);
-    return ppo__onnx_node(x, NULL, "Gemm", NULL, 0, "%s %s %s", a.name, ppo__onnx_use(x, w),
-                          ppo__onnx_use(x, b));
+    return ppo__onnx_node(x, NULL, "Gemm", NULL, 0, a.name, ppo__onnx_use(x, w), ppo__onnx_use(x, b), NULL);
 }
 
 static ppo__onnx_value ppo__onnx_norm(ppo__onnx *x, ppo__onnx_value a, const ppo_tensor *w,
                                       const ppo_tensor *b) {
     static const ppo__onnx_attribute columns[] = {{"axes", 1, {1}}, {"keepdims", 0, {1}}};
-    const ppo__onnx_value mean = ppo__onnx_node(x, NULL, "ReduceMean", columns, 2, "%s", a.name);
+    const ppo__onnx_value mean = ppo__onnx_node(x, NULL, "ReduceMean", columns, 2, a.name, NULL, NULL, NULL);
     const ppo__onnx_value shift = ppo__onnx_of_two(x, "Sub", a, mean);
     const ppo__onnx_value square = ppo__onnx_of_two(x, "Mul", shift, shift);
-    const ppo__onnx_value var = ppo__onnx_node(x, NULL, "ReduceMean", columns, 2, "%s", square.name);
+    const ppo__onnx_value var =
+        ppo__onnx_node(x, NULL, "ReduceMean", columns, 2, square.name, NULL, NULL, NULL);
     const ppo__onnx_value std = ppo__onnx_of(x, "Sqrt", ppo__onnx_by(x, "Add", var, 1e-5));
     ppo__onnx_parameter(x, w);
     ppo__onnx_parameter(x, b);
     a = ppo__onnx_of_two(x, "Div", shift, std);
-    a = ppo__onnx_node(x, NULL, "Mul", NULL, 0, "%s %s", a.name, ppo__onnx_use(x, w));
-    return ppo__onnx_node(x, NULL, "Add", NULL, 0, "%s %s", a.name, ppo__onnx_use(x, b));
+    a = ppo__onnx_node(x, NULL, "Mul", NULL, 0, a.name, ppo__onnx_use(x, w), NULL, NULL);
+    return ppo__onnx_node(x, NULL, "Add", NULL, 0, a.name, ppo__onnx_use(x, b), NULL, NULL);
 }
 
 /* Layers from .. to - 1. */
@@ -460,16 +457,16 @@ static ppo__onnx_value ppo__onnx_convolve(ppo__onnx *x, ppo__onnx_value a) {
         const ppo__onnx_attribute window[2] = {{"kernel_shape", 2, {kernel, kernel}},
                                                {"strides", 2, {stride, stride}}};
         if (!conv->weight[k]) {
-            a = ppo__onnx_node(x, NULL, "MaxPool", window, 2, "%s", a.name);
+            a = ppo__onnx_node(x, NULL, "MaxPool", window, 2, a.name, NULL, NULL, NULL);
             continue;
         }
         ppo__onnx_conv_weight(x, conv->weight[k], conv->shape[k][0], kernel);
         ppo__onnx_parameter(x, conv->bias[k]);
-        a = ppo__onnx_node(x, NULL, "Conv", window, 2, "%s %s %s", a.name, ppo__onnx_use(x, conv->weight[k]),
-                           ppo__onnx_use(x, conv->bias[k]));
+        a = ppo__onnx_node(x, NULL, "Conv", window, 2, a.name, ppo__onnx_use(x, conv->weight[k]),
+                           ppo__onnx_use(x, conv->bias[k]), NULL);
         a = ppo__onnx_activate(x, a, conv->activation);
     }
-    a = ppo__onnx_node(x, NULL, "Transpose", &pixels, 1, "%s", a.name);
+    a = ppo__onnx_node(x, NULL, "Transpose", &pixels, 1, a.name, NULL, NULL, NULL);
     return ppo__onnx_rows(x, a, ppo__picture_size(conv->shape[conv->layers]));
 }
 
@@ -526,7 +523,7 @@ static void ppo__onnx_declare_output(ppo__onnx *x, const char *name, int type, i
 
 /* A value that is known already becomes an output of floats. */
 static void ppo__onnx_output(ppo__onnx *x, ppo__onnx_value a, const char *name, int n) {
-    ppo__onnx_node(x, name, "Identity", NULL, 0, "%s", a.name);
+    ppo__onnx_node(x, name, "Identity", NULL, 0, a.name, NULL, NULL, NULL);
     ppo__onnx_declare_output(x, name, PPO__ONNX_FLOAT, n);
 }
 
@@ -576,11 +573,11 @@ static ppo__onnx_value ppo__onnx_normalize(ppo__onnx *x, ppo__onnx_value a, int 
             numbers[j] = k == 0 ? mean : k == 1 ? (float)(norm->mean[j] - (double)mean) : scale;
         }
         ppo__onnx_floats(x, names[k], &size, 1, numbers);
-        a = ppo__onnx_node(x, NULL, k < 2 ? "Sub" : "Mul", NULL, 0, "%s %s", a.name, names[k]);
+        a = ppo__onnx_node(x, NULL, k < 2 ? "Sub" : "Mul", NULL, 0, a.name, names[k], NULL, NULL);
     }
     ppo__free(numbers);
     const ppo__onnx_value low = ppo__onnx_scalar(x, -limit), high = ppo__onnx_scalar(x, limit);
-    return ppo__onnx_node(x, NULL, "Clip", NULL, 0, "%s %s %s", a.name, low.name, high.name);
+    return ppo__onnx_node(x, NULL, "Clip", NULL, 0, a.name, low.name, high.name, NULL);
 }
 
 /* log_std (rows, n), by the features of gsde or the same in all rows. */
@@ -600,10 +597,11 @@ static ppo__onnx_value ppo__onnx_log_std(ppo__onnx *x, ppo__onnx_value mean, ppo
     ppo__free(numbers);
     if (!model->gsde) {
         const ppo__onnx_value shape = ppo__onnx_of(x, "Shape", mean);
-        return ppo__onnx_node(x, NULL, "Expand", NULL, 0, "%s %s", name, shape.name);
+        return ppo__onnx_node(x, NULL, "Expand", NULL, 0, name, shape.name, NULL, NULL);
     }
     const ppo__onnx_value square = ppo__onnx_of_two(x, "Mul", features, features);
-    const ppo__onnx_value variance = ppo__onnx_node(x, NULL, "MatMul", NULL, 0, "%s %s", square.name, name);
+    const ppo__onnx_value variance =
+        ppo__onnx_node(x, NULL, "MatMul", NULL, 0, square.name, name, NULL, NULL);
     return ppo__onnx_by(x, "Mul", ppo__onnx_of(x, "Log", ppo__onnx_by(x, "Add", variance, 1e-6)), 0.5);
 }
 
@@ -618,7 +616,7 @@ static void ppo__onnx_into_box(ppo__onnx *x, ppo__onnx_value u, const char *name
                          model->squash ? (double)space->low : centre);
     const ppo__onnx_value low = ppo__onnx_scalar(x, (double)ppo__clamp(space->low, -FLT_MAX, FLT_MAX));
     const ppo__onnx_value high = ppo__onnx_scalar(x, (double)ppo__clamp(space->high, -FLT_MAX, FLT_MAX));
-    ppo__onnx_node(x, name, "Clip", NULL, 0, "%s %s %s", u.name, low.name, high.name);
+    ppo__onnx_node(x, name, "Clip", NULL, 0, u.name, low.name, high.name, NULL);
     ppo__onnx_declare_output(x, name, PPO__ONNX_FLOAT, space->n);
 }
 
@@ -636,11 +634,12 @@ static void ppo__onnx_choose(ppo__onnx *x, ppo__onnx_value logits, int sampled, 
         const ppo__onnx_value head = heads > 1 ? ppo__onnx_columns(x, logits, from, from + sizes[h]) : logits;
         const char *output = heads > 1 ? NULL : name;
         const ppo__onnx_value option =
-            sampled ? ppo__onnx_node(x, output, "Multinomial", draw, 2, "%s", head.name)
-                    : ppo__onnx_node(x, output, "ArgMax", flat ? alone : column, 2, "%s", head.name);
+            sampled
+                ? ppo__onnx_node(x, output, "Multinomial", draw, 2, head.name, NULL, NULL, NULL)
+                : ppo__onnx_node(x, output, "ArgMax", flat ? alone : column, 2, head.name, NULL, NULL, NULL);
         sprintf(chosen + strlen(chosen), " %s", option.name);
     }
-    if (heads > 1) ppo__onnx_node(x, name, "Concat", column, 1, "%s", chosen + 1);
+    if (heads > 1) ppo__onnx_node(x, name, "Concat", column, 1, chosen + 1, NULL, NULL, NULL);
     ppo__onnx_declare_output(x, name, PPO__ONNX_INT64, flat ? 0 : heads);
 }
 
@@ -653,7 +652,7 @@ static ppo__onnx_value ppo__onnx_mask(ppo__onnx *x, ppo__onnx_value logits) {
     ppo__onnx_value mask = ppo__onnx_input(x, "action_masks", type, &n, 1);
     if (x->options.names) mask = ppo__onnx_by(x, "Greater", mask, 0.5);
     const ppo__onnx_value none = ppo__onnx_scalar(x, -FLT_MAX);
-    return ppo__onnx_node(x, NULL, "Where", NULL, 0, "%s %s %s", mask.name, logits.name, none.name);
+    return ppo__onnx_node(x, NULL, "Where", NULL, 0, mask.name, logits.name, none.name, NULL);
 }
 
 /* The outputs that ML-Agents expects first, and then actions. */
@@ -716,7 +715,7 @@ static void ppo__onnx_policy(ppo__onnx *x) {
     if (!unity && continuous) ppo__onnx_output(x, log_std, "log_std", outputs);
     if (!width) return;
     if (unity) state = ppo__onnx_of_two(x, "Reshape", state, ppo__onnx_shape(x, 3, 0, 1, width, 0));
-    ppo__onnx_node(x, "recurrent_out", "Identity", NULL, 0, "%s", state.name);
+    ppo__onnx_node(x, "recurrent_out", "Identity", NULL, 0, state.name, NULL, NULL, NULL);
     ppo__onnx_declare(x, PPO__ONNX_GRAPH_OUTPUT, "recurrent_out", PPO__ONNX_FLOAT, state_dims + !unity,
                       1 + unity, 0);
 }
