@@ -284,6 +284,25 @@ static void many_sources_act_as_each_alone(void **state) {
     }
 }
 
+/* Sources that have acted get zeros, which nobody plays; and a policy that cannot choose leaves the turns as they were. */
+static void where_nobody_can_act_nothing_changes(void **state) {
+    (void)state;
+    const ppo_env env = dials_env();
+    training t = training_of(&env, SMALL_RUN "num_envs=3", SAME_STEP);
+    int choices[3 * DIALS], again[3 * DIALS];
+    start(&t);
+    float *weight = t.agent->model.params->data, own = *weight;
+    *weight = NAN;
+    assert_int_equal(ppo_trainer_act_many(t.trainer, 3, NULL, choices, NULL), PPO_ERROR_NUMERIC);
+    *weight = own;
+    assert_ok(ppo_trainer_act_many(t.trainer, 3, NULL, choices, NULL));
+    for (int i = 0; i < COUNT(again); i++) again[i] = 7;
+    assert_ok(ppo_trainer_act_many(t.trainer, 3, NULL, again, NULL));
+    for (int i = 0; i < COUNT(again); i++) assert_int_equal(again[i], 0);
+    assert_ok(ppo_trainer_act_many(t.trainer, 0, NULL, again, NULL));
+    training_free(&t);
+}
+
 static void a_source_without_an_episode_gets_an_action_within_the_box(void **state) {
     (void)state;
     ppo_config *config = settings("num_envs=2 total_steps=64 rollout_steps=8 minibatch_size=8");
@@ -659,6 +678,7 @@ int main(void) {
         cmocka_unit_test(sources_that_begin_a_step_later_record_the_same_first_rollout),
         cmocka_unit_test(learning_in_slices_has_the_same_bits),
         cmocka_unit_test(many_sources_act_as_each_alone),
+        cmocka_unit_test(where_nobody_can_act_nothing_changes),
         cmocka_unit_test(a_source_without_an_episode_gets_an_action_within_the_box),
         cmocka_unit_test(an_agent_acts_and_values_as_by_its_structs),
         cmocka_unit_test(an_agent_says_what_it_sees_and_does),

@@ -113,6 +113,21 @@ static void observations_beyond_a_full_rollout_are_not_counted(void **state) {
     ppo_agent_free(agent);
 }
 
+static void a_critic_that_values_by_no_number_is_told(void **state) {
+    (void)state;
+    const ppo_env env = walk_env();
+    const ppo_config config = tiny_config();
+    ppo_agent *agent = NULL;
+    ppo_trainer *trainer = NULL;
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    assert_ok(ppo_trainer_create(&env, &config, agent, &trainer));
+    const ppo_mlp *critic = &agent->model.critic;
+    critic->bias[critic->layers - 1]->data[0] = INFINITY; /* the policy acts as before */
+    assert_fails(ppo_trainer_iterate(trainer, NULL), PPO_ERROR_NUMERIC, "critic's value is infinite");
+    ppo_trainer_free(trainer);
+    ppo_agent_free(agent);
+}
+
 static void convolutions_that_reach_the_last_pixel_fit(void **state) {
     (void)state;
     static const struct {
@@ -323,6 +338,7 @@ int main(void) {
         cmocka_unit_test(a_dual_clip_of_at_most_one_is_refused),
         cmocka_unit_test(a_rollout_in_which_no_step_ends_is_refused),
         cmocka_unit_test(observations_beyond_a_full_rollout_are_not_counted),
+        cmocka_unit_test(a_critic_that_values_by_no_number_is_told),
         cmocka_unit_test(convolutions_that_reach_the_last_pixel_fit),
         cmocka_unit_test(a_picture_without_channels_is_refused),
         cmocka_unit_test(random_actions_reach_what_a_new_policy_does),

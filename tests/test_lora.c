@@ -193,7 +193,13 @@ static void a_saved_adapter_has_the_same_bits_when_it_is_loaded(void **state) {
         for (int k = 0; k < scored->config.width; k++) scored->score_weight->data[k] = (float)k - 2;
         for (int with_score = 0; with_score < 2; with_score++) {
             const ppo_lm *from = with_score ? scored : lm;
+            char *json = NULL; /* peft trains and saves what is named there, beside LoRA */
             assert_ok(ppo_lm_save(from, "out", PPO_F32));
+            assert_ok(ppo_text_load("out/adapter_config.json", &json, NULL));
+            assert_true((strstr(json, "\"modules_to_save\": null") != NULL) == !with_score);
+            assert_true((strstr(json, "\"modules_to_save\": [\"score\"]") != NULL) == with_score);
+            assert_true(strstr(json, with_score ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"") != NULL);
+            ppo_text_free(json);
             assert_ok(ppo_params_freeze(base->params, 0));
             assert_ok(ppo_lm_load_adapter("out", base, &back));
             assert_true(base->params->frozen && back->params->frozen);
