@@ -60,6 +60,13 @@ build/teachers: bench/learning/teachers.cpp build/ppo.o $(HEADERS) bench/bench.m
 build/critic: bench/learning/critic.c examples/arithmetic.c build/ppo.o $(HEADERS) bench/bench.mk
 	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
 
+# Tasks that do not show their velocities, for bench/learning/records.py.
+build/hidden: bench/learning/hidden.c build/control.o $(HEADERS) bench/bench.mk
+	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
+records: build/train build/hidden ## published results again, on one core; what is finished is kept (PPO_BENCH_PYTHON: a Python with numpy)
+	@$(or $(PPO_BENCH_PYTHON),python3) bench/learning/records.py $(ARGS)
+
 build/bench-mujoco: bench/mujoco.c build/ppo.o bench/measure.h $(HEADERS) bench/bench.mk | build/mujoco.found
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
@@ -81,4 +88,5 @@ overopt: build/overopt ## over-optimization of proxy rewards, and remedies: a ta
 mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; a finished run is kept, and not repeated
 	@JOBS=$(PROCESSORS) sh bench/mujoco.sh table $(ARGS)
 
-.PHONY: bench bench-peers try-flags-native compile-time mpi-bench mujoco-bench rlhf-seeds verifiable overopt mujoco-table
+.PHONY: bench bench-peers try-flags-native compile-time mpi-bench mujoco-bench rlhf-seeds verifiable overopt mujoco-table \
+    records

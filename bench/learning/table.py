@@ -123,7 +123,8 @@ def drawing(runs):
     return "\n".join(svg + ["</svg>"]) + "\n"
 
 
-runs = {library: results(library) for library in ("sb3", "ppo", "carried")}
-(HERE / "table.md").write_text(table(runs))
-(HERE / "curves.svg").write_text(drawing(runs))
-print(table(runs), end="")
+if __name__ == "__main__":
+    runs = {library: results(library) for library in ("sb3", "ppo", "carried")}
+    (HERE / "table.md").write_text(table(runs))
+    (HERE / "curves.svg").write_text(drawing(runs))
+    print(table(runs), end="")
