@@ -37,6 +37,7 @@ static char *page_of(const char *path) {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *dot = strrchr(name, '.');
     size_t stem = dot ? (size_t)(dot - name) : strlen(name);
     if (strcmp(path, "examples/lessons/README.md") == 0) put(&t, "index.html");
+    else if (strcmp(path, "examples/exercises/README.md") == 0) put(&t, "exercises.html");
     else if (strcmp(path, "ppo.h") == 0) put(&t, "../docs/index.html");
     else if (strncmp(path, "examples/exercises/", 19) == 0 && isdigit((unsigned char)path[19]) &&
              strstr(path, "/README.md"))
@@ -422,11 +423,15 @@ static char *drawing(const char *name) {
 }
 
 static void save_page(const char *name, const char *title, const char *body_class, const char *body) {
-    static const char *const pages[][2] = {
-        {"index.html", "The course"},     {"mathematics.html", "Mathematics"},
-        {"timetable.html", "Timetables"}, {"settings.html", "Settings"},
-        {"questions.html", "Questions"},  {"card.html", "PPO on one page"},
-        {"../docs/index.html", "Manual"}, {NULL, NULL}};
+    static const char *const pages[][2] = {{"index.html", "The course"},
+                                           {"mathematics.html", "Mathematics"},
+                                           {"timetable.html", "Timetables"},
+                                           {"settings.html", "Settings"},
+                                           {"exercises.html", "Exercises"},
+                                           {"questions.html", "Questions"},
+                                           {"card.html", "PPO on one page"},
+                                           {"../docs/index.html", "Manual"},
+                                           {NULL, NULL}};
     text t = {0}, path = {0};
     put(&t, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
             "content=\"width=device-width, initial-scale=1\">\n<title>");
@@ -796,6 +801,7 @@ int main(int argc, char **argv) {
     }
     check_timetable("examples/lessons/course/timetable.md");
     write_markdown("examples/lessons/course/card.md", "card", 2);
+    write_markdown("examples/exercises/README.md", "exercises", 0);
     exercise_count = list("examples/exercises", "", exercises);
     for (int k = 0; k < exercise_count; k++) {
         text path = {0};
