@@ -740,6 +740,50 @@ def a_recurrent_policy_keeps_a_state():
     _, third = model.predict(obs, state=first, episode_start=[False, True])
     assert (second[0] == third[0]).all() and (third[1] == first[1]).all() and (second[1] != third[1]).any()
     evaluate_policy(model, [CartPole(1, 5)], 2)
+    refuses("state is of shape (2, 5)|(2, 6)", lambda: model.predict(obs, state=first[:, :5]))
+    refuses("state is of shape (1, 6)", lambda: model.predict(obs, state=first[:1]))
+    refuses("state is a tuple|(2, 6)", lambda: model.predict(obs, state=(first, first)))
+    refuses("episode_start has 3", lambda: model.predict(obs, episode_start=[1, 0, 0]))
+
+
+def policies_act_in_environments_of_their_sizes_alone():
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    several = two_numbers(MultiDiscrete([5] * 40))
+    for env, words in (
+        (CartPole(1, 0), "sees 2 numbers|has 4"),
+        (several, "discrete 2|multi-discrete 5,5"),
+        (Vector([two_numbers(Discrete(3))], "NextStep"), "discrete 2|discrete 3"),
+        ([two_numbers(Box(-1, 1, (9,)))], "discrete 2|box 9"),
+    ):
+        refuses(words, lambda: evaluate_policy(model, env, 1))
+        refuses(words, lambda: model.set_env(env))
+    refuses("multi-discrete 5,5|discrete 2", lambda: evaluate_policy(PPO("MlpPolicy", several, **SMALL), Counter(), 1))
+    see = lambda h, w: Plays(Box(0, 1, (h, w, 1)), Discrete(2), lambda t: np.zeros((h, w, 1)))
+    model = PPO("CnnPolicy", see(8, 6), conv="4x3x1", **SMALL)
+    refuses("picture is (1, 8, 6)|(1, 6, 8)", lambda: evaluate_policy(model, see(6, 8), 1))
+
+
+def a_model_has_one_owner():
+    import copy
+    import pickle
+
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    for way in (copy.copy, copy.deepcopy, pickle.dumps):
+        refuses("cannot be copied|save()", lambda: way(model), TypeError)
+    model.learn(32)
+
+
+def a_training_is_not_disturbed_by_its_callback():
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    for words, call in (
+        ("learn() while learn() runs", lambda: model.learn(32)),
+        ("set_env() while", lambda: model.set_env(Counter())),
+        ("evaluate_policy() while", lambda: evaluate_policy(model)),
+        ("evaluate_policy() while", lambda: evaluate_policy(model, [Counter(), model.env])),
+    ):
+        refuses(words, lambda: model.learn(32, callback=lambda *_: call()))
+    model.learn(32, callback=lambda *_: evaluate_policy(model, Counter(), 1) and None)
+    assert model.num_timesteps == 32
 
 
 def evaluations_count_whole_episodes_alone():
@@ -840,6 +884,9 @@ ALONE = [
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
     a_recurrent_policy_keeps_a_state,
+    policies_act_in_environments_of_their_sizes_alone,
+    a_model_has_one_owner,
+    a_training_is_not_disturbed_by_its_callback,
     evaluations_count_whole_episodes_alone,
     logs_have_the_keys_of_stable_baselines3,
     the_line_of_progress_is_printed,

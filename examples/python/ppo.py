@@ -544,6 +544,11 @@ class _Worlds:
         self.begun = []  # those that began an episode after the step, where they do so by a call of their own
         self.in_reset = None  # (n,) those whose last step was a reset, where there are such
 
+    def shares(self, other):
+        """They have an environment in common."""
+        each = lambda worlds: {id(e) for e in (worlds.env if isinstance(worlds.env, list) else [worlds.env])}
+        return bool(each(self) & each(other))
+
     def put_mask(self, rows, mask):
         if self.mask is None:
             self.mask = np.ones((self.n, self.actions.options), np.uint8)
@@ -828,6 +833,7 @@ class PPO:
         self.num_timesteps = 0
         self.figures = {}  # of the latest iteration, in the names of ppo_progress
         self._learned = 0  # calls of learn()
+        self._training = False  # learn() runs
         self._rng = np.zeros(11, np.uint32)
         _lib().ppo_flat_rng(self.seed, 0, _at(self._rng))
         sizes = np.zeros(5, np.int32)
@@ -850,6 +856,9 @@ class PPO:
         if self._description:
             _lib().ppo_flat_env_free(self._description)
         self._description = description
+
+    def __reduce_ex__(self, protocol):  # what copy and pickle call: two owners of a handle would free it twice
+        raise TypeError("a PPO model cannot be copied or pickled: use save() and PPO.load()")
 
     def __del__(self):
         if getattr(self, "_agent", None):
@@ -886,6 +895,14 @@ class PPO:
 
     def set_env(self, env, n_envs=None):
         """Other environments, with the same spaces, for the next learn()."""
+        if self._training:
+            raise ValueError("set_env() while learn() runs: call it afterwards")
+        self._worlds = self._fitting(env, n_envs)
+        self._describe()
+        self._config.put("num_envs", self._worlds.n)
+
+    def _fitting(self, env, n_envs=None):
+        """Environments that the policy can act in: the library reads and writes arrays of the policy's sizes."""
         worlds = _worlds(env, n_envs, self._convolves, self.byte_scale)
         sizes, space = np.zeros(5, np.int32), ctypes.create_string_buffer(4096)
         _check(_lib().ppo_flat_agent(self._agent, _at(sizes), None, space, None, len(space), None))
@@ -897,9 +914,12 @@ class PPO:
             raise ValueError(
                 "the policy's actions are %s, the environment's %s" % (space.value.decode(), worlds.actions.text)
             )
-        self._worlds = worlds
-        self._describe()
-        self._config.put("num_envs", worlds.n)
+        if self._worlds is not None and worlds.observations.shape != self._worlds.observations.shape:
+            raise ValueError(
+                "the policy's picture is %s, the environment's %s"
+                % (self._worlds.observations.shape, worlds.observations.shape)
+            )
+        return worlds
 
     @property
     def _convolves(self):
@@ -934,6 +954,8 @@ class PPO:
         """
         if self._worlds is None:
             raise ValueError("there is no environment: PPO.load(path, env=...) or set_env()")
+        if self._training:
+            raise ValueError("learn() while learn() runs: a callback cannot train the model that calls it")
         library, worlds, config = _lib(), self._worlds, self._config
         config.failed = None
         config.put("total_steps", int(total_timesteps))
@@ -942,6 +964,7 @@ class PPO:
         if reset_num_timesteps:
             self.num_timesteps = 0
         calls = _Callbacks(callback, self)
+        self._training = True
         try:
             trainer = _created(library.ppo_trainer_create, self._description, config.handle, self._agent)
             if self.csv or self.tensorboard_log:
@@ -952,6 +975,7 @@ class PPO:
             self._learned += 1
             self._train(trainer, worlds, calls, log, self.verbose or progress_bar)
         finally:
+            self._training = False
             library.ppo_trainer_free(trainer)
             if log:
                 library.ppo_log_close(log)
@@ -1016,11 +1040,11 @@ class PPO:
         else:
             action_masks = None
         if self._width:
-            state = (
-                np.zeros((n, self._width), np.float32) if state is None else np.array(state, np.float32).reshape(n, -1)
-            )
+            state = self._state(state, n)
+            if np.size(episode_start) not in (1, n):
+                raise ValueError("episode_start has %d values, there are %d observations" % (np.size(episode_start), n))
             if episode_start is not None:
-                state[np.broadcast_to(np.asarray(episode_start, np.bool_), n)] = 0
+                state[np.broadcast_to(np.ravel(episode_start).astype(np.bool_), n)] = 0
         else:
             state = None
         choices, numbers = actions.buffers(n)
@@ -1032,6 +1056,15 @@ class PPO:
         )
         action = actions.many(choices, numbers)
         return action if count else action[0], state
+
+    def _state(self, state, n):
+        """The state of n episodes, as an array of its own; None: they begin."""
+        if state is None:
+            return np.zeros((n, self._width), np.float32)
+        given = "a tuple" if isinstance(state, tuple) else "of shape %s" % (np.shape(state),)
+        if isinstance(state, tuple) or np.shape(state) != (n, self._width):
+            raise ValueError("state is %s, not the array of shape %s that predict() returns" % (given, (n, self._width)))
+        return np.array(state, np.float32)
 
     # -- files
 
@@ -1199,9 +1232,11 @@ def evaluate_policy(
     """Plays episodes, by the most likely actions: the mean and the standard deviation of their returns, or the lists of
     returns and lengths. env: as for PPO; None: the model's own, whose episodes end by that. Each environment plays its
     share of the episodes, so that short ones do not count for more."""
-    worlds = model._worlds if env is None else _worlds(env, None, model._convolves, model.byte_scale)
+    worlds = model._worlds if env is None else model._fitting(env)
     if worlds is None:
         raise ValueError("there is no environment")
+    if model._training and worlds.shares(model._worlds):
+        raise ValueError("evaluate_policy() while learn() runs needs an environment that the model does not train in")
     n, returns, lengths = worlds.n, [], []
     share = [(n_eval_episodes + i) // n for i in range(n)]
     total, length, played = np.zeros(n), np.zeros(n, int), [0] * n
