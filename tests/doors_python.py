@@ -201,6 +201,10 @@ def cartpole_is_learned():
 
 def the_programs_of_the_readme_run():
     needs_gymnasium()
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        raise Skip("there is no package onnxruntime") from None
     text = open(os.path.join(common.HERE, "..", "examples", "python", "README.md")).read()
     programs = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(programs) == 2
@@ -209,9 +213,24 @@ def the_programs_of_the_readme_run():
     try:
         for program in programs:
             exec(program.replace(', render_mode="human"', ""), {})
-        assert os.path.exists("cartpole.safetensors")
+        assert os.path.exists("cartpole.safetensors") and os.path.exists("cartpole.onnx")
     finally:
         os.chdir(before)
+
+
+def onnx_runtime_acts_as_predict_does():
+    try:
+        import onnxruntime
+    except ImportError:
+        raise Skip("there is no package onnxruntime") from None
+    path = os.path.join(common.WORK, "acts.onnx")
+    obs = np.random.default_rng(1).normal(size=(200, 2)).astype(np.float32)
+    for space in (common.Discrete(3), common.MultiDiscrete([3, 2]), common.Box(-2, 2, (2,))):
+        model = PPO("MlpPolicy", common.two_numbers(space), **dict(SMALL, normalize_obs=True)).learn(64)
+        model.export_onnx(path)
+        got = onnxruntime.InferenceSession(path).run(["actions"], {"input": obs})[0]
+        want = model.predict(obs, deterministic=True)[0]
+        assert np.allclose(got.reshape(want.shape), want, atol=1e-5), space
 
 
 def stable_baselines3_evaluates_a_model_alike():
@@ -253,6 +272,7 @@ if __name__ == "__main__":
             texts_among_observations_are_refused,
             cartpole_is_learned,
             the_programs_of_the_readme_run,
+            onnx_runtime_acts_as_predict_does,
             stable_baselines3_evaluates_a_model_alike,
             the_speed_is_a_multiple_of_stable_baselines3s,
         ]

@@ -731,6 +731,29 @@ def a_policy_is_saved_and_loaded():
         assert np.array_equal(loaded.predict(obs, deterministic=True)[0], model.predict(obs, deterministic=True)[0])
 
 
+def a_policy_is_exported():
+    at = lambda name: os.path.join(WORK, "exported", name)
+    model = PPO("MlpPolicy", Counter(), **SMALL)
+    model.export_onnx(at("plain.onnx"))
+    model.export_onnx(at("masked.onnx"), mask=True, value=True)
+    model.export_onnx(at("unity.onnx"), names="ml-agents")
+    has = lambda name: [n for n in (b"action_masks", b"values", b"obs_0", b"logits") if n in open(at(name), "rb").read()]
+    assert has("plain.onnx") == [b"logits"] and has("masked.onnx") == [b"action_masks", b"values", b"logits"]
+    assert b"obs_0" in has("unity.onnx") and b"values" not in has("unity.onnx")
+    model.export_c(at("policy.h"))
+    model.export_c(at("mine.h"), "pilot")
+    assert "policy_predict" in open(at("policy.h")).read() and "pilot_predict" in open(at("mine.h")).read()
+    refuses("names is 'unity'|ml-agents", lambda: model.export_onnx(at("x.onnx"), names="unity"))
+    refuses("invalid name", lambda: model.export_c(at("x.h"), "2x"))
+    box = PPO("MlpPolicy", two_numbers(Box(-1, 1, (1,))), **SMALL)
+    refuses("mask has no effect", lambda: box.export_onnx(at("x.onnx"), mask=True))
+    refuses("export_onnx()|.safetensors|p.onnx", lambda: model.save(at("p.onnx")))
+    refuses("export_c()|.safetensors", lambda: model.save(at("p.h")))
+    refuses("Stable-Baselines3|.safetensors", lambda: model.save(at("x.ZIP")))
+    refuses("pickle|.safetensors", lambda: model.save(at("x.pkl")))
+    assert sorted(os.listdir(at(""))) == ["masked.onnx", "mine.h", "plain.onnx", "policy.h", "unity.onnx"]
+
+
 def a_recurrent_policy_keeps_a_state():
     model = PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], recurrent=6, sequence_steps=8, **SMALL).learn(100)
     obs = np.array([[0.1, 0.2, 0.3, 0.4], [0, 0, 0, 0.1]], np.float32)
@@ -883,6 +906,7 @@ ALONE = [
     schedules_are_functions_of_what_remains,
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
+    a_policy_is_exported,
     a_recurrent_policy_keeps_a_state,
     policies_act_in_environments_of_their_sizes_alone,
     a_model_has_one_owner,

@@ -4,6 +4,7 @@
     model = PPO("MlpPolicy", "CartPole-v1", n_envs=8, verbose=1).learn(100_000)
     print(evaluate_policy(model, "CartPole-v1"))
     model.save("cartpole.safetensors")                     # build/train --watch plays it, too
+    model.export_onnx("cartpole.onnx")                     # for ONNX Runtime; export_c() for firmware
     action, _ = PPO.load("cartpole.safetensors").predict(obs, deterministic=True)
 
 One file, which needs numpy, Gymnasium, and the library of ppo.h: `make shared` builds it. It is looked for where
@@ -116,6 +117,8 @@ def _open(path):
         "ppo_agent_free": (None, handle),
         "ppo_agent_save": (number, handle, text),
         "ppo_agent_load": (number, text, handle, out),
+        "ppo_export_onnx": (number, handle, text, ctypes.POINTER(number)),
+        "ppo_export_c": (number, handle, text, text),
         "ppo_flat_agent": (number, handle, handle, floats, text, text, size, handle),
         "ppo_flat_rng": (None, ctypes.c_uint64, ctypes.c_uint32, handle),
         "ppo_flat_act": (number, handle, number, floats, handle, floats, handle, handle, floats),
@@ -1070,7 +1073,28 @@ class PPO:
 
     def save(self, path):
         """Writes the policy, its statistics and settings, in ppo.h's format (.safetensors is added to a bare name)."""
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        if ending in _ELSEWHERE:
+            raise ValueError(
+                'save() writes ppo.h\'s policies, which end in .safetensors, not "%s"%s'
+                % (os.path.basename(os.fspath(path)), _ELSEWHERE[ending])
+            )
         _check(_lib().ppo_agent_save(self._agent, _policy_path(path).encode()))
+
+    def export_onnx(self, path, names="standard", value=False, mask=False):
+        """Writes the policy as an ONNX model, for ONNX Runtime, browsers and Unity. Its input "input" takes rows of
+        observations, not normalized; its outputs are "actions", the most likely ones, and "logits", or "mean" and
+        "log_std". names: "ml-agents" has those that Unity expects; value: the critic's value is an output, too; mask:
+        there is an input for illegal actions. examples/companions/ppo_onnx.h lists them."""
+        if names not in _ONNX_NAMES:
+            raise ValueError("names is %r, none of %s" % (names, ", ".join(_ONNX_NAMES)))
+        options = (ctypes.c_int * 3)(_ONNX_NAMES.index(names), bool(value), bool(mask))  # a ppo_onnx_options
+        _check(_lib().ppo_export_onnx(self._agent, os.fspath(path).encode(), options))
+
+    def export_c(self, path, name="policy"):
+        """Writes the policy as a C header for firmware, which needs nothing else: int NAME_predict(const float *obs), and
+        what examples/companions/ppo_export.h lists."""
+        _check(_lib().ppo_export_c(self._agent, str(name).encode(), os.fspath(path).encode()))
 
     @classmethod
     def load(
@@ -1096,6 +1120,18 @@ class PPO:
         if env is not None:
             self.set_env(env, n_envs)
         return self
+
+
+_ONNX_NAMES = ("standard", "ml-agents")  # by ppo_onnx_names
+# What save() does not write, by the ending of its name.
+_ELSEWHERE = {
+    ".onnx": ": export_onnx() writes that",
+    ".h": ": export_c() writes that",
+    ".zip": ", the format of Stable-Baselines3",
+    ".pkl": ", a pickle",
+    ".pt": ", a file of PyTorch",
+    ".pth": ", a file of PyTorch",
+}
 
 
 def _policy_path(path):
