@@ -3,6 +3,7 @@
 #include "../ppo.h"
 #include "../examples/companions/ppo_check.h"
 #include "../examples/companions/ppo_conv.h"
+#include "../examples/companions/ppo_export.h"
 #include "../examples/companions/ppo_hub.h"
 
 #include "../examples/envs/connect4.h"
@@ -331,8 +332,96 @@ static void a_file_of_tokens_without_sequences_says_how_many_it_has(void **state
     remove("file");
 }
 
+/* --------------------------------------------------------------------------------------------------------
+   Policies of 8 bits
+   -------------------------------------------------------------------------------------------------------- */
+
+static void read_file(char text[1 << 16]) {
+    char *whole = NULL;
+    size_t n;
+    assert_ok(ppo_text_load("policy.h", &whole, &n));
+    assert_true(n < 1 << 16);
+    memcpy(text, whole, n + 1);
+    ppo_text_free(whole);
+}
+
+/* The numbers of a weight's array that are not 0; none may be above 127. */
+static int weights_in(const char *text, const char *name) {
+    int count = 0, at, number;
+    text = strstr(text, name);
+    assert_non_null(text);
+    text = strchr(text, '{') + 1;
+    for (; sscanf(text, " %d,%n", &number, &at) == 1; text += at) {
+        assert_in_range(abs(number), 0, 127);
+        count += number != 0;
+    }
+    return count;
+}
+
+static void a_unit_without_weights_leaves_those_of_others(void **state) {
+    (void)state;
+    static char text[1 << 16];
+    const ppo_env env = walk_env();
+    const ppo_config config = tiny_config();
+    ppo_agent *agent = NULL;
+    assert_ok(ppo_agent_create(&env, &config, &agent));
+    const ppo_tensor *w = agent->model.actor.weight[0];
+    for (int i = 0; i < w->rows; i++) w->data[i * w->cols + 2] = 0;
+    assert_ok(ppo_export_c_int8(agent, &env, "unit", "policy.h"));
+    read_file(text);
+    assert_in_range(weights_in(text, "unit_actor_0_weight["), 10,
+                    12); /* of 14, two are 0; a rounded one may be */
+    assert_in_range(weights_in(text, "unit_actor_1_weight["), 14, 21);
+    remove("policy.h");
+    ppo_agent_free(agent);
+}
+
+typedef struct met {
+    float obs[2048 * 2];
+    int rows;
+} met;
+
+static int meet(const ppo_frame *frame, void *user) {
+    met *m = (met *)user;
+    memcpy(m->obs + 2 * m->rows, frame->obs, 2 * sizeof(float));
+    return ++m->rows == 2048;
+}
+
+static void endless_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
+    fenced_step(state, rng, action, obs, out);
+    out->terminated = 0;
+}
+
+/* A memory begins anew with each episode that is met: what is met in a single one gives the weights of its observations
+   in a row; what is met in many does not. */
+static void a_memory_of_8_bits_is_rounded_episode_by_episode(void **state) {
+    (void)state;
+    static char text[2][1 << 16];
+    static met m;
+    for (int many = 0; many < 2; many++) {
+        ppo_env env = fenced_env();
+        ppo_config config = tiny_config();
+        ppo_agent *agent = NULL;
+        config.recurrent = 4, config.sequence_steps = 4;
+        if (!many) env.max_steps = 5000, env.step = endless_step;
+        assert_ok(ppo_agent_create(&env, &config, &agent));
+        memset(&m, 0, sizeof m);
+        for (uint64_t seed = 0; m.rows < 2048; seed++)
+            assert_ok(ppo_play(agent, &env, seed, seed % 2, meet, &m, NULL));
+        assert_ok(ppo_export_c_int8(agent, &env, "p", "policy.h"));
+        read_file(text[0]);
+        assert_ok(ppo_export_c_int8_from(agent, m.obs, m.rows, "p", "policy.h"));
+        read_file(text[1]);
+        assert_int_equal(strcmp(text[0], text[1]) != 0, many);
+        remove("policy.h");
+        ppo_agent_free(agent);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_unit_without_weights_leaves_those_of_others),
+        cmocka_unit_test(a_memory_of_8_bits_is_rounded_episode_by_episode),
         cmocka_unit_test(a_policy_loss_of_nan_fails_the_tape),
         cmocka_unit_test(a_normalizer_that_could_not_be_made_is_freed),
         cmocka_unit_test(a_dual_clip_of_at_most_one_is_refused),
