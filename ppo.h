@@ -407,11 +407,10 @@ PPO_DEF ppo_tensor *ppo_params_add(ppo_params *params, const char *name, int row
    them: fits and PPO take what they need. */
 PPO_DEF ppo_status ppo_params_freeze(ppo_params *params, int frozen);
 
-/* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls
-   of the library. Call it before you read or change them: then they are the ones that count, until a call
-   uses the model again. A tape of your own computes on the processor and calls it for you; between
-   such a tape's forward and backward no other call may use the model. Without a GPU it does nothing. Errors:
-   those of the device. */
+/* Brings the blocks back from a GPU (ppo_cuda.cuh), where those of a language model stay between calls of the
+   library. Call it before you read or change them: then they are the ones that count, until a call uses the model
+   again. A tape of your own computes on the processor and calls it for you; between such a tape's forward and
+   backward no other call may use the model. Without a GPU it does nothing. Errors: those of the device. */
 PPO_DEF ppo_status ppo_params_sync(ppo_params *params);
 
 /* Fills a weight with a random (semi-)orthogonal matrix times gain (Saxe et al. 2013; as PyTorch's orthogonal_). */
@@ -433,9 +432,8 @@ PPO_DEF void ppo_tape_reset(ppo_tape *tape);
 PPO_DEF void ppo_tape_record(ppo_tape *tape, int on);     /* 0: no gradients; 1 is the default */
 PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure since the last reset */
 
-/* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is
-   (1, 1). Gradients accumulate until ppo_params_zero_grad(). Those of results on the tape are undefined
-   afterwards. */
+/* Adds d loss / d x to the grad of every parameter, and of every other tensor of yours that has one; loss is (1, 1).
+   Gradients accumulate until ppo_params_zero_grad(). Those of results on the tape are undefined afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
 /* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
@@ -964,8 +962,7 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
    Where all samples were equal, and the variance is 0, that is 0 for their number, and else a limit. out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
 
-/* ========================================================================================================
-   CONTROL
+/* ======================================================================================================== CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
@@ -1047,9 +1044,8 @@ typedef struct ppo_conv {
     ppo_tensor *bias[PPO_MAX_LAYERS];
 } ppo_conv;
 
-/* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are
-   packed by time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs
-   to sequence k. */
+/* The steps of several sequences, the longest first, as rows of a batch for a recurrent core. The rows are packed by
+   time: step 0 of all sequences, then step 1 of the count[1] that have one, ... Row (t, k) belongs to sequence k. */
 typedef struct ppo_sequences {
     int steps;                  /* of the longest; 0: every row is a sequence of its own */
     const int *count;           /* [steps] */
@@ -1159,21 +1155,19 @@ typedef struct ppo_env {
     int copies;
     void (*reset)(void *state, ppo_rng *rng, float *obs);
     void (*step)(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out);
-    /* Several agents in one world, all with the policy that is trained: these two instead of reset and step,
-       with arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs
-       counts agents. An agent is out once its episode has ended, until it joins again; its observation is not
-       read then, and its action, as that of an agent that waits, has choices and box NULL. reset_all may let
-       agents out (terminated) or wait. A world in which all are out is reset; max_steps is its time limit,
-       which truncates those that are in. */
+    /* Several agents in one world, all with the policy that is trained: these two instead of reset and step, with
+       arrays [agents], obs [agents][obs_size], and the mask [agents][options]. ppo_config.num_envs counts agents. An
+       agent is out once its episode has ended, until it joins again; its observation is not read then, and its
+       action, as that of an agent that waits, has choices and box NULL. reset_all may let agents out (terminated) or
+       wait. A world in which all are out is reset; max_steps is its time limit, which truncates those that are in. */
     int agents;
     int teams; /* for self_play: agents 0 .. agents/teams-1 are one team, and so on; 0: none */
     void (*reset_all)(void *state, ppo_rng *rng, float *obs, ppo_outcome *out);
     void (*step_all)(void *state, ppo_rng *rng, const ppo_action *actions, float *obs, ppo_outcome *out);
-    /* Instead of step or step_all, for a simulator that steps many copies at once: n copies side by side,
-       with states of state_size bytes, and the arrays rng [n], actions and out [n][agents], obs
-       [n][agents][obs_size]. Each copy does what it would do alone. In training it is called once per step in
-       each thread, for all copies of that thread; in an evaluation for neighbours whose episodes are not
-       over. reset is for one copy. */
+    /* Instead of step or step_all, for a simulator that steps many copies at once: n copies side by side, with states
+       of state_size bytes, and the arrays rng [n], actions and out [n][agents], obs [n][agents][obs_size]. Each copy
+       does what it would do alone. In training it is called once per step in each thread, for all copies of that
+       thread; in an evaluation for neighbours whose episodes are not over. reset is for one copy. */
     void (*step_many)(int n, void *state, ppo_rng *rng, const ppo_action *actions, float *obs,
                       ppo_outcome *out);
     /* Sets mask to 0 for illegal actions; NULL: all are legal. mask is filled with 1 before the call, a byte
@@ -1585,11 +1579,10 @@ PPO_DEF ppo_evaluation ppo_evaluate_sampled(ppo_agent *agent, const ppo_env *env
    16 Policies in files
    -------------------------------------------------------------------------------------------------------- */
 
-/* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var"
-   [obs_size] and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name,
-   "environment", "observation_size" ("actor_observation_size" if that is less) and "action_space", such as
-   "discrete 2", "box 1 -2 2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not
-   finite. */
+/* Saves a policy as a safetensors file: the parameters under their names, "obs_norm.mean", "obs_norm.var" [obs_size]
+   and "obs_norm.count" (and "return_norm...") if it has them; as texts all settings by name, "environment",
+   "observation_size" ("actor_observation_size" if that is less) and "action_space", such as "discrete 2", "box 1 -2
+   2", "multi-discrete 3,2" or "multi-binary 4". Error: a number that is not finite. */
 PPO_DEF ppo_status ppo_agent_save(const ppo_agent *agent, const char *path);
 
 /* Creates an agent from such a file, or from a checkpoint; all that it holds is checked. The agent must fit
@@ -1602,8 +1595,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 #endif /* PPO_NO_CONTROL */
 
-/* ========================================================================================================
-   LANGUAGE
+/* ======================================================================================================== LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
@@ -1668,11 +1660,10 @@ PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *na
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
-/* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length
-   without that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text
-   need not be UTF-8; a tokenizer.json may drop the space that it puts first. Errors: capacity does not exceed
-   the length, a token is outside 0 .. vocab-1 (with a tokenizer.json, below 0: a model may have more tokens,
-   which have no text). */
+/* The text of tokens [n], special ones by their names, with a final 0; `bytes` (may be NULL) is its length without
+   that 0. text NULL or capacity 0: only the length. A token may be part of a character, so the text need not be
+   UTF-8; a tokenizer.json may drop the space that it puts first. Errors: capacity does not exceed the length, a token
+   is outside 0 .. vocab-1 (with a tokenizer.json, below 0: a model may have more tokens, which have no text). */
 PPO_DEF ppo_status ppo_decode(const ppo_tokenizer *tokenizer, const int *tokens, int n, char *text,
                               size_t capacity, size_t *bytes);
 
@@ -1849,17 +1840,19 @@ typedef struct ppo_sampling { /* defaults in brackets */
     float temperature;        /* logits are divided by it; above 0 [1] */
     int greedy;               /* 1: always the most likely token, the first of equals [0] */
     int top_k;                /* > 0: only the k most likely tokens; 0: all [0] */
-    float top_p;            /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    int eos;                /* this token ends a sequence, as its last; -1: none does [-1] */
-    int max_new_tokens;     /* most tokens after the prompt; 0: up to the context [0] */
-    uint64_t seed;          /* [1] */
-    int tool_token;         /* this token calls the tool; -1: none does [-1] */
-    ppo_tool_fn tool;       /* [NULL] */
-    void *tool_user;        /* passed to it [NULL] */
-    const int *stop_tokens; /* [stop_token_count] further tokens that end a sequence [NULL] */
-    int stop_token_count;   /* [0] */
-    ppo_watch_fn watch;     /* [NULL] */
-    void *watch_user;       /* passed to it [NULL] */
+    float top_p; /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    float min_p; /* > 0: only tokens at least min_p times as likely as the most likely one [0] */
+    float repetition_penalty; /* > 1: less likely are tokens that the sequence has; needs ppo_methods.h [1] */
+    int eos;                  /* this token ends a sequence, as its last; -1: none does [-1] */
+    int max_new_tokens;       /* most tokens after the prompt; 0: up to the context [0] */
+    uint64_t seed;            /* [1] */
+    int tool_token;           /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;         /* [NULL] */
+    void *tool_user;          /* passed to it [NULL] */
+    const int *stop_tokens;   /* [stop_token_count] further tokens that end a sequence [NULL] */
+    int stop_token_count;     /* [0] */
+    ppo_watch_fn watch;       /* [NULL] */
+    void *watch_user;         /* passed to it [NULL] */
     /* 1: the weights are those of the generator's previous call. Where a prompt begins as a sequence of
        that call, as in a chat, the cached keys and values are used; the results are the same [0] */
     int prefix_cache;
@@ -1869,8 +1862,8 @@ PPO_DEF ppo_sampling ppo_sampling_default(void);
 PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
 /* The probabilities p [vocab] of the next token under these settings, from its logits [vocab]. The
-   temperature comes first, then top_k, then top_p, as in Hugging Face's generate(); of equally likely tokens,
-   all are kept or none. scratch [vocab]. Errors: a setting out of range, logits that are not finite. */
+   temperature comes first, then top_k, top_p, min_p, as in Hugging Face's generate(); of equally likely tokens,
+   all are kept or none. repetition_penalty is not applied. scratch [vocab]. Errors: a setting out of range, logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch);
 
@@ -2212,8 +2205,7 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 
 #endif /* PPO_NO_LANGUAGE */
 
-/* ========================================================================================================
-   REPORTS
+/* ======================================================================================================== REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS
@@ -9055,8 +9047,7 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
     else memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
 }
 
-/* ========================================================================================================
-   @@ CONTROL
+/* ======================================================================================================== @@ CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
@@ -14758,11 +14749,15 @@ PPO_DEF ppo_status ppo_lm_load(const char *path, ppo_lm **lm) {
    -------------------------------------------------------------------------------------------------------- */
 
 /* Methods beside PPO and GRPO, by ppo_methods.h. */
+struct ppo__slot_sampler;
 typedef struct ppo__methods {
     /* Settings of tool and watch; and their calls for the sequence in slot k, to which a tool's answer is added. */
     ppo_status (*check_tool)(const ppo_sampling *sampling, int vocab);
     ppo_status (*call_watch)(ppo_generator *g, const ppo_sampling *sampling, int k);
     ppo_status (*call_tool)(ppo_generator *g, const ppo_sampling *sampling, int k);
+    /* Repetition penalty: the logits [vocab] of the i-th slot that draws a token, with it, in scratch memory. */
+    const float *(*penalize)(const struct ppo__slot_sampler *s, const ppo_sampling *sampling, int i,
+                             const float *logits);
     /* DPO, KTO: fills ref_logp of all pairs; the loss of the pairs item[0], item[1], ... from their sums of logp. */
     ppo_status (*dpo_begin)(ppo__fit *fit, const ppo_lm *reference);
     ppo_tensor *(*dpo_loss)(ppo_tape *tape, ppo_tensor *const logp[2], const int *item, const ppo__fit *fit);
@@ -14785,6 +14780,8 @@ PPO__COMPANION(ppo__methods, ppo__in_methods);
         PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),          \
         PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),    \
         PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL, "the most likely, up to this probability"),  \
+        PPO__SETTING_IN(in, min_p, FLOAT, "0", 0, 1, NULL, "only this part as likely as the most likely"),  \
+        PPO__SETTING_IN(in, repetition_penalty, FLOAT, "1", 1e-3, 1e3, NULL, "of tokens that are there"),   \
         PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),     \
         PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL, "most sampled; 0: to the context"), \
         PPO__SETTING_IN(in, tool_token, INT, "-1", -1, INT_MAX, NULL, "token that calls the tool; -1: none")
@@ -14834,9 +14831,10 @@ static ppo_status ppo__check_sampling(const ppo_sampling *sampling, int vocab) {
         if (sampling->stop_tokens[k] < 0 || sampling->stop_tokens[k] >= vocab)
             return ppo__refuse("stop_tokens[%d] is %d, outside 0 .. %d", k, sampling->stop_tokens[k],
                                vocab - 1);
-    if (sampling->tool_token < 0 && !sampling->tool && !sampling->watch) return PPO_OK;
+    const int plain = !(sampling->repetition_penalty < 1 || sampling->repetition_penalty > 1);
+    if (plain && sampling->tool_token < 0 && !sampling->tool && !sampling->watch) return PPO_OK;
     return ppo__in_methods.check_tool ? ppo__in_methods.check_tool(sampling, vocab)
-                                      : ppo__needs("a tool or a watch", "ppo_methods.h");
+                                      : ppo__needs("repetition_penalty, a tool or a watch", "ppo_methods.h");
 }
 
 static int ppo__descending(const void *a, const void *b) {
@@ -14853,7 +14851,7 @@ static ppo_status ppo__probabilities(const ppo_sampling *sampling, const float *
     if (sampling->greedy) {
         memset(p, 0, vocab * sizeof(float));
         p[ppo_categorical_mode(logits, vocab)] = 1;
-    } else if (sampling->top_k || sampling->top_p < 1) {
+    } else if (sampling->top_k || sampling->top_p < 1 || sampling->min_p > 0) {
         int kept = sampling->top_k && sampling->top_k < vocab ? sampling->top_k : vocab, last = 0;
         double total = 0;
         memcpy(sorted, p, vocab * sizeof(float));
@@ -14864,7 +14862,7 @@ static ppo_status ppo__probabilities(const ppo_sampling *sampling, const float *
         for (double sum = sorted[0]; last + 1 < kept && sum < sampling->top_p * total;) sum += sorted[++last];
         total = 0;
         for (int j = 0; j < vocab; ++j) {
-            if (p[j] < sorted[last]) p[j] = 0;
+            if (p[j] < sorted[last] || p[j] < sampling->min_p * sorted[0]) p[j] = 0;
             total += p[j];
         }
         ppo__k()->scale((float)(1 / total), p, (size_t)vocab);
@@ -14898,17 +14896,20 @@ static int ppo__draw(const float *p, int vocab, ppo_rng *rng) {
 typedef struct ppo__sample_args {
     const ppo_sampling *sampling;
     const ppo_rng *rng; /* [n] */
-    float *p;           /* scratch [2 vocab] */
+    float *p;           /* scratch [3 vocab] */
+    const struct ppo__slot_sampler *sampler;
 } ppo__sample_args;
 
 static ppo_status ppo__sample_forward(ppo_node *node) {
     const ppo__sample_args *args = (const ppo__sample_args *)node->args;
-    int vocab = node->in[0]->cols;
+    int vocab = node->in[0]->cols,
+        plain = !(args->sampling->repetition_penalty < 1 || args->sampling->repetition_penalty > 1);
     for (int i = 0; i < node->in[0]->rows; ++i) {
         const float *row = node->in[0]->data + ppo__at(i, vocab);
+        const float *now = plain ? row : ppo__in_methods.penalize(args->sampler, args->sampling, i, row);
         float *logp = &node->out[1]->data[i];
         ppo_rng rng = args->rng[i];
-        ppo_status status = ppo__probabilities(args->sampling, row, vocab, args->p, args->p + vocab);
+        ppo_status status = ppo__probabilities(args->sampling, now, vocab, args->p, args->p + vocab);
         int token = status ? 0 : ppo__draw(args->p, vocab, &rng);
         memcpy(&node->out[0]->data[i], &token, sizeof token);
         if (!status) status = ppo_token_logp(row, &token, 1, vocab, args->sampling->temperature, logp, NULL);
@@ -14963,7 +14964,7 @@ typedef struct ppo__slot_sampler {
     ppo_rng *rng;
     int *drawn;
     float *drawn_logp;
-    float *p;          /* [2 vocab] scratch */
+    float *p;          /* [3 vocab] scratch */
     size_t reserved;   /* rows that the tape has memory for */
     ppo_status status; /* of a call */
     char error[PPO__ERROR_SIZE];
@@ -15008,7 +15009,7 @@ PPO_DEF void ppo_generator_free(ppo_generator *g) {
 static ppo_status ppo__slot_sampler_make(ppo_generator *g, ppo__slot_sampler *sampler, int slots) {
     const size_t rows = ppo__at(slots, g->context);
     sampler->generator = g;
-    sampler->p = PPO__ARRAY(&g->memory, float, ppo__at(2, g->lm->config.vocab));
+    sampler->p = PPO__ARRAY(&g->memory, float, ppo__at(3, g->lm->config.vocab));
     sampler->row_token = PPO__ARRAY(&g->memory, int, rows);
     sampler->row_position = PPO__ARRAY(&g->memory, int, rows);
     sampler->row_slot = PPO__ARRAY(&g->memory, int, rows);
@@ -15248,7 +15249,7 @@ static void ppo__list_rows(ppo__slot_sampler *sampler) {
 /* Runs the model on the rows, and draws a token for each slot. */
 static ppo_status ppo__draw_tokens(ppo__slot_sampler *sampler, const ppo_sampling *sampling) {
     static const ppo_op op = {"sample", 2, ppo__sample_forward, NULL};
-    const ppo__sample_args args = {sampling, sampler->rng, sampler->p};
+    const ppo__sample_args args = {sampling, sampler->rng, sampler->p, sampler};
     const ppo_lm *lm = sampler->generator->lm;
     ppo_tape *tape = sampler->tape;
     const int asked = sampler->asked;
@@ -17651,8 +17652,7 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
 
 #endif /* PPO_NO_LANGUAGE */
 
-/* ========================================================================================================
-   @@ REPORTS
+/* ======================================================================================================== @@ REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS

@@ -134,6 +134,7 @@ int main(int argc, char **argv) {
     c.written.form = AUTO, c.context = 2048, c.threads = 1;
     if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return usage(&c);
     status = read_options(&c, argc, argv);
+    if (!status && c.folder) status = read_sampling(&c, argc, argv);
     if (!status && !c.folder) status = ppo_fail(PPO_ERROR_ARGUMENT, "which folder? see --help");
     if (!status) status = ppo_set_threads(c.threads);
     if (!status) status = ppo_lm_load(c.folder, &c.lm);

@@ -84,6 +84,15 @@ static ppo_status read_options(chat *c, int argc, char **argv) {
     return status;
 }
 
+/* The settings of the folder, which those of the command line replace. */
+static ppo_status read_sampling(chat *c, int argc, char **argv) {
+    char says[256];
+    ppo_status status = ppo_sampling_load(c->folder, &c->how, says, sizeof says);
+    if (!status && *says) fprintf(stderr, "(as generation_config.json says: %s)\n", says);
+    c->folder = NULL;
+    return status ? status : read_options(c, argc, argv);
+}
+
 /* The form of the chat, if it was not given, and the tokens that end an answer: those that the folder says, and
    those with the usual names, for not every folder says them. */
 static ppo_status prepare(chat *c) {

@@ -98,6 +98,7 @@ static ppo_rlhf *RLHF;
 static ppo_lora LORA;
 static ppo_lines LINES;
 static ppo_chat_how CHAT_HOW;
+static ppo_sampling SPARE_SAMPLING;
 static ppo_reward_model *JUDGE;
 static ppo_lm_evaluation LM_EVALUATION;
 static const ppo_message MESSAGES[] = {{"user", "the cat"}, {"assistant", "sat"}};
@@ -560,6 +561,7 @@ static void make_language(void) {
     JUDGE = new_reward_model();
     LINES = ppo_lines_default();
     CHAT_HOW = ppo_chat_how_default();
+    SPARE_SAMPLING = ppo_sampling_default();
 }
 
 static void *limited_memory(void *user, void *pointer,

@@ -5,6 +5,7 @@
 
 #include "../ppo.h"
 #include "../examples/companions/ppo_chat.h"
+#include "../examples/companions/ppo_methods.h"
 
 #include "golden/chat.h"
 #include "test.h"
@@ -341,6 +342,125 @@ static void today_is_the_date(void **state) {
     ppo_tokenizer_free(tok);
 }
 
+/* -- sampling -- */
+
+/* What RepetitionPenaltyLogitsProcessor makes of logits. */
+static void penalize(const float *logits, int vocab, const int *token, int n, float penalty, float *to) {
+    memcpy(to, logits, (size_t)vocab * sizeof *to);
+    for (int i = 0; i < n; i++) {
+        const float x = logits[token[i]];
+        to[token[i]] = x < 0 ? x * penalty : x / penalty;
+    }
+}
+
+static void min_p_and_the_penalty_are_those_of_transformers(void **state) {
+    (void)state;
+    enum { N = g_after_vocab };
+    const float *const want[] = {g_after_min_p_alone, g_after_all_but, g_after_all};
+    for (int i = 0; i < 3 * g_after_rows; i++) {
+        const int row = i % g_after_rows, kind = i / g_after_rows;
+        const float *logits = g_after_logits + row * N;
+        ppo_sampling how = ppo_sampling_default();
+        float now[N], p[N], scratch[N];
+        how.min_p = g_after_min_p;
+        if (kind) how.temperature = g_after_temperature, how.top_p = g_after_top_p, how.top_k = g_after_top_k;
+        penalize(logits, N, g_after_tokens + row * g_after_text, kind == 2 ? g_after_text : 0,
+                 g_after_penalty, now);
+        assert_ok(ppo_sampling_probabilities(&how, now, N, p, scratch));
+        assert_close_array(p, want[kind] + row * N, N, 1e-6);
+        for (int j = 0; j < N; j++) assert_true((p[j] == 0) == (want[kind][row * N + j] == 0));
+    }
+}
+
+static void a_generator_penalizes_what_its_sequence_has(void **state) {
+    (void)state;
+    enum { VOCAB = 11, CONTEXT = 24, TEXTS = 5 };
+    ppo_lm_config config = ppo_lm_config_default();
+    ppo_lm *lm = NULL;
+    ppo_generator *generator = NULL;
+    ppo_tokens prompts = {0};
+    ppo_samples samples, plain;
+    int differ = 0;
+    config.vocab = VOCAB, config.context = CONTEXT, config.width = 16, config.heads = 2, config.layers = 1;
+    assert_ok(ppo_lm_create(&config, &lm));
+    for (int i = 0; i < TEXTS; i++) {
+        const int token[3] = {i, 2 * i, 3};
+        assert_ok(ppo_tokens_add(&prompts, token, 1 + i % 3, 1 + i % 3));
+    }
+    assert_ok(ppo_generator_create(lm, 2, &generator));
+    for (int greedy = 0; greedy < 2; greedy++) {
+        ppo_sampling how = ppo_sampling_default();
+        int kept[TEXTS][CONTEXT];
+        how.greedy = greedy, how.top_k = greedy ? 0 : 1; /* the most likely one, either way */
+        assert_ok(ppo_generate(generator, &prompts, &how, &plain));
+        for (int s = 0; s < TEXTS; s++)
+            memcpy(kept[s], plain.tokens.token + plain.tokens.start[s], sizeof kept[s]);
+        how.repetition_penalty = 1.5f;
+        assert_ok(ppo_generate(generator, &prompts, &how, &samples));
+        for (int s = 0; s < TEXTS; s++) {
+            const int *token = samples.tokens.token + samples.tokens.start[s];
+            assert_int_equal(samples.tokens.start[s + 1] - samples.tokens.start[s], CONTEXT);
+            differ += memcmp(kept[s], token, sizeof kept[s]) != 0;
+            for (int n = samples.tokens.prompt[s]; n < CONTEXT; n++) {
+                ppo_tape *tape = NULL;
+                ppo_tokens one = {0};
+                float now[VOCAB], logp;
+                assert_ok(ppo_tokens_add(&one, token, n, n));
+                assert_ok(ppo_tape_create(&tape));
+                const ppo_tensor *logits = ppo_lm_logits(tape, lm, ppo_lm_forward(tape, lm, &one));
+                const float *last = logits->data + (n - 1) * VOCAB;
+                penalize(last, VOCAB, token, n, how.repetition_penalty, now);
+                assert_int_equal(token[n], ppo_categorical_mode(now, VOCAB));
+                assert_ok(ppo_token_logp(last, &token[n], 1, VOCAB, 1, &logp, NULL)); /* the model's own */
+                assert_close(samples.logp[samples.tokens.start[s] + n], logp, 1e-6);
+                ppo_tape_free(tape);
+                ppo_tokens_free(&one);
+            }
+        }
+    }
+    assert_true(differ > 0);
+    ppo_generator_free(generator);
+    ppo_tokens_free(&prompts);
+    ppo_lm_free(lm);
+}
+
+static void sampling_is_what_the_folder_says(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *says; /* or the error */
+        int good, greedy, top_k;
+        float temperature, top_p, min_p, penalty;
+    } cases[] = {
+        {NULL, "", 1, 0, 0, 1, 1, 0, 1},
+        {"{}", "greedy", 1, 1, 0, 1, 1, 0, 1},
+        {"{\"do_sample\": false, \"temperature\": 0.5, \"repetition_penalty\": 1.05}",
+         "greedy, repetition_penalty 1.05", 1, 1, 0, 1, 1, 0, 1.05f},
+        {"{\"do_sample\": true, \"temperature\": 0.6, \"top_p\": 0.95, \"top_k\": 20, \"min_p\": 0.1}",
+         "sampling, temperature 0.6, top_k 20, top_p 0.95, min_p 0.1", 1, 0, 20, 0.6f, 0.95f, 0.1f, 1},
+        {"{\"do_sample\": true, \"temperature\": null}", "sampling, top_k 50", 1, 0, 50, 1, 1, 0, 1},
+        {"{\"do_sample\": true, \"temperature\": 0}", "generation_config.json: temperature is 0", 0, 0, 0, 0,
+         0, 0, 0},
+        {"{\"do_sample\": 1}", "chat/generation_config.json", 0, 0, 0, 0, 0, 0, 0},
+    };
+    for (int i = 0; i < COUNT(cases); i++) {
+        ppo_sampling how = ppo_sampling_default();
+        char says[128] = "";
+        remove("chat/generation_config.json");
+        if (cases[i].json)
+            assert_ok(ppo_text_save("chat/generation_config.json", cases[i].json, strlen(cases[i].json)));
+        const ppo_status status = ppo_sampling_load("chat", &how, says, sizeof says);
+        if ((status == PPO_OK) != cases[i].good) fail_msg("case %d: %s", i, ppo_last_error());
+        if (status && !strstr(ppo_last_error(), cases[i].says)) fail_msg("case %d: %s", i, ppo_last_error());
+        if (status) continue;
+        assert_string_equal(says, cases[i].says);
+        assert_int_equal(how.greedy, cases[i].greedy);
+        assert_int_equal(how.top_k, cases[i].top_k);
+        assert_true(how.temperature == cases[i].temperature && how.top_p == cases[i].top_p);
+        assert_true(how.min_p == cases[i].min_p && how.repetition_penalty == cases[i].penalty);
+    }
+    remove("chat/generation_config.json");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_those_of_apply_chat_template),
@@ -350,6 +470,9 @@ int main(void) {
         cmocka_unit_test(a_prompt_and_its_completion_are_one_chat),
         cmocka_unit_test(a_chat_without_a_place_in_the_form_is_refused),
         cmocka_unit_test(today_is_the_date),
+        cmocka_unit_test(min_p_and_the_penalty_are_those_of_transformers),
+        cmocka_unit_test(a_generator_penalizes_what_its_sequence_has),
+        cmocka_unit_test(sampling_is_what_the_folder_says),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

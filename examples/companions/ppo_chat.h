@@ -129,6 +129,12 @@ PPO_DEF ppo_status ppo_tokens_add_chat_as(ppo_tokens *tokens, const ppo_tokenize
                                           const ppo_chat_how *how, const ppo_message *messages, int count,
                                           int reply);
 
+/* Sets what the folder's generation_config.json says of sampling, as transformers' generate() takes it: greedy unless
+   do_sample is true, then with temperature, top_k (50 if it is not said), top_p and min_p; repetition_penalty, which needs
+   ppo_methods.h. says [room] (may be NULL) receives a line that tells the settings, "" if there is no such file. The
+   tokens that end a text are those of ppo_lm_load_ends(). Errors: those of files, a number out of range. */
+PPO_DEF ppo_status ppo_sampling_load(const char *path, ppo_sampling *sampling, char *says, size_t room);
+
 #ifdef __cplusplus
 }
 #endif
@@ -854,6 +860,48 @@ static ppo_status ppo__add_line_chat(ppo_tokens *tokens, const ppo_tokenizer *to
     const ppo_chat_how how = {lines->form, lines->thinking, lines->date};
     return ppo__add_chat(tokens, tokenizer, &how, messages, count, reply,
                          lines->specials ? PPO_ENCODE_SPECIALS : 0);
+}
+
+/* -- sampling -- */
+
+PPO_DEF ppo_status ppo_sampling_load(const char *path, ppo_sampling *sampling, char *says, size_t room) {
+    static const char file[] = "generation_config.json";
+    static const char *const names[] = {"temperature", "top_k", "top_p", "min_p", "repetition_penalty"};
+    if (says && room) *says = 0;
+    if (!PPO__GIVEN("ppo_sampling_load", path, sampling)) return PPO_ERROR_ARGUMENT;
+    if (ppo__is_gguf(path)) return PPO_OK;
+    ppo__hub hub = {path, {NULL, NULL, PPO_OK}, NULL, NULL, 0, PPO_BOOL, NULL, 0, NULL, NULL};
+    ppo_sampling read = *sampling, usual = ppo_sampling_default();
+    ppo__json json;
+    size_t used = 0;
+    int there = 0;
+    json.status = PPO_OK;
+    ppo_status status = ppo__hub_open_config(&hub, file, "", &json, &there);
+    ppo__value *all = !status && there ? ppo__json_tree(&json, &hub.memory) : NULL;
+    read.greedy = all ? !ppo__json_flag(&json, all, "do_sample", 0) : read.greedy;
+    read.top_k = all ? 50 : read.top_k;
+    for (int k = read.greedy ? 4 : 0; k < 5 && all && !json.status; ++k) {
+        ppo__value *value = ppo__json_get(&json, all, names[k]);
+        char text[64];
+        if (!value || value->kind != '0') continue;
+        snprintf(text, sizeof text, "%.9g", ppo__json_number(&json));
+        if (!status && !json.status)
+            status = ppo_settings_set(ppo_sampling_settings(), &read, names[k], text);
+    }
+    if (read.greedy) read.top_k = sampling->top_k;
+    if (!status) status = json.status;
+    if (status == PPO_ERROR_ARGUMENT) status = ppo__file_fail(path, "%s: %s", file, ppo__error);
+    if (says && room && all && !status)
+        used = (size_t)snprintf(says, room, "%s", read.greedy ? "greedy" : "sampling");
+    for (int k = read.greedy ? 4 : 0; k < 5 && says && all && !status && used < room; ++k) {
+        char is[64], was[64];
+        ppo_settings_get(ppo_sampling_settings(), &read, names[k], is, sizeof is);
+        ppo_settings_get(ppo_sampling_settings(), &usual, names[k], was, sizeof was);
+        if (strcmp(is, was)) used += (size_t)snprintf(says + used, room - used, ", %s %s", names[k], is);
+    }
+    if (!status) *sampling = read;
+    ppo__hub_free(&hub);
+    return status;
 }
 
 PPO__COMPANION_IS(ppo__chat_functions, ppo__in_chat, {ppo__add_line_chat});

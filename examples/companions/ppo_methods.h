@@ -285,6 +285,22 @@ PPO_DEF ppo_status ppo_tokens_append_text(ppo_tokens *tokens, const ppo_tokenize
     return ppo__encoder_end(&encoder);
 }
 
+/* The penalty of Keskar 2019, as transformers' RepetitionPenaltyLogitsProcessor: before the temperature. */
+static const float *ppo__penalize(const ppo__slot_sampler *sampler, const ppo_sampling *sampling, int i,
+                                  const float *logits) {
+    const ppo_generator *g = sampler->generator;
+    const ppo__slot *slot = &g->slot[sampler->row_slot[sampler->last[i]]];
+    const int *token = g->results[g->turn].text + ppo__at(slot->sequence, g->context);
+    const int vocab = g->lm->config.vocab;
+    float *changed = sampler->p + ppo__at(2, vocab);
+    memcpy(changed, logits, (size_t)vocab * sizeof *changed);
+    for (int t = 0; t < slot->length; ++t) {
+        const float x = logits[token[t]];
+        changed[token[t]] = x < 0 ? x * sampling->repetition_penalty : x / sampling->repetition_penalty;
+    }
+    return changed;
+}
+
 static ppo_status ppo__check_tool(const ppo_sampling *sampling, int vocab) {
     if (sampling->tool_token >= vocab)
         return ppo__refuse("tool_token is %d, outside 0 .. %d (-1: no token calls a tool)",
@@ -586,9 +602,9 @@ static ppo_tensor *ppo__sequence_ratio(ppo_tape *tape, ppo_tensor *logp, const p
 }
 
 PPO__COMPANION_IS(ppo__methods, ppo__in_methods,
-                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__fit_dpo_begin, ppo__fit_dpo_loss,
-                   ppo__rlhf_weigh, ppo__rlhf_renew_reference, ppo__rlhf_refill, ppo__sequence_ratio,
-                   ppo_tape_categorical_kl_to});
+                  {ppo__check_tool, ppo__call_watch, ppo__call_tool, ppo__penalize, ppo__fit_dpo_begin,
+                   ppo__fit_dpo_loss, ppo__rlhf_weigh, ppo__rlhf_renew_reference, ppo__rlhf_refill,
+                   ppo__sequence_ratio, ppo_tape_categorical_kl_to});
 
 #endif /* PPO_NO_LANGUAGE */
 
