@@ -239,8 +239,10 @@ static ppo_status on_iteration(job *j, const ppo_rlhf_progress *p) {
                         {"entropy", p->entropy},     {"length", p->mean_length},
                         {"ended", p->ended},         {"clip_fraction", p->clip_fraction},
                         {"grad_norm", p->grad_norm}, {"seconds", p->seconds}};
+    const int without = distills(j); /* a reward */
     if (*p->warning) printf("%s\n", p->warning);
-    return report(j, p->iteration, j->rlhf.iterations, 0, f, sizeof f / sizeof *f);
+    return report(j, p->iteration, j->rlhf.iterations, 0, f + without,
+                  sizeof f / sizeof *f - (size_t)without);
 }
 
 /* -- what a model writes, and what that is worth -- */
@@ -266,9 +268,10 @@ static ppo_status show_samples(const job *j, const ppo_lm *lm) {
         }
     if (!status && j->show) status = ppo_generator_create(lm, 16, &generator);
     if (!status && j->show) status = ppo_generate(generator, &prompts, &j->rlhf.sampling, &samples);
-    if (!status && j->show && j->give) status = j->give(&samples, reward, j->give_user);
+    const int judged = j->give && !distills(j);
+    if (!status && j->show && judged) status = j->give(&samples, reward, j->give_user);
     if (!status && j->show)
-        ppo_print_samples(stdout, j->tokenizer, &samples, j->give ? reward : NULL, j->show);
+        ppo_print_samples(stdout, j->tokenizer, &samples, judged ? reward : NULL, j->show);
     fflush(stdout);
     ppo_generator_free(generator);
     ppo_tokens_free(&prompts);
@@ -282,7 +285,8 @@ static ppo_status measure(const job *j, const ppo_lm *lm, const char *when) {
     ppo_status status =
         ppo_lm_evaluate(lm, reference, &j->held_out[0], &j->rlhf.sampling, j->give, j->give_user, &e);
     if (status) return status;
-    printf("%s: mean reward %.4f of %d prompts", when, e.reward, j->held_out[0].count);
+    if (distills(j)) printf("%s: %d prompts", when, j->held_out[0].count);
+    else printf("%s: mean reward %.4f of %d prompts", when, e.reward, j->held_out[0].count);
     if (!isnan(e.kl)) printf("  kl %.2f%s", e.kl, near_0(e.kl));
     printf("  entropy %.2f  length %.1f  ended %.2f\n", e.entropy, e.mean_length, e.ended);
     return show_samples(j, lm);
@@ -481,6 +485,8 @@ static ppo_status make_model(job *j) {
     j->shape.eos = j->end;
     if (!status) status = ppo_lm_create(&j->shape, &j->lm);
     if (!status) printf("%s: %.2f million parameters\n", j->out, 1e-6 * (double)j->lm->params->count);
+    if (!status && !is_file(j->out) && write_gguf(j, j->lm, NULL))
+        printf("%s: it cannot become a .gguf file: %s\n", j->out, ppo_last_error());
     return status ? status : save_model(j, j->lm);
 }
 
@@ -526,11 +532,33 @@ static ppo_status check_checkpoint(const job *j) {
     return status;
 }
 
+/* The teacher's tokens, if its tokenizer is there, are those of the model. */
+static ppo_status check_teacher(const job *j) {
+    ppo_tokenizer *other = NULL;
+    char path[512], text[2][256];
+    snprintf(path, sizeof path, "%s/tokenizer.json", j->teacher_path);
+    if (!is_gguf(j->teacher_path) && !exists(path)) return PPO_OK;
+    ppo_status status = ppo_tokenizer_load(j->teacher_path, &other);
+    const int n = ppo_tokenizer_vocab(j->tokenizer), all = ppo_tokenizer_vocab(other);
+    for (int t = 0; t < n && t < all && !status; t++) {
+        for (int k = 0; k < 2; k++)
+            if (ppo_decode(k ? other : j->tokenizer, &t, 1, text[k], sizeof text[k], NULL))
+                strcpy(text[k], "?");
+        if (strcmp(text[0], text[1]))
+            status = ppo_fail(PPO_ERROR_ARGUMENT,
+                              "%s: token %d is \"%s\", and in %s \"%s\": a teacher needs the same tokenizer",
+                              j->teacher_path, t, text[1], j->model, text[0]);
+    }
+    ppo_tokenizer_free(other);
+    return status;
+}
+
 /* PPO and its relatives: the model samples, the reward function judges, the model learns. */
 static ppo_status reinforce(job *j, ppo_lm *lm) {
     ppo_rlhf *rlhf = NULL;
     ppo_rlhf_progress p = {0};
     ppo_status status = j->reward_path ? ppo_lm_load(j->reward_path, &j->scorer) : PPO_OK;
+    if (!status && j->teacher_path) status = check_teacher(j);
     if (!status && j->teacher_path) status = ppo_lm_load(j->teacher_path, &j->teacher);
     const ppo_lm *reference = j->teacher ? j->teacher : j->lm;
     j->give = j->scorer ? ppo_reward_by_lm : j->judge ? ask_judge : ppo_reward_none;

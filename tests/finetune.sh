@@ -84,6 +84,11 @@ check the_judge_read_what_was_written grep -q '^{"prompt": "the [a-z]*", "comple
 check distill_with_a_teacher good distill model=$work/base teacher=$work/grpo out=$work/distilled data=$work/sft.jsonl \
     held_out=$work/sft.jsonl max_new_tokens=8 minibatch_size=32 learning_rate=3e-3 iterations=12
 check its_kl_falls falls kl
+check nothing_is_told_of_a_reward eval '! grep -q reward $work/out'
+cp -r $work/grpo $work/stranger && sed 's/<|im_start|>/<|im_begin|>/g' $work/grpo/tokenizer.json >$work/stranger/tokenizer.json
+rm -f $work/stranger/tokenizer_config.json
+check refuses_a_teacher_of_other_tokens is_refused 'a teacher needs the same tokenizer' distill model=$work/base \
+    teacher=$work/stranger data=$work/sft.jsonl
 for preset in $(build/finetune help | sed -n 's/^methods:.* kto \(.*\)|distill$/\1/p' | tr '|' ' '); do
     check preset_$preset good $preset model=$work/sft judge="$judge" out=$work/preset data=$work/sft.jsonl iterations=1 \
         prompts=4 max_new_tokens=4 show=0
