@@ -592,12 +592,11 @@ PPO_DEF ppo_status ppo_file_set_text(ppo_file *file, const char *key, const char
 PPO_DEF ppo_status ppo_file_add(ppo_file *file, const char *name, ppo_dtype type, const int64_t *shape,
                                 int rank, const void *data);
 
-/* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order
-   it was added and on every machine: those of Python's package, up to the order of the texts. The new file
-   replaces an old one in one step when it is complete and on the disk (which only Unix and Windows wait for):
-   after a crash the file is the old one or the new one, and perhaps a ppo-....tmp is left, which can be
-   deleted. A symbolic link is replaced, not followed; the permissions are those of a new file. Error: on
-   Windows, the old file is open elsewhere. */
+/* Writes all of it, and makes missing directories. The same content gives the same bytes, in whatever order it was
+   added and on every machine: those of Python's package, up to the order of the texts. The new file replaces an old
+   one in one step when it is complete and on the disk (which only Unix and Windows wait for): after a crash the file
+   is the old one or the new one, and perhaps a ppo-....tmp is left, which can be deleted. A symbolic link is replaced,
+   not followed; the permissions are those of a new file. Error: on Windows, the old file is open elsewhere. */
 PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
 
 /* Reads a whole file: PPO_ERROR_FILE if it breaks any rule of the format. Stricter than Python's package:
@@ -1653,10 +1652,9 @@ PPO_DEF int ppo_tokenizer_vocab(const ppo_tokenizer *tokenizer); /* number of to
 /* The token of this name, such as "<eos>": a special one, or one of a tokenizer.json's added_tokens; -1: none. */
 PPO_DEF int ppo_tokenizer_special(const ppo_tokenizer *tokenizer, const char *name);
 
-/* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only
-   counts. There are never more tokens than bytes, except with a tokenizer.json: there, count first.
-   Errors: capacity is too small, the text is longer than INT_MAX; of characters: a byte that is not UTF-8, a
-   character that the vocabulary lacks. */
+/* The tokens of a text [capacity], and their number (count may be NULL). tokens NULL or capacity 0: only counts. There
+   are never more tokens than bytes, except with a tokenizer.json: there, count first. Errors: capacity is too small,
+   the text is longer than INT_MAX; of characters: a byte that is not UTF-8, a character that the vocabulary lacks. */
 PPO_DEF ppo_status ppo_encode(const ppo_tokenizer *tokenizer, const char *text, size_t bytes, int *tokens,
                               int capacity, int *count);
 
@@ -1724,7 +1722,7 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
    that a family has. */
 typedef enum ppo_norm { PPO_RMS_NORM, PPO_LAYER_NORM } ppo_norm;
 typedef enum ppo_positions { PPO_LEARNED_POSITIONS, PPO_ROTARY } ppo_positions;
-typedef enum ppo_rope_scaling { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3 } ppo_rope_scaling;
+typedef enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3, PPO_ROPE_YARN } ppo_rope_scaling;
 typedef struct ppo_lm_config { /* defaults in brackets */
     int vocab;                 /* tokens are 0 .. vocab-1; the one setting without a default */
     int context;               /* tokens of the longest sequence, 2 or more [64] */
@@ -1758,9 +1756,10 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     float rope_theta;              /* base of the wavelengths [10000] */
     float window_theta;            /* the same in layers with the window, unscaled; 0: no difference [0] */
     ppo_rope_scaling rope_scaling; /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
-    float rope_factor;             /* linear, Llama 3: wavelengths are multiplied by it [1] */
-    float rope_low, rope_high;     /* Llama 3: low_freq_factor, high_freq_factor [1, 4] */
-    int rope_context;              /* Llama 3: original_max_position_embeddings [8192] */
+    float rope_factor;             /* of all but plain: wavelengths are multiplied by it [1] */
+    float rope_low,
+        rope_high;    /* Llama 3: low_freq_factor, high_freq_factor; YaRN: beta_slow, beta_fast [1, 4] */
+    int rope_context; /* Llama 3, YaRN: original_max_position_embeddings [8192] */
 } ppo_lm_config;
 PPO_DEF ppo_lm_config ppo_lm_config_default(void);
 PPO_DEF const ppo_settings *ppo_lm_settings(void);
@@ -11499,9 +11498,8 @@ PPO__TINY int ppo__segment_length(const ppo_trainer *trainer, int k) {
     return left < 0 ? 0 : left < steps ? left : steps;
 }
 
-/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic
-   the return of an episode that has not ended is unknown, so its steps are left out. whole 1: all steps,
-   recorded or not. */
+/* The segments of the rollout to learn from, in order, and how many minibatches they make. Without a critic the return
+   of an episode that has not ended is unknown, so its steps are left out. whole 1: all steps, recorded or not. */
 static int ppo__list_segments(ppo_trainer *trainer, int whole, int *segments) {
     const ppo_rollout *rollout = &trainer->collector.rollout;
     *segments = 0;
@@ -13183,8 +13181,7 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 #endif /* PPO_NO_CONTROL */
 
-/* ========================================================================================================
-   @@ LANGUAGE
+/* ======================================================================================================== @@ LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
@@ -13201,6 +13198,8 @@ typedef struct ppo__hub_functions {
     ppo_status (*lm_load)(const char *path, ppo_lm **lm);
     /* Norms of the queries and keys in x, the output of a block's first layer. */
     ppo_tensor *(*qk_norm)(ppo_tape *tape, const ppo_lm *lm, int block, ppo_tensor *x);
+    /* YaRN: what part of wavelength j is unscaled, and *size, the factor of what is rotated. */
+    double (*yarn)(const ppo_lm_config *c, int j, double *size);
     /* With LoRA: a layer of a block, as ppo__lm_layer(); another model of the same layers, without numbers. */
     ppo_tensor *(*lm_layer)(ppo_tape *tape, const ppo_lm *lm, int block, int layer, ppo_tensor *x,
                             ppo_activation activation);
@@ -14152,11 +14151,11 @@ static const ppo_field ppo__lm_fields[] = {
     PPO__SCALAR(nope_layers, U64, "0", 0, 1.8446744073709552e19, "bit k: layer k has no positions"),
     PPO__SCALAR(rope_theta, FLOAT, "10000", 1, 1e30, "base of the wavelengths"),
     PPO__SCALAR(window_theta, FLOAT, "0", 0, 1e30, "the same in layers with the window; 0: no difference"),
-    PPO__CHOICE(rope_scaling, "plain", PPO_ROPE_LLAMA3, "plain|linear|llama3", "scaling of the wavelengths"),
+    PPO__CHOICE(rope_scaling, "plain", PPO_ROPE_YARN, "plain|linear|llama3|yarn", "scaling of wavelengths"),
     PPO__SCALAR(rope_factor, FLOAT, "1", 1e-30, 1e30, "wavelengths are multiplied by it"),
-    PPO__SCALAR(rope_low, FLOAT, "1", 1e-30, 1e30, "Llama 3: low_freq_factor"),
-    PPO__SCALAR(rope_high, FLOAT, "4", 1e-30, 1e30, "Llama 3: high_freq_factor"),
-    PPO__SCALAR(rope_context, INT, "8192", 1, INT_MAX, "Llama 3: context before the scaling"),
+    PPO__SCALAR(rope_low, FLOAT, "1", 1e-30, 1e30, "Llama 3: low_freq_factor; YaRN: beta_slow"),
+    PPO__SCALAR(rope_high, FLOAT, "4", 1e-30, 1e30, "the same: high_freq_factor; beta_fast"),
+    PPO__SCALAR(rope_context, INT, "8192", 1, INT_MAX, "the same: context before the scaling"),
     PPO__SWITCH(score, "no", "head with one number per token"),
     PPO__SEED("of the initial weights"),
     PPO__SCALAR(eos, INT, "-1", -1, INT_MAX, "token that ends a text; -1: none"),
@@ -14168,10 +14167,10 @@ static const ppo_need ppo__lm_needs[] = {
     {"window_theta", "positions", "rotary"},
     {"rope_theta", "positions", "rotary"},
     {"rope_scaling", "positions", "rotary"},
-    {"rope_factor", "rope_scaling", "linear|llama3"},
-    {"rope_low", "rope_scaling", "llama3"},
-    {"rope_high", "rope_scaling", "llama3"},
-    {"rope_context", "rope_scaling", "llama3"},
+    {"rope_factor", "rope_scaling", "linear|llama3|yarn"},
+    {"rope_low", "rope_scaling", "llama3|yarn"},
+    {"rope_high", "rope_scaling", "llama3|yarn"},
+    {"rope_context", "rope_scaling", "llama3|yarn"},
     {"window_layers", "window", NULL},
     {NULL, NULL, NULL},
 };
@@ -14194,7 +14193,8 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (!status) status = ppo__check_effects(&ppo__lm_settings, c, NULL, NULL);
     if (status) return status;
     if (c->eos >= c->vocab) return ppo__refuse("eos is %d, outside 0 .. %d (-1: none)", c->eos, c->vocab - 1);
-    if (c->qk_norm && !ppo__in_hub.qk_norm) return ppo__needs("qk_norm", "ppo_hub.h");
+    if ((c->qk_norm || c->rope_scaling == PPO_ROPE_YARN) && !ppo__in_hub.qk_norm)
+        return ppo__needs(c->qk_norm ? "qk_norm" : "rope_scaling yarn", "ppo_hub.h");
     if (!c->head_size && c->width % c->heads)
         return ppo__refuse("width is %d, which %d heads cannot share", c->width, c->heads);
     if (!c->head_size) c->head_size = c->width / c->heads;
@@ -14211,7 +14211,7 @@ static ppo_status ppo__lm_complete(ppo_lm *lm) {
     if (c->rotary_size % 2 || c->rotary_size > c->head_size)
         return ppo__refuse("rotary_size is %d, must be even and at most %d, the head's", c->rotary_size,
                            c->head_size);
-    if (c->rope_scaling == PPO_ROPE_LLAMA3 && !(c->rope_low < c->rope_high))
+    if (c->rope_scaling >= PPO_ROPE_LLAMA3 && !(c->rope_low < c->rope_high))
         return ppo__refuse("rope_low is %g, must be below rope_high, which is %g", c->rope_low, c->rope_high);
     return PPO_OK;
 }
@@ -14223,20 +14223,21 @@ static ppo_attention ppo__lm_attention(const ppo_lm_config *c, int layer) {
 }
 
 /* The angles of a position: wavelength j is 2 pi theta^(2j / r). Linear scaling multiplies it by the factor, that
-   of Llama 3 (Dubey 2024) only if it is long, and partly in between. local: of a layer with the window_theta. */
+   of Llama 3 (Dubey 2024) and YaRN only if it is long, and partly in between. local: of a layer with window_theta. */
 static void ppo__rotary_angles(const ppo_lm_config *c, int local, int position, float *angle) {
     const int half = c->rotary_size / 2;
     const double theta = (double)(local ? c->window_theta : c->rope_theta);
     for (int j = 0; j < half; ++j) {
-        double frequency = pow(theta, -2.0 * j / c->rotary_size), share = 0; /* unscaled */
+        double frequency = pow(theta, -2.0 * j / c->rotary_size), share = 0, size = 1; /* unscaled */
         double waves = c->rope_context * frequency / (2 * 3.14159265358979323846);
         if (c->rope_scaling == PPO_ROPE_PLAIN || local) share = 1;
         else if (c->rope_scaling == PPO_ROPE_LLAMA3)
             share = (waves - (double)c->rope_low) / ((double)c->rope_high - (double)c->rope_low);
+        else if (c->rope_scaling == PPO_ROPE_YARN) share = ppo__in_hub.yarn(c, j, &size);
         share = share < 0 ? 0 : share > 1 ? 1 : share;
         frequency *= share + (1 - share) / (double)c->rope_factor;
-        angle[j] = (float)cos(position * frequency);
-        angle[half + j] = (float)sin(position * frequency);
+        angle[j] = (float)(size * cos(position * frequency));
+        angle[half + j] = (float)(size * sin(position * frequency));
     }
 }
 

@@ -845,6 +845,7 @@ static ppo_status ppo__gguf_config(ppo__gguf *g, ppo_lm_config *c) {
         if (kind == 'w') snprintf(text, sizeof text, "%.40s", *value->texts);
         else snprintf(text, sizeof text, "%.9g", *value->numbers);
         if (!strcmp(text, "none")) strcpy(text, "plain");
+        if (!strcmp(text, "yarn")) return ppo__gguf_fail(g, "YaRN is not read from GGUF: ", key);
         else if (!strcmp(text, "llama3")) strcpy(text, "?"); /* which GGUF has no word for */
         if (kind == 'b') strcpy(text, *value->numbers != 0 ? "yes" : "no");
         if (!strcmp(name, "rotary_size") && c->head_size == *value->numbers) continue;
@@ -1419,6 +1420,8 @@ static ppo_status ppo__gguf_check(const ppo__gguf *g, const ppo_lm_config *c) {
     if (!scales && fabsf(c->attention_scale * sqrtf((float)c->head_size) - 1) > 1e-6f)
         return ppo__refuse("attention_scale is %g, which GGUF cannot express for family %s",
                            (double)c->attention_scale, name);
+    if (c->rope_scaling == PPO_ROPE_YARN)
+        return ppo__refuse("rope_scaling is yarn, which is not written to GGUF");
     if (c->rope_scaling == PPO_ROPE_LLAMA3 && strcmp(ppo__gguf_families[g->family].architecture, "llama"))
         return ppo__refuse("rope_scaling is llama3, which GGUF cannot express for family %s", name);
     if (has_window && (c->window_layers & all) != (family.window_layers & all))

@@ -24,7 +24,7 @@ SYNOPSIS
        ppo_lm_load()                                     folders
        ppo_tokenizer_load(), ppo_tokenizer_save()        a tokenizer.json, or a folder with one
 
-   Of ppo_lm_config, the setting qk_norm needs it.
+   Of ppo_lm_config, the settings qk_norm and rope_scaling yarn need it.
 
 STEP BY STEP
 
@@ -78,6 +78,7 @@ WHAT IT READS
        gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3
        gemma3_text  olmo2  smollm3  phi3 (without longrope)  granite  opt (but 350m)
 
+   Rotary positions may be scaled (rope_scaling): linear, llama3, or yarn without attention_factor, mscale and truncate.
    A classifier of one label is a model with a score; transformers has none for granite.
 
    Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
@@ -2906,6 +2907,10 @@ static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
     const char *const(*own)[2] = ppo__families[c->family].own;
     for (int i = 0; i < PPO__OWN_KEYS && own[i][0]; ++i)
         if (!strcmp(own[i][0], ppo__hub_settings[k].name)) return own[i][1];
+    if (c->rope_scaling == PPO_ROPE_YARN && !strcmp(ppo__hub_settings[k].name, "rope_low"))
+        return "rope.beta_slow";
+    if (c->rope_scaling == PPO_ROPE_YARN && !strcmp(ppo__hub_settings[k].name, "rope_high"))
+        return "rope.beta_fast";
     const int lacks = ppo__is_word(ppo__hub_settings[k].name, ppo__families[c->family].lacks);
     return lacks ? NULL : ppo__hub_settings[k].key[ppo__layout(c)];
 }
@@ -2913,7 +2918,7 @@ static const char *ppo__hub_key(int k, const ppo_lm_config *c) {
 /* Does a setting have an effect, given the others? */
 static int ppo__hub_applies(const ppo_lm_config *c, const char *name) {
     if (!strcmp(name, "rope_factor")) return c->rope_scaling != PPO_ROPE_PLAIN;
-    return c->rope_scaling == PPO_ROPE_LLAMA3 ||
+    return c->rope_scaling >= PPO_ROPE_LLAMA3 ||
            (strcmp(name, "rope_low") && strcmp(name, "rope_high") && strcmp(name, "rope_context"));
 }
 
@@ -2925,7 +2930,7 @@ static const char *const ppo__hub_words[][3] = {
     {"activation", "silu", "silu"},       {"activation", "swish", "silu"},
     {"activation", "relu", "relu"},       {"activation", "tanh", "tanh"},
     {"rope_scaling", "default", "plain"}, {"rope_scaling", "linear", "linear"},
-    {"rope_scaling", "llama3", "llama3"},
+    {"rope_scaling", "llama3", "llama3"}, {"rope_scaling", "yarn", "yarn"},
 };
 
 /* Translates a setting's word from a column of the table to the other one. A setting that is not in the
@@ -3212,10 +3217,17 @@ static ppo_status ppo__hub_positions(ppo__hub_json *hub, ppo_lm_config *c) {
 }
 
 static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
-    static const char *const refused[] = {"quantization_config",      "scale_attn_by_inverse_layer_idx",
-                                          "add_cross_attention",      "is_encoder_decoder",
-                                          "_remove_final_layer_norm", "final_logit_softcapping",
-                                          "attn_logit_softcapping",   "use_bidirectional_attention"};
+    static const char *const refused[] = {"quantization_config",
+                                          "scale_attn_by_inverse_layer_idx",
+                                          "add_cross_attention",
+                                          "is_encoder_decoder",
+                                          "_remove_final_layer_norm",
+                                          "final_logit_softcapping",
+                                          "attn_logit_softcapping",
+                                          "use_bidirectional_attention",
+                                          "rope.attention_factor",
+                                          "rope.mscale",
+                                          "rope.truncate"};
     static const char *const needed[] = {"do_layer_norm_before", "layer_norm_elementwise_affine"};
     const char *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
     double number;
@@ -3242,6 +3254,8 @@ static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
         if (!text && !strcmp(name, "rope_context")) c->rope_context = c->context;
         if (!text && !strcmp(name, "rotary_size")) text = ppo__layout(c) == PPO__GPT_NEOX ? "0.25" : "1";
         if (hub->json.status) return hub->json.status;
+        const int beta = strstr(key, "rope.beta_") != NULL;
+        if (!text && beta) text = strstr(key, "fast") ? "32" : "1";
         if (!text && ppo__hub_settings[k].required) return ppo__file_fail(path, "there is no %s", hub->key);
         if (!text) continue;
         /* Of several ends of a text the first; GPT-2's, which a smaller vocabulary lacks, is none. */
@@ -4557,9 +4571,20 @@ static void ppo__fit_draw_windows(ppo__fit_set *set, ppo_rng *rng) {
     }
 }
 
+/* YaRN (Peng 2023): wavelengths stay up to the one that turns rope_high times in the context, and are scaled from the one
+   that turns rope_low times; what is rotated grows, and so do the scores. */
+static double ppo__yarn(const ppo_lm_config *c, int j, double *size) {
+    const double each = c->rotary_size / (2 * log((double)c->rope_theta)), turn = 2 * 3.14159265358979323846;
+    const double first = floor(each * log(c->rope_context / (turn * (double)c->rope_high)));
+    const double last = ceil(each * log(c->rope_context / (turn * (double)c->rope_low)));
+    const double from = first > 0 ? first : 0, to = last < c->rotary_size - 1 ? last : c->rotary_size - 1;
+    *size = c->rope_factor > 1 ? 0.1 * log((double)c->rope_factor) + 1 : 1;
+    return 1 - (j - from) / (to > from || to < from ? to - from : 0.001);
+}
+
 PPO__COMPANION_IS(ppo__hub_functions, ppo__in_hub,
-                  {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__qk_norm, ppo__lora_layer,
-                   ppo__lora_twin, ppo__fit_windows, ppo__fit_draw_windows});
+                  {ppo__tokfile_load, ppo__tokfile_save, ppo__hub_load, ppo__qk_norm, ppo__yarn,
+                   ppo__lora_layer, ppo__lora_twin, ppo__fit_windows, ppo__fit_draw_windows});
 
 #endif
 
