@@ -1839,22 +1839,22 @@ typedef struct ppo_sampling { /* defaults in brackets */
     float temperature;        /* logits are divided by it; above 0 [1] */
     int greedy;               /* 1: always the most likely token, the first of equals [0] */
     int top_k;                /* > 0: only the k most likely tokens; 0: all [0] */
-    float top_p; /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
-    float min_p; /* > 0: only tokens at least min_p times as likely as the most likely one [0] */
-    float repetition_penalty; /* > 1: less likely are tokens that the sequence has; needs ppo_methods.h [1] */
-    int eos;                  /* this token ends a sequence, as its last; -1: none does [-1] */
-    int max_new_tokens;       /* most tokens after the prompt; 0: up to the context [0] */
-    uint64_t seed;            /* [1] */
-    int tool_token;           /* this token calls the tool; -1: none does [-1] */
-    ppo_tool_fn tool;         /* [NULL] */
-    void *tool_user;          /* passed to it [NULL] */
-    const int *stop_tokens;   /* [stop_token_count] further tokens that end a sequence [NULL] */
-    int stop_token_count;     /* [0] */
-    ppo_watch_fn watch;       /* [NULL] */
-    void *watch_user;         /* passed to it [NULL] */
+    float top_p;            /* < 1: of these, the fewest most likely whose probabilities reach this sum [1] */
+    int eos;                /* this token ends a sequence, as its last; -1: none does [-1] */
+    int max_new_tokens;     /* most tokens after the prompt; 0: up to the context [0] */
+    uint64_t seed;          /* [1] */
+    int tool_token;         /* this token calls the tool; -1: none does [-1] */
+    ppo_tool_fn tool;       /* [NULL] */
+    void *tool_user;        /* passed to it [NULL] */
+    const int *stop_tokens; /* [stop_token_count] further tokens that end a sequence [NULL] */
+    int stop_token_count;   /* [0] */
+    ppo_watch_fn watch;     /* [NULL] */
+    void *watch_user;       /* passed to it [NULL] */
     /* 1: the weights are those of the generator's previous call. Where a prompt begins as a sequence of
        that call, as in a chat, the cached keys and values are used; the results are the same [0] */
     int prefix_cache;
+    float min_p;              /* > 0: only tokens at least min_p times as likely as the most likely one [0] */
+    float repetition_penalty; /* > 1: less likely are tokens that the sequence has; needs ppo_methods.h [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 /* By name, for ppo_settings_set() and its like: the numbers of ppo_sampling except seed and prefix_cache. */

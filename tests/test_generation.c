@@ -12,7 +12,7 @@
 
 /* Settings without a tool and what follows it. */
 #define HOW(temperature, greedy, top_k, top_p, eos, max_new_tokens, seed) \
-    { temperature, greedy, top_k, top_p, eos, max_new_tokens, seed, -1, NULL, NULL, NULL, 0, NULL, NULL, 0 }
+    { temperature, greedy, top_k, top_p, eos, max_new_tokens, seed, -1, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 1 }
 
 static ppo_tape *tape;
 
