@@ -67,6 +67,13 @@ build/hidden: bench/learning/hidden.c build/control.o $(HEADERS) bench/bench.mk
 records: build/train build/hidden ## published results again, on one core; what is finished is kept (PPO_BENCH_PYTHON: a Python with numpy)
 	@$(or $(PPO_BENCH_PYTHON),python3) bench/learning/records.py $(ARGS)
 
+build/claims: bench/learning/claims.c build/ppo.o $(HEADERS) bench/bench.mk
+	$(CC) $(CFLAGS) -Wall -Wextra -DPPO_NO_IMPLEMENTATION -I. -Iexamples $< $(filter %.o,$^) -o $@ $(LDLIBS)
+
+CLAIMS = bench/learning/results/claims.txt
+claims: build/claims ## what people say about PPO, measured: the runs that are missing, and bench/learning/claims.md
+	@build/claims $(CLAIMS) run $(ARGS) && build/claims $(CLAIMS) report >bench/learning/claims.md
+
 build/bench-mujoco: bench/mujoco.c build/ppo.o bench/measure.h $(HEADERS) bench/bench.mk | build/mujoco.found
 	@rm -f $@
 	$(CC) $(CFLAGS) -DPPO_NO_IMPLEMENTATION -I. $< $(filter %.o,$^) @build/mujoco.found -o $@ $(LDLIBS)
@@ -89,4 +96,4 @@ mujoco-table: build/mujoco ## the paper's Table 1 in 252 runs, in hours; a finis
 	@JOBS=$(PROCESSORS) sh bench/mujoco.sh table $(ARGS)
 
 .PHONY: bench bench-peers try-flags-native compile-time mpi-bench mujoco-bench rlhf-seeds verifiable overopt mujoco-table \
-    records
+    records claims

@@ -42,6 +42,9 @@ defaults_have_their_column() {
     field='<td><code>float gae_lambda;</code></td><td>0: one-step TD, 1: Monte Carlo</td>'
     grep -q "$field<td><code>0.95</code></td>" $pages/control.html
 }
+claims_are_what_the_runs_say() {
+    ${MAKE:-make} -s build/claims && build/claims bench/learning/results/claims.txt report | cmp - bench/learning/claims.md
+}
 search_knows() { grep -q '"ppo_gae", "mathematics.html#ppo_gae", "Generalized advantage estimation' $pages/search.js; }
 
 # Numbered files, one for each example: its text without tags, and with text after a statement as a comment. Those for
@@ -86,6 +89,7 @@ check links_lead_somewhere links_lead_somewhere
 check tags_are_closed tags_are_closed
 check defaults_have_their_column defaults_have_their_column
 check search_knows_names_and_sentences search_knows
+check claims_are_what_the_runs_say claims_are_what_the_runs_say
 extract
 check manual_has_examples test -f $work/example-6.txt
 for example in $work/example-*.txt; do check "$(basename "$example" .txt)_compiles" compiles "$example"; done
