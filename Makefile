@@ -158,7 +158,7 @@ docs: ## writes the manual as pages, build/docs/index.html, from the comments of
 
 # The course's pages. The answers to the lessons' questions are in them with TEACHER=1.
 course: docs build/course-pages ## writes the lessons as pages, build/course/index.html, after `make lessons`; TEACHER=1: with answers
-	@mkdir -p build/course; cp examples/docs/style.css build/course/docs.css; cp examples/lessons/course/style.css build/course/course.css
+	@mkdir -p build/course; rm -f build/course/*.html; cp examples/docs/style.css build/course/docs.css; cp examples/lessons/course/style.css build/course/course.css
 	@build/course-pages build/course $(if $(TEACHER),teacher)
 	@$(MAKE) --no-print-directory build/course/card.pdf
 	@echo build/course/index.html

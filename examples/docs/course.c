@@ -2,14 +2,15 @@
 
        build/course-pages FOLDER [teacher] [check]      in the top folder, after `make docs`
 
-   A page of a lesson is made of the comment at the top of its program, its entry in examples/lessons/README.md, its
-   question in examples/lessons/course/expect.md, what it printed (build/lessons/NAME.txt), its drawings
-   (examples/lessons/drawings/), and the program, with links into the manual. With `teacher` it has the answers of
-   examples/lessons/teacher/README.md, too. The other pages are examples/lessons/course/NAME.md, the map of the course,
-   and the exercises.
+   A page of a lesson is made of the comment at the top of its program, its entry in examples/lessons/README.md,
+   its question in examples/lessons/course/expect.md, what it printed (build/lessons/NAME.txt), its drawings
+   (examples/lessons/drawings/), and the program, with links into the manual. With `teacher` it has the answers
+   of examples/lessons/teacher/README.md, too. The other pages are examples/lessons/course/NAME.md, the map of
+   the course, and the exercises.
 
-   Formulas become MathML (formula.h). A number in bold is one that the lesson prints to which the same paragraph or row has a link; the program
-   says where that is not so, and with `check` it then returns 1. */
+   Formulas become MathML (formula.h). A number in bold is printed by a lesson to which the same paragraph or
+   row has a link; hours of a timetable are the sum of its lessons' minutes. Where that is not so the program
+   says it, and with `check` returns 1. */
 #include <dirent.h>
 
 #include "formula.h"

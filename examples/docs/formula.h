@@ -1,8 +1,8 @@
 /* formula.h - strings that grow, and formulas as MathML, for course.c.
 
-   put_math() reads a formula as the comments of this repository write one: letters, numbers, signs, indices in brackets
-   (A[t + k]), powers (l^2), `sum over t of`, `E under old [ .. ]`, fractions by / and juxtaposition as a product. A word
-   that is not in `words` makes it a text that is no formula. */
+   put_math() reads a formula as the comments of this repository write one: letters, numbers, signs, indices in
+   brackets (A[t + k]), powers (l^2), `sum over t of`, `E under old [ .. ]`, fractions by / and juxtaposition as
+   a product. A word that is not in `words` makes it a text that is no formula. */
 #ifndef FORMULA_H
 #define FORMULA_H
 
