@@ -469,6 +469,114 @@ def illegal_actions_are_never_taken():
         "mask|source 0",
         lambda: PPO("MlpPolicy", two_numbers(Discrete(2), info=lambda t: {"action_mask": [0, 0]}), **SMALL).learn(9),
     )
+    model = PPO("MlpPolicy", two_numbers(Discrete(4)), **SMALL)
+    refuses("action_masks has shape (1,), not (1, 4)", lambda: model.predict(numbers(0), action_masks=[1]))
+    refuses("(4,), not (2, 4)", lambda: model.predict(np.zeros((2, 2)), action_masks=[1, 0, 0, 0]))
+    pair = two_numbers(MultiDiscrete([2, 3]), info=lambda t: {"action_mask": (np.array([1, 0]), np.array([0, 1, 1]))})
+    PPO("MlpPolicy", pair, **SMALL).learn(40)
+    assert all(a[0] == 0 and a[1] > 0 for a in pair.actions)
+
+
+def masks_may_be_a_method():
+    class Masked(Plays):
+        def action_masks(self):
+            return [self.t % 2 == 0, self.t % 2 == 1, False]
+
+    class Wrapper:
+        def __init__(self, env):
+            self.env, self.reset, self.step, self.spec, self.metadata = env, env.reset, env.step, None, {}
+            self.observation_space, self.action_space = env.observation_space, env.action_space
+
+    for way in ("plain", "wrapped", "SameStep", "NextStep", "Disabled"):
+        env = Masked(Box(-1, 1, (2,)), Discrete(3), numbers)
+        worlds = {"plain": env, "wrapped": Wrapper(env)}.get(way) or Vector([env], way)
+        model = PPO("MlpPolicy", worlds, **SMALL).learn(60)
+        evaluate_policy(model, worlds, 2, deterministic=False)
+        assert [int(a) for a in env.actions[:60]] == [k % 5 % 2 for k in range(60)], way
+
+
+def what_an_environment_does_not_keep_to_is_named():
+    def learn(env, n=1, **more):
+        return PPO("MlpPolicy", env, **dict(SMALL, **more)).learn(32)
+
+    def sees(space, *observed, **more):
+        return lambda: learn(Plays(space, Discrete(2), lambda t: observed[min(t, len(observed) - 1)], **more))
+
+    ok, three = np.zeros(3), Box(-1, 1, (3,))
+    for bad, words in (
+        (np.array([0.5]), "environment 0: observation has shape (1,), the space says (3,)"),
+        (0.5, "shape (), the space says (3,)"),
+        (np.zeros((1, 3)), "shape (1, 3), the space says (3,)"),
+        (np.zeros(4), "shape (4,)"),
+        ([1, [2, 3], 4], "observation is not an array of numbers"),
+        (None, "not an array of numbers: None"),
+        ({"a": ok}, "not an array of numbers"),
+    ):
+        refuses(words, sees(three, bad))  # by reset(), and by step()
+        refuses(words, sees(three, ok, bad))
+    refuses("observation has shape (3,), the space says (3, 1)", sees(Box(-1, 1, (3, 1)), ok))
+    refuses("environment 1", lambda: learn([Plays(three, Discrete(2), lambda t, n=n: np.zeros(n)) for n in (3, 1)]))
+    space = Dict(pos=Box(0, 1, (2,)), gear=Discrete(3))
+    see = lambda **more: dict({"pos": np.zeros(2), "gear": 1}, **more)
+    refuses("environment 0: observation['pos'] has shape (3,), the space says (2,)", sees(space, see(pos=ok)))
+    refuses("there is no observation['pos']", sees(space, see(), {"gear": 1}))
+    refuses("there is no observation['pos']", sees(space, np.zeros(2)))
+    refuses("observation['gear'] has shape (1,), the space says ()", sees(space, see(gear=np.array([1]))))
+    refuses("observation['gear'] is [[7]]|it is 0 .. 2", sees(space, see(gear=7)))
+    refuses("observation is [[7]]|it is 2 .. 4", sees(Discrete(3, start=2), 2, 7))
+    refuses("observation is [[1, 3]]|[2, 3] choices", sees(MultiDiscrete([2, 3]), np.array([1, 3])))
+    sees(Discrete(3, start=2), 2, 3, 4)()
+    for mask in ([1], [1, 0, 1], [[1, 0], [1, 0]]):
+        refuses("environment 0: the mask has|2 options", sees(three, ok, info=lambda t: {"action_mask": mask}))
+    refuses('"action_masks"|"action_mask"', sees(three, ok, info=lambda t: {"action_masks": [1, 1]}))
+    env = Counter()
+    refuses("same environment twice", lambda: PPO("MlpPolicy", [env, env]))
+    refuses("same environment twice", lambda: PPO("MlpPolicy", [lambda: env, Counter, lambda: env]))
+    refuses("same environment twice", lambda: PPO("MlpPolicy", lambda: env, n_envs=2))
+
+    pays = lambda reward: learn([Plays(three, Discrete(2), lambda t: ok, lambda a: reward), Plays(three, Discrete(2), lambda t: ok)])
+    want = weights(pays(1.0))
+    for one in (np.array([1.0]), np.float32(1), 1, np.array(1), [1.0], True):
+        assert weights(pays(one)) == want
+    refuses("environment 0: reward is array([1., 2.]), not a number", lambda: pays(np.array([1.0, 2.0])))
+    refuses("environment 0: reward is None", lambda: pays(None))
+    refuses("environment 0: reward is 'much'", lambda: pays("much"))
+
+    class Old(Counter):
+        def step(self, action):
+            obs, reward, over, _, info = super().step(action)
+            return obs, reward, over, info
+
+    class Older(Old):
+        def reset(self):
+            return super().reset()[0]
+
+    class Oldest(Counter):
+        def reset(self, seed=None):
+            return super().reset()[0]
+
+    refuses("environment 0: step() returns 4 results, not the 5", lambda: learn(Old()))
+    refuses("environment 0|unexpected keyword argument 'seed'|reset(seed=None", lambda: learn(Older()))
+    refuses("environment 0: reset() returns a ndarray, not the 2", lambda: learn(Oldest()))
+
+    class Shaped(Vector):
+        def step(self, actions):
+            obs, reward, *rest = super().step(actions)
+            return (change(obs), pay(reward), *rest)
+
+    for change, pay, words in (
+        (lambda o: o[:, :1], lambda r: r, "the vector environment of 2: observation has shape (2, 1)"),
+        (lambda o: o[:1], lambda r: r, "observation has shape (1, 2), the space says (2, 2)"),
+        (lambda o: o, lambda r: r[:1], "reward has 1 numbers, there are 2"),
+        (lambda o: o, lambda r: 1.0, "reward has 1 numbers, there are 2"),
+    ):
+        refuses(words, lambda: learn(Shaped([Counter(), Counter()], "SameStep")))
+    model = PPO("MlpPolicy", Plays(space, Discrete(2), lambda t: see()), **SMALL)
+    refuses("observation['gear'] is [[3]]", lambda: model.predict(see(gear=3)))
+    refuses("there is no observation['pos']", lambda: model.predict({"gear": 1}))
+    model.save(os.path.join(WORK, "dict"))
+    loaded = PPO.load(os.path.join(WORK, "dict"))
+    refuses("the observation is a dict|PPO.load(path, env=...) knows the Dict", lambda: loaded.predict(see()))
 
 
 def what_an_environment_raises_is_passed_on():
@@ -897,6 +1005,8 @@ ALONE = [
     observations_are_numbers,
     pictures_and_numbers_train,
     illegal_actions_are_never_taken,
+    masks_may_be_a_method,
+    what_an_environment_does_not_keep_to_is_named,
     what_an_environment_raises_is_passed_on,
     ctrl_c_ends_a_training_which_can_go_on,
     callbacks_see_and_stop,

@@ -13,7 +13,7 @@ PPO_LIBRARY says, beside this file, and in build/; where it is missing, ppo.h is
 Environments: the name of one (n_envs copies), one or a list of them, or a vector environment with any of Gymnasium's
 three ways to begin the next episode. Actions: Discrete, MultiDiscrete, MultiBinary, Box. Observations: Box, Discrete,
 MultiDiscrete, MultiBinary, and a Dict or Tuple of these with at most one picture, which convolutions read (CnnPolicy,
-MultiInputPolicy). Illegal actions: info["action_mask"], an array with a 0 for each.
+MultiInputPolicy). Illegal actions: info["action_mask"], an array with a 0 for each, or a method action_masks().
 
 Settings: Stable-Baselines3's names and defaults, and every name of ppo_config, such as hidden="256,256", recurrent=64,
 normalize_obs=True: print(settings()) lists them. What differs is in README.md.
@@ -343,6 +343,27 @@ def _kind(space):
     return next((n for n in names if n in known), type(space).__name__)
 
 
+class _Unfit(ValueError):
+    """An observation that is not of its space."""
+
+
+def _named(keys):
+    return "observation" + "".join("[%r]" % k for k in keys)
+
+
+def _of_shape(given, shape, one, keys=()):
+    """An array of numbers, of the shape that the space and the number of environments ask for; one: of a single one."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # rows of different lengths
+        array = np.empty(0, object)
+    if array.dtype.kind not in "biuf":
+        raise _Unfit("%s is not an array of numbers: %s" % (_named(keys), repr(given)[:60]))
+    if array.shape != shape[one:]:
+        raise _Unfit("%s has shape %s, the space says %s" % (_named(keys), array.shape, shape[one:]))
+    return array.reshape(shape)
+
+
 class _Observations:
     """Writes observations of a space into rows of float32: the picture first, as channels, height, width, then the
     numbers; what is one of several is a row of 0 with a 1."""
@@ -388,58 +409,77 @@ class _Observations:
         elif kind in ("Box", "Discrete", "MultiDiscrete", "MultiBinary"):
             yield keys, space
         else:
-            name = "".join("[%r]" % k for k in keys)
             raise ValueError(
-                "observation%s is of %s, which has no numbers: leave it out, as by "
-                "gymnasium.wrappers.FilterObservation" % (name, kind)
+                "%s is of %s, which has no numbers: leave it out, as by "
+                "gymnasium.wrappers.FilterObservation" % (_named(keys), kind)
             )
 
-    def write(self, obs, rows):
-        """obs: of `len(rows)` environments, as a vector environment gives them."""
-        if self.plain:
-            rows[...] = np.reshape(obs, rows.shape)
-            return
+    def write(self, obs, rows, one=False):
+        """obs: of `len(rows)` environments, as a vector environment gives them; one: of a single one."""
+        n = len(rows)
         for keys, kind, space, offset, size, factor in self.parts:
-            part = obs
-            for key in keys:
-                part = part[key]
-            part, to = np.asarray(part), rows[:, offset : offset + size]
+            part, to = self._part(obs, keys), rows[:, offset : offset + size]
+            part = _of_shape(part, (n,) + (() if kind == "Discrete" else tuple(space.shape)), one, keys)
             if kind == "HWC":
                 part = np.moveaxis(part, -1, 1)
             if kind == "Discrete":
-                to[...] = part.reshape(-1, 1) - getattr(space, "start", 0) == np.arange(size)
+                to[...] = self._choices(part.reshape(n, 1), space, keys) == np.arange(size)
             elif kind == "MultiDiscrete":
-                part = part.reshape(len(rows), -1) - np.ravel(getattr(space, "start", 0))
-                begin = 0
-                for j, n in enumerate(np.ravel(space.nvec)):
-                    to[:, begin : begin + n] = part[:, j : j + 1] == np.arange(n)
-                    begin += n
+                part, begin = self._choices(part.reshape(n, -1), space, keys), 0
+                for j, choices in enumerate(np.ravel(space.nvec)):
+                    to[:, begin : begin + choices] = part[:, j : j + 1] == np.arange(choices)
+                    begin += choices
             else:
                 np.multiply(part.reshape(to.shape), factor, out=to, dtype=np.float32, casting="unsafe")
 
     def one(self, obs, row):
         """The same for the observation of a single environment; row: (1, size)."""
-        self.write(obs if self.plain else self._as_batch(obs), row)
+        self.write(obs, row, True)
 
-    def _as_batch(self, obs):
-        if isinstance(obs, dict):
-            return {k: self._as_batch(v) for k, v in obs.items()}
-        if isinstance(obs, tuple):
-            return tuple(self._as_batch(v) for v in obs)
-        return np.asarray(obs)[None]
+    @staticmethod
+    def _part(obs, keys):
+        for depth, key in enumerate(keys):
+            try:
+                obs = obs[key]
+            except (KeyError, IndexError, TypeError, ValueError):
+                there = _named(keys[: depth + 1])
+                raise _Unfit("there is no %s, which the space has" % there) from None
+        return obs
+
+    @staticmethod
+    def _choices(part, space, keys):
+        """Choices as numbers from 0 on."""
+        start = np.ravel(getattr(space, "start", 0))
+        most = np.ravel(space.nvec) if hasattr(space, "nvec") else space.n
+        choices = part - start
+        if (choices < 0).any() or (choices >= most).any():
+            raise _Unfit("%s is %s, which is not in the space: %s" % (_named(keys), part.tolist(), _sizes(space)))
+        return choices
 
     def count(self, obs):
         """How many environments an observation is of; 0: of one, without a first dimension."""
         keys, kind, space = self.parts[0][:3]
-        for key in keys:
-            obs = obs[key]
+        if isinstance(obs, dict) and not keys:
+            raise _Unfit("the observation is a dict, the policy takes numbers: PPO.load(path, env=...) knows the Dict")
+        part = self._part(obs, keys)
         dimensions = 0 if kind == "Discrete" else len(space.shape)
-        shape = np.shape(obs)
+        try:
+            shape = np.shape(part)
+        except ValueError:
+            raise _Unfit("%s is not an array of numbers" % _named(keys)) from None
         if len(shape) == dimensions + 1 and (not dimensions or shape[1:] == tuple(space.shape)):
             return shape[0]
         if shape == (tuple(space.shape) if dimensions else ()):
             return 0
-        raise ValueError("the observation has shape %s, not %s" % (shape, tuple(space.shape)))
+        raise _Unfit("the %s has shape %s, not %s" % (_named(keys), shape, tuple(space.shape)))
+
+
+def _sizes(space):
+    """What choices there are, in a sentence."""
+    start = getattr(space, "start", 0)
+    if hasattr(space, "nvec"):
+        return "it has %s choices each, from %s on" % (np.array(space.nvec).tolist(), np.array(start).tolist())
+    return "it is %d .. %d" % (start, start + space.n - 1)
 
 
 class _Numbers:
@@ -531,6 +571,45 @@ def _gymnasium():
     return gymnasium
 
 
+def _method(env, name):
+    """A method of an environment, or of what its wrappers are around; None: there is none."""
+    while env is not None:
+        if callable(getattr(env, name, None)):
+            return getattr(env, name)
+        inner = getattr(env, "env", None)
+        env = None if inner is env else inner
+    return None
+
+
+def _mask_of(info, method):
+    """The mask that an environment has told, or None. method: it also has action_masks()."""
+    if "action_masks" in info and "action_mask" not in info and not method:
+        raise ValueError('info has "action_masks": the name is "action_mask", as in Gymnasium')
+    return info.get("action_mask")
+
+
+def _not_gymnasium(who, call, result, count):
+    there = "%d results" % len(result) if isinstance(result, tuple) else "a %s" % type(result).__name__
+    five = "obs, reward, terminated, truncated, info" if count == 5 else "obs, info"
+    return ValueError(
+        "%s: %s() returns %s, not the %d of Gymnasium: %s (the package shimmy wraps environments of the old Gym)"
+        % (who, call, there, count, five)
+    )
+
+
+def _reset(env, who, **how):
+    """env.reset(), as Gymnasium has it."""
+    try:
+        result = env.reset(**how)
+    except TypeError as error:
+        if "reset() got an unexpected keyword" not in str(error):
+            raise
+        raise ValueError("%s: %s; Gymnasium's has reset(seed=None, options=None)" % (who, error)) from None
+    if not isinstance(result, tuple) or len(result) != 2 or not hasattr(result[1], "get"):
+        raise _not_gymnasium(who, "reset", result, 2)
+    return result
+
+
 class _Worlds:
     """n environments side by side, with arrays for what the library is told of a step. reset() and step() fill them."""
 
@@ -552,10 +631,43 @@ class _Worlds:
         each = lambda worlds: {id(e) for e in (worlds.env if isinstance(worlds.env, list) else [worlds.env])}
         return bool(each(self) & each(other))
 
-    def put_mask(self, rows, mask):
+    def put_mask(self, i, mask):
+        """mask: an array, or one for each choice, of environment i."""
+        mask = np.concatenate([np.ravel(m) for m in mask]) if isinstance(mask, (tuple, list)) else np.ravel(mask)
+        if mask.size != self.actions.options:
+            raise ValueError(
+                "environment %d: the mask has %d numbers, the actions have %d options" % (i, mask.size, self.actions.options)
+            )
         if self.mask is None:
             self.mask = np.ones((self.n, self.actions.options), np.uint8)
-        self.mask[rows] = mask
+        self.mask[i] = mask != 0
+
+    def see(self, i, obs, row):
+        """The observation of environment i into its row."""
+        try:
+            self.observations.one(obs, row)
+        except _Unfit as error:
+            raise ValueError("environment %d: %s" % (i, error)) from None
+
+    def take(self, name, given):
+        """Rewards, or whether episodes end, of all environments: a number of each."""
+        try:
+            array = np.asarray(given)
+        except ValueError:  # numbers and arrays of one number
+            array = np.empty(0, object)
+        to = getattr(self, name)
+        if array.shape != to.shape or array.dtype.kind not in "biuf":
+            given = given if hasattr(given, "__len__") else [given]
+            if len(given) != self.n:
+                raise ValueError("%s has %d numbers, there are %d environments" % (name, len(given), self.n))
+            array = [self._number(i, name, one) for i, one in enumerate(given)]
+        to[...] = array
+
+    @staticmethod
+    def _number(i, name, given):
+        if np.size(given) != 1 or np.asarray(given).dtype.kind not in "biuf":
+            raise ValueError("environment %d: %s is %s, not a number" % (i, name, repr(given)[:60]))
+        return np.ravel(given)[0]
 
 
 class _List(_Worlds):
@@ -568,18 +680,21 @@ class _List(_Worlds):
         self.flat = self.observations.plain and len(self.observations.space.shape) == 1
         self.steps = [env.step for env in envs]
         self.many_at_once = self.actions.kind == "Discrete"
+        self.masks = [_method(env, "action_masks") for env in envs]
 
     def _info(self, i, info):
-        mask = info.get("action_mask")
+        mask = _mask_of(info, self.masks[i])
+        if mask is None and self.masks[i]:
+            mask = np.asarray(self.masks[i]())
         if mask is not None and self.actions.options:
-            self.put_mask(i, np.ravel(mask))
+            self.put_mask(i, mask)
         elif self.mask is not None:
             self.mask[i] = 1
 
     def reset(self, seed):
         for i, env in enumerate(self.env):
-            obs, info = env.reset(seed=None if seed is None else seed + i)
-            self.observations.one(obs, self.rows[i])
+            obs, info = _reset(env, "environment %d" % i, seed=None if seed is None else seed + i)
+            self.see(i, obs, self.rows[i])
             self._info(i, info)
         self.infos = [{} for _ in self.env]
 
@@ -588,27 +703,43 @@ class _List(_Worlds):
         start = self.actions.start if self.many_at_once else None
         obs_of, rewards, ends, cuts, flat = [], [], [], [], self.flat
         for i, step in enumerate(self.steps):
-            obs, reward, terminated, truncated, info = step(actions[i] + start if start else actions[i])
+            result = step(actions[i] + start if start else actions[i])
+            try:
+                obs, reward, terminated, truncated, info = result
+            except (TypeError, ValueError):
+                raise _not_gymnasium("environment %d" % i, "step", result, 5) from None
             if terminated or truncated:
-                self.observations.one(obs, self.final_rows[i])
+                self.see(i, obs, self.final_rows[i])
                 self.infos[i] = info
-                obs, info = self.env[i].reset()
+                obs, info = _reset(self.env[i], "environment %d" % i)
             else:
                 self.infos[i] = info
             if flat:
                 obs_of.append(obs)
             else:
-                self.observations.one(obs, self.rows[i])
+                self.see(i, obs, self.rows[i])
             if info or self.mask is not None:
                 self._info(i, info)
             rewards.append(reward)
             ends.append(terminated)
             cuts.append(truncated)
         if flat:
-            self.obs[...] = obs_of
-        self.reward[...] = rewards
-        self.terminated[...] = ends
-        self.truncated[...] = cuts
+            self._see_all(obs_of)
+        self.take("reward", rewards)
+        self.take("terminated", ends)
+        self.take("truncated", cuts)
+
+    def _see_all(self, obs_of):
+        """Plain rows of numbers at once."""
+        try:
+            array = np.asarray(obs_of)
+        except ValueError:
+            array = np.empty(0, object)
+        if array.shape == self.obs.shape and array.dtype.kind in "biuf":
+            self.obs[...] = array
+        else:  # one of them is wrong
+            for i, obs in enumerate(obs_of):
+                self.see(i, obs, self.rows[i])
 
 
 class _Vector(_Worlds):
@@ -622,34 +753,46 @@ class _Vector(_Worlds):
         if self.mode not in ("NextStep", "SameStep", "Disabled"):
             raise ValueError("the vector environment's autoreset_mode is %r, none of Gymnasium's" % (mode,))
         self.over = bytes(self.n)  # by the latest step
+        self.masks = [_method(one, "action_masks") for one in getattr(getattr(env, "unwrapped", env), "envs", ())]
+        self.masks = self.masks if all(self.masks) else []
+
+    def _see(self, obs, rows):
+        try:
+            self.observations.write(obs, rows)
+        except _Unfit as error:
+            raise ValueError("the vector environment of %d: %s" % (self.n, error)) from None
 
     def _info(self, info):
-        mask = info.get("action_mask")
+        mask = _mask_of(info, self.masks)
+        if mask is None and self.masks:
+            mask, info = [np.asarray(m()) for m in self.masks], {}
         if mask is not None and self.actions.options:
             given = info.get("_action_mask")
             rows = range(self.n) if given is None else np.flatnonzero(given)
             if self.mask is not None:
                 self.mask[...] = 1
             for i in rows:
-                self.put_mask(
-                    i, np.ravel(mask[i]) if not isinstance(mask, tuple) else np.concatenate([m[i] for m in mask])
-                )
+                self.put_mask(i, [m[i] for m in mask] if isinstance(mask, tuple) else mask[i])
         elif self.mask is not None:
             self.mask[...] = 1
 
     def reset(self, seed):
-        obs, info = self.env.reset(seed=seed)
-        self.observations.write(obs, self.obs)
+        obs, info = _reset(self.env, "the vector environment", seed=seed)
+        self._see(obs, self.obs)
         self._info(info)
         self.over = bytes(self.n)
 
     def step(self):
         before = self.over
-        obs, reward, terminated, truncated, info = self.env.step(self.actions.many(self.choices, self.numbers))
-        self.observations.write(obs, self.obs)
-        self.reward[...] = reward
-        self.terminated[...] = terminated
-        self.truncated[...] = truncated
+        result = self.env.step(self.actions.many(self.choices, self.numbers))
+        try:
+            obs, reward, terminated, truncated, info = result
+        except (TypeError, ValueError):
+            raise _not_gymnasium("the vector environment", "step", result, 5) from None
+        self._see(obs, self.obs)
+        self.take("reward", reward)
+        self.take("terminated", terminated)
+        self.take("truncated", truncated)
         self.infos = info
         if info or self.mask is not None:
             self._info(info)
@@ -671,7 +814,7 @@ class _Vector(_Worlds):
             raise ValueError('an episode has ended, but info has no "final_obs", as autoreset_mode SameStep needs it')
         for i in rows:
             one = {k: v[i] for k, v in last.items() if k[:1] != "_"} if isinstance(last, dict) else last[i]
-            self.observations.one(one, self.final_obs[i : i + 1])
+            self.see(i, one, self.final_obs[i : i + 1])
 
     def _begin(self, rows):
         """After a step, in which these have ended: obs keeps their last observations until begin() is called."""
@@ -681,9 +824,9 @@ class _Vector(_Worlds):
 
     def begin(self):
         """Resets the environments of `begun`; returns their observations, and masks or None."""
-        obs, info = self.env.reset(options={"reset_mask": self._chosen})
+        obs, info = _reset(self.env, "the vector environment", options={"reset_mask": self._chosen})
         rows = np.empty_like(self.obs)
-        self.observations.write(obs, rows)
+        self._see(obs, rows)
         self.obs[self._chosen] = rows[self._chosen]
         if info or self.mask is not None:
             held = self.mask.copy() if self.mask is not None else None
@@ -706,6 +849,8 @@ def _worlds(env, n_envs, convolve, byte_scale):
         env = [e() if _makes(e) else e for e in env]
         if not env:
             raise ValueError("the list of environments is empty")
+        if len({id(getattr(e, "unwrapped", e)) for e in env}) < len(env):
+            raise ValueError("the list has the same environment twice: each needs an object of its own")
         for other in env[1:]:
             for space in ("observation_space", "action_space"):
                 if getattr(other, space) != getattr(env[0], space):
@@ -1039,7 +1184,9 @@ class PPO:
         rows = np.empty((n, observations.size), np.float32)
         (observations.write if count else observations.one)(observation, rows)
         if action_masks is not None and actions.options:
-            action_masks = np.ascontiguousarray(np.reshape(action_masks, (n, actions.options)), np.uint8)
+            if np.shape(action_masks) not in ((n, actions.options),) + (() if count else ((actions.options,),)):
+                raise ValueError("action_masks has shape %s, not %s" % (np.shape(action_masks), (n, actions.options)))
+            action_masks = np.ascontiguousarray(np.reshape(action_masks, (n, actions.options)), np.bool_).view(np.uint8)
         else:
             action_masks = None
         if self._width:
