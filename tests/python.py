@@ -785,6 +785,32 @@ def schedules_are_functions_of_what_remains():
     )
 
 
+def what_was_a_function_is_given_anew_to_a_policy_that_was_loaded():
+    path, left = os.path.join(WORK, "scheduled"), lambda share: 0.01 * share
+    for name, (schedule, own) in ppo._SCHEDULED.items():
+        PPO("MlpPolicy", Counter(), **dict(SMALL, **{name: left})).learn(32).save(path)
+        model = PPO.load(path, env=Counter())
+        assert model.settings[schedule] == "custom" and model.predict(numbers(0))[0] in (0, 1)
+        refuses("%s was a function|pass %s=" % (name, name), lambda: model.learn(32))
+        model = PPO.load(path, env=Counter(), **{name: 0.02}).learn(32)
+        assert model.settings[schedule] == "constant" and model.settings[list(own)[-1]] == "0.02"
+        assert PPO.load(path, env=Counter(), **{name: left}).learn(32).settings[schedule] == "custom"
+        refuses("%s is 'x', neither a number nor a function" % name, lambda: PPO.load(path, **{name: "x"}))
+    model = PPO("MlpPolicy", Counter(), **dict(SMALL, ent_coef=lambda share: share))
+    rates = []
+    model.learn(32, callback=type("Keep", (), {"on_rollout_end": lambda s: rates.append(model.figures["entropy_coef"])})())
+    assert np.allclose(rates, [1, 0.5])
+
+
+def a_file_of_stable_baselines3_is_told_how_to_convert():
+    path = os.path.join(WORK, "theirs")
+    open(path + ".zip", "wb").write(b"PK\3\4 and so on")
+    for given in (path, path + ".zip"):
+        refuses("theirs.zip|convert.py", lambda: PPO.load(given))
+    os.rename(path + ".zip", path + ".safetensors")
+    refuses("theirs.safetensors|convert.py", lambda: PPO.load(path))
+
+
 def a_seed_repeats_a_training():
     train = lambda seed: weights(
         PPO("MlpPolicy", [CartPole(1, k) for k in range(2)], **dict(SMALL, seed=seed)).learn(200)
@@ -948,7 +974,27 @@ def logs_have_the_keys_of_stable_baselines3():
     model.learn(48)
     rows = open(os.path.join(WORK, "log", "progress.csv")).read().splitlines()
     assert len(rows) == 4 and "rollout/ep_rew_mean" in rows[0] and "train/approx_kl" in rows[0]
-    assert os.listdir(os.path.join(WORK, "tb", "PPO"))
+    assert os.listdir(os.path.join(WORK, "tb", "PPO_1"))
+    # what continues is appended, what begins anew keeps what was there
+    column = lambda name: [row.split(",")[rows[0].split(",").index(name)] for row in rows[1:]]
+    first = column("time/time_elapsed")
+    for _ in range(2):
+        model.learn(32, reset_num_timesteps=False)
+    rows = open(model.csv).read().splitlines()
+    assert column("time/total_timesteps") == ["16", "32", "48", "64", "80", "96", "112"] and model.num_timesteps == 112
+    assert column("time/iterations") == list("1234567") and column("time/time_elapsed")[:3] == first
+    assert column("train/n_updates") == ["2", "4", "6", "8", "10", "12", "14"]
+    assert np.diff(np.array(column("time/time_elapsed"), float)).min() >= 0
+    assert len(os.listdir(os.path.join(WORK, "tb"))) == 1 and len(os.listdir(os.path.join(WORK, "tb", "PPO_1"))) == 3
+    for count in (2, 3):
+        model.learn(16)
+        assert len(open(model.csv).read().splitlines()) == 2
+        assert len(os.listdir(os.path.join(WORK, "log"))) == count == len(os.listdir(os.path.join(WORK, "tb")))
+    assert open(os.path.join(WORK, "log", "progress.1.csv")).read().splitlines() == rows
+    model.save(os.path.join(WORK, "logged"))
+    again = PPO.load(os.path.join(WORK, "logged"), env=Counter(), csv=model.csv, n_steps=16, batch_size=16)
+    again.learn(16, reset_num_timesteps=False)  # there is nothing that it continues
+    assert len(os.listdir(os.path.join(WORK, "log"))) == 4
 
 
 def the_line_of_progress_is_printed():
@@ -1014,6 +1060,8 @@ ALONE = [
     environments_are_made_by_classes_and_functions,
     what_cannot_be_is_refused,
     schedules_are_functions_of_what_remains,
+    what_was_a_function_is_given_anew_to_a_policy_that_was_loaded,
+    a_file_of_stable_baselines3_is_told_how_to_convert,
     a_seed_repeats_a_training,
     a_policy_is_saved_and_loaded,
     a_policy_is_exported,

@@ -575,12 +575,17 @@ static void figures_are_those_of_the_progress(void **state) {
     ppo_log *log = NULL;
     char line[1024];
     assert_ok(ppo_log_open("build/test_flat.csv", NULL, 0, &log));
-    assert_ok(ppo_flat_log(log, t.trainer));
+    assert_ok(ppo_flat_log(log, t.trainer, NULL));
+    assert_ok(ppo_flat_figures(t.trainer, figures));
+    assert_ok(ppo_flat_log(log, t.trainer, figures)); /* as if it had continued itself */
+    figures[1] = NAN;
+    assert_fails(ppo_flat_log(log, t.trainer, figures), PPO_ERROR_ARGUMENT, "steps before is nan");
     ppo_log_close(log);
     FILE *file = fopen("build/test_flat.csv", "r");
     assert_non_null(file);
     assert_true(fgets(line, sizeof line, file) && strstr(line, "time/total_timesteps"));
     assert_true(fgets(line, sizeof line, file) && strstr(line, ",192,"));
+    assert_true(fgets(line, sizeof line, file) && strstr(line, ",384,"));
     fclose(file);
     remove("build/test_flat.csv");
     training_free(&t);

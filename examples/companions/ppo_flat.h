@@ -173,8 +173,10 @@ PPO_DEF ppo_status ppo_flat_figures(const ppo_trainer *trainer, double *figures)
 /* What seems to go wrong, as ppo_progress.warning; "" if nothing does. Valid until the next iteration. */
 PPO_DEF const char *ppo_flat_warning(const ppo_trainer *trainer);
 #ifndef PPO_NO_REPORTS
-/* ppo_log_write() of the latest iteration. */
-PPO_DEF ppo_status ppo_flat_log(ppo_log *log, const ppo_trainer *trainer);
+/* ppo_log_write() of the latest iteration. before: ppo_flat_figures() of the end of a training that this one
+   continues, with another trainer: what both count from their start, like steps and seconds, is added. NULL:
+   there is none. */
+PPO_DEF ppo_status ppo_flat_log(ppo_log *log, const ppo_trainer *trainer, const double *before);
 #endif
 
 #endif /* PPO_NO_CONTROL */
@@ -449,6 +451,7 @@ PPO_DEF ppo_status ppo_flat_learn(ppo_trainer *trainer, double milliseconds, int
 typedef enum ppo__flat_type {
     PPO__FLAT_INT,
     PPO__FLAT_I64,
+    PPO__FLAT_COUNT, /* an int64_t, since the start */
     PPO__FLAT_FLOAT,
     PPO__FLAT_DOUBLE
 } ppo__flat_type;
@@ -459,21 +462,22 @@ static const struct ppo__flat_figure {
     ppo__flat_type type;
 } ppo__flat_figures[] = {
 #define PPO__FIGURE_OF(field, type) {#field, offsetof(ppo_progress, field), PPO__FLAT_##type},
-    PPO__FIGURE_OF(iteration, I64) PPO__FIGURE_OF(steps, I64) PPO__FIGURE_OF(total_steps, I64) PPO__FIGURE_OF(
-        iteration_steps, I64) PPO__FIGURE_OF(seconds, DOUBLE) PPO__FIGURE_OF(seconds_left, DOUBLE)
-        PPO__FIGURE_OF(steps_per_second, DOUBLE) PPO__FIGURE_OF(episodes, I64) PPO__FIGURE_OF(
-            mean_return, FLOAT) PPO__FIGURE_OF(mean_length, FLOAT) PPO__FIGURE_OF(mean_reward, FLOAT)
-            PPO__FIGURE_OF(loss, FLOAT) PPO__FIGURE_OF(policy_loss, FLOAT) PPO__FIGURE_OF(value_loss, FLOAT)
-                PPO__FIGURE_OF(entropy, FLOAT) PPO__FIGURE_OF(approx_kl, FLOAT) PPO__FIGURE_OF(
-                    old_approx_kl, FLOAT) PPO__FIGURE_OF(clip_fraction, FLOAT)
-                    PPO__FIGURE_OF(grad_norm, FLOAT) PPO__FIGURE_OF(first_ratio_min, FLOAT) PPO__FIGURE_OF(
-                        first_ratio_max, FLOAT) PPO__FIGURE_OF(last_loss, FLOAT)
-                        PPO__FIGURE_OF(last_approx_kl, FLOAT) PPO__FIGURE_OF(explained_variance, FLOAT)
-                            PPO__FIGURE_OF(kl, FLOAT) PPO__FIGURE_OF(std, FLOAT) PPO__FIGURE_OF(epochs, INT)
-                                PPO__FIGURE_OF(updates, I64) PPO__FIGURE_OF(gradient_steps, I64)
-                                    PPO__FIGURE_OF(learning_rate, FLOAT) PPO__FIGURE_OF(clip_range, FLOAT)
-                                        PPO__FIGURE_OF(kl_coef, FLOAT) PPO__FIGURE_OF(entropy_coef, FLOAT)
-                                            PPO__FIGURE_OF(value_clip, FLOAT)
+    PPO__FIGURE_OF(iteration, COUNT) PPO__FIGURE_OF(steps, COUNT) PPO__FIGURE_OF(total_steps, COUNT)
+        PPO__FIGURE_OF(iteration_steps, I64) PPO__FIGURE_OF(seconds, DOUBLE) PPO__FIGURE_OF(
+            seconds_left, DOUBLE) PPO__FIGURE_OF(steps_per_second, DOUBLE) PPO__FIGURE_OF(episodes, COUNT)
+            PPO__FIGURE_OF(mean_return, FLOAT) PPO__FIGURE_OF(mean_length, FLOAT) PPO__FIGURE_OF(
+                mean_reward, FLOAT) PPO__FIGURE_OF(loss, FLOAT) PPO__FIGURE_OF(policy_loss, FLOAT)
+                PPO__FIGURE_OF(value_loss, FLOAT) PPO__FIGURE_OF(entropy, FLOAT)
+                    PPO__FIGURE_OF(approx_kl, FLOAT) PPO__FIGURE_OF(old_approx_kl, FLOAT)
+                        PPO__FIGURE_OF(clip_fraction, FLOAT) PPO__FIGURE_OF(grad_norm, FLOAT) PPO__FIGURE_OF(
+                            first_ratio_min, FLOAT) PPO__FIGURE_OF(first_ratio_max, FLOAT)
+                            PPO__FIGURE_OF(last_loss, FLOAT) PPO__FIGURE_OF(last_approx_kl, FLOAT)
+                                PPO__FIGURE_OF(explained_variance, FLOAT) PPO__FIGURE_OF(kl, FLOAT)
+                                    PPO__FIGURE_OF(std, FLOAT) PPO__FIGURE_OF(epochs, INT) PPO__FIGURE_OF(
+                                        updates, COUNT) PPO__FIGURE_OF(gradient_steps, COUNT)
+                                        PPO__FIGURE_OF(learning_rate, FLOAT) PPO__FIGURE_OF(clip_range, FLOAT)
+                                            PPO__FIGURE_OF(kl_coef, FLOAT) PPO__FIGURE_OF(entropy_coef, FLOAT)
+                                                PPO__FIGURE_OF(value_clip, FLOAT)
 #undef PPO__FIGURE_OF
 };
 enum { PPO__FLAT_FIGURES = sizeof ppo__flat_figures / sizeof *ppo__flat_figures };
@@ -491,6 +495,7 @@ PPO_DEF ppo_status ppo_flat_figures(const ppo_trainer *trainer, double *figures)
             figures[k] = *(const int *)at;
             break;
         case PPO__FLAT_I64:
+        case PPO__FLAT_COUNT:
             figures[k] = (double)*(const int64_t *)at;
             break;
         case PPO__FLAT_FLOAT:
@@ -509,9 +514,18 @@ PPO_DEF const char *ppo_flat_warning(const ppo_trainer *trainer) {
 }
 
 #ifndef PPO_NO_REPORTS
-PPO_DEF ppo_status ppo_flat_log(ppo_log *log, const ppo_trainer *trainer) {
+PPO_DEF ppo_status ppo_flat_log(ppo_log *log, const ppo_trainer *trainer, const double *before) {
     if (!PPO__GIVEN("ppo_flat_log", log, trainer)) return PPO_ERROR_ARGUMENT;
-    return ppo_log_write(log, &trainer->progress);
+    ppo_progress progress = trainer->progress;
+    for (int k = 0; before && k < PPO__FLAT_FIGURES; ++k) {
+        const struct ppo__flat_figure *figure = &ppo__flat_figures[k];
+        if (figure->type == PPO__FLAT_COUNT && !(before[k] >= 0 && before[k] < 1e18))
+            return ppo__refuse("ppo_flat_log: %s before is %g, must be 0 to 1e18", figure->name, before[k]);
+        if (figure->type == PPO__FLAT_COUNT)
+            *(int64_t *)((char *)&progress + figure->offset) += (int64_t)before[k];
+        else if (figure->offset == offsetof(ppo_progress, seconds)) progress.seconds += before[k];
+    }
+    return ppo_log_write(log, &progress);
 }
 #endif
 

@@ -136,7 +136,7 @@ def _open(path):
         "ppo_flat_warning": (text, handle),
         "ppo_log_open": (number, text, text, ctypes.c_int64, out),
         "ppo_log_close": (None, handle),
-        "ppo_flat_log": (number, handle, handle),
+        "ppo_flat_log": (number, handle, handle, doubles),
     }
     for name, (result, *arguments) in functions.items():
         function = getattr(library, name)
@@ -242,6 +242,12 @@ _RENAMED = {
     "use_sde": "gsde",
     "sde_sample_freq": "gsde_steps",
 }
+# What may be a function: the setting of its schedule, and its own ones by their numbers in ppo_scheduled_setting.
+_SCHEDULED = {
+    "learning_rate": ("learning_rate_schedule", {"learning_rate": 0}),
+    "clip_range": ("clip_schedule", {"clip_low": 1, "clip_high": 2}),
+    "ent_coef": ("entropy_schedule", {"entropy_coef": 3}),
+}
 _CNN = {"hidden": "512", "activation": "relu", "shared_trunk": True}
 _LARGE = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # channels, least kernel, stride
 _SMALL = ((16, 2, 1), (32, 2, 1), (64, 2, 1))
@@ -304,24 +310,32 @@ def _of_policy_kwargs(kwargs):
     return given
 
 
+def _put_scheduled(config, name, value):
+    """A number, or a function of the share of the steps that remains. A number ends what the function did."""
+    schedule, settings_ = _SCHEDULED[name]
+    number = value(1.0) if callable(value) else value
+    try:
+        number = float(number)
+    except (TypeError, ValueError):
+        raise ValueError("%s is %r, neither a number nor a function of what remains" % (name, number)) from None
+    for setting, index in settings_.items():
+        config.put(setting, min(number, 1.0) if setting == "clip_low" else number)
+        if callable(value):
+            config.schedule(index, value)
+    if callable(value):
+        config.put(schedule, "custom")
+    elif config.get(schedule) == "custom":
+        config.put(schedule, "constant")
+
+
 def _put_all(config, given):
     """Keyword arguments into a config: those of Stable-Baselines3, and ppo.h's own."""
     known = _all_settings()
     for name, value in given.items():
         if name == "vf_coef":
             config.put("value_coef", 2 * value)  # of half the squared error here
-        elif name == "clip_range":
-            number = value(1.0) if callable(value) else value
-            config.put("clip_low", min(number, 1.0))
-            config.put("clip_high", number)
-            if callable(value):
-                config.put("clip_schedule", "custom")
-                config.schedule(1, value)
-                config.schedule(2, value)
-        elif name == "learning_rate" and callable(value):
-            config.put("learning_rate", value(1.0))
-            config.put("learning_rate_schedule", "custom")
-            config.schedule(0, value)
+        elif name in _SCHEDULED:
+            _put_scheduled(config, name, value)
         elif name in ("clip_range_vf", "target_kl") and value is None:
             continue
         elif name == "sde_sample_freq":
@@ -886,7 +900,7 @@ class PPO:
     pixel is left over), else "16x2x1,32x2x1,64x2x1"; after them is a layer of 512 for both heads.
     env: a name, an environment, a list of them, functions that make them, or a vector environment of Gymnasium.
     n_envs: how many, where env is a name or a function.
-    learning_rate, clip_range: numbers, or functions of the share of the training that remains, 1 to 0.
+    learning_rate, clip_range, ent_coef: numbers, or functions of the share of the training that remains, 1 to 0.
     seed: of all random numbers, also of the environments; None: another one in each run (then it is in model.seed).
     byte_scale: what a picture's bytes are multiplied by; None: 1/255.
     csv, tensorboard_log: a file and a folder for logs with Stable-Baselines3's keys.
@@ -982,6 +996,7 @@ class PPO:
         self.figures = {}  # of the latest iteration, in the names of ppo_progress
         self._learned = 0  # calls of learn()
         self._training = False  # learn() runs
+        self._before = None  # figures at the end of the training that the latest one continued
         self._rng = np.zeros(11, np.uint32)
         _lib().ppo_flat_rng(self.seed, 0, _at(self._rng))
         sizes = np.zeros(5, np.int32)
@@ -1093,7 +1108,9 @@ class PPO:
         progress_bar=False,
     ):
         """Trains for total_timesteps steps of all environments together, and returns the model. The environments begin new
-        episodes.
+        episodes. reset_num_timesteps: False continues the counts of steps in num_timesteps and in the logs of the learn()
+        before. True begins anew at 0: a csv file that is there is renamed, progress.csv to progress.1.csv or the next
+        number that is free, and TensorBoard gets a folder of the next number, PPO_2 after PPO_1.
 
         callback: a function of (locals, globals), called after every step of all environments, or an object with some of
         the methods on_training_start(locals, globals), on_rollout_start(), on_step(), on_rollout_end(), on_training_end(),
@@ -1105,20 +1122,30 @@ class PPO:
         if self._training:
             raise ValueError("learn() while learn() runs: a callback cannot train the model that calls it")
         library, worlds, config = _lib(), self._worlds, self._config
+        for name, (schedule, indices) in _SCHEDULED.items():
+            if config.get(schedule) == "custom" and not set(indices.values()) <= set(config.schedules):
+                raise ValueError(
+                    "%s was a function, which a policy's file does not have: pass %s=, a number or a function, to PPO.load()"
+                    % (name, name)
+                )
         config.failed = None
         config.put("total_steps", int(total_timesteps))
         config.put("seed", (self.seed + self._learned) % 2**64)
         log = trainer = None
-        if reset_num_timesteps:
-            self.num_timesteps = 0
+        if reset_num_timesteps or not self.num_timesteps:
+            self.num_timesteps, self._before = 0, None
+        else:
+            self._before = self._counted()
         calls = _Callbacks(callback, self)
         self._training = True
         try:
             trainer = _created(library.ppo_trainer_create, self._description, config.handle, self._agent)
             if self.csv or self.tensorboard_log:
-                tensorboard = self.tensorboard_log and os.path.join(self.tensorboard_log, tb_log_name)
+                tensorboard = self.tensorboard_log and _run_of(self.tensorboard_log, tb_log_name, self._before is None)
+                if self.csv and self._before is None:
+                    _keep(os.fspath(self.csv))
                 paths = [None if p is None else os.fspath(p).encode() for p in (self.csv, tensorboard)]
-                log = _created(library.ppo_log_open, *paths, 0)
+                log = _created(library.ppo_log_open, *paths, 0 if self._before is None else self.num_timesteps)
             worlds.reset(self.seed % 2**31 if not self._learned else None)
             self._learned += 1
             self._train(trainer, worlds, calls, log, self.verbose or progress_bar)
@@ -1160,7 +1187,7 @@ class PPO:
             if learned.value:
                 self._take_figures(trainer)
                 if log:
-                    _check(library.ppo_flat_log(log, trainer))
+                    _check(library.ppo_flat_log(log, trainer, _at(self._before)))
                 line.show(self.figures, library.ppo_flat_warning(trainer).decode())
                 calls.rollout()
         calls.end()
@@ -1171,6 +1198,14 @@ class PPO:
         values = np.zeros(len(names))
         _check(_lib().ppo_flat_figures(trainer, _at(values)))
         self.figures = dict(zip(names, values.tolist()))
+
+    def _counted(self):
+        """The figures of the trainings until now, of which the next one is the continuation."""
+        values = np.array([self.figures.get(name, 0.0) for name in _figure_names()])
+        if self._before is not None:
+            values += self._before  # counts and seconds alone are read
+        values[_figure_names().index("steps")] = self.num_timesteps
+        return values
 
     # -- acting
 
@@ -1254,6 +1289,7 @@ class PPO:
         self._agent = self._description = self._worlds = None
         self.policy_class, self.verbose, self.byte_scale = "MlpPolicy", verbose, byte_scale
         self.tensorboard_log, self.csv = tensorboard_log, csv
+        _refuse_zip(_policy_path(path) if os.path.exists(_policy_path(path)) else os.fspath(path) + ".zip")
         self._agent = _created(_lib().ppo_agent_load, _policy_path(path).encode(), None)
         self._config = _Config()
         sizes, range_, space = np.zeros(5, np.int32), np.zeros(2, np.float32), ctypes.create_string_buffer(4096)
@@ -1281,11 +1317,39 @@ _ELSEWHERE = {
 }
 
 
+def _keep(path):
+    """Renames a file that is there, so that another one can begin."""
+    stem, ending = os.path.splitext(path)
+    number = 1
+    while os.path.exists("%s.%d%s" % (stem, number, ending)):
+        number += 1
+    if os.path.exists(path):
+        os.rename(path, "%s.%d%s" % (stem, number, ending))
+
+
+def _run_of(folder, name, new):
+    """The folder of a run for TensorBoard, as in Stable-Baselines3: NAME_1, or the number after the latest one."""
+    there = os.listdir(folder) if os.path.isdir(folder) else []
+    numbers = [int(n[len(name) + 1 :]) for n in there if n.startswith(name + "_") and n[len(name) + 1 :].isdigit()]
+    return os.path.join(folder, "%s_%d" % (name, max(numbers, default=0) + 1 if new else max(numbers, default=1)))
+
+
 def _policy_path(path):
     path = os.fspath(path)
     return path if os.path.splitext(path)[1] else path + ".safetensors"
 
 
+def _refuse_zip(path):
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            if file.read(4) == b"PK\3\4":
+                raise ValueError(
+                    "%s is a model of Stable-Baselines3: `python convert.py %s -o policy.safetensors` makes a policy of it, "
+                    "with examples/python/convert.py of ppo.h" % (path, path)
+                )
+
+
+@functools.lru_cache(None)
 def _figure_names():
     names = []
     while _lib().ppo_flat_figure(len(names)):
