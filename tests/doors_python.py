@@ -249,6 +249,43 @@ def stable_baselines3_evaluates_a_model_alike():
     assert evaluate_policy(model, env, 10, return_episode_rewards=True) == (want[0], want[1])
 
 
+def callbacks_of_stable_baselines3_work():
+    needs_gymnasium()
+    try:
+        from stable_baselines3.common import callbacks
+        from stable_baselines3.common.monitor import Monitor
+    except ImportError:
+        raise Skip("there is no package stable-baselines3") from None
+
+    class Counts(callbacks.BaseCallback):
+        calls = 0
+
+        def _on_step(self):
+            self.calls += 1
+            self.logger.record("mine/calls", self.calls)
+            return True
+
+    folder = os.path.join(common.WORK, "callbacks")
+    counts, rises = Counts(), callbacks.StopTrainingOnRewardThreshold(reward_threshold=30, verbose=0)
+    evals = callbacks.EvalCallback(
+        Monitor(gymnasium.make("CartPole-v1")),
+        callback_on_new_best=rises,
+        eval_freq=256,
+        best_model_save_path=folder,
+        log_path=folder,
+        verbose=0,
+    )
+    settings = {"n_envs": 4, "n_steps": 128, "hidden": 32, "learning_rate": 2e-3, "seed": 2, "tensorboard_log": folder}
+    model = PPO("MlpPolicy", "CartPole-v1", **settings)
+    model.learn(100_000, callback=callbacks.CallbackList([counts, callbacks.EveryNTimesteps(1000, Counts()), evals]))
+    assert counts.calls * 4 == model.num_timesteps < 100_000  # stopped
+    assert evals.best_mean_reward >= 30 and os.path.exists(os.path.join(folder, "best_model.safetensors"))
+    events = os.path.join(folder, "PPO_1")
+    written = b"".join(open(os.path.join(events, name), "rb").read() for name in os.listdir(events))
+    assert b"mine/calls" in written and b"eval/mean_reward" in written and b"total_timesteps" not in written
+    refuses("Stable-Baselines3", lambda: model.learn(512, callbacks.CheckpointCallback(100, folder)))
+
+
 def the_speed_is_a_multiple_of_stable_baselines3s():
     """bench/python.py, in a few seconds."""
     needs_gymnasium()
@@ -274,6 +311,7 @@ if __name__ == "__main__":
             the_programs_of_the_readme_run,
             onnx_runtime_acts_as_predict_does,
             stable_baselines3_evaluates_a_model_alike,
+            callbacks_of_stable_baselines3_work,
             the_speed_is_a_multiple_of_stable_baselines3s,
         ]
     )

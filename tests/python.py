@@ -534,7 +534,9 @@ def what_an_environment_does_not_keep_to_is_named():
     refuses("same environment twice", lambda: PPO("MlpPolicy", [lambda: env, Counter, lambda: env]))
     refuses("same environment twice", lambda: PPO("MlpPolicy", lambda: env, n_envs=2))
 
-    pays = lambda reward: learn([Plays(three, Discrete(2), lambda t: ok, lambda a: reward), Plays(three, Discrete(2), lambda t: ok)])
+    pays = lambda reward: learn(
+        [Plays(three, Discrete(2), lambda t: ok, lambda a: reward), Plays(three, Discrete(2), lambda t: ok)]
+    )
     want = weights(pays(1.0))
     for one in (np.array([1.0]), np.float32(1), 1, np.array(1), [1.0], True):
         assert weights(pays(one)) == want
@@ -644,6 +646,31 @@ def callbacks_see_and_stop():
     assert Object.names == ["start", "rollout", "learned 1", "rollout", "learned 2", "rollout", "end"], Object.names
     assert model.num_timesteps == 64 and model.figures["steps"] == 64 and model.figures["first_ratio_max"] == 1
     refuses("callback 7", lambda: model.learn(10, callback=7))
+    refuses("callback is the class Object|Object()", lambda: model.learn(10, callback=Object))
+    duck = type("Duck", (), {"_on_step": lambda self: True})
+    refuses("_on_step()|no on_step()", lambda: model.learn(10, callback=duck()))
+
+
+def callbacks_record_figures():
+    where = os.path.join(WORK, "recorded")
+    model = PPO("MlpPolicy", Counter(), tensorboard_log=where, **SMALL)
+
+    class Records:
+        def init_callback(self, model):  # as Stable-Baselines3's have it
+            self.logger = model.logger
+
+        def on_step(self):
+            self.logger.record("mine/one", 1)
+            self.logger.record("mine/text", "words")
+            self.logger.record("mine/hidden", 1, exclude=("stdout", "tensorboard"))
+
+    model.learn(16, callback=Records())
+    assert not model.logger.name_to_value
+    model.logger.record("mine/later", 1)
+    model.logger.dump(1)  # no log is open
+    folder = os.path.join(where, "PPO_1")
+    written = b"".join(open(os.path.join(folder, name), "rb").read() for name in os.listdir(folder))
+    assert [name in written for name in (b"mine/one", b"mine/text", b"mine/hidden")] == [True, False, False]
 
 
 def settings_have_both_names():
@@ -702,6 +729,10 @@ def settings_have_both_names():
     assert (conv["conv"], conv["hidden"]) == ("8x3x1,4x3x2", "16")
     text = ppo.settings()
     assert "gae_lambda" in text and "0.95" in text and len(text.splitlines()) == len(defaults)
+    for line in text.splitlines():
+        name, rest = line.split(None, 1)
+        assert "[%s]" % defaults[name] in rest or name in ("num_envs", "seed", "total_steps"), line
+    assert "[2048] (n_steps)" in text and "[1] (vf_coef)" in text
 
 
 def environments_are_made_by_classes_and_functions():
@@ -723,7 +754,21 @@ def what_cannot_be_is_refused():
     refuses('"learning_rate"', make(learningrate=0.1))
     refuses('no setting "zzz"', make(zzz=1))
     refuses("gamma is 1.5", make(gamma=1.5))
-    refuses("gsde", make(use_sde=True))  # without a box
+    refuses("use_sde", make(use_sde=True))  # without a box
+    refuses("n_steps is 0", make(n_steps=0))
+    refuses("rollout_steps is 0", make(rollout_steps=0))
+    refuses("batch_size 64|n_envs 1 * n_steps 16", lambda: PPO("MlpPolicy", Counter(), n_steps=16).learn(32))
+    refuses("ent_coef is -1", make(ent_coef=-1))
+    refuses("clip_range is -1", make(clip_range=-1))
+    refuses("clip_range is 'x'", make(clip_range="x"))
+    refuses("vf_coef is -1", make(vf_coef=-1))
+    refuses("vf_coef is 'x'", make(vf_coef="x"))
+    refuses("n_envs is 0, must be 1", lambda: PPO("MlpPolicy", Counter, n_envs=0))
+    refuses("n_envs is 1.5, must be a whole number", lambda: PPO("MlpPolicy", Counter, n_envs=1.5))
+    refuses("seed is 'x', must be a whole number", make(seed="x"))
+    refuses("n_steps and rollout_steps are the same", make(n_steps=16, rollout_steps=32))
+    refuses("vf_coef and value_coef are the same", make(vf_coef=0.3, value_coef=1))
+    refuses("hidden is given twice|policy_kwargs", make(policy_kwargs={"net_arch": [8]}, hidden=8))
     refuses("device|cuda", make(device="cuda"))
     refuses("MlpLstmPolicy|recurrent", lambda: PPO("MlpLstmPolicy", Counter()))
     refuses("pi and vf", make(policy_kwargs={"net_arch": {"pi": [8], "vf": [9]}}))
@@ -746,7 +791,9 @@ def what_cannot_be_is_refused():
     model = PPO("MlpPolicy", Counter(), **SMALL)
     refuses("2 numbers, the environment has 4", lambda: model.set_env(CartPole(1, 0)))
     refuses("discrete 2|discrete 3", lambda: model.set_env(two_numbers(Discrete(3))))
-    refuses("total_steps", lambda: model.learn(0))
+    refuses("total_timesteps is 0, must be 1", lambda: model.learn(0))
+    refuses("total_timesteps is 'x'", lambda: model.learn("x"))
+    refuses("n_eval_episodes is 0, must be 1", lambda: evaluate_policy(model, n_eval_episodes=0))
     refuses("nowhere", lambda: PPO.load(os.path.join(WORK, "nowhere", "x.safetensors")), OSError)
     model.save(os.path.join(WORK, "refused"))
     path = os.path.join(WORK, "refused.safetensors")
@@ -798,7 +845,9 @@ def what_was_a_function_is_given_anew_to_a_policy_that_was_loaded():
         refuses("%s is 'x', neither a number nor a function" % name, lambda: PPO.load(path, **{name: "x"}))
     model = PPO("MlpPolicy", Counter(), **dict(SMALL, ent_coef=lambda share: share))
     rates = []
-    model.learn(32, callback=type("Keep", (), {"on_rollout_end": lambda s: rates.append(model.figures["entropy_coef"])})())
+    model.learn(
+        32, callback=type("Keep", (), {"on_rollout_end": lambda s: rates.append(model.figures["entropy_coef"])})()
+    )
     assert np.allclose(rates, [1, 0.5])
 
 
@@ -871,7 +920,9 @@ def a_policy_is_exported():
     model.export_onnx(at("plain.onnx"))
     model.export_onnx(at("masked.onnx"), mask=True, value=True)
     model.export_onnx(at("unity.onnx"), names="ml-agents")
-    has = lambda name: [n for n in (b"action_masks", b"values", b"obs_0", b"logits") if n in open(at(name), "rb").read()]
+    has = lambda name: [
+        n for n in (b"action_masks", b"values", b"obs_0", b"logits") if n in open(at(name), "rb").read()
+    ]
     assert has("plain.onnx") == [b"logits"] and has("masked.onnx") == [b"action_masks", b"values", b"logits"]
     assert b"obs_0" in has("unity.onnx") and b"values" not in has("unity.onnx")
     model.export_c(at("policy.h"))
@@ -1038,6 +1089,7 @@ def the_library_is_looked_for():
     open(os.path.join(folder, "ppo.c"), "w").write("#error of ppo.c\n")
     said = says()
     assert "compiles ppo.h once" in said and "does not compile" in said and "of ppo.c" in said
+    assert "of ppo.c" in says(CC="env LC_ALL=C cc")
     assert "no C compiler" in says(CC="no-such-compiler")
     assert set(os.listdir(folder)) - {"__pycache__"} == {"ppo.c", "ppo.h", "ppo.py"}
 
@@ -1056,6 +1108,7 @@ ALONE = [
     what_an_environment_raises_is_passed_on,
     ctrl_c_ends_a_training_which_can_go_on,
     callbacks_see_and_stop,
+    callbacks_record_figures,
     settings_have_both_names,
     environments_are_made_by_classes_and_functions,
     what_cannot_be_is_refused,

@@ -24,6 +24,8 @@ import difflib
 import functools
 import inspect
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -46,7 +48,7 @@ def _compile(source, include, to):
     handle, part = tempfile.mkstemp(dir=os.path.dirname(to))
     os.close(handle)
     command = [
-        os.environ.get("CC", "cc"),
+        *shlex.split(os.environ.get("CC") or "cc"),
         "-O2",
         "-shared",
         "-fPIC",
@@ -136,6 +138,7 @@ def _open(path):
         "ppo_flat_warning": (text, handle),
         "ppo_log_open": (number, text, text, ctypes.c_int64, out),
         "ppo_log_close": (None, handle),
+        "ppo_log_scalar": (number, handle, text, ctypes.c_double, ctypes.c_int64),
         "ppo_flat_log": (number, handle, handle, doubles),
     }
     for name, (result, *arguments) in functions.items():
@@ -162,10 +165,10 @@ def _check(status):
         raise _ERRORS.get(status, RuntimeError)(_lib().ppo_last_error().decode())
 
 
-def _created(function, *arguments):
+def _created(function, *arguments, check=_check):
     """The handle that a function of the library makes."""
     handle = ctypes.c_void_p()
-    _check(function(*arguments, ctypes.byref(handle)))
+    check(function(*arguments, ctypes.byref(handle)))
     return handle
 
 
@@ -188,8 +191,29 @@ def _all_settings():
 
 
 def settings():
-    """The settings of ppo.h as a text: a line for each name, with its default and what it does."""
-    return "\n".join("%-23s %s  [%s]" % (n, s[3], s[1]) for n, s in _all_settings().items())
+    """The settings of ppo.h as a text: a line for each name, with what it does, PPO's default, and Stable-Baselines3's
+    name where it is another one."""
+    config = _Config()
+    config.put("learning_rate_schedule", "constant")
+    usual = {name: p.default for name, p in inspect.signature(PPO).parameters.items()}
+    known = set(_all_settings()) | {typed for typed, _ in _SAME}
+    _put_all(config, {n: v for n, v in usual.items() if n in known and v is not None})
+    typed = {ours: " (%s)" % name for name, ours in _SAME}
+    row = lambda name, line: "%-23s %s  [%s]%s" % (name, line, config.get(name), typed.get(name, ""))
+    return "\n".join(row(name, setting[3]) for name, setting in _all_settings().items())
+
+
+def _whole(name, value, least=None):
+    """A whole number of at least that."""
+    try:
+        number = int(value)
+        if number != float(value):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError("%s is %r, must be a whole number" % (name, value)) from None
+    if least is not None and number < least:
+        raise ValueError("%s is %d, must be %d or more" % (name, number, least))
+    return number
 
 
 class _Config:
@@ -199,11 +223,20 @@ class _Config:
         self.handle = _created(_lib().ppo_flat_config_create)
         self.schedules = {}  # functions by number of the setting, see ppo_scheduled_setting
         self.failed = None  # what such a function raised
+        self.typed = {"num_envs": "n_envs", "total_steps": "total_timesteps"}  # ppo.h's names, as they were given
         self._callback = _Schedule(self._scheduled)
 
     def __del__(self):
         if getattr(self, "handle", None):
             _lib().ppo_flat_config_free(self.handle)
+
+    def check(self, status):
+        """_check(), whose sentence has the names that were given."""
+        try:
+            _check(status)
+        except ValueError as error:
+            words = re.sub(r"\w+", lambda word: self.typed.get(word[0], word[0]), str(error))
+            raise ValueError(words) from None
 
     def put(self, name, value):
         if isinstance(value, (list, tuple)):
@@ -212,7 +245,7 @@ class _Config:
             value = {True: "yes", False: "no"}[bool(value)] if "no|yes" in _all_settings()[name][2] else str(int(value))
         elif isinstance(value, (float, np.floating)):
             value = "%.17g" % value
-        _check(_lib().ppo_flat_config_set(self.handle, name.encode(), str(value).encode()))
+        self.check(_lib().ppo_flat_config_set(self.handle, name.encode(), str(value).encode()))
 
     def get(self, name):
         text = ctypes.create_string_buffer(512)
@@ -242,6 +275,7 @@ _RENAMED = {
     "use_sde": "gsde",
     "sde_sample_freq": "gsde_steps",
 }
+_SAME = list(_RENAMED.items()) + [("vf_coef", "value_coef"), ("clip_range", "clip_low"), ("clip_range", "clip_high")]
 # What may be a function: the setting of its schedule, and its own ones by their numbers in ppo_scheduled_setting.
 _SCHEDULED = {
     "learning_rate": ("learning_rate_schedule", {"learning_rate": 0}),
@@ -332,8 +366,14 @@ def _put_all(config, given):
     """Keyword arguments into a config: those of Stable-Baselines3, and ppo.h's own."""
     known = _all_settings()
     for name, value in given.items():
+        for typed, ours in _SAME:
+            if name in (typed, ours):
+                config.typed[ours] = name
         if name == "vf_coef":
-            config.put("value_coef", 2 * value)  # of half the squared error here
+            try:
+                config.put("value_coef", 2 * float(value))  # of half the squared error here
+            except (TypeError, ValueError):
+                raise ValueError("vf_coef is %r, must be a number from 0 on" % (value,)) from None
         elif name in _SCHEDULED:
             _put_scheduled(config, name, value)
         elif name in ("clip_range_vf", "target_kl") and value is None:
@@ -650,7 +690,8 @@ class _Worlds:
         mask = np.concatenate([np.ravel(m) for m in mask]) if isinstance(mask, (tuple, list)) else np.ravel(mask)
         if mask.size != self.actions.options:
             raise ValueError(
-                "environment %d: the mask has %d numbers, the actions have %d options" % (i, mask.size, self.actions.options)
+                "environment %d: the mask has %d numbers, the actions have %d options"
+                % (i, mask.size, self.actions.options)
             )
         if self.mask is None:
             self.mask = np.ones((self.n, self.actions.options), np.uint8)
@@ -857,6 +898,8 @@ def _makes(env):
 
 def _worlds(env, n_envs, convolve, byte_scale):
     """Environments, whatever they were given as."""
+    if n_envs is not None:
+        n_envs = _whole("n_envs", n_envs, 1)
     if isinstance(env, str) or _makes(env):
         env = make_vec_env(env, n_envs or 1)
     if isinstance(env, (list, tuple)):
@@ -962,8 +1005,14 @@ class PPO:
             raise ValueError("device is %r: policies are trained on the processor" % (device,))
         self.policy_class, self.verbose = policy, verbose
         self.tensorboard_log, self.csv, self.byte_scale = tensorboard_log, csv, byte_scale
-        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else int(seed)
-        own = dict(_of_policy_kwargs(policy_kwargs), **more)
+        self.seed = int.from_bytes(os.urandom(4), "little") if seed is None else _whole("seed", seed)
+        own = _of_policy_kwargs(policy_kwargs)
+        for name in sorted(set(own) & set(more)):
+            raise ValueError("%s is given twice: as itself, and by policy_kwargs" % name)
+        own.update(more)
+        for name, ours in _SAME:
+            if ours in own and given[name] != inspect.signature(PPO).parameters[name].default:
+                raise ValueError("%s and %s are the same setting: give one of them" % (name, ours))
         convolve = policy == "CnnPolicy" or "conv" in own or policy == "MultiInputPolicy"
         if "num_envs" in own:
             n_envs = own.pop("num_envs")
@@ -987,7 +1036,9 @@ class PPO:
         self._description = None
         self._agent = None
         self._describe()
-        self._agent = _created(_lib().ppo_agent_create, self._description, self._config.handle)
+        self._agent = _created(
+            _lib().ppo_agent_create, self._description, self._config.handle, check=self._config.check
+        )
         self._begin()
 
     def _begin(self):
@@ -996,6 +1047,7 @@ class PPO:
         self.figures = {}  # of the latest iteration, in the names of ppo_progress
         self._learned = 0  # calls of learn()
         self._training = False  # learn() runs
+        self.logger = _Logger()
         self._before = None  # figures at the end of the training that the latest one continued
         self._rng = np.zeros(11, np.uint32)
         _lib().ppo_flat_rng(self.seed, 0, _at(self._rng))
@@ -1038,6 +1090,10 @@ class PPO:
 
     def get_env(self):
         return self.env
+
+    def get_vec_normalize_env(self):
+        """None: normalization is the setting normalize_obs. Stable-Baselines3's EvalCallback asks."""
+        return None
 
     @property
     def n_envs(self):
@@ -1129,7 +1185,7 @@ class PPO:
                     % (name, name)
                 )
         config.failed = None
-        config.put("total_steps", int(total_timesteps))
+        config.put("total_steps", _whole("total_timesteps", total_timesteps, 1))
         config.put("seed", (self.seed + self._learned) % 2**64)
         log = trainer = None
         if reset_num_timesteps or not self.num_timesteps:
@@ -1139,18 +1195,21 @@ class PPO:
         calls = _Callbacks(callback, self)
         self._training = True
         try:
-            trainer = _created(library.ppo_trainer_create, self._description, config.handle, self._agent)
+            trainer = _created(
+                library.ppo_trainer_create, self._description, config.handle, self._agent, check=config.check
+            )
             if self.csv or self.tensorboard_log:
                 tensorboard = self.tensorboard_log and _run_of(self.tensorboard_log, tb_log_name, self._before is None)
                 if self.csv and self._before is None:
                     _keep(os.fspath(self.csv))
                 paths = [None if p is None else os.fspath(p).encode() for p in (self.csv, tensorboard)]
                 log = _created(library.ppo_log_open, *paths, 0 if self._before is None else self.num_timesteps)
+                self.logger.log = log
             worlds.reset(self.seed % 2**31 if not self._learned else None)
             self._learned += 1
             self._train(trainer, worlds, calls, log, self.verbose or progress_bar)
         finally:
-            self._training = False
+            self._training, self.logger.log = False, None
             library.ppo_trainer_free(trainer)
             if log:
                 library.ppo_log_close(log)
@@ -1188,6 +1247,7 @@ class PPO:
                 self._take_figures(trainer)
                 if log:
                     _check(library.ppo_flat_log(log, trainer, _at(self._before)))
+                self.logger.dump(self.num_timesteps)
                 line.show(self.figures, library.ppo_flat_warning(trainer).decode())
                 calls.rollout()
         calls.end()
@@ -1248,7 +1308,9 @@ class PPO:
             return np.zeros((n, self._width), np.float32)
         given = "a tuple" if isinstance(state, tuple) else "of shape %s" % (np.shape(state),)
         if isinstance(state, tuple) or np.shape(state) != (n, self._width):
-            raise ValueError("state is %s, not the array of shape %s that predict() returns" % (given, (n, self._width)))
+            raise ValueError(
+                "state is %s, not the array of shape %s that predict() returns" % (given, (n, self._width))
+            )
         return np.array(state, np.float32)
 
     # -- files
@@ -1296,7 +1358,7 @@ class PPO:
         _check(
             _lib().ppo_flat_agent(self._agent, _at(sizes), _at(range_), space, None, len(space), self._config.handle)
         )
-        self.seed = int(self._config.get("seed")) + 1 if seed is None else int(seed)
+        self.seed = int(self._config.get("seed")) + 1 if seed is None else _whole("seed", seed)
         _put_all(self._config, more)
         self._loaded = _Observations(_Numbers(int(sizes[0])), False), _Actions(_space_of(space.value.decode()))
         self._begin()
@@ -1379,6 +1441,24 @@ def _space_of(text):
     return space
 
 
+class _Logger:
+    """model.logger, where callbacks record figures by name, as in Stable-Baselines3. They go to TensorBoard."""
+
+    def __init__(self):
+        self.name_to_value, self.log, self._hidden = {}, None, set()
+
+    def record(self, key, value, exclude=None):
+        self.name_to_value[key] = value
+        hide = self._hidden.add if "tensorboard" in (exclude or ()) else self._hidden.discard
+        hide(key)
+
+    def dump(self, step=0):
+        for key, value in self.name_to_value.items():
+            if self.log and key not in self._hidden and np.isscalar(value) and not isinstance(value, str):
+                _check(_lib().ppo_log_scalar(self.log, key.encode(), float(value), int(step)))
+        self.name_to_value.clear()
+
+
 class _Callbacks:
     """What learn() was given as its callback."""
 
@@ -1389,8 +1469,15 @@ class _Callbacks:
         self.functions, self.objects = [], []
         several = isinstance(callback, (list, tuple))
         for c in callback if several else [] if callback is None else [callback]:
+            if isinstance(c, type):
+                raise ValueError("callback is the class %s, not an object of it: %s()" % (c.__name__, c.__name__))
             if any(hasattr(c, name) for name in self.METHODS):
                 self.objects.append(c)
+            elif hasattr(c, "_on_step"):
+                raise ValueError(
+                    "callback %r has _on_step(), but no on_step(): name it so, or derive from Stable-Baselines3's "
+                    "BaseCallback" % (c,)
+                )
             elif callable(c):
                 self.functions.append(c)
             else:
@@ -1406,6 +1493,8 @@ class _Callbacks:
 
     def start(self):
         for c in self.objects:
+            if hasattr(c, "init_callback"):  # Stable-Baselines3's
+                c.init_callback(self.model)
             c.model, c.locals, c.num_timesteps = self.model, self.locals, self.model.num_timesteps
         self._call("on_training_start", self.locals, globals())
         self._call("on_rollout_start")
@@ -1482,6 +1571,7 @@ def evaluate_policy(
     worlds = model._worlds if env is None else model._fitting(env)
     if worlds is None:
         raise ValueError("there is no environment")
+    n_eval_episodes = _whole("n_eval_episodes", n_eval_episodes, 1)
     if model._training and worlds.shares(model._worlds):
         raise ValueError("evaluate_policy() while learn() runs needs an environment that the model does not train in")
     n, returns, lengths = worlds.n, [], []
