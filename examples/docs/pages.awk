@@ -71,10 +71,12 @@ function file_name(f,    s) {
     return s
 }
 
-function read_items(from, end,    i, e, depth, title) {
+function read_items(from, end,    i, e, depth, title, name) {
     for (i = from; i < end; i++) {
         if (line[i] ~ /^\/\* =====/) {
-            add_wing(trim(line[i + 1]))
+            name = line[i]
+            sub(/^\/\* =+ */, "", name)
+            add_wing(name == "" ? trim(line[i + 1]) : name)
             i = comment_end(i)
         } else if (line[i] ~ /^\/\* -----/) {
             e = comment_end(i)
