@@ -132,6 +132,7 @@ function add_names(i,    s, name, type) {
     if (s ~ /^typedef (struct|enum)/ || s ~ /^struct/) {
         name = s
         sub(/^(typedef )?(struct|enum) /, "", name)
+        if (name ~ /^[{].*[}]/) sub(/.*[}] */, "", name) # all of it in one line
         sub(/[ ;].*/, "", name)
         add_name(name)
     }
