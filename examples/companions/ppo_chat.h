@@ -28,7 +28,7 @@ FORMS
        PPO_CHAT_LLAMA32     llama3.2     <|eot_id|>       Llama 3.2: the same with the date of today
        PPO_CHAT_QWEN2       qwen2        <|im_end|>       Qwen 2: a system message where a chat has none
        PPO_CHAT_QWEN25      qwen2.5      <|im_end|>       Qwen 2.5: the same, another text
-       PPO_CHAT_QWEN3       qwen3        <|im_end|>       Qwen 3: an empty thought before an answer, without `thinking`;
+       PPO_CHAT_QWEN3       qwen3        <|im_end|>       Qwen 3: an empty thought before an answer, without `thinking`, and
                                                           thoughts of earlier turns are left out
        PPO_CHAT_SMOLLM2     smollm2      <|im_end|>       SmolLM2: a system message where a chat has none
        PPO_CHAT_SMOLLM3     smollm3      <|im_end|>       SmolLM3: always a system message, with the date of today; an empty
