@@ -44,10 +44,10 @@ void print_piece(void *user, size_t begin, size_t end, int matches); /* a ppo_pi
 #else
 #define PARAMETERS                                                                                         \
     ppo_lm *lm, ppo_lm *base, ppo_lm *policy, ppo_lm *whole, ppo_tokenizer *tok, ppo_generator *generator, \
-        ppo_samples samples, ppo_tokens data, ppo_tokens prompts, ppo_tokens chat, ppo_tokens chosen,      \
-        ppo_tokens rejected, ppo_tokens held_out, ppo_fit_config fit, ppo_rlhf_config cfg,                 \
-        ppo_reward_fn reward, ppo_rlhf *rlhf, const ppo_lm *teacher, ppo_tokens desirable,                 \
-        ppo_tokens undesirable
+        ppo_samples samples, ppo_tokens data, ppo_tokens prompt, ppo_tokens prompts, ppo_tokens chat,      \
+        ppo_tokens chosen, ppo_tokens rejected, ppo_tokens held_out, ppo_fit_config fit,                   \
+        ppo_rlhf_config cfg, ppo_reward_fn reward, ppo_rlhf *rlhf, const ppo_lm *teacher,                  \
+        ppo_tokens desirable, ppo_tokens undesirable
 #endif
 
 void example(PARAMETERS);
