@@ -16,8 +16,8 @@ build/mutants/. The exit status is 1 below 95 % of those that are not equivalent
 import collections, hashlib, json, os, random, re, resource, shutil, signal, subprocess, sys, time
 
 SECTIONS = [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23]
-COMPANIONS = ['bpe', 'check', 'conv', 'explain', 'export', 'flat', 'group', 'gru', 'hub', 'judge', 'methods', 'onnx', 'player',
-              'report', 'resume']
+COMPANIONS = ['bpe', 'chat', 'check', 'conv', 'explain', 'export', 'flat', 'gguf', 'group', 'gru', 'hub', 'judge', 'methods', 'onnx', 'player',
+              'report', 'resume', 'teach']
 LEFT_OUT = ['test_files', 'test_math_tuned', 'test_mujoco']  # with a library of their own, or one that may be missing
 LEAST = 95
 SHORT, LONG = 0.2, 10  # seconds: tests of the first, second and third round
