@@ -360,6 +360,44 @@ static void models_of_every_family_are_read_back_to_the_bit(void **state) {
     }
 }
 
+static int is_there(const char *what) {
+    const size_t n = strlen(what);
+    for (size_t at = 0; at + n <= size; at++)
+        if (!memcmp(bytes + at, what, n)) return 1;
+    return 0;
+}
+
+/* What a file says of its type, by llama.cpp's numbers, and only of settings that its family has. */
+static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **state) {
+    (void)state;
+    static const struct {
+        ppo_gguf_type type;
+        int number;
+    } types[] = {{PPO_GGUF_F32, 0}, {PPO_GGUF_F16, 1}, {PPO_GGUF_Q8_0, 7}, {PPO_GGUF_BF16, 32}};
+    static const char key[] = "general.file_type";
+    static const char *const few[] = {"rope.freq_base_swa", "attention.sliding_window", "attention.scale",
+                                      "embedding_scale",    "residual_scale",           "logit_scale"};
+    static const char of[3][8] = {"000000", "110000", "001111"};
+    ppo_lm *lm = model("llama", "");
+    for (int k = 0; k < COUNT(types); k++) {
+        assert_ok(ppo_gguf_save(lm, NULL, NULL, types[k].type, "b.gguf"));
+        take_file("b.gguf");
+        const unsigned char *at = find(key, sizeof key - 1) + sizeof key - 1;
+        assert_int_equal(at[0], 4);
+        assert_int_equal(at[4], types[k].number);
+    }
+    ppo_lm_free(lm);
+    for (int k = 0; k < 3; k++) {
+        lm = k == 0   ? model("llama", "")
+             : k == 1 ? model("gemma3_text", "window=8 head_size=16 attention_scale=0.25")
+                      : model("granite", "attention_scale=0.2 embedding_scale=3 residual_scale=0.5");
+        assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F16, "b.gguf"));
+        take_file("b.gguf");
+        for (int i = 0; i < COUNT(few); i++) assert_int_equal(is_there(few[i]), of[k][i] == '1');
+        ppo_lm_free(lm);
+    }
+}
+
 static void the_scaling_of_llama3_is_found_from_its_factors(void **state) {
     (void)state;
     static const char *const settings[] = {
@@ -1194,6 +1232,7 @@ int main(void) {
         TEST(the_tokenizer_of_a_file_cuts_as_its_name_says),
         TEST(blocks_of_every_type_become_the_floats_of_gguf),
         TEST(models_of_every_family_are_read_back_to_the_bit),
+        TEST(a_file_has_the_keys_of_its_family_and_the_number_of_its_type),
         TEST(the_scaling_of_llama3_is_found_from_its_factors),
         TEST(fewer_bits_round_to_the_nearest),
         TEST(merges_follow_from_the_scores_of_pieces),
