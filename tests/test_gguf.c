@@ -150,6 +150,13 @@ static void take_file(const char *path) {
     ppo_text_free(whole);
 }
 
+static int is_there(const char *what) {
+    const size_t n = strlen(what);
+    for (size_t at = 0; at + n <= size; at++)
+        if (!memcmp(bytes + at, what, n)) return 1;
+    return 0;
+}
+
 static void refuses_model(const char *words) {
     ppo_lm *lm = NULL;
     assert_fails(ppo_lm_load("a.gguf", &lm), PPO_ERROR_FILE, words);
@@ -360,13 +367,6 @@ static void models_of_every_family_are_read_back_to_the_bit(void **state) {
     }
 }
 
-static int is_there(const char *what) {
-    const size_t n = strlen(what);
-    for (size_t at = 0; at + n <= size; at++)
-        if (!memcmp(bytes + at, what, n)) return 1;
-    return 0;
-}
-
 /* What a file says of its type, by llama.cpp's numbers, and only of settings that its family has. */
 static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **state) {
     (void)state;
@@ -396,6 +396,12 @@ static void a_file_has_the_keys_of_its_family_and_the_number_of_its_type(void **
         for (int i = 0; i < COUNT(few); i++) assert_int_equal(is_there(few[i]), of[k][i] == '1');
         ppo_lm_free(lm);
     }
+    lm = model("gpt2", "");
+    assert_ok(ppo_gguf_save(lm, NULL, NULL, PPO_GGUF_F16, "b.gguf"));
+    take_file("b.gguf");
+    assert_true(is_there("gpt2.attention.head_count") && !is_there("head_count_kv") &&
+                !is_there("key_length") && !is_there("rope."));
+    ppo_lm_free(lm);
 }
 
 static void the_scaling_of_llama3_is_found_from_its_factors(void **state) {
@@ -518,7 +524,16 @@ static void merges_follow_from_the_scores_of_pieces(void **state) {
         assert_string_equal(back, "the cat\303\251");
         assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
         assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+        assert_int_equal(mkdir("folder", 0777), 0);
+        assert_ok(ppo_tokenizer_save(tok, "folder"));
         ppo_tokenizer_free(tok);
+        char *config = NULL; /* what Python reads */
+        assert_ok(ppo_text_load("folder/tokenizer_config.json", &config, NULL));
+        assert_true(strstr(config, "\"bos_token\": \"<s>\"") && strstr(config, "\"unk_token\": \"<unk>\"") &&
+                    strstr(config, "\"eos_token\": \"") && !strstr(config, "pad_token"));
+        ppo_text_free(config);
+        assert_true(!remove("folder/tokenizer_config.json") && !remove("folder/tokenizer.json"));
+        assert_int_equal(rmdir("folder"), 0);
     }
     ppo_lm_free(lm);
     scores[11] = -9; /* that of a shorter piece */
@@ -575,7 +590,9 @@ static void pieces_of_any_form_are_read_and_written(void **state) {
             assert_string_equal(form, "<0xZZ>");
             assert_ok(ppo_gguf_save(lm, tok, NULL, PPO_GGUF_F16, "b.gguf"));
             ppo_tokenizer_free(tok);
-            take_file("b.gguf"); /* after two kinds and a count: <unk> is unknown */
+            take_file("b.gguf");
+            assert_int_equal(is_there("padding_token_id"), k == 3);
+            /* after two kinds and a count: <unk> is unknown */
             assert_int_equal(find(types, sizeof types - 1)[sizeof types - 1 + 16], 2);
         }
     }
@@ -644,6 +661,12 @@ static void names_of_cuts_are_read_and_written(void **state) {
         write_tokens("gpt2", names[k][0], 1 + 8);
         assert_ok(ppo_tokenizer_load("a.gguf", &tok));
         assert_ok(ppo_gguf_save(lm, tok, "template", PPO_GGUF_F16, "b.gguf"));
+        assert_ok(ppo_tokenizer_save(tok, "tokenizer.json"));
+        assert_ok(ppo_text_load("tokenizer.json", &whole, &n));
+        assert_int_equal(strstr(whole, "\"NFC\"") != NULL, strstr("olmo qwen2 qwen35", names[k][1]) != NULL);
+        assert_int_equal(strstr(whole, "\"ignore_merges\": true") != NULL,
+                         strstr("llama-bpe tekken", names[k][1]) != NULL);
+        ppo_text_free(whole);
         ppo_tokenizer_free(tok);
         assert_ok(ppo_tokenizer_load("b.gguf", &tok));
         ppo_tokenizer_free(tok);
