@@ -132,7 +132,8 @@ LANGUAGE MODELS
                                  ppo_lm_forward() with ppo_lm_logits() and ppo_lm_score()
         a model of your own      ppo_tape_embedding(), ppo_tape_attention(), ppo_tape_rotary()
 
-    ppo_hub.h opens downloaded models, their tokenizers and chats, reads and writes data sets, and trains by LoRA.
+    ppo_hub.h opens downloaded models and their tokenizers, reads and writes data sets, and trains by LoRA.
+    ppo_chat.h writes chats as each model was trained with them.
 
 THREE DOORS, ONE ROOM
 
@@ -191,7 +192,7 @@ COMPANIONS
     include it after it, in the file with PPO_IMPLEMENTATION, too. Each has its manual at the top:
 
         ppo_bpe.h       tokenizers by byte-pair encoding;      ppo_check.h   checks of environments, derivatives
-        ppo_hub.h       models of the model hub: folders, tokenizers, chats, LoRA, JSON Lines; ppo_gguf.h: GGUF
+        ppo_hub.h       models of the model hub: folders, tokenizers, LoRA, data; ppo_chat.h: chats; ppo_gguf.h: GGUF
         ppo_judge.h     what samples of a language model are worth: ensembles, evaluation, best of n, comparisons
         ppo_methods.h   methods beside PPO and GRPO: DPO, KTO, refills, ratios of sequences, tools, a watch
         ppo_resume.h    trainings that were stopped continue;  ppo_report.h  TensorBoard, charts as SVG files
@@ -436,8 +437,7 @@ PPO_DEF ppo_status ppo_tape_status(const ppo_tape *tape); /* the first failure s
    Gradients accumulate until ppo_params_zero_grad(). Those of results on the tape are undefined afterwards. */
 PPO_DEF ppo_status ppo_tape_backward(ppo_tape *tape, ppo_tensor *loss);
 
-/* Wraps the caller's floats (rows, cols) without copying them; they must stay valid until the tape's reset.
-   It has no gradient. */
+/* Wraps the caller's floats (rows, cols), which must stay valid until the tape's reset; it has no gradient. */
 PPO_DEF ppo_tensor *ppo_tape_constant(ppo_tape *tape, const float *data, int rows, int cols);
 /* The numbers of x, through which no gradient flows back. */
 PPO_DEF ppo_tensor *ppo_tape_detach(ppo_tape *tape, ppo_tensor *x);
@@ -603,8 +603,7 @@ PPO_DEF ppo_status ppo_file_write(const ppo_file *file, const char *path);
    repeated names, unknown members, characters of code 0 and more than PPO_MAX_RANK dimensions are errors. */
 PPO_DEF ppo_status ppo_file_read(const char *path, ppo_file **file);
 
-/* Arrays and texts by name, or by index 0 .. count-1, sorted by name; NULL if there is none. Valid until
-   ppo_file_free(). */
+/* Arrays and texts by name, or by index 0 .. count-1, sorted by name; NULL: none. Valid until ppo_file_free(). */
 PPO_DEF const ppo_array *ppo_file_find(const ppo_file *file, const char *name);
 PPO_DEF const char *ppo_file_text(const ppo_file *file, const char *key);
 PPO_DEF int ppo_file_count(const ppo_file *file);
@@ -961,7 +960,8 @@ PPO_DEF void ppo_normalizer_update(ppo_normalizer *norm, const float *x, int row
    Where all samples were equal, and the variance is 0, that is 0 for their number, and else a limit. out may be x. */
 PPO_DEF void ppo_normalize(const ppo_normalizer *norm, const float *x, int rows, float limit, float *out);
 
-/* ======================================================================================================== CONTROL
+/* ========================================================================================================
+   CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
@@ -1052,8 +1052,7 @@ typedef struct ppo_sequences {
     const unsigned char *start; /* [rows] 1: an episode begins, from a state of zeros; NULL: none */
 } ppo_sequences;
 
-/* A layer of gated recurrent units (ppo_gru.h, which has the formulas): W = [W_r W_z W_n] side by side, and U, b, c
-   alike. */
+/* A layer of gated recurrent units (ppo_gru.h has the formulas): W = [W_r W_z W_n] side by side; U, b, c alike. */
 typedef struct ppo_gru {
     int width;                /* 0: there is none */
     ppo_tensor *input_weight; /* (in, 3 width) W */
@@ -1594,7 +1593,8 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 #endif /* PPO_NO_CONTROL */
 
-/* ======================================================================================================== LANGUAGE
+/* ========================================================================================================
+   LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
@@ -1722,7 +1722,12 @@ PPO_DEF ppo_tensor *ppo_tape_rotary(ppo_tape *tape, ppo_tensor *x, ppo_tensor *a
    that a family has. */
 typedef enum ppo_norm { PPO_RMS_NORM, PPO_LAYER_NORM } ppo_norm;
 typedef enum ppo_positions { PPO_LEARNED_POSITIONS, PPO_ROTARY } ppo_positions;
-typedef enum { PPO_ROPE_PLAIN, PPO_ROPE_LINEAR, PPO_ROPE_LLAMA3, PPO_ROPE_YARN } ppo_rope_scaling;
+typedef enum ppo_rope_scaling {
+    PPO_ROPE_PLAIN,
+    PPO_ROPE_LINEAR,
+    PPO_ROPE_LLAMA3,
+    PPO_ROPE_YARN
+} ppo_rope_scaling;
 typedef struct ppo_lm_config { /* defaults in brackets */
     int vocab;                 /* tokens are 0 .. vocab-1; the one setting without a default */
     int context;               /* tokens of the longest sequence, 2 or more [64] */
@@ -1757,8 +1762,8 @@ typedef struct ppo_lm_config { /* defaults in brackets */
     float window_theta;            /* the same in layers with the window, unscaled; 0: no difference [0] */
     ppo_rope_scaling rope_scaling; /* PPO_ROPE_... [PPO_ROPE_PLAIN] */
     float rope_factor;             /* of all but plain: wavelengths are multiplied by it [1] */
-    float rope_low,
-        rope_high;    /* Llama 3: low_freq_factor, high_freq_factor; YaRN: beta_slow, beta_fast [1, 4] */
+    /* Llama 3: low_freq_factor, high_freq_factor; YaRN: beta_slow, beta_fast, usually 1 and 32 [1, 4] */
+    float rope_low, rope_high;
     int rope_context; /* Llama 3, YaRN: original_max_position_embeddings [8192] */
 } ppo_lm_config;
 PPO_DEF ppo_lm_config ppo_lm_config_default(void);
@@ -1854,7 +1859,7 @@ typedef struct ppo_sampling { /* defaults in brackets */
        that call, as in a chat, the cached keys and values are used; the results are the same [0] */
     int prefix_cache;
     float min_p;              /* > 0: only tokens at least min_p times as likely as the most likely one [0] */
-    float repetition_penalty; /* > 1: less likely are tokens that the sequence has; needs ppo_methods.h [1] */
+    float repetition_penalty; /* > 1: tokens of the text become less likely; needs ppo_methods.h [1] */
 } ppo_sampling;
 PPO_DEF ppo_sampling ppo_sampling_default(void);
 /* By name, for ppo_settings_set() and its like: the numbers of ppo_sampling except seed and prefix_cache. */
@@ -1862,7 +1867,8 @@ PPO_DEF const ppo_settings *ppo_sampling_settings(void);
 
 /* The probabilities p [vocab] of the next token under these settings, from its logits [vocab]. The
    temperature comes first, then top_k, top_p, min_p, as in Hugging Face's generate(); of equally likely tokens,
-   all are kept or none. repetition_penalty is not applied. scratch [vocab]. Errors: a setting out of range, logits that are not finite. */
+   all are kept or none. repetition_penalty is not applied. scratch [vocab]. Errors: a setting out of range,
+   logits that are not finite. */
 PPO_DEF ppo_status ppo_sampling_probabilities(const ppo_sampling *sampling, const float *logits, int vocab,
                                               float *p, float *scratch);
 
@@ -2204,7 +2210,8 @@ PPO_DEF ppo_status ppo_rlhf_update(ppo_rlhf *rlhf, const ppo_samples *samples, c
 
 #endif /* PPO_NO_LANGUAGE */
 
-/* ======================================================================================================== REPORTS
+/* ========================================================================================================
+   REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS
@@ -2608,8 +2615,7 @@ static void ppo__shortest_float(char text[32], int least, float x) {
     }
 }
 
-/* A number with "nan" and a point in every locale. format NULL: the fewest digits, 6 at least, that read back
-   as the same float. */
+/* A number with "nan" and a point in every locale. format NULL: as few digits, 6 or more, as read back equal. */
 static const char *ppo__number(char text[64], const char *format, double x) {
     if (x != x) return "nan";
     if (format) snprintf(text, 64, format, x);
@@ -5856,8 +5862,7 @@ static PPO__NOINLINE ppo_status ppo__check_activation(const char *where, int act
 
 /* -- packed matrices as operands: ppo_hub.h packs the numbers of a set to BF16, and computes with them -- */
 
-/* x as an operand. If its numbers are packed, *packed and data point to them, and data is not read; otherwise
-   *packed is NULL. */
+/* x as an operand. *packed and data point to its numbers if they are packed, and data is not read; else NULL. */
 static ppo_tensor *ppo__tape_packed(ppo_tape *tape, ppo_tensor *x, const uint16_t **packed) {
     *packed = ppo__packed(x);
     return *packed ? ppo__tape_tensor(tape, x->rows, x->cols, (float *)(void *)ppo__packed(x), NULL) : x;
@@ -8874,8 +8879,7 @@ static float ppo__decay_of(const ppo_params *params, int i, const ppo_adam *adam
     return params->decay_matrices && params->tensors[i]->rows == 1 ? 0 : adam->weight_decay;
 }
 
-/* The tensors from i on that share a learning rate and a decay: their settings and numbers. Returns the next
-   tensor. */
+/* The tensors from i on that share a learning rate and a decay: settings and numbers. Returns the next tensor. */
 static int ppo__params_group(const ppo_params *params, int i, const ppo_adam *adam, ppo_adam *scaled,
                              size_t *begin, size_t *end) {
     const float lr_scale = params->lr_scale[i];
@@ -8940,8 +8944,7 @@ PPO_DEF ppo_status ppo_params_step(ppo_params *params, const ppo_adam *adam, flo
 /* Gradients of the shards of a minibatch, at most `most`, are added in a binary tree: first of neighbours, then
    of every second one, ... Each process of a group has the shards of one branch of it. */
 
-/* The first shard of branch k of the tree, of 1, 2, 4, ... branches in all; its last one is before the first
-   of the next. */
+/* The first shard of branch k of the tree, of 1, 2, 4, ... branches; its last is before the first of the next. */
 static int ppo__first_shard(int most, int k, int branches) {
     int leaves = 1;
     while (leaves < most) leaves *= 2;
@@ -9046,7 +9049,8 @@ static void ppo__normalized(const ppo_normalizer *norm, float limit, const float
     else memcpy(out, obs, ppo__at(rows, size) * sizeof(float));
 }
 
-/* ======================================================================================================== @@ CONTROL
+/* ========================================================================================================
+   @@ CONTROL
    ======================================================================================================== */
 
 #ifndef PPO_NO_CONTROL
@@ -9429,8 +9433,7 @@ static ppo_status ppo__conv_init(ppo_conv *conv, ppo_params *params, const int s
 /* -- the recurrent core, by ppo_gru.h -- */
 
 typedef struct ppo__recurrence {
-    /* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zero
-       weights. */
+    /* Orthogonal weights, zero biases; parameters "name.input.weight", "name.state.bias", ... rng NULL: zeros. */
     ppo_status (*init)(ppo_gru *gru, ppo_params *params, const char *name, int in, int width, ppo_rng *rng);
     /* (rows, in) -> the state after each row (rows, width). The arrays of sequences must stay until
        ppo_tape_reset(). */
@@ -9996,8 +9999,7 @@ static ppo_status ppo__env_call(ppo__envs *envs, int c, int n, unsigned char *ma
                        envs->age[c] + n, call.reason);
 }
 
-/* Calls env.open for copy c. The reason that it may give becomes part of the error; success leaves the last
-   error as it was. */
+/* Calls env.open for copy c. The reason that it may give becomes part of the error; success leaves the last error. */
 PPO__RARE ppo_status ppo__env_open(ppo__envs *envs, int c) {
     char before[PPO__ERROR_SIZE], reason[PPO__ERROR_SIZE];
     ppo__call call;
@@ -10286,8 +10288,7 @@ static ppo_status ppo__env_mask(ppo__envs *envs, int c) {
     return PPO_OK;
 }
 
-/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, whose "environments"
-   are its samples -- */
+/* -- rollouts and minibatches: the same columns. A minibatch is a rollout of one step, its "environments" samples -- */
 
 /* What a column is for: what an agent saw and did, and what a gradient needs. */
 enum { PPO__FOR_ACTING = 1, PPO__FOR_LEARNING = 2, PPO__FOR_BOTH = 3, PPO__FOR_ALL = 0 };
@@ -10696,8 +10697,7 @@ static ppo_status ppo__fill_rows(ppo__worker *worker, ppo__acting *batch, int fr
     return PPO_OK;
 }
 
-/* gsde: agent e's exploration matrix, renewed every gsde_steps of its rows, or once per rollout. NULL: there
-   is none. */
+/* gsde: agent e's exploration matrix, renewed every gsde_steps of its rows, or once per rollout; or NULL. */
 static const float *ppo__exploration(ppo__collector *c, const ppo_actor_critic *model, int e) {
     const int age = c->rollout.recorded[e] - c->carried[e], every = c->config->gsde_steps;
     if (!c->noise) return NULL;
@@ -11388,8 +11388,7 @@ static ppo_status ppo__epochs(ppo_trainer *trainer, double until, int *done) {
     return PPO_OK;
 }
 
-/* Lists the samples to learn from and shuffles them; recompute_advantages: first computes values and
-   advantages again. */
+/* Lists the samples to learn from and shuffles them; recompute_advantages: computes values and advantages first. */
 static ppo_status ppo__begin_epoch(ppo_trainer *trainer) {
     trainer->batches = ppo__list_segments(trainer, 0, &trainer->segments);
     if (!trainer->batches) return PPO_OK;
@@ -12115,8 +12114,7 @@ PPO_DEF int ppo_trainer_done(const ppo_trainer *trainer) {
     return !trainer || trainer->steps >= trainer->config.total_steps;
 }
 
-/* Steps of the next rollout: fewer at the end of the run, unless agents share a world, where each needs time
-   to act. */
+/* Steps of the next rollout: fewer at the end of the run, unless agents share a world: each needs time to act. */
 static int ppo__next_steps(const ppo_trainer *trainer) {
     const ppo_config *config = &trainer->config;
     int64_t left = (config->total_steps - trainer->steps - 1) / config->num_envs + 1;
@@ -13181,7 +13179,8 @@ PPO_DEF ppo_status ppo_config_load(const char *path, ppo_config *config, char en
 
 #endif /* PPO_NO_CONTROL */
 
-/* ======================================================================================================== @@ LANGUAGE
+/* ========================================================================================================
+   @@ LANGUAGE
    ======================================================================================================== */
 
 #ifndef PPO_NO_LANGUAGE
@@ -14781,8 +14780,8 @@ PPO__COMPANION(ppo__methods, ppo__in_methods);
         PPO__SETTING_IN(in, greedy, CHOICE, "no", 0, 1, "no|yes", "always the most likely token"),          \
         PPO__SETTING_IN(in, top_k, INT, "0", 0, INT_MAX, NULL, "only the k most likely tokens; 0: all"),    \
         PPO__SETTING_IN(in, top_p, FLOAT, "1", 1e-30, 1, NULL, "the most likely, up to this probability"),  \
-        PPO__SETTING_IN(in, min_p, FLOAT, "0", 0, 1, NULL, "only this part as likely as the most likely"),  \
-        PPO__SETTING_IN(in, repetition_penalty, FLOAT, "1", 1e-3, 1e3, NULL, "of tokens that are there"),   \
+        PPO__SETTING_IN(in, min_p, FLOAT, "0", 0, 1, NULL, "at least this times the largest probability"),  \
+        PPO__SETTING_IN(in, repetition_penalty, FLOAT, "1", 1e-3, 1e3, NULL, "repeats are less likely"),    \
         PPO__SETTING_IN(in, eos, INT, "-1", -1, INT_MAX, NULL, "token that ends a sequence; -1: none"),     \
         PPO__SETTING_IN(in, max_new_tokens, INT, "0", 0, INT_MAX, NULL, "most sampled; 0: to the context"), \
         PPO__SETTING_IN(in, tool_token, INT, "-1", -1, INT_MAX, NULL, "token that calls the tool; -1: none")
@@ -17653,7 +17652,8 @@ PPO_DEF ppo_status ppo_rlhf_create(ppo_lm *policy, const ppo_lm *reference, ppo_
 
 #endif /* PPO_NO_LANGUAGE */
 
-/* ======================================================================================================== @@ REPORTS
+/* ========================================================================================================
+   @@ REPORTS
    ======================================================================================================== */
 
 #ifndef PPO_NO_REPORTS

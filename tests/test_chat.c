@@ -213,6 +213,10 @@ static void a_template_is_recognized_however_it_is_written(void **state) {
         {"{% 'unfinished", -2},
         {"{# unfinished", -2},
         {"{", -2},
+        {"{%", -2},
+        {"{{", -2},
+        {"{#", -2},
+        {"{%-", -2},
         {"", -2},
     };
     for (int i = 0; i < COUNT(cases); i++) {

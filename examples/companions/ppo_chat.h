@@ -17,8 +17,10 @@
 FORMS
 
    A model's folder says how its chats are written by a template in Jinja, in tokenizer_config.json or chat_template.jinja.
-   Templates are not run here: ppo_chat_form() recognizes those below, whatever their spaces, comments and ways to quote,
-   and ppo_tokens_add_chat() writes the tokens of transformers' apply_chat_template() without tools.
+   Templates are not run here: ppo_chat_form() recognizes those below by the parts of their text that matter, whatever
+   their spaces, comments and ways to quote, and ppo_tokens_add_chat() writes the tokens of transformers'
+   apply_chat_template() without tools. A template that somebody changed elsewhere, or in its spaces, passes for its
+   original.
 
        form                 name         ends a turn      models, and what the form adds
        PPO_CHATML           chatml       <|im_end|>       Qwen 3 Instruct 2507, many others
@@ -97,7 +99,7 @@ enum {
 PPO_DEF const char *ppo_chat_name(int form);
 
 /* The form of the chat template of the folder (or .gguf file) that the tokenizer was read from; *form is -1 if there
-   is no template. Errors: a template that is none of the forms above. */
+   is no template. Errors: a template that is recognized as none of the forms above. */
 PPO_DEF ppo_status ppo_chat_form(const ppo_tokenizer *tokenizer, int *form);
 
 /* The token that ends a turn in this form, or -1: the tokenizer has none. */
@@ -129,9 +131,9 @@ PPO_DEF ppo_status ppo_tokens_add_chat_as(ppo_tokens *tokens, const ppo_tokenize
                                           const ppo_chat_how *how, const ppo_message *messages, int count,
                                           int reply);
 
-/* Sets what the folder's generation_config.json says of sampling, as transformers' generate() takes it: greedy unless
-   do_sample is true, then with temperature, top_k (50 if it is not said), top_p and min_p; repetition_penalty, which needs
-   ppo_methods.h. says [room] (may be NULL) receives a line that tells the settings, "" if there is no such file. The
+/* Sets what the folder's generation_config.json says of sampling, as transformers' generate() takes it: greedy, or
+   if do_sample is true with temperature, top_k (50 if it is not said), top_p and min_p; in both cases with
+   repetition_penalty, which needs ppo_methods.h. says [room] (may be NULL) receives a line that tells the settings, "" if there is no such file. The
    tokens that end a text are those of ppo_lm_load_ends(). Errors: those of files, a number out of range. */
 PPO_DEF ppo_status ppo_sampling_load(const char *path, ppo_sampling *sampling, char *says, size_t room);
 
@@ -298,7 +300,7 @@ static void ppo__plain_template(const char *text, char *out) {
             for (int k = 0; k < 2; ++k)
                 if (!strcmp(out + first, dropped[k])) n = first;
         }
-        after = text[-3] == '-' ? '-' : tag[1] != '{' ? '%' : 0;
+        after = text - tag > 4 && text[-3] == '-' ? '-' : tag[1] != '{' ? '%' : 0;
     }
     out[n] = 0;
 }

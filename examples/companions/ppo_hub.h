@@ -78,7 +78,7 @@ WHAT IT READS
        gpt2  gpt_neo (TinyStories)  gpt_neox (Pythia)  llama (SmolLM2, TinyLlama)  mistral  qwen2  qwen3
        gemma3_text  olmo2  smollm3  phi3 (without longrope)  granite  opt (but 350m)
 
-   Rotary positions may be scaled (rope_scaling): linear, llama3, or yarn without attention_factor, mscale and truncate.
+   Rotary positions may be scaled (rope_scaling): linear, llama3, or yarn with truncate, and without attention_factor and mscale.
    A classifier of one label is a model with a score; transformers has none for granite.
 
    Tokenizers: a tokenizer.json with the model BPE, or Unigram. Of bytes, as most have it (GPT-2, Llama 3, Qwen, o200k, DeepSeek,
@@ -3217,18 +3217,13 @@ static ppo_status ppo__hub_positions(ppo__hub_json *hub, ppo_lm_config *c) {
 }
 
 static ppo_status ppo__hub_config(ppo__hub_json *hub, ppo_lm_config *c) {
-    static const char *const refused[] = {"quantization_config",
-                                          "scale_attn_by_inverse_layer_idx",
-                                          "add_cross_attention",
-                                          "is_encoder_decoder",
-                                          "_remove_final_layer_norm",
-                                          "final_logit_softcapping",
-                                          "attn_logit_softcapping",
-                                          "use_bidirectional_attention",
-                                          "rope.attention_factor",
-                                          "rope.mscale",
-                                          "rope.truncate"};
-    static const char *const needed[] = {"do_layer_norm_before", "layer_norm_elementwise_affine"};
+    static const char *const refused[] = {"quantization_config",      "scale_attn_by_inverse_layer_idx",
+                                          "add_cross_attention",      "is_encoder_decoder",
+                                          "_remove_final_layer_norm", "final_logit_softcapping",
+                                          "attn_logit_softcapping",   "use_bidirectional_attention",
+                                          "rope.attention_factor",    "rope.mscale"};
+    static const char *const needed[] = {"do_layer_norm_before", "layer_norm_elementwise_affine",
+                                         "rope.truncate"};
     const char *path = hub->json.path, *family = ppo__hub_text(hub, "model_type");
     double number;
     *c = ppo_lm_config_default();

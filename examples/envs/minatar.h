@@ -190,7 +190,7 @@ typedef struct minatar_freeway {
 } minatar_freeway;
 
 static inline void minatar_freeway_observe(const minatar_freeway *s, float *obs) {
-    memset(obs, 0, FREEWAY_PLANES * MINATAR_PIXELS * sizeof(float));
+    memset(obs, 0, sizeof(float) * FREEWAY_PLANES * MINATAR_PIXELS);
     minatar_set(obs, 0, FREEWAY_X, s->y);
     for (int k = 0; k < FREEWAY_CARS; k++) {
         const int x = s->car[k].x;
@@ -242,7 +242,7 @@ static inline void minatar_freeway_step(void *state, ppo_rng *rng, const ppo_act
 }
 
 static inline void minatar_freeway_draw(const void *state, FILE *file) {
-    float obs[FREEWAY_PLANES * MINATAR_PIXELS];
+    float obs[(int)FREEWAY_PLANES * MINATAR_PIXELS];
     minatar_freeway_observe((const minatar_freeway *)state, obs);
     minatar_draw(obs, "^#12345", file);
 }
@@ -312,7 +312,7 @@ static inline void seaquest_show(float *obs, int plane, const seaquest_things *t
 
 static inline void minatar_seaquest_observe(const minatar_seaquest *s, float *obs) {
     const int air = s->air > 0 ? s->air * 10 / SEAQUEST_AIR : 0;
-    memset(obs, 0, SEAQUEST_PLANES * MINATAR_PIXELS * sizeof(float));
+    memset(obs, 0, sizeof(float) * SEAQUEST_PLANES * MINATAR_PIXELS);
     minatar_set(obs, 0, s->x, s->y);
     minatar_set(obs, 1, s->right ? s->x - 1 : s->x + 1, s->y);
     for (int x = 0; x < air; x++) minatar_set(obs, 7, x, MINATAR_SIZE - 1);
@@ -479,7 +479,7 @@ static inline void minatar_seaquest_step(void *state, ppo_rng *rng, const ppo_ac
 }
 
 static inline void minatar_seaquest_draw(const void *state, FILE *file) {
-    float obs[SEAQUEST_PLANES * MINATAR_PIXELS];
+    float obs[(int)SEAQUEST_PLANES * MINATAR_PIXELS];
     minatar_seaquest_observe((const minatar_seaquest *)state, obs);
     minatar_draw(obs, "@=-.*fsoDd", file);
 }
@@ -503,7 +503,7 @@ typedef struct minatar_space_invaders {
 } minatar_space_invaders;
 
 static inline void space_invaders_observe(const invaders *s, float *obs) {
-    memset(obs, 0, SPACE_INVADERS_PLANES * MINATAR_PIXELS * sizeof(float));
+    memset(obs, 0, sizeof(float) * SPACE_INVADERS_PLANES * MINATAR_PIXELS);
     minatar_set(obs, 0, s->cannon, MINATAR_SIZE - 1);
     for (int i = 0; i < MINATAR_PIXELS; i++) {
         const int y = i / MINATAR_SIZE, x = i % MINATAR_SIZE;
