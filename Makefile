@@ -160,7 +160,7 @@ docs: ## writes the manual as pages, build/docs/index.html, from the comments of
 course: docs build/course-pages ## writes the lessons as pages, build/course/index.html, after `make lessons`; TEACHER=1: with answers
 	@mkdir -p build/course; rm -f build/course/*.html; cp examples/docs/style.css build/course/docs.css; cp examples/lessons/course/style.css build/course/course.css
 	@build/course-pages build/course $(if $(TEACHER),teacher)
-	@$(MAKE) --no-print-directory build/course/card.pdf
+	@$(MAKE) -s --no-print-directory build/course/card.pdf
 	@echo build/course/index.html
 
 build/course-pages: examples/docs/course.c examples/docs/formula.h Makefile

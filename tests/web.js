@@ -272,7 +272,7 @@ async function main() {
     });
     await check(
         "a_ratio_moves_on_outside_the_range",
-        async () => {  // the numbers of lesson 7 with a weight of -1
+        async () => {  // as in lesson 7, from a weight of -1
             await click("#clip-epoch");
             const one = await textOf("clip-shared-text");
             await click("#clip-epochs");

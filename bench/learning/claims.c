@@ -706,8 +706,9 @@ static void report_bound(void) {
         void (*one)(int seed, double clip, float *promised, float *gained);
     } worlds[2] = {{"random processes", climb}, {"ridges", ridge}};
     static const double clips[3] = {0.1, 0.2, 0.5};
-    out("| 50 | clip | promised | gained | gained - promised | the bound holds in | the return falls in |\n"
-        "| --- | --- | --- | --- | --- | --- | --- |\n");
+    out("| 50 each of | clip | promised | gained | gained - promised | the bound holds in, of 50 | the "
+        "return falls in, "
+        "of 50 |\n| --- | --- | --- | --- | --- | --- | --- |\n");
     int broken = 0;
     for (int k = 0; k < 6; k++) {
         float promised[SEEDS], gained[SEEDS];
@@ -799,8 +800,9 @@ static void report_gradients(void) {
         float ratio[SEEDS];
         for (int i = 0; i < SEEDS; i++) ratio[i] = large[i] / one[i];
         times[k] = mean_of(ratio, SEEDS);
-        out("| %s | %s | %.3g | %.3g | %.4g |\n", names[k % 2], k / 2 ? "normalized" : "raw",
-            mean_of(one, SEEDS), mean_of(large, SEEDS), times[k]);
+        const double norm = mean_of(large, SEEDS);
+        out(norm < 100 ? "| %s | %s | %.3f | %.3f | %.4g |\n" : "| %s | %s | %.3f | %.0f | %.4g |\n",
+            names[k % 2], k / 2 ? "normalized" : "raw", mean_of(one, SEEDS), norm, times[k]);
     }
     verdict("the policy's gradient grows %.0f times with raw advantages, %.2f times with normalized ones; "
             "with the critic's in it, %.0f times either way",
@@ -829,6 +831,7 @@ static void report_words(void) {
             interval_of(v[m][0], SEEDS), mean_of(v[m][1], SEEDS), 100 * mean_of(v[m][2], SEEDS),
             mean_of(v[m][3], SEEDS));
     }
+    out("\nThe intervals of the two rows are of one mean each, at 95 %%.\n");
     difference d = compare(v[WORDS_DPO][0], v[WORDS_PPO][0]);
     verdict("DPO's true reward less PPO's is %+.2f +- %.2f: %s; it takes %.0f %% of the processor's time",
             d.mean, d.half, says(d, "it is better here", "it is not as good here"),
@@ -837,14 +840,16 @@ static void report_words(void) {
 
 static void report_diversity(void) {
     static const char *const signs[3] = {"less", "not shown either way", "more"};
+    static const char *const names[DIVERSITY] = {"no remedy", "an entropy bonus of 0.02",
+                                                 "an entropy bonus of 0.1", "a KL penalty of 0.3"};
     const float *without[2] = {NULL, NULL};
     int found[DIVERSITY][2] = {{0}};
-    out("| PPO, 60 iterations | true reward | less \"no-remedy\" | different words | less \"no-remedy\" |\n"
+    out("| PPO, 60 iterations | true reward | beside no remedy | different words | beside no remedy |\n"
         "| --- | --- | --- | --- | --- |\n");
     for (int k = 0; k < DIVERSITY; k++) {
         const float *reward = column("words", "letters", diversities[k], 0, 0),
                     *share = column("words", "letters", diversities[k], 0, 2);
-        out("| %s | %.2f | ", diversities[k], mean_of(reward, SEEDS));
+        out("| %s | %.2f | ", names[k], mean_of(reward, SEEDS));
         if (k == 0) {
             without[0] = reward, without[1] = share;
             out("| %.0f %% | |\n", 100 * mean_of(share, SEEDS));
@@ -856,7 +861,7 @@ static void report_diversity(void) {
             100 * mean_of(share, SEEDS), 100 * d.mean, 100 * d.half, says(d, "more", "fewer"));
     }
     verdict("words of a language model with a bonus of 0.1, beside none: variety: %s, true reward: %s; with "
-            "a KL penalty: %s, %s",
+            "a KL penalty: variety: %s, true reward: %s",
             signs[found[2][1] + 1], signs[found[2][0] + 1], signs[found[3][1] + 1], signs[found[3][0] + 1]);
 }
 
@@ -916,8 +921,8 @@ static void report(void) {
     table(BASE, CLIP_05, "clip 0.2", "clip 0.5", ALL);
 
     section("More than 15 epochs ruin it", "many passes over old data overfit it.");
-    table(BASE, EPOCHS_20, "10 epochs", "20 epochs", ALL);
-    table(BASE, EPOCHS_30, "10 epochs", "30 epochs", ALL);
+    table(EPOCHS_20, BASE, "20 epochs", "10 epochs", ALL);
+    table(EPOCHS_30, BASE, "30 epochs", "10 epochs", ALL);
 
     section("The clip bounds the KL", "the ratio is kept within 1 +- 0.2, so the policy cannot move far.");
     out("The first update of CartPole-v1. If all ratios were in 0.8 to 1.2, r - 1 - log r of a sample, whose "

@@ -499,8 +499,8 @@ static void put_output(text *t, const lesson *l) {
         putf(t,
              "<p>There is no output yet: <code>make lessons</code> runs all lessons, <code>make "
              "build/lessons/%s &amp;&amp; "
-             "build/lessons/%s | tee build/lessons/%s.txt</code> this one. Then <code>make course</code> "
-             "again.</p>\n",
+             "build/lessons/%s 1 avx2 | tee build/lessons/%s.txt</code> this one, without avx2 where the "
+             "processor has none. Then <code>make course</code> again.</p>\n",
              l->name, l->name, l->name);
         return;
     }

@@ -15,13 +15,14 @@
    Space Invaders  a cannon under 4 x 6 ships (1 each); each block moves faster than the one before
 
    An episode begins without an action to repeat, where the package keeps that of the episode before. The end of Freeway
-   is a time limit (env.max_steps), which it is in the package's words, but not in what it returns. The other games have a
-   limit of 10,000 steps, the package none: two policies can keep a ball in the air for ever. After the last step the
-   picture is not that of the package: nobody reads it.
+   is a time limit (env.max_steps): the package calls it so, too, but returns it as an end. The other games have a limit
+   of 10,000 steps, the package none: two policies can keep a ball in the air for ever. After the last step the picture
+   is not that of the package: nobody reads it.
 
    A random player gets 0.5 (Asterix), 0.4 (Breakout, Freeway), 0.1 (Seaquest), 4 (Space Invaders) in an episode.
 
-   Train with --conv 8x3x1: a convolution sees the same things everywhere in the picture. */
+   Train with --conv 8x3x1 (with --num-envs 1 also --minibatch-size 128): a convolution sees the same things everywhere
+   in the picture. */
 
 #ifndef MINATAR_H
 #define MINATAR_H

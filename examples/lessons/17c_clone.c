@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
             must(ppo_record(&env, NULL, 0, script, NULL, way == CLONE ? 3 : 1, how.seed, &play));
             must(way == CLONE ? ppo_clone(agent, &play, &how, NULL)
                               : ppo_dagger(agent, &env, script, NULL, &rounds, &play, NULL));
-            theirs[way][j] = agreement(agent, NULL, how.seed),
+            theirs[way][j] = agreement(agent, NULL, how.seed);
             own[way][j] = agreement(agent, agent, how.seed);
             earned[way][j] = ppo_evaluate(agent, &env, EPISODES, 1).mean_return;
             ppo_recording_free(&play), ppo_agent_free(agent);

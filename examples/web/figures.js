@@ -68,7 +68,7 @@ function drawClipSample() {
     describe("clip-curve", $("clip-text").textContent);
 }
 
-/* -- the clip: three samples that share a weight, as in lesson 7 -- */
+/* -- the clip: three samples that share a weight, as in lesson 7, from a weight of -1 -- */
 
 const shared = {
     x: [3, 1, 0.5],
