@@ -210,6 +210,8 @@ static void every_job_fits_into_the_stack_that_the_manual_promises(void **state)
     unsigned char *memory = NULL;
     assert_int_equal(posix_memalign((void **)&memory, 4096, STACK), 0);
     FOR_EACH_KERNEL_SET(set) {
+        const int amx = !strcmp(ppo_kernels_name(), "amx"); /* ppo_amx.h says what it takes more */
+        const size_t promised = PROMISED + (amx ? 240 << 10 : 0);
         size_t most = 0;
         for (int k = 0; k < COUNT(jobs); k++) {
             size_t unused = 0;
@@ -218,7 +220,7 @@ static void every_job_fits_into_the_stack_that_the_manual_promises(void **state)
             run_in_a_thread(&jobs[k], STACK, memory);
             while (unused < STACK && memory[unused] == PAINT) unused++;
             if (STACK - unused > most) most = STACK - unused;
-            if (most > PROMISED / 8 * 7)
+            if (most > promised / 8 * 7)
                 fail_msg("%s needs %.1f KB with %s", jobs[k].name, (double)most / 1024, ppo_kernels_name());
         }
         print_message("%.1f KB with %s\n", (double)most / 1024, ppo_kernels_name());

@@ -100,9 +100,10 @@ finetune sft model=$work/says out=$work/none1 $train form=chatml
 check tokenizer_config_is_told tells 'says: tokenizer_config.json: add_bos_token is true'
 check the_chat_template_too tells 'says: the chat template .* none of the forms that are known'
 echo hello | build/chat $work/says --form chatml --max-new-tokens 1 >$work/out 2>$work/err
-finetune sft model=$work/says out=$work/none2 $train
-check without_a_form_it_is_not_guessed refuses 'none of the forms that are known: chatml, llama3, .*granite4'
 check by_chat_as_well eval 'grep -q add_bos_token $work/err && grep -q "none of the forms" $work/err'
+echo '{"messages": [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat"}]}' >$work/said.jsonl
+finetune sft model=$work/says out=$work/none3 data=$work/said.jsonl steps=1
+check without_a_form_it_is_not_guessed refuses 'none of the forms that are known: chatml, llama3, .*: name the form'
 finetune grpo model=$work/base out=$work/kl data=$work/data.jsonl iterations=12 prompts=4 samples=2 max_new_tokens=1 \
     minibatch_size=8 show=0 learning_rate=1e-3 'judge=awk "{ print NR % 2 }"'
 negative() { grep -q ' kl -' $work/out && ! grep ' kl -' $work/out | grep -v 'kl -[0-9.e-]* (estimated from samples: near 0)'; }

@@ -13,7 +13,7 @@ ONE CALL
 
    Products of layers from 32 rows on are 1.2 to 1.8 times as fast as with AVX-512, to the accuracy of floats; of
    a few rows, as of a small policy that acts, they are slower. So the set is used by name alone: it suits training,
-   most of all of packed parameters. It takes 240 KB of each thread's stack. Needs 64-bit Linux with glibc and gcc 11
+   most of all of packed parameters. It takes 240 KB more of each thread's stack. Needs 64-bit Linux with glibc and gcc 11
    or clang 12; elsewhere this file is empty, and the call fails.
 
    License: that of ppo.h. */

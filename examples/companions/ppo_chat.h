@@ -464,17 +464,13 @@ static int ppo__chat_recognize(const char *text) {
 PPO_DEF ppo_status ppo_chat_form(const ppo_tokenizer *tokenizer, int *form) {
     if (!PPO__GIVEN("ppo_chat_form", tokenizer, form)) return PPO_ERROR_ARGUMENT;
     const char *text = tokenizer->rules ? tokenizer->rules->template_of_chat : NULL;
-    char names[256] = "";
     *form = -1;
     const int found = text ? ppo__chat_recognize(text) : -1;
     if (found == -2) return PPO_ERROR_MEMORY;
     if (!text || found >= 0) return *form = found, PPO_OK;
-    for (int k = 0; k < PPO_CHAT_FORMS; ++k)
-        snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", k ? ", " : "",
-                 ppo_chat_name(k));
     return ppo__refuse(
-        "the chat template of the folder, which is not run here, is none of the forms that are known: %s",
-        names);
+        "the chat template of the folder is none of the forms that are known: chatml, llama3, qwen3, gemma3 "
+        "and others (ppo_chat.h): name the form, if it is one of them");
 }
 
 PPO_DEF const char *ppo_tokenizer_chat_note(const ppo_tokenizer *tokenizer, int form) {
