@@ -166,7 +166,7 @@ static void tune(void *user, const ppo_group *group, result *r) {
     ppo_params *trained = lm->params;
     (void)group;
     if (t->threads && ppo_set_threads(t->threads)) fail_msg("%s", ppo_last_error());
-    for (int i = 0; i < 23; i++)
+    for (int i = 0; i < SMALL(23, 13); i++)
         for (int k = 0; k < 2; k++) add_random(&data[k], &rng, VOCAB, 4 + (int)ppo_rng_below(&rng, 6), 3);
     fit.batch_size = 10, fit.epochs = 2;
     cfg.prompts = 12, cfg.slots = 3, cfg.minibatch_size = 8, cfg.epochs = 2, cfg.sampling.eos = END;

@@ -12,6 +12,10 @@ __attribute__((weak)) int private_fsync(int descriptor) { return (void)descripto
 #define PPO_IMPLEMENTATION
 #include "../ppo.h"
 #undef fsync
+/* Sanitizers take long for what is optimized: more than its tests gain. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#pragma GCC optimize("Og")
+#endif
 #include "../examples/companions/ppo_amx.h"
 #include "../examples/companions/ppo_bpe.h"
 #include "../examples/companions/ppo_check.h"

@@ -25,7 +25,7 @@ static void tune_on_the_gpu(void *user, const ppo_group *group, result *r) {
     if (!r->status) tune(user, group, r);
 }
 
-#define ONE_AT_A_TIME SMALL("slots=1 micro_batch=1 shards=4", "slots=1 micro_batch=1 shards=4 prompts=6")
+#define ONE_AT_A_TIME SMALL("slots=1 micro_batch=1 shards=4", "slots=1 micro_batch=1 shards=4 prompts=4")
 
 static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
     (void)state;
@@ -35,7 +35,7 @@ static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
         {"fewer shards than processes", "shards=3 window=9 batch_size=6 micro_batch=1", 1, NULL, NULL, 0, 0},
         {"pairs", "shards=4 epochs=1", 2, NULL, NULL, 0, 0},
         {"pairs and a reference", "shards=8 batch_size=9", 3, NULL, NULL, 0, 0},
-        {"a large model", "shards=2 epochs=1 steps=1", 1, NULL, NULL, 192, 0},
+        {"a large model", "shards=2 epochs=1 steps=1 batch_size=4", 1, NULL, NULL, 192, 0},
     };
     for (int k = 0; k < COUNT(kinds); k++) {
         result want = one_process(tune_on_the_gpu, &kinds[k]), got[MOST];
@@ -52,11 +52,15 @@ static void any_number_of_processes_tunes_the_same_bits_on_gpus(void **state) {
 /* How many sequences a GPU computes together decides how it rounds. */
 static void processes_with_several_sequences_at_a_time_have_the_same_bits(void **state) {
     (void)state;
-    static tuning kinds[] = {
-        {"three shards, micro-batches", "shards=3 micro_batch=2 gradient_checkpointing=yes", 0, NULL, NULL, 0,
-         0},
+    tuning kinds[] = {
+        {"three shards, micro-batches",
+         SMALL("shards=3 micro_batch=2 gradient_checkpointing=yes",
+               "shards=3 micro_batch=2 gradient_checkpointing=yes prompts=6"),
+         0, NULL, NULL, 0, 0},
         {"a long step of one shard",
-         "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1", 0, NULL, NULL, 0, 0},
+         SMALL("kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1",
+               "kl_place=loss kl_estimator=exact learning_rate=0.05 target_kl=0.001 epochs=1 prompts=8"),
+         0, NULL, NULL, 0, 0},
     };
     for (tuning &kind : kinds) {
         result got[MOST];
@@ -109,7 +113,7 @@ static void a_gpu_that_fails_in_one_process_fails_in_all(void **state) {
     for (fault &f : faults) {
         result got[MOST];
         int failed = 0;
-        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? SMALL(13, 67) : SMALL(f.at / 2, f.at)) {
+        for (f.at = 3; f.at < 40000; f.at += f.kind.fit ? SMALL(13, 149) : SMALL(f.at / 2, 2 * f.at)) {
             run_group(2, tune_with_a_fault, &f, got);
             if (got[0].status == PPO_OK) break; /* both have trained */
             assert_int_equal(got[0].status, got[1].status);

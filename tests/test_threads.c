@@ -428,7 +428,7 @@ static void few_rows_of_a_large_matrix_have_the_bits_of_many(void **state) {
         for (int k = 0; k < 4 * COUNT(few); k++) {
             const int rows = few[k % COUNT(few)], packed = k / COUNT(few) % 2,
                       threads = k / COUNT(few) / 2 ? 3 : 1;
-            if (SMALL(0, k && threads == 1)) continue;
+            if (SMALL(0, k && (threads == 1 || rows == 2 || rows == 7))) continue;
             ppo_params *layer = NULL, *input = NULL;
             ppo_tape *tape = NULL;
             ppo_rng rng = test_rng(7);
@@ -469,6 +469,7 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
     ppo_lm_config shape = ppo_lm_config_default();
     shape.vocab = 300, shape.context = LENGTH, shape.width = 96, shape.layers = 2, shape.heads = 6,
     shape.kv_heads = 3;
+    const int length = SMALL(LENGTH, LENGTH / 3);
     assert_ok(ppo_lm_create(&shape, &lm));
     for (int run = 0; run < 6; run++) {
         const int many = run / 3, threads = 1 + run % 3 * (2 - many), all = SMALL(SAMPLES, SAMPLES / 2);
@@ -477,6 +478,7 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
         ppo_samples samples;
         ppo_sampling how = ppo_sampling_default();
         how.eos = many ? 7 : -1;
+        how.max_new_tokens = length - 1;
         for (int s = 0; s < all; s++) assert_ok(ppo_tokens_add(&prompts, &s, 1, 1));
         assert_ok(ppo_set_threads(threads));
         assert_ok(ppo_generator_create(lm, many ? MANY : FEW, &generator));
@@ -485,7 +487,7 @@ static void samples_are_the_same_for_any_number_of_threads(void **state) {
             assert_ok(ppo_generate(generator, &prompts, &how, &samples));
             const int n = samples.tokens.start[all];
             assert_int_equal(generator->in_use, many && !k ? threads : 1);
-            assert_true(many ? n < all * LENGTH : n == all * LENGTH);
+            assert_true(many ? n < all * length : n == all * length);
             if (threads == 1)
                 memcpy(text, samples.tokens.token, n * sizeof *text),
                     memcpy(logp, samples.logp, n * sizeof *logp);

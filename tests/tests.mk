@@ -32,8 +32,8 @@ MUJOCO := build/plain/test_mujoco build/asan/test_mujoco
 CUDA_TOGETHER := test_cuda_group test_cuda_linear test_cuda_losses test_cuda_models test_cuda_operations test_cuda_sampling \
                  test_cuda_tokens
 CUDA   := $(patsubst %,build/asan/%,$(CUDA_TOGETHER) test_cuda_emulation)
-OPTIONAL = $(if $(wildcard build/box2d.found),$(LUNAR)) $(if $(wildcard build/mujoco.found),$(MUJOCO)) \
-    $(if $(wildcard build/cxx.found),$(CUDA))
+OPTIONAL = $(if $(wildcard build/box2d.found),$(LUNAR)) $(if $(wildcard build/mujoco.found),$(MUJOCO))
+EMULATED = $(if $(wildcard build/cxx.found),$(CUDA))
 
 test: build/stb_ds.found build/cmocka.found ## runs all tests; the last line is "N passed, N failed"
 	-@$(MAKE) --no-print-directory -s build/box2d.found || echo "note: LunarLander is not tested, there is no Box2D"
@@ -49,14 +49,14 @@ RUN_ALL = sh tests/run.sh -j$(PROCESSORS)
 
 test-all:
 	-@$(MAKE) --no-print-directory -k $(JOBS) test-programs LESSON_FLAGS='-Werror -O1'
-	@$(RUN_ALL) $(SCRIPTS_FIRST) $(filter %_cuda_%,$(OPTIONAL)) $(TSAN) tests/grade.sh $(ASAN) $(FAULTS) \
-	    $(filter-out %_cuda_%,$(OPTIONAL)) $(SCRIPTS) $(PLAIN)
+	@$(RUN_ALL) $(SCRIPTS_FIRST) $(EMULATED) $(TSAN) tests/grade.sh $(ASAN) $(FAULTS) \
+	    $(OPTIONAL) $(SCRIPTS) $(PLAIN)
 
 test-long: test-programs ## ten seeds of CartPole-v1, 100 kills, 100,000 damaged files, all floats, all sizes under sanitizers
 	@sh tests/seeds.sh
 	@KILLS=100 PPO_FUZZ=100000 PPO_EVERY_FLOAT=1 $(RUN_ALL) build/plain/test_math build/asan/test_files \
 	    build/asan/test_checkpoints build/asan/test_tokenizers build/asan/test_transformer tests/kill.sh
-	@PPO_TEST_FULL=1 $(RUN_ALL) tests/compile.sh $(filter %_cuda_%,$(OPTIONAL)) $(ASAN) $(TSAN)
+	@PPO_TEST_FULL=1 $(RUN_ALL) tests/compile.sh $(EMULATED) $(ASAN) $(TSAN)
 
 tunings: build/stb_ds.found build/cmocka.found ## tests the kernels as gcc and clang compile them for a dozen processors; TUNINGS="znver2 ..." for some
 	@sh tests/tunings.sh
@@ -72,16 +72,15 @@ traps: $(TRAPS) ## what users of such libraries fell into, each as a test
 
 # What takes long to compile comes first.
 OBJECTS := build/plain/private.o build/asan/private.o build/tsan/private.o build/cov/private.o
-test-programs: $(filter %_cuda_%,$(OPTIONAL)) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o \
-    $(EXAMPLES) $(LESSONS) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(filter-out %_cuda_%,$(OPTIONAL))
+test-programs: $(EMULATED) build/asan/private.o build/plain/private.o build/ppo.o build/tsan/private.o \
+    $(EXAMPLES) $(LESSONS) $(GRADED) $(PLAIN) $(ASAN) $(TSAN) $(OPTIONAL)
 
 build/plain/%: FLAVOUR = $(PLAIN_FLAGS)
 build/asan/%:  FLAVOUR = $(ASAN_FLAGS)
 build/tsan/%:  FLAVOUR = $(TSAN_FLAGS)
 
-# A test that is linked with the library, which is optimized, need not be itself: it compiles in half the time.
-$(LINKED:%=build/plain/%):                         OWN = -O1
-$(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
+# A test that is linked with the library, which is optimized, need not be itself: it compiles in a third of the time.
+$(LINKED:%=build/plain/%) $(LINKED:%=build/asan/%) $(LINKED:%=build/tsan/%): OWN = -O0
 
 # What compilers made of the kernels when they tuned for some processor: gcc 12 called the wrong one of three functions for
 # Skylake's servers, and fused some products and sums for Zen, and left others. -O3 -march=native is what users add by themselves.
@@ -101,26 +100,36 @@ build/abuse/calls.h: tests/abuse.awk tests/abuse.txt ppo.h $(wildcard examples/c
 build/asan/test_abuse build/cov/test_abuse: build/abuse/calls.h
 
 build/plain/test_web build/asan/test_web: $(wildcard examples/web/*.h)
-build/plain/test_mpi: OWN = -O1 -Itests/mpi_emulation
-build/asan/test_mpi:  OWN = -O0 -Itests/mpi_emulation
+build/plain/test_mpi build/asan/test_mpi: OWN = -O0 -Itests/mpi_emulation
 build/plain/test_mpi build/asan/test_mpi build/cov/test_mpi: tests/mpi_emulation/mpi.h
 
 $(OBJECTS): tests/private.c $(TOGETHER:%=tests/%.c) $(TEST_HEADERS) tests/tests.mk | build/stb_ds.found
 	@mkdir -p $(@D)
 	$(CC) $(FLAVOUR) -I. -c $< -o $@
 
-$(LINKED:%=build/plain/%) build/plain/test_lunarlander build/plain/test_mujoco: build/ppo.o
-$(TOGETHER:%=build/plain/%): build/plain/private.o
-$(filter-out $(ALONE:%=build/asan/%),$(ASAN)) build/asan/test_lunarlander build/asan/test_mujoco: build/asan/private.o
-$(filter-out $(ALONE:%=build/tsan/%),$(TSAN)): build/tsan/private.o
+# Those in one file are one program with many names, at which its main() looks.
+ONE := $(foreach f,plain asan tsan,$(TOGETHER:%=build/$(f)/%))
+build/plain/private build/asan/private build/tsan/private: %: %.o
+	$(CC) $(FLAVOUR) $< -o $@ -lcmocka $(LDLIBS)
+$(filter build/plain/%,$(ONE)): build/plain/private
+$(filter build/asan/%,$(ONE)):  build/asan/private
+$(filter build/tsan/%,$(ONE)):  build/tsan/private
+$(CUDA_TOGETHER:%=build/asan/%): build/asan/private_cuda
+$(ONE) $(CUDA_TOGETHER:%=build/asan/%):
+	@ln -f $< $@
 
-$(filter-out $(TUNED),$(PLAIN)): build/plain/%: tests/%.c
+$(LINKED:%=build/plain/%) build/plain/test_lunarlander build/plain/test_mujoco: build/ppo.o
+$(LINKED:%=build/asan/%) build/asan/test_lunarlander build/asan/test_mujoco: build/asan/private.o
+$(LINKED:%=build/tsan/%): build/tsan/private.o
+
+ALL := $(filter-out $(ONE) $(TUNED),$(PLAIN) $(ASAN) $(TSAN))
+$(filter build/plain/%,$(ALL)): build/plain/%: tests/%.c
+$(filter build/asan/%,$(ALL)):  build/asan/%:  tests/%.c
+$(filter build/tsan/%,$(ALL)):  build/tsan/%:  tests/%.c
 $(TUNED): tests/test_math_tuned.c tests/test_math.c
-$(ASAN):  build/asan/%:  tests/%.c
-$(TSAN):  build/tsan/%:  tests/%.c
-$(PLAIN) $(ASAN) $(TSAN): $(TEST_HEADERS) tests/tests.mk
+$(ALL) $(TUNED): $(TEST_HEADERS) tests/tests.mk
 	@mkdir -p $(@D); rm -f $@
-	$(CC) $(FLAVOUR) $(OWN) -I. $(if $(filter $(@F),$(TOGETHER)),,$(firstword $(filter tests/%.c,$^))) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
+	$(CC) $(FLAVOUR) $(OWN) -I. $(firstword $(filter tests/%.c,$^)) $(LIBRARY) -o $@ -lcmocka $(LDLIBS)
 
 $(LUNAR): tests/test_lunarlander.cpp $(TEST_HEADERS) tests/tests.mk
 	@mkdir -p $(@D); rm -f $@
@@ -135,8 +144,7 @@ build/asan/private_cuda.o: tests/private_cuda.cpp $(CUDA_TOGETHER:%=tests/%.cpp)
 	@mkdir -p $(@D)
 	$(CXX) $(CUDA_FLAGS) -DPPO_STATIC -c $< -o $@
 
-$(CUDA_TOGETHER:%=build/asan/%): build/asan/private_cuda.o
-	@rm -f $@
+build/asan/private_cuda: build/asan/private_cuda.o
 	$(CXX) $(FLAVOUR) $< -o $@ -lcmocka $(LDLIBS)
 
 build/asan/test_cuda_emulation: tests/test_cuda_emulation.cpp $(CUDA_HEADERS) $(TEST_HEADERS) tests/tests.mk
