@@ -392,7 +392,7 @@ for compiler in g++ clang++; do
     if have $compiler; then
         check ${cxx}_17 accept $compiler "-x c++ -std=c++17" companions.c $files
         if [ $compiler = g++ ]; then
-            check ${cxx}_20 accept $compiler "-x c++ -std=c++20" implement.c envs.c
+            check ${cxx}_20 accept $compiler "-x c++ -std=c++20" companions.c envs.c
             check ${cxx}_23 accept $compiler "-x c++ -std=c++2b" implement.c
         fi
         for c in $(combinations_for $compiler); do

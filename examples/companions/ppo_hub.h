@@ -1200,7 +1200,7 @@ static void ppo__tokfile_normalizer(ppo__tokfile *file, ppo__value *whole) {
         int forms;
     } forms[] = {{"NFC", PPO__NFC},
                  {"NFD", PPO__TAKE_APART},
-                 {"NFKC", PPO__NFC | PPO__COMPATIBLE},
+                 {"NFKC", PPO__NFC | (int)PPO__COMPATIBLE},
                  {"NFKD", PPO__TAKE_APART | PPO__COMPATIBLE},
                  {"Lowercase", PPO__LOWER},
                  {"StripAccents", PPO__NO_ACCENTS}};

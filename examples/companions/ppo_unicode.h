@@ -858,7 +858,7 @@ struct ppo_expression {
     ppo__table table, look[PPO__MAX_LOOKS];
     unsigned char of_byte[256]; /* the classes of the characters below 128; or what bytes stand for */
     int of_bytes;               /* 1: of texts of which each byte is a character, one of GPT-2's */
-    uint16_t block[PPO__CODES / PPO__CODES_IN_BLOCK]; /* where the classes of 256 characters are */
+    uint16_t block[PPO__CODES / (int)PPO__CODES_IN_BLOCK]; /* where the classes of 256 characters are */
     const unsigned char (*of_block)[PPO__CODES_IN_BLOCK];
     const uint16_t *ascii; /* [states][128] table.next by the character; NULL: not only that decides */
 };
@@ -910,7 +910,7 @@ static void ppo__find_classes(ppo__pattern *p, ppo_expression *e, ppo__arena *me
     unsigned char(*kept)[PPO__CODES_IN_BLOCK] =
         (unsigned char(*)[PPO__CODES_IN_BLOCK])flat; /* which may be written over */
     int count = 0;
-    for (int b = 0; b < PPO__CODES / PPO__CODES_IN_BLOCK; ++b) {
+    for (int b = 0; b < PPO__CODES / (int)PPO__CODES_IN_BLOCK; ++b) {
         const unsigned char *block = flat + (size_t)b * PPO__CODES_IN_BLOCK;
         uint64_t slot = ppo__fnv1a(PPO__FNV1A, block, PPO__CODES_IN_BLOCK);
         int same;
