@@ -13,6 +13,7 @@
 #include "envs/cartpole.h"
 #include "envs/pendulum.h"
 
+#include "lessons/corridor.h"
 #include "lessons/lesson.h"
 #include "lessons/letters.h"
 #include "lessons/study.h"
@@ -74,37 +75,6 @@ static const char *key_of(const char *study, const char *task, const char *arm, 
 }
 
 /* ---- control: each arm on each task ---- */
-
-/* A corridor of six cells. To leave is worth 0.3 anywhere; a step costs 0.05; the end pays 1.5. Who leaves at once
-   no longer sees the end: a local optimum (lesson 12). */
-enum { CELLS = 6 };
-
-static void corridor_see(int cell, float *obs) {
-    for (int i = 0; i < CELLS; i++) obs[i] = i == cell;
-}
-static void corridor_reset(void *state, ppo_rng *rng, float *obs) {
-    (void)rng;
-    corridor_see(*(int *)state = 0, obs);
-}
-static void corridor_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    int *cell = (int *)state, left = action->discrete == 0;
-    (void)rng;
-    *cell += !left;
-    out->terminated = left || *cell == CELLS;
-    out->reward = left ? 0.3f : -0.05f + (*cell == CELLS ? 1.5f : 0);
-    corridor_see(*cell, obs);
-}
-static ppo_env corridor_env(void) {
-    ppo_env env = {0};
-    env.name = "corridor";
-    env.obs_size = CELLS;
-    env.action_space = ppo_discrete(2);
-    env.state_size = sizeof(int);
-    env.max_steps = 20;
-    env.reset = corridor_reset;
-    env.step = corridor_step;
-    return env;
-}
 
 enum { CART, ACRO, PEND, CORRIDOR, ALL = 1 << CART | 1 << ACRO | 1 << PEND };
 static const struct {

@@ -13,26 +13,9 @@
 
 #include "lesson.h"
 
-enum { CELLS = 6, SEEDS = 12, SETTINGS = 5 };
+#include "corridor.h"
 
-static void corridor_reset(void *state, ppo_rng *rng, float *obs) {
-    (void)rng;
-    *(int *)state = 0;
-    for (int i = 0; i < CELLS; i++) obs[i] = i == 0;
-}
-
-static void corridor_step(void *state, ppo_rng *rng, const ppo_action *action, float *obs, ppo_outcome *out) {
-    int *cell = (int *)state;
-    (void)rng;
-    if (action->discrete == 0) {
-        out->reward = 0.3f;
-        out->terminated = 1;
-    } else {
-        out->reward = -0.05f + (++*cell == CELLS ? 1.5f : 0);
-        out->terminated = *cell == CELLS;
-    }
-    for (int i = 0; i < CELLS; i++) obs[i] = i == *cell;
-}
+enum { SEEDS = 12, SETTINGS = 5 };
 
 int main(int argc, char **argv) {
     static const struct {
@@ -45,18 +28,11 @@ int main(int argc, char **argv) {
     uint64_t first = lesson_seed(argc, argv) * 100;
     float mean[SETTINGS], low[SETTINGS], high[SETTINGS];
     int found[SETTINGS] = {0};
-    ppo_env env = {0};
-    env.name = "corridor";
-    env.obs_size = CELLS;
-    env.action_space = ppo_discrete(2);
-    env.state_size = sizeof(int);
-    env.max_steps = 20;
-    env.reset = corridor_reset;
-    env.step = corridor_step;
+    ppo_env env = corridor_env();
 
     printf("leaving at once is worth 0.3, going to the end %.2f\n\n"
            "coefficient   return of %d seeds      found the end   entropy of the last policy\n",
-           1.5 - 0.05 * CELLS, SEEDS);
+           1.5 - 0.05 * CORRIDOR_CELLS, SEEDS);
     for (int k = 0; k < SETTINGS; k++) {
         float value[SEEDS], entropy = 0;
         for (int j = 0; j < SEEDS; j++) {
